@@ -41,7 +41,7 @@ class Card:
         return f"{self.name}@{self.version}"
 
     def signature_with(self, protocol: str = "", options: Iterable[str] = ()) -> str:
-        """The signature of a protocol or mode with its non-default options, as in `edival-if@1/paper[dense]`."""
+        """The signature of a protocol or mode with its non-default options, as in `edival-if@2/paper[dense]`."""
         option_list = ", ".join(options)
         return self.signature + (f"/{protocol}" if protocol else "") + (f"[{option_list}]" if option_list else "")
 

@@ -1,7 +1,8 @@
 """The journal of a run: settings, finished rows and usage; everything needed to resume after a kill.
 
-A folder with `settings.json`, `rows-N.jsonl` (of process N: the key of the scored sample, and the row), `usage-N.json`,
-and `answers.sqlite` (answers of experts, shared by the processes of a machine). Incomplete last lines are ignored.
+A folder with `settings.json`, `rows-N.jsonl` (of process N: the key of the scored sample, the row as text, and a
+checksum), `usage-N.json`, and `answers.sqlite` (answers of experts, shared by the processes of a machine). Incomplete
+last lines are ignored, and so are damaged ones: their items are scored again.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...reward.atomic_files import write_atomically
+from ...reward.record_checksum import record_checksum
 from ..common.errors import InputError
 from ..suites.results import ResultRow
 from .run_budget import Usage
 
-SCHEMA = 1
+SCHEMA = 2
 SETTINGS_FILE, ANSWER_LOG_FILE = "settings.json", "answers.sqlite"
 _FSYNC_INTERVAL_S = 1.0
 """Maximum seconds before rows are flushed to disk."""
@@ -51,16 +53,17 @@ class RowJournal:
         for path in sorted(self.folder.glob("rows-*.jsonl")):
             for line in complete_lines(path):
                 with contextlib.suppress(ValueError, LookupError, TypeError):  # an invalid row is scored again
-                    entry = json.loads(line)
-                    rows.setdefault(entry["row"]["id"], []).append((entry["sample_key"], entry["row"]))
+                    key, row = _read_line(line)
+                    rows.setdefault(row["id"], []).append((key, row))
         return rows
 
     def append(self, key: str, row: Mapping[str, Any]) -> None:
         """Append a row. It survives the process at once, and the machine after `_FSYNC_INTERVAL_S`."""
         if self._file is None:
             self._file = open_for_append(self.folder / f"rows-{self.rank}.jsonl")
-        entry = json.dumps({"sample_key": key, "row": row}, ensure_ascii=False, allow_nan=False)
-        self._file.write(entry.encode("utf-8", "backslashreplace") + b"\n")
+        text = json.dumps(row, allow_nan=False)
+        entry = {"sample_key": key, "row": text, "checksum": record_checksum("row", key, text)}
+        self._file.write(json.dumps(entry).encode() + b"\n")
         self._file.flush()
         if time.monotonic() - self._synced > _FSYNC_INTERVAL_S:
             os.fsync(self._file.fileno())
@@ -110,6 +113,16 @@ class RowJournal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _read_line(line: bytes) -> tuple[str, dict[str, Any]]:
+    """Sample key and row of a line. Raises ValueError, LookupError or TypeError if it is not what was written."""
+    entry = json.loads(line)
+    key, text = entry["sample_key"], entry["row"]
+    if record_checksum("row", key, text) != entry["checksum"]:
+        raise ValueError("the line is damaged")
+    row: dict[str, Any] = json.loads(text)
+    return key, row
 
 
 def require_same_settings(recorded: Mapping[str, Any], settings: Mapping[str, Any], location: str) -> None:

@@ -18,7 +18,7 @@ from .judging.http_endpoint import MAX_RAW_CHARACTERS, OPENAI, Endpoint, Endpoin
 from .judging.image_encoding import Base64ImageCache
 from .judging.logprobs import option_probabilities
 
-_VERSION = 1
+_VERSION = 2
 """Of the request format and the parsing of replies; part of the id."""
 
 _SCHEMA_ERROR_WORDS = ("response_format", "schema", "json", "guided", "grammar", "structured")

@@ -22,7 +22,7 @@ from .judging.chat_template import chat_template_message, chat_template_tool, ex
 from .judging.logprobs import TokenLogprob, option_probabilities
 from .loading.hub_files import weights_identity
 
-_VERSION = 1
+_VERSION = 2
 """Of the prompt format and the parsing of replies; part of the id."""
 
 _TOP_LOGPROBS = 20

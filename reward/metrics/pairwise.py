@@ -48,7 +48,7 @@ class PairwiseJudge:
 
     card: ClassVar[Card] = Card(
         "pairwise-judge",
-        1,
+        2,
         "a judge that sees both edits, in both orders, finds the first one better",
         roles=("judge.pairwise",),
         requires=("sources", "edited", "instruction"),
@@ -74,7 +74,7 @@ class PairwiseJudge:
 
     @property
     def signature(self) -> str:
-        """As in `pairwise-judge@1`, with the prompt pack's digest."""
+        """As in `pairwise-judge@2`, with the prompt pack's digest."""
         return self.card.signature_with(options=self.prompt_pack.options)
 
     def __call__(self, first: EditSample, second: EditSample) -> Program[Score]:

@@ -47,7 +47,7 @@ def test_a_card_says_how_to_use_a_reward_and_how_it_is_gamed(editcritic: Command
     shown = editcritic("rewards", "edival-if")
     assert shown.exit_code == 0
     for text in [
-        "edival-if@1",
+        "edival-if@2",
         "0 to 1",
         "paper, official",
         "EdiVal-Agent",

@@ -2,12 +2,14 @@
 
 A folder with `journal.sqlite` (images and scores by the digest of their request), `answers.sqlite` (answers of experts:
 pass `Journal.answer_log` to the reward), `images/` (PNG) and `states/` (safetensors). It holds no selector state:
-selectors are deterministic, so a resumed run repeats its requests and finds them cached. Failures are not stored.
+selectors are deterministic, so a resumed run repeats its requests and finds them cached. Failures are not stored. Rows
+have checksums: a damaged one counts as not stored.
 """
 
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,24 +23,30 @@ from safetensors.numpy import load_file, save_file
 from ...reward import AnswerLog, Image, ImageError, Score
 from ...reward.atomic_files import atomic_replacement
 from ...reward.engine.shared_database import open_database
+from ...reward.record_checksum import record_checksum
 from .budget import Cost
 
-SCHEMA = 2
+SCHEMA = 3
 
 _CREATE_TABLES = f"""
 begin immediate;
 create table if not exists meta (key text primary key, value text not null) without rowid;
 insert or ignore into meta values ('schema', '{SCHEMA}');
 create table if not exists images (
-    key text primary key, digest text not null, nfe integer not null, seconds real not null
+    key text primary key, digest text not null, nfe integer not null, seconds real not null, checksum text not null
 ) without rowid;
 create table if not exists scores (
-    key text primary key, score text not null, judge_calls integer not null, seconds real not null
+    key text primary key, score text not null, judge_calls integer not null, seconds real not null,
+    checksum text not null
 ) without rowid;
 commit;
 """
 
 Arrays = Mapping[str, NDArray[Any]]
+
+
+def _with_checksum(table: str, *row: str | float) -> tuple[str | float, ...]:
+    return (*row, record_checksum(table, *map(repr, row)))
 
 
 class JournalError(ValueError):
@@ -85,7 +93,7 @@ class Journal:
     def get_image(self, key: str) -> tuple[Image, Cost] | None:
         """The image stored under this key and its cost; None if there is none or its file is corrupt."""
         with self._lock:
-            row = self._db.execute("select digest, nfe, seconds from images where key = ?", (key,)).fetchone()
+            row = self._row("images", "digest, nfe, seconds", key)
         if row is None:
             return None
         picture = self._load_image(row[0])
@@ -109,8 +117,8 @@ class Journal:
                     save_file(contiguous, path)
         with self._lock:  # last, so that every row has its files
             self._db.execute(
-                "insert or replace into images values (?, ?, ?, ?)",
-                (key, picture.digest, cost.nfe, cost.seconds),
+                "insert or replace into images values (?, ?, ?, ?, ?)",
+                _with_checksum("images", key, picture.digest, cost.nfe, cost.seconds),
             )
 
     def get_state(self, key: str) -> Arrays | None:
@@ -140,7 +148,7 @@ class Journal:
     def get_score(self, key: str) -> tuple[Score, Cost] | None:
         """The score stored under this key and its cost."""
         with self._lock:
-            row = self._db.execute("select score, judge_calls, seconds from scores where key = ?", (key,)).fetchone()
+            row = self._row("scores", "score, judge_calls, seconds", key)
         return None if row is None else (Score.from_json(json.loads(row[0])), Cost(0, row[1], row[2]))
 
     def put_score(self, key: str, score: Score, cost: Cost) -> None:
@@ -149,9 +157,19 @@ class Journal:
             return
         with self._lock:
             self._db.execute(
-                "insert or replace into scores values (?, ?, ?, ?)",
-                (key, json.dumps(score.to_json(), allow_nan=False), cost.judge_calls, cost.seconds),
+                "insert or replace into scores values (?, ?, ?, ?, ?)",
+                _with_checksum(
+                    "scores", key, json.dumps(score.to_json(), allow_nan=False), cost.judge_calls, cost.seconds
+                ),
             )
+
+    def _row(self, table: str, columns: str, key: str) -> tuple[Any, ...] | None:
+        """The row of a key without its checksum; None if there is none, or a damaged one."""
+        try:
+            row = self._db.execute(f"select {columns}, checksum from {table} where key = ?", (key,)).fetchone()
+        except sqlite3.Error:  # a damaged page, or text that is none
+            return None
+        return None if row is None or _with_checksum(table, key, *row[:-1])[-1] != row[-1] else row[:-1]
 
     def close(self) -> None:
         with self._lock:

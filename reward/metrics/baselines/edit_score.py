@@ -61,7 +61,7 @@ class EditScore:
 
     card: ClassVar[Card] = Card(
         "edit-score",
-        1,
+        2,
         "the instruction was followed, all else is as it was, and the edited image looks natural",
         range=(0.0, MAX_SCORE),
         unit="grade 0-10",
@@ -97,7 +97,7 @@ class EditScore:
 
     @cached_property
     def signature(self) -> str:
-        """As in `edit-score@1[draws=4]`, with a prompt pack's digest."""
+        """As in `edit-score@2[draws=4]`, with a prompt pack's digest."""
         values = ((option.name, getattr(self, option.name), option.default) for option in fields(self))
         changed = [f"{name}={value}" for name, value, default in values if value != default and name != "prompts"]
         return self.card.signature_with(options=[*changed, *self.prompt_pack.options])

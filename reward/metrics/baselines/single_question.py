@@ -43,7 +43,7 @@ class SingleQuestionJudge(ABC):
 
     @property
     def signature(self) -> str:
-        """As in `judge-yes-no@1`, with the prompt pack's digest."""
+        """As in `judge-yes-no@2`, with the prompt pack's digest."""
         return self.card.signature_with(options=self.prompt_pack.options)
 
     def __call__(self, sample: EditSample) -> Program[Score]:
@@ -69,7 +69,7 @@ class JudgeYesNo(SingleQuestionJudge):
 
     card: ClassVar[Card] = Card(
         "judge-yes-no",
-        1,
+        2,
         "a judge, asked at once, says that the edited image follows the instruction",
         roles=("judge",),
         requires=("sources", "edited", "instruction"),
@@ -96,7 +96,7 @@ class JudgeQuality(SingleQuestionJudge):
 
     card: ClassVar[Card] = Card(
         "judge-quality",
-        1,
+        2,
         "a judge, asked at once, finds the edited image pleasing and natural",
         range=(0.0, 100.0),
         unit="grade 0-100",
@@ -122,7 +122,7 @@ class JudgeLevels(SingleQuestionJudge):
 
     card: ClassVar[Card] = Card(
         "judge-levels",
-        1,
+        2,
         "a judge, asked at once for a level, calls the edit excellent",
         roles=("judge",),
         requires=("sources", "edited", "instruction"),

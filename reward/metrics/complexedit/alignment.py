@@ -36,7 +36,7 @@ class ComplexEditInstructionFollowing(ComplexEditOptions):
 
     card: ClassVar[Card] = Card(
         name="complex-edit-if",
-        version=1,
+        version=2,
         summary="all changes that the instruction asks for are in the edited image",
         range=(0.0, float(MAX_GRADE)),
         unit="grade 0-10",
@@ -82,7 +82,7 @@ class IdentityPreservation(ComplexEditOptions):
 
     card: ClassVar[Card] = Card(
         name="complex-edit-ip",
-        version=1,
+        version=2,
         summary="all that the instruction does not ask to change is as it was",
         range=(0.0, float(MAX_GRADE)),
         unit="grade 0-10",

@@ -79,5 +79,5 @@ class ComplexEditOptions:
 
     @cached_property
     def signature(self) -> str:
-        """As in `complex-edit-if@1/numeric[n=5]`, with a prompt pack's digest."""
+        """As in `complex-edit-if@2/numeric[n=5]`, with a prompt pack's digest."""
         return self.card.signature_with(self.mode, [*self._non_default_options(), *self.prompt_pack.options])

@@ -25,7 +25,7 @@ class PerceptualQuality(ComplexEditOptions):
 
     card: ClassVar[Card] = Card(
         name="complex-edit-pq",
-        version=1,
+        version=2,
         summary="the edited image looks natural, with nothing out of place and no artifacts",
         range=(0.0, float(MAX_GRADE)),
         unit="grade 0-10",

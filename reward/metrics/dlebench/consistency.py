@@ -30,7 +30,7 @@ class VisualConsistency(DleBenchOptions):
 
     base_card: ClassVar[Card] = Card(
         name="dlebench-vc",
-        version=1,
+        version=2,
         summary="nothing but the object to edit has changed",
         modes=MODES,
         source="DLEBench, section 4, appendix 7 and tables 16, 20-21, 25-26, 30-31",

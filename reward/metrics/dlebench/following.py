@@ -36,7 +36,7 @@ class SmallObjectFollowing(DleBenchOptions):
 
     base_card: ClassVar[Card] = Card(
         name="dlebench-if",
-        version=1,
+        version=2,
         summary="the small object was edited as asked and kept all else about it",
         modes=MODES,
         source="DLEBench, section 4, appendix 7 and tables 16-19, 22-24, 27-29",

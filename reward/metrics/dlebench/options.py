@@ -79,7 +79,7 @@ class DleBenchOptions:
 
     @cached_property
     def signature(self) -> str:
-        """As in `dlebench-if@1/oracle`, with non-default options and the prompt pack's digest."""
+        """As in `dlebench-if@2/oracle`, with non-default options and the prompt pack's digest."""
         options = [f"{name}={value}" for name, value in self._changed().items()]
         return self.base_card.signature_with(self.mode, [*options, *self.prompt_pack.options])
 

@@ -32,7 +32,7 @@ class InstructionFollowing(paper_protocol.PaperOptions):
 
     card: ClassVar[Card] = Card(
         name="edival-if",
-        version=1,
+        version=2,
         summary="the edited image does what the instruction asks",
         roles=("detector", "judge", "reader"),
         requires=("sources", "edited", "instruction"),
@@ -69,7 +69,7 @@ class InstructionFollowing(paper_protocol.PaperOptions):
 
     @cached_property
     def signature(self) -> str:
-        """As in `edival-if@1/paper`, with non-default options and the prompt pack's digest."""
+        """As in `edival-if@2/paper`, with non-default options and the prompt pack's digest."""
         options = [*(["dense"] if self.dense else []), *self._changed(paper_protocol.PaperOptions)]
         return self.card.signature_with(self.protocol, [*options, *self.prompt_pack.options])
 

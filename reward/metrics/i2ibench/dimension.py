@@ -48,7 +48,7 @@ class DimensionMetric(ABC):
     prompts: str | None = None
 
     pipeline: ClassVar[Pipeline]
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     failure_modes: ClassVar[str]
 
     def __post_init__(self) -> None:
@@ -94,7 +94,7 @@ class DimensionMetric(ABC):
 
     @property
     def signature(self) -> str:
-        """As in `i2i-object-manipulation@1[judge_only]`, with non-default options and the prompt pack's digest."""
+        """As in `i2i-object-manipulation@2[judge_only]`, with non-default options and the prompt pack's digest."""
         options = [*(["judge_only"] if self.judge_only else []), *self._options()]
         return self.card.signature_with(options=[*options, *self.prompt_pack.options])
 

@@ -26,7 +26,6 @@ class SubjectExtraction(DimensionMetric):
 
     pipeline: ClassVar[Pipeline] = "extraction"
     failure_modes: ClassVar[str] = RegionSimilarity.failure_modes
-    version: ClassVar[int] = 2
 
     @property
     def roles(self) -> tuple[str, ...]:

@@ -70,6 +70,7 @@ class I2IBenchOverall:
         both = WeightedMean(self.parts, name="i2i-overall").card
         return replace(
             both,
+            version=2,
             summary="good in every dimension of I2I-Bench that applies",
             source="I2I-Bench, sections 3.2 and 4.1, appendix D",
             failure_modes=(

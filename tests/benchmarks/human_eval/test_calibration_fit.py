@@ -32,7 +32,7 @@ def worths(seed=0):
     return np.random.default_rng(seed).normal(0, 1.5, (len(EDITORS), CASES))
 
 
-def lookup(lost=0, signature="edival-if@1/paper[dense]"):
+def lookup(lost=0, signature="edival-if@2/paper[dense]"):
     """Two judges of the same edits: one from 0 to 1, one from 0 to 100. `lost` edits the second has no score of."""
     return ScoreLookup(
         [
@@ -42,7 +42,7 @@ def lookup(lost=0, signature="edival-if@1/paper[dense]"):
                     scored(
                         f"{case}",
                         following=(1 / (1 + np.exp(-w)), signature),
-                        quality=(None if case < lost else 50 + 10 * w + 2 * (w > 0), "judge-quality@1"),
+                        quality=(None if case < lost else 50 + 10 * w + 2 * (w > 0), "judge-quality@2"),
                     )
                     for case, w in enumerate(row)
                 ],
@@ -155,7 +155,7 @@ def test_provenance_says_where_it_comes_from():
     assert provenance["held_out"]["judgements"] == 120
     assert provenance["held_out"]["map"]["log_loss"] < provenance["held_out"]["constant"]["log_loss"]
     assert set(provenance["versions"]) == {"editcritic", "numpy", "scipy"}
-    assert (by.goes_in.metric, by.goes_in.unit, by.goes_in.range) == ("judge-quality@1", "grade 0-100", (0.0, 100.0))
+    assert (by.goes_in.metric, by.goes_in.unit, by.goes_in.range) == ("judge-quality@2", "grade 0-100", (0.0, 100.0))
 
 
 def test_a_reward_that_is_given_stands_in_the_map():
@@ -210,8 +210,8 @@ def test_what_makes_no_map_is_refused():
     elsewhere = [make_label("A", (("x", "0"), ("y", "0")), "pair") for _ in range(30)]
     with pytest.raises(InputError, match="no label matches an edit with scores"):
         fitted(elsewhere)
-    mixed = ScoreLookup([lookup().results[0], replace(lookup(signature="edival-if@1/official").results[1])])
-    with pytest.raises(InputError, match=r"edival-if@1/paper\[dense\] \(40\) and edival-if@1/official \(40\)"):
+    mixed = ScoreLookup([lookup().results[0], replace(lookup(signature="edival-if@2/official").results[1])])
+    with pytest.raises(InputError, match=r"edival-if@2/paper\[dense\] \(40\) and edival-if@2/official \(40\)"):
         fitted(where=mixed)
     with pytest.raises(InputError, match="have no metric signature"):
         fitted(where=lookup(signature=""))

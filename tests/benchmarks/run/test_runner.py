@@ -6,11 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.run.output_generation import generate_outputs
 from editcritic.benchmarks.run.run_budget import BudgetLimits
+from editcritic.benchmarks.run.run_journal import RowJournal
 from editcritic.benchmarks.run.runner import ExecutionOptions, RunIncomplete, run_suite
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts as critics
 from editcritic.benchmarks.sceneedit.suite import SceneEdit
@@ -142,12 +144,31 @@ def test_a_line_that_was_torn_off_is_judged_again(tmp_path: Path) -> None:
     assert len(rows.read_text().splitlines()) == len(suite.items)
 
 
+def test_no_flipped_bit_of_its_rows_changes_a_number(tmp_path: Path) -> None:
+    suite = Toy(count=2)
+    made = outputs(tmp_path / "outputs", suite)
+    results = run_suite(suite, made, experts=experts(CoinJudge()), out=tmp_path / "out")
+    rows = tmp_path / "out" / "journal" / "rows-0.jsonl"
+    written, chance = rows.read_bytes(), np.random.default_rng(5)
+    values = {row.id: row.to_json() for row in results.rows}
+    with RowJournal(tmp_path / "out" / "journal") as journal:
+        for _ in range(400):
+            damaged = bytearray(written)
+            damaged[chance.integers(len(written))] ^= 1 << int(chance.integers(8))
+            rows.write_bytes(bytes(damaged))
+            for name, entries in journal.rows().items():
+                assert [row for _, row in entries] == [values[name]]
+
+
 def test_a_row_of_another_version_is_judged_again_and_its_results_are_refused(tmp_path: Path) -> None:
     suite = Toy()
     made = outputs(tmp_path / "outputs", suite)
     results = run_suite(suite, made, experts=experts(CoinJudge()), out=tmp_path / "out")
     rows = tmp_path / "out" / "journal" / "rows-0.jsonl"
-    rows.write_text(rows.read_text().replace('"schema": 2', '"schema": 1'))
+    with RowJournal(tmp_path / "old") as old:
+        for entry in map(json.loads, rows.read_text().splitlines()):
+            old.append(entry["sample_key"], {**json.loads(entry["row"]), "schema": 1})
+    rows.write_bytes((tmp_path / "old" / "rows-0.jsonl").read_bytes())
     again = run_suite(suite, made, experts=experts(CoinJudge()), out=tmp_path / "out")
     assert [row.to_json() for row in again.rows] == [row.to_json() for row in results.rows]
     assert len(rows.read_text().splitlines()) == 2 * len(suite.items)

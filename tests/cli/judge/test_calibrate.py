@@ -38,8 +38,8 @@ class JudgeFiles:
         chance = np.random.default_rng(0)
         worth = chance.normal(0, 1.5, COUNT)
         self.folder = folder
-        self.levels = self.scores("levels.jsonl", "judge-levels@1", 1 / (1 + np.exp(-worth)))
-        self.grades = self.scores("grades.jsonl", "judge-quality@1", np.round(50 + 10 * worth))
+        self.levels = self.scores("levels.jsonl", "judge-levels@2", 1 / (1 + np.exp(-worth)))
+        self.grades = self.scores("grades.jsonl", "judge-quality@2", np.round(50 + 10 * worth))
         pairs = [chance.choice(COUNT, 2, replace=False) for _ in range(200)]
         wins = [chance.random() < 1 / (1 + np.exp(worth[j] - worth[i])) for i, j in pairs]
         self.pairs = label_files.labels_file(
@@ -79,7 +79,7 @@ def test_two_judges_are_fitted_at_once_and_found_by_name(files, tmp_path, monkey
     assert (ran.exit_code, "judge-levels" in ran.stdout, "2 calibrations in" in ran.stdout) == (0, True, True)
     ran = calibration("show", "judge-quality")
     assert ran.exit_code == 0
-    for text in ("judge-quality@1 (0 to 100 grade 0-100)", "200 count", "held out", "pair:following", "pairs.jsonl"):
+    for text in ("judge-quality@2 (0 to 100 grade 0-100)", "200 count", "held out", "pair:following", "pairs.jsonl"):
         assert text in ran.stdout
     assert json.loads(calibration("show", "judge-quality", "--json").stdout)["digest"] in ran.stdout.replace("\n", "")
 
@@ -101,9 +101,9 @@ def test_scores_that_are_there_are_mapped(files, tmp_path):
     before = rows_of(files.levels)
     assert [row["value"] for row in rows[:-1]] == [by(row["value"]) for row in before[:-1]]
     assert (rows[-1]["status"], rows[-1]["reason"]) == ("abstained", "dark")
-    assert rows[0]["metric"] == f"calibrated@1[judge-levels@1, {by.digest[:12]}]"
+    assert rows[0]["metric"] == f"calibrated@1[judge-levels@2, {by.digest[:12]}]"
     ran = calibration("apply", out, files.grades, "-o", tmp_path / "other.jsonl")
-    assert (ran.exit_code, "has scores of judge-quality@1; --force" in ran.stderr) == (2, True)
+    assert (ran.exit_code, "has scores of judge-quality@2; --force" in ran.stderr) == (2, True)
     assert not (tmp_path / "other.jsonl").exists()
     ran = calibration("apply", out, files.grades, "-o", tmp_path / "other.jsonl", "--force", "--json")
     assert json.loads(ran.stdout)["clamped"] == COUNT
@@ -124,7 +124,7 @@ def test_folders_of_results_say_who_was_asked(files, tmp_path):
     rows = [label_files.row(name, o=0.0) for name in map(str, range(COUNT))]
     values = [json.loads(line)["value"] for line in files.levels.read_text().splitlines()][:COUNT]
     signed = [
-        type(row)(row.id, row.case, {}, {"o": Score.of(value).with_signature("judge-levels@1")})
+        type(row)(row.id, row.case, {}, {"o": Score.of(value).with_signature("judge-levels@2")})
         for row, value in zip(rows, values, strict=True)
     ]
     folder = label_files.write(tmp_path / "results", label_files.results("omni", signed))
@@ -137,7 +137,7 @@ def test_folders_of_results_say_who_was_asked(files, tmp_path):
 
 
 def test_a_map_that_tells_nothing_ends_with_1_and_says_why(files, tmp_path):
-    upside = files.scores("upside.jsonl", "judge-quality@1", -np.arange(COUNT, dtype=float))
+    upside = files.scores("upside.jsonl", "judge-quality@2", -np.arange(COUNT, dtype=float))
     worth = [label_files.make_label("yes" if number > 30 else "no", f"{number}") for number in range(COUNT)]
     labels = label_files.labels_file(tmp_path / "labels.jsonl", worth)
     ran = calibration("fit", upside, "--labels", labels, "-o", tmp_path / "flat.json")

@@ -180,8 +180,8 @@ def test_logprobs_are_probabilities_of_the_options():
 def test_probabilities_that_cannot_be_known_are_left_out_or_fail_as_was_wanted():
     response = with_logprobs(completion("1"), {"1": log(0.6), "7": log(0.4)})
     assert outcome(response, Grade()) == Reply("1")
-    assert isinstance(outcome(response, Grade(), logprobs=True), Failure)
-    assert isinstance(outcome(completion("1"), Grade(), logprobs=True), Failure)
+    assert isinstance(outcome(response, Grade(), 2, logprobs=True), Failure)
+    assert isinstance(outcome(completion("1"), Grade(), 2, logprobs=True), Failure)
 
 
 def test_tool_calls_are_a_reply():
@@ -190,12 +190,12 @@ def test_tool_calls_are_a_reply():
     assert outcome(response, FreeText(tools=(Tool("zoom", "", "{}"),))) == Reply(
         "", tool_calls=(ToolCall("zoom", "{not json", "c1"),)
     )
-    assert isinstance(outcome(response), Failure)
+    assert isinstance(outcome(response, requests=2), Failure)
 
 
 def test_json_is_validated_whoever_promised_it():
     assert outcome(completion('{"score": 3}'), Json.from_schema(SCHEMA)).text == '{"score": 3}'
-    failure = outcome(completion('{"score": "high"}'), Json.from_schema(SCHEMA))
+    failure = outcome(completion('{"score": "high"}'), Json.from_schema(SCHEMA), 2)
     assert isinstance(failure, Failure)
     assert failure.raw == '{"score": "high"}'
 
@@ -230,16 +230,25 @@ NOT_ANSWERS = {
 
 
 @pytest.mark.parametrize("response", NOT_ANSWERS.values(), ids=NOT_ANSWERS)
-def test_what_is_no_answer_fails_with_what_was_said_and_is_not_asked_again(response):
-    failure = outcome(Answer(response))
+def test_what_is_no_answer_is_asked_for_once_more_and_fails_with_what_was_said(response):
+    no_json_object = not isinstance(response, dict) or bool(
+        {"NaN", "Infinity"} & set(re.findall(r"\w+", json.dumps(response)))
+    )
+    failure = outcome(Answer(response), requests=1 if no_json_object else 2)
     assert isinstance(failure, Failure)
+    assert failure.infrastructure == no_json_object
     assert failure.reason
     assert failure.raw or response == b""
     assert len(failure.raw) <= 2000
 
 
+def test_an_answer_at_the_second_try_is_one():
+    answers = [completion(None, refusal="no"), completion("Yes")]
+    assert outcome(lambda _, number: Answer(answers[number]), requests=2) == Reply("Yes")
+
+
 def test_a_refusal_shows_its_words():
-    failure = outcome(completion(None, refusal="I cannot help with that."))
+    failure = outcome(completion(None, refusal="I cannot help with that."), requests=2)
     assert failure == Failure("the judge refused: I cannot help with that.", raw="I cannot help with that.")
 
 
@@ -527,12 +536,12 @@ def test_in_an_engine_failures_keep_their_reason_and_words_and_stats_tell_the_co
     assert [evidence.text for evidence in scores[3].evidence] == ["not that one"]
     meter = scores.stats["experts"][expert.id]
     assert {name: meter[name] for name in ("requests", "prompt_tokens", "completion_tokens", "images_sent")} == {
-        "requests": 8,
-        "prompt_tokens": 800,
-        "completion_tokens": 16,
-        "images_sent": 8,
+        "requests": 9,  # the refused one twice
+        "prompt_tokens": 900,
+        "completion_tokens": 18,
+        "images_sent": 9,
     }
-    assert meter["usd"] == pytest.approx(0.00096)
+    assert meter["usd"] == pytest.approx(0.00108)
 
 
 def test_a_question_that_finds_no_server_does_not_stop_the_others():

@@ -49,7 +49,7 @@ def test_the_value_is_the_mean_of_both_orders_and_the_evidence_says_how_far_they
     assert score.value == share
     assert score.evidence[-1].numbers["apart"] == apart
     assert [item.text for item in score.evidence[:2]] == list(answers)
-    assert score.metric == "pairwise-judge@1"
+    assert score.metric == "pairwise-judge@2"
 
 
 def test_swapping_the_edits_gives_the_rest_of_the_share():
@@ -132,7 +132,7 @@ def test_a_prompt_pack_replaces_the_words_and_signs_the_score(tmp_path):
     judge = PairwiseJudge(prompts=str(tmp_path))
     score = alone(judge(A, B), rule)
     assert queries == ["Which? make {it} blue"] * 2
-    assert score.metric.startswith("pairwise-judge@1[prompts=")
+    assert score.metric.startswith("pairwise-judge@2[prompts=")
     with pytest.raises(ValueError, match="not a folder"):
         PairwiseJudge(prompts=str(tmp_path / "none"))
 

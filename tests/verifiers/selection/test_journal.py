@@ -172,3 +172,29 @@ def test_processes_may_make_a_journal_at_the_same_moment(tmp_path: Path) -> None
     runs = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
     errors = [run.communicate(timeout=60)[1] for run in runs]
     assert [run.returncode for run in runs] == [0, 0, 0], errors
+
+
+def test_a_damaged_row_counts_as_not_stored_and_no_number_changes(tmp_path):
+    score, cost = Score.of(0.875, "good"), Cost(0, 3, 0.5)
+    with Journal(tmp_path) as journal:
+        journal.put_score("key", score, cost)
+        journal.put_image("key", picture(1), Cost(4, 0, 0.25))
+        stored = [journal.get_score("key"), journal.get_image("key")]
+        changes = [
+            ("scores", "score", '\'{"value": 0.975, "status": "scored"}\''),
+            ("scores", "judge_calls", "4"),
+            ("scores", "seconds", "0.25"),
+            ("images", "nfe", "5"),
+            ("images", "digest", f"'{picture(2).digest}'"),
+        ]
+        journal.put_image("other", picture(2), Cost(4, 0, 0.25))
+        for table, column, value in changes:
+            before = journal._db.execute(f"select {column} from {table} where key = 'key'").fetchone()[0]
+            journal._db.execute(f"update {table} set {column} = {value} where key = 'key'")
+            assert [journal.get_score("key"), journal.get_image("key")].count(None) == 1
+            journal._db.execute(f"update {table} set {column} = ? where key = 'key'", (before,))
+            assert [journal.get_score("key"), journal.get_image("key")] == stored
+        journal._db.execute("update scores set key = 'another'")
+        assert journal.get_score("another") is None
+        journal.put_score("another", score, cost)
+        assert journal.get_score("another") == (score, cost)

@@ -160,11 +160,11 @@ def test_several_targets_are_judged_alone_and_the_worst_counts(tmp_path: Path) -
 
 def test_the_metrics_are_built_with_the_suites_options(data: Path) -> None:
     specs = DleBench(data, context=1.5, max_turns=3).metrics()
-    assert build(specs[IF]).signature == "dlebench-if@1/oracle[context=1.5]"
-    assert build(specs[VC]).signature == "dlebench-vc@1/oracle[max_turns=3]"
+    assert build(specs[IF]).signature == "dlebench-if@2/oracle[context=1.5]"
+    assert build(specs[VC]).signature == "dlebench-vc@2/oracle[max_turns=3]"
     again = DleBench(data, **DleBench(data, context=1.5, max_turns=3).options)  # type: ignore[arg-type]
     assert again.metrics() == specs
-    assert build(DleBench(data).metrics("plain")[IF]).signature == "dlebench-if@1/plain"
+    assert build(DleBench(data).metrics("plain")[IF]).signature == "dlebench-if@2/plain"
 
 
 def test_what_cannot_be_judged_so_is_refused(data: Path) -> None:

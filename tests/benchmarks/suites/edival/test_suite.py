@@ -265,10 +265,10 @@ def test_padded_pictures_have_a_table_of_their_own(data: Path) -> None:
 @pytest.mark.parametrize(
     ("protocol", "signatures"),
     [
-        (None, ("edival-if@1/paper", "edival-cc@2/fixed")),
-        ("paper", ("edival-if@1/paper", "edival-cc@2/fixed")),
-        ("official", ("edival-if@1/official", "edival-cc@2/official")),
-        ("official-fixed", ("edival-if@1/official", "edival-cc@2/fixed")),
+        (None, ("edival-if@2/paper", "edival-cc@2/fixed")),
+        ("paper", ("edival-if@2/paper", "edival-cc@2/fixed")),
+        ("official", ("edival-if@2/official", "edival-cc@2/official")),
+        ("official-fixed", ("edival-if@2/official", "edival-cc@2/fixed")),
     ],
 )
 def test_protocols_name_how_following_and_consistency_are_judged(

@@ -51,7 +51,7 @@ def test_one_draw_is_the_root_of_the_product_of_the_lower_grades():
         "quality": 2.0,
     }
     assert [each.text for each in score.evidence] == ["it is (25, 10)", "it is (15, 5)"]
-    assert score.metric == "edit-score@1"
+    assert score.metric == "edit-score@2"
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_draws_are_averaged_each_by_itself():
     assert score.value == pytest.approx((10.0 + 2.0) / 2)  # and not the root of the means' product
     assert score.parts["quality"].value == pytest.approx((10.0 + 2.0) / 2)
     assert len(score.evidence) == 4
-    assert score.metric == "edit-score@1[draws=2]"
+    assert score.metric == "edit-score@2[draws=2]"
 
 
 def test_a_draw_that_fails_fails_the_score():
@@ -131,7 +131,7 @@ def test_the_scale_is_said_and_read():
     assert "from 0 to 20" in str(following.messages)
     assert "from 0 to 20" in str(quality.messages)
     assert score.value == pytest.approx(5.0)
-    assert score.metric == "edit-score@1[highest=20]"
+    assert score.metric == "edit-score@2[highest=20]"
 
 
 def test_the_edited_picture_is_brought_to_the_size_of_the_source_where_that_is_asked():
@@ -154,7 +154,7 @@ def test_a_prompt_pack_says_where_pictures_stand(tmp_path):
     (following, quality), score = score_with_queries(metric, one)
     assert following.messages[0].content == ("<img1>: ", one.source, "<img2>: ", one.edited, "Rate: make it blue")
     assert quality.messages[0].content == (one.edited, "Rate it to 25.")
-    assert score.metric.startswith("edit-score@1[prompts=")
+    assert score.metric.startswith("edit-score@2[prompts=")
     assert build(spec_of(metric)) == metric
 
 
@@ -195,4 +195,4 @@ def test_the_published_weights_are_a_judge_by_name():
 def test_options_that_mean_nothing_are_refused(options):
     with pytest.raises(ValueError, match="draw"):
         EditScore(**options)
-    assert replace(EditScore(), draws=4).signature == "edit-score@1[draws=4]"
+    assert replace(EditScore(), draws=4).signature == "edit-score@2[draws=4]"

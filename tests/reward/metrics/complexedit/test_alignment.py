@@ -128,7 +128,7 @@ def test_the_spread_and_the_reasoning_nearest_to_the_mean_are_evidence():
     (reason,) = [item for item in score.evidence if item.what == "reasoning nearest to the mean"]
     assert grades == "2 4 9"
     assert (reason.text, reason.numbers) == ("near", {"draw": 1.0, "grade": 4.0})
-    assert score.metric == "complex-edit-if@1/numeric[n=3]"
+    assert score.metric == "complex-edit-if@2/numeric[n=3]"
 
 
 def test_operations_are_credited_in_order_with_their_means():

@@ -113,7 +113,7 @@ def test_overall_is_the_mean_of_the_parts(following, preservation, quality):
 def test_parts_are_signed_as_the_metrics_they_are():
     score = score_of(ComplexEditOverall(n=2, seed=1), known)
     assert [part.metric for part in score.parts.values()] == [
-        f"complex-edit-{name}@1/numeric[n=2, seed=1]" for name in ("if", "ip", "pq")
+        f"complex-edit-{name}@2/numeric[n=2, seed=1]" for name in ("if", "ip", "pq")
     ]
 
 
@@ -153,4 +153,4 @@ def test_candidates_of_one_group_share_nothing_but_their_source():
 
 def test_scores_can_be_written_as_json():
     text = json.dumps(score_of(ComplexEditOverall(n=2), known).to_json(), allow_nan=False)
-    assert '"complex-edit-ip@1/numeric[n=2]"' in text
+    assert '"complex-edit-ip@2/numeric[n=2]"' in text

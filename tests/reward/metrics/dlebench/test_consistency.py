@@ -46,7 +46,7 @@ def test_a_label_is_worth_its_share(label, value, mode):
     score = Experts(says(label)).score(VisualConsistency(mode=mode))
     assert score.value == pytest.approx(value)
     assert label in score.reason
-    assert score.metric == f"dlebench-vc@1/{mode}"
+    assert score.metric == f"dlebench-vc@2/{mode}"
 
 
 def test_all_targets_are_white_in_all_three_pictures_and_nothing_else_is_touched():

@@ -91,7 +91,7 @@ def test_the_context_is_an_option_that_the_evidence_and_the_signature_tell():
     score = experts.score(metric, edit(targets=(box(100, 100, 200, 140),)))
     assert same(pictures(experts.judge_queries[0])[:1], [SOURCE.pixels[90:150, 75:225]])
     assert score.evidence[0].text == "context: 0.5"
-    assert score.metric == "dlebench-if@1/oracle[min_crop_side=0, context=0.5]"
+    assert score.metric == "dlebench-if@2/oracle[min_crop_side=0, context=0.5]"
 
 
 def test_edit_and_reference_of_another_size_are_brought_to_the_sources_and_that_is_evidence():

@@ -118,7 +118,7 @@ def test_a_prompt_pack_replaces_what_it_has_and_is_signed(tmp_path):
     score = experts.score(packed)
     assert words(experts.judge_queries[0]) == f"Judge this: {INSTRUCTION}"
     digest = Prompts(PACKAGE, str(tmp_path)).digest
-    assert score.metric == f"dlebench-if@1/plain[prompts={digest}]"
+    assert score.metric == f"dlebench-if@2/plain[prompts={digest}]"
     other = VisualConsistency(mode="plain", prompts=str(tmp_path))
     experts.score(other)
     assert "Perfect or not." in words(experts.judge_queries[1])

@@ -298,7 +298,7 @@ def test_a_prompt_pack_replaces_words_and_changes_the_signature(tmp_path):
     world, metric = World(), of("object-manipulation", prompts=str(tmp_path))
     (score,) = world.score(metric, single())
     assert world.judged[0].messages[0].content[-1] == "Now, make the cup blue?"
-    assert score.metric.startswith("i2i-object-manipulation@1[prompts=")
+    assert score.metric.startswith("i2i-object-manipulation@2[prompts=")
     with pytest.raises(ValueError, match="not a folder"):
         of("object-manipulation", prompts=str(tmp_path / "none"))
 

@@ -24,7 +24,7 @@ def test_it_is_the_product_of_both():
     assert {name: part.value for name, part in score.parts.items()} == pytest.approx(
         {"count": 0.75, "consistency": 0.8}
     )
-    assert score.parts["consistency"].metric == "i2i-multi-subject-consistency@1"
+    assert score.parts["consistency"].metric == "i2i-multi-subject-consistency@2"
 
 
 def test_consistency_is_computed_though_it_is_none_of_the_samples_dimensions():

@@ -41,7 +41,7 @@ def test_blending_may_be_judged_by_the_edited_picture_alone():
     (question,) = world.judged
     assert question.images == (EDITED,)
     assert (question.topic, question.slots) == ("i2i/blending", ())
-    assert score.metric == "i2i-blending-naturalness@1[shown_images=edited]"
+    assert score.metric == "i2i-blending-naturalness@2[shown_images=edited]"
     with pytest.raises(ValueError, match="shown_images is for blending-naturalness"):
         of("editing-artifacts", shown_images="edited")
     with pytest.raises(ValueError, match="shown_images is one of both, edited, got 'all'"):

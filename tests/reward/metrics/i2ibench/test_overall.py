@@ -26,9 +26,9 @@ def test_it_is_the_mean_of_the_dimensions_for_as_many_sources(sample, names):
     (score,) = World().score(I2IBenchOverall(), sample)
     assert score.parts.keys() == names
     assert score.value == pytest.approx(sum(part.value or 0.0 for part in score.parts.values()) / 15)
-    assert score.metric == "i2i-overall@1"
+    assert score.metric == "i2i-overall@2"
     for name, part in score.parts.items():
-        assert part.metric == f"i2i-{name}@{2 if name == 'multi-subject-extraction' else 1}"
+        assert part.metric == f"i2i-{name}@2"
 
 
 @pytest.mark.parametrize("sample", [single(), several()])
@@ -89,7 +89,7 @@ def test_dimensions_that_nobody_can_judge_may_be_left_out():
     (score,) = world.score(metric, single())
     assert score.parts.keys() == SINGLE - {"image-quality", "aesthetic-quality"}
     assert set(metric.card.roles) == {"judge", "segmenter", "features", "reader"}
-    assert score.metric == "i2i-overall@1[excluded_dimensions=image quality, excluded_dimensions=Aesthetic-Quality]"
+    assert score.metric == "i2i-overall@2[excluded_dimensions=image quality, excluded_dimensions=Aesthetic-Quality]"
     with pytest.raises(ValueError, match="no dimension of I2I-Bench is called 'beauty'"):
         I2IBenchOverall(excluded_dimensions=("beauty",))
     with pytest.raises(ValueError, match="leave one in"):

@@ -96,7 +96,7 @@ def test_questions_that_are_not_five_to_seven_fail_the_score(written):
 def test_answers_may_be_given_by_the_edited_picture_alone():
     world = World()
     (score,) = world.score(of("physical-plausibility", answering_view="edited"), single())
-    assert score.metric == "i2i-physical-plausibility@1[answering_view=edited]"
+    assert score.metric == "i2i-physical-plausibility@2[answering_view=edited]"
     writing, *answers = world.judged
     assert writing.images == (FIRST,)
     for query, question in zip(answers, QUESTIONS, strict=True):
@@ -111,7 +111,7 @@ def test_by_two_levels_one_question_is_asked_of_all_samples(dimension):
     metric = of(dimension, protocol="two_levels")
     scores = world.score(metric, several(), several("other", instruction="swap their hats"))
     assert [score.value for score in scores] == [0.625, 0.625]
-    assert scores[0].metric == f"i2i-{dimension}@1[protocol=two_levels]"
+    assert scores[0].metric == f"i2i-{dimension}@2[protocol=two_levels]"
     first, second = world.judged
     assert first.topic == "i2i/answer"
     assert first.images == (FIRST, SECOND, EDITED)

@@ -198,7 +198,7 @@ def test_elements_may_be_compared_outside_of_their_masks():
     masks = {(SECOND, cat): mask(LEFT, of=SECOND), (EDITED, cat): mask(LEFT)}
     world = World(masks=masks)
     (score,) = world.score(of("multi-non-edited-fidelity", inverted=True), several())
-    assert score.metric == "i2i-multi-non-edited-fidelity@1[inverted=True]"
+    assert score.metric == "i2i-multi-non-edited-fidelity@2[inverted=True]"
     for embed, ((image, _), expected) in zip(queries_of(world, Embed), masks.items(), strict=True):
         assert embed.image == image
         assert np.array_equal(embed.regions[0].inside.values, ~expected.values)

@@ -44,7 +44,7 @@ def test_a_rating_outside_of_the_scale_fails_and_says_what_was_got(dimension, ra
 def test_another_model_has_another_scale():
     score = rated("image-quality", 7, scale=(-5, 15))
     assert score.value == pytest.approx(0.6)
-    assert score.metric == "i2i-image-quality@1[scale=(-5, 15)]"
+    assert score.metric == "i2i-image-quality@2[scale=(-5, 15)]"
 
 
 @pytest.mark.parametrize("scale", [(5, 1), (1, 1), (0, float("inf")), (float("nan"), 1), (1, 2, 3), ()])

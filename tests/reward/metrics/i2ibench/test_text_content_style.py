@@ -40,7 +40,7 @@ def test_other_writing_in_the_picture_may_be_left_out():
     assert scored("Main Street hello 25", 5).value == pytest.approx(0.1)
     score = scored("Main Street hello 25", 5, content="part")
     assert score.value == 1.0
-    assert score.metric == "i2i-text-content-style@1[content=part]"
+    assert score.metric == "i2i-text-content-style@2[content=part]"
     assert scored("Main Street hallo 25", 5, content="part").value == pytest.approx(0.8)
     assert scored("", 5, content="part").value == pytest.approx(0.1)
     with pytest.raises(ValueError, match="content is one of whole, part, got 'some'"):

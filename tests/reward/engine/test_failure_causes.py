@@ -1,0 +1,94 @@
+"""Failures say whether only infrastructure can be the reason: what an edit may have caused must not help it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from editcritic.reward import Engine, Image, ImageError, Reward, Score
+from editcritic.reward.queries import Abstention, ExpertDown, Failure, Measurement
+
+from ..fakes import Fake, Rated, Says, sample
+
+
+def raising(error: Exception) -> Any:
+    def rule(query: Any) -> Any:
+        raise error
+
+    return rule
+
+
+def score_by(expert: Fake) -> Score:
+    with Engine() as engine:
+        return Reward(Rated(), {"preference": expert}, engine=engine, on_failures="none")([sample()])[0]
+
+
+@pytest.mark.parametrize(
+    "expert",
+    [
+        Fake(raising(RuntimeError("CUDA error: an illegal memory access"))),
+        Fake(raising(MemoryError("out of memory"))),
+        Fake(raising(ConnectionResetError("lost"))),
+        Fake(raising(TimeoutError("no response"))),
+        Fake(raising(ExpertDown("no such weights"))),
+        Fake(lambda query: time.sleep(1.5), deadline_s=0.2),
+        Fake(lambda query: Failure("budget spent", infrastructure=True)),
+    ],
+    ids=["crash", "out of memory", "connection", "time-out", "down", "hung", "said so"],
+)
+def test_time_outs_lost_connections_and_crashes_are_infrastructure(expert):
+    score = score_by(expert)
+    assert (score.status, score.cause) == ("failed", "infrastructure")
+    assert Score.from_json(score.to_json()) == score
+
+
+@pytest.mark.parametrize(
+    "answer", [Failure("the judge refused"), Failure("the judge gave no answer"), Measurement(float("nan"))]
+)
+def test_refusals_and_unreadable_answers_may_be_the_edits_doing(answer):
+    score = score_by(Fake(lambda query: answer))
+    assert (score.status, score.cause) == ("failed", "")
+
+
+def test_a_broken_image_may_be_the_edits_doing():
+    score = score_by(Fake(raising(RuntimeError("unused"))))
+    assert score.cause == "infrastructure"
+
+    def broken(sample_):
+        raise ImageError("the picture is truncated")
+        yield
+
+    metric = Says(Score.of(1))
+    metric.__class__ = type("Broken", (Says,), {"__call__": lambda self, edit: broken(edit)})
+    with Engine() as engine:
+        assert engine.submit(metric(sample()), {}).result(20).cause == ""
+    assert isinstance(sample().edited, Image)
+
+
+def test_an_abstention_has_no_cause_unless_the_metric_knows_it():
+    assert score_by(Fake(lambda query: Abstention("too dark"))).cause == ""
+
+
+def test_the_closing_of_an_engine_and_an_unbound_role_are_infrastructure():
+    with Engine() as engine:
+        score = engine.submit(Rated()(sample()), {}).result(20)
+    assert (score.status, score.cause) == ("failed", "infrastructure")
+    assert "no expert is bound" in score.reason
+
+
+@pytest.mark.parametrize(
+    ("status", "cause"),
+    [
+        ("scored", "edit"),
+        ("scored", "infrastructure"),
+        ("abstained", "guard"),
+        ("failed", "edit"),
+        ("not_applicable", "edit"),
+    ],
+)
+def test_a_cause_belongs_to_its_status(status, cause):
+    value = 0.0 if status == "scored" else None
+    with pytest.raises(ValueError, match=f"a Score that is {status} cannot have the cause '{cause}'"):
+        Score(value, status, "why", cause=cause)
