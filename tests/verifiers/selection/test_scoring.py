@@ -79,6 +79,7 @@ def test_a_new_version_of_a_metric_is_asked_again(tmp_path, monkeypatch):
     monkeypatch.setattr(Versioned, "version", 2)
     ((after, cached),) = scored(Reward(Versioned(), {"judge": judge()}), tmp_path, scenes(1))
     assert not cached
+    assert before.value
     assert after.value == 2 * before.value
 
 
