@@ -256,12 +256,16 @@ def rows_passed(trainer: DiffusionTrainer, work: Callable[[], Any]) -> int:
     return counts["rows"]
 
 
+DARK = Score.abstained("too dark to tell")
+
+
 @pytest.mark.parametrize(
     ("values", "rows"),
     [
         ((0.1, 0.2, 0.3, 0.4, 0.5, 0.6), 6),
         ((0.1, 0.2, 0.3, 0.5, 0.5, 0.5), 3),  # a group that is all alike
         ((0.1, None, 0.3, 0.4, None, None), 2),  # unscored rows, and what is left alone by them
+        ((0.1, DARK, 0.3, 0.4, DARK, None), 3),  # what nobody can judge counts as the lowest of its group
         ((None,) * 6, 0),
         ((0.5,) * 6, 0),
     ],
@@ -270,7 +274,8 @@ def rows_passed(trainer: DiffusionTrainer, work: Callable[[], Any]) -> int:
 def test_rows_that_teach_nothing_are_not_even_passed_through_the_denoiser(trainer, values, rows, beta):
     one = trainer(beta=beta)
     batch = one.rollout(0)
-    scores = [Score.abstained("?") if value is None else Score.of(value) for value in values]
+    down = Score.failed("down", cause="infrastructure")
+    scores = [value if isinstance(value, Score) else down if value is None else Score.of(value) for value in values]
     transitions = 2  # of 3 steps the last one leaves nothing to chance
     assert rows_passed(one, lambda: one.update(batch, scores)) == rows * transitions * (2 if beta else 1)
 
@@ -837,7 +842,7 @@ def test_a_picture_of_nan_is_a_failed_score_and_the_others_are_learnt_from(train
     (log,) = one.train()
     calls = 6 - len(seen)
     assert 0 < calls < 6, "one row of each call"
-    assert log["frac_unscored"] == pytest.approx(calls / 6)
+    assert log["frac_abstained"] == pytest.approx(calls / 6)
     assert not same(before, lora(one))
     assert all(bool(torch.isfinite(weight).all()) for weight in lora(one).values())
     assert min(worth(sample) for sample in seen) > 0, "no black picture was scored"
