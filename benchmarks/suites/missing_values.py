@@ -22,6 +22,9 @@ from .suite import Suite
 from .tables import Table
 
 
+BOUNDS_NOTE = "after a number of missing values: the bounds, with these at the lowest and at the highest of their range"
+
+
 def suite_tables(suite: Suite, results: Results, ranges: ValueRanges | None = None) -> list[Table]:
     """A suite's tables with bounds, and notes about missing values on the first table.
 
@@ -40,7 +43,7 @@ def suite_tables(suite: Suite, results: Results, ranges: ValueRanges | None = No
         else table
         for table in tables
     ]
-    return [replace(tables[0], notes=[*tables[0].notes, *notes]), *tables[1:]]
+    return [replace(tables[0], notes=[*tables[0].notes, BOUNDS_NOTE, *notes]), *tables[1:]]
 
 
 def _with_bounds(

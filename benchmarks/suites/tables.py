@@ -158,7 +158,8 @@ def bounds_text(cell: TableCell, digits: int) -> str:
     """The bounds that missing values allow, as text behind their number; empty without bounds."""
     if cell.lowest is None or cell.highest is None:
         return ""
-    return f", {cell.lowest:.{digits}f} to {cell.highest:.{digits}f} with them"
+    bounds = f"{cell.lowest:.{digits}f} to {cell.highest:.{digits}f}"
+    return f": {bounds}" if cell.num_missing else f", {bounds} with what is missing"
 
 
 _TEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}

@@ -187,9 +187,7 @@ def test_a_metric_with_a_bug_stops_nothing(editor):
 
     with VerifierCallback(editor, Reward(Broken(Score.of(1.0))), SAMPLE, preview_steps=[2]) as look:
         edit(editor, look)
-    assert look.previews[0][0].score == Score.failed(
-        "the judge failed: KeyError: 'lost'", cause="infrastructure"
-    )
+    assert look.previews[0][0].score == Score.failed("the judge failed: KeyError: 'lost'", cause="infrastructure")
 
 
 # -- giving up --------------------------------------------------------------------------------------------------------
