@@ -21,7 +21,6 @@ from .results import Results, ValueRanges
 from .suite import Suite
 from .tables import Table
 
-
 BOUNDS_NOTE = "after a number of missing values: the bounds, with these at the lowest and at the highest of their range"
 
 
