@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .card import Card
-from .queries.expert import ExpertDown
 from .queries.identity import signature_with_identity
 from .sample import EditSample
 from .score import Score, Scores
@@ -48,10 +47,10 @@ class BaseReward(ABC):
 
     @property
     def known_signature(self) -> str:
-        """The same; without digits where an expert is down, so that its id is unknown."""
+        """The same; without digits where the id of an expert cannot be determined, as of one that is down."""
         try:
             return self.signature
-        except (ExpertDown, OSError):
+        except Exception:  # noqa: BLE001  (such an expert fails its queries, and not what describes the reward)
             return self.card.signature
 
     @property

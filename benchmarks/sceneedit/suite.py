@@ -257,7 +257,7 @@ def _truth_score(sample: EditSample, value: Callable[[RecoveredTruth], float]) -
     if sample.edited.size != sample.source.size:
         edited_size, scene_size = (f"{image.width} x {image.height}" for image in (sample.edited, sample.source))
         return Score.abstained(
-            f"the image is {edited_size} and its scene {scene_size}: the truth is known at that size only"
+            f"the image is {edited_size} and its scene {scene_size}: the truth is known at that size only", cause="edit"
         )
     return Score.of(value(_truth_evidence(json.dumps(sample.metadata[PROMPT_METADATA_KEY]), sample.edited)))
 

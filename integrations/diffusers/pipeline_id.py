@@ -24,7 +24,7 @@ def pipeline_id(pipeline: Any, settings: Mapping[str, Any]) -> str:
     settings_json = json.dumps(dict(settings), sort_keys=True, default=_setting_id)
     # Without diffusers' own notes, whose order differs between processes.
     config = {name: value for name, value in scheduler.config.items() if not name.startswith("_")}
-    solver = _digest(json.dumps(config, sort_keys=True, default=str).encode())
+    solver = _digest(json.dumps(config, sort_keys=True, default=_config_id).encode())
     weights = _weights_digest(pipeline)
     return (
         f"{type(pipeline).__name__} {getattr(pipeline, 'name_or_path', '')} {settings_json} weights {weights} "
@@ -44,6 +44,14 @@ def _weights_digest(pipeline: Any) -> str:
                 if not tensor.is_meta:
                     digest.update(tensor.detach().flatten()[:4].cpu().contiguous().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()[:16]
+
+
+def _config_id(value: Any) -> Any:
+    """An entry of a solver's configuration: arrays by all their numbers, other objects by their name."""
+    try:
+        return _setting_id(value)
+    except ValueError:
+        return str(value)
 
 
 def _setting_id(value: Any) -> Any:

@@ -14,7 +14,6 @@ from typing import TypeVar
 from ....reward import EditSample, Reward, Score
 from ....reward.engine.engine import Engine
 from ....reward.metrics.compose import score_with_signature
-from ....reward.queries.expert import ExpertDown
 from ....reward.timeout_compat import TIMEOUTS, timeout
 from ..http_protocol import APIError, ScoreRequest, images_by_digest
 from .capacity import Capacity, ServerBusy
@@ -86,8 +85,8 @@ class ScoringService:
         raise APIError(f"{problem}: served are {names}", 400)
 
     def identity(self, reward: Reward) -> str:
-        """The reward's identity; its last one while an expert is down, and empty if it never had one."""
-        with contextlib.suppress(ExpertDown, OSError):
+        """The reward's identity; its last one while the id of an expert cannot be determined; empty if it had none."""
+        with contextlib.suppress(Exception):
             self._identities[reward] = reward.identity
         return self._identities.get(reward, "")
 

@@ -248,3 +248,15 @@ def test_a_metric_without_a_spec_shares_its_identity_with_no_other():
         metric_digest(local_metric(1))
     assert Reward(Tuned(), {}).is_repeatable
     assert replace(Tuned(), option=1) != Tuned()
+
+
+def test_an_expert_without_an_id_fails_its_queries_and_not_the_call():
+    class Nameless(Fake):
+        def __getattribute__(self, name: str) -> Any:
+            if name == "id":
+                raise RuntimeError("which one?")
+            return super().__getattribute__(name)
+
+    scores = Reward(Rated(), {"preference": Nameless()}, on_failures="none")([sample()])
+    assert "which one?" in scores[0].reason
+    assert scores.reward == "rated@1"
