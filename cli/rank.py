@@ -81,6 +81,7 @@ def rank(
                     "schema": ranking.SCHEMA,
                     **outcome.to_json(),
                     "reward": bound_reward.spec,
+                    "reward_signature": bound_reward.known_signature,
                     "groups": groups,
                     "sheet": sheet,
                 }

@@ -111,6 +111,7 @@ def score(
                 {
                     **outcome.to_json(),
                     "reward": bound_reward.spec,
+                    "reward_signature": bound_reward.known_signature,
                     "scores": json_rows if out is None else None,
                     "scores_file": None if out is None else str(out),
                     "profile": outcome.stats if profile else None,

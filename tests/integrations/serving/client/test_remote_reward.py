@@ -375,6 +375,18 @@ def test_a_judge_that_is_dead_fails_its_samples_with_the_reason():
     assert "no such weights" in scores[0].reason
 
 
+def test_an_answer_of_another_identity_than_the_first_is_no_score():
+    def changed(request):
+        return {**scored(request), "reward": "rehearsal@1#bbbbbbbb", "identity": "b" * 64}
+
+    with answering((200, {}, scored), (200, {}, changed)) as (url, _):
+        remote = RemoteReward(url, on_failures="none", outage_timeout_s=2)
+        assert remote(synthetic_samples(1, size=TINY)).count("scored") == 1
+        late = remote(synthetic_samples(1, size=TINY, start=5))
+    assert late.count("failed") == 1
+    assert "rehearsal@1#bbbbbbbb instead of rehearsal@1#aaaaaaaa" in late[0].reason
+
+
 def test_a_server_that_was_restarted_with_other_weights_gives_no_score():
     with SyntheticServer(life=60) as before:
         remote = RemoteReward(before.url, on_failures="none", outage_timeout_s=20, chunk_size=2)
