@@ -77,6 +77,30 @@ def test_statuses_that_changed_are_told_and_are_in_no_mean() -> None:
     assert (comparison.both, comparison.significance.value, comparison.is_significant) == (1, 0.0, False)
 
 
+RANGES = {"metric_ranges": {"followed": [0.0, 1.0]}}
+
+
+def test_a_run_is_not_better_because_its_bad_edits_have_no_value() -> None:
+    dark = Score.abstained("too dark to tell")
+    before = results("a", *values(*[0.5, 0.7] * 10), **RANGES)
+    spoiled = results("b", *values(*[0.9, 0.8] * 5), *[dark] * 10, **RANGES)
+    comparison = compare_results(before, spoiled).metrics[0]
+    assert comparison.both == 10
+    assert comparison.significance.value == pytest.approx(0.25)
+    assert comparison.significance.adjusted_p == 1.0
+    assert not comparison.is_significant
+    honest = results("b", *values(*[0.9, 0.8] * 9), dark, dark, **RANGES)
+    assert compare_results(before, honest).metrics[0].is_significant
+
+
+def test_what_an_edit_made_undecidable_is_its_lowest_value() -> None:
+    gone = Score.abstained("the cup is gone", cause="edit")
+    comparison = compare_results(
+        results("a", *values(*[1.0] * 12), **RANGES), results("b", *[gone] * 12, **RANGES)
+    ).metrics[0]
+    assert (comparison.both, comparison.significance.value, comparison.is_significant) == (12, -1.0, True)
+
+
 def test_equal_results_do_not_differ() -> None:
     one = results("a", *values(0.0, 1.0, 1.0))
     comparison = compare_results(one, one)

@@ -138,6 +138,7 @@ def test_without_a_spec_nothing_is_kept_for_another_process(tmp_path):
             scorer = JournaledScorer(Reward(local(quality), {"judge": judge()}), journal)
             assert [cached for *_, cached in (*scorer(scenes(1)), *scorer(scenes(1)))] == [False, True]
             values.append(scorer(scenes(1))[0][0].value)
+            assert journal._db.execute("select count(*) from scores").fetchone() == (0,)
     assert values[0] != values[1]
 
 
