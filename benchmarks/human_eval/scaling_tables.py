@@ -8,11 +8,12 @@ the last instruction alone, in several turns or in one prompt.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from ..common.errors import InputError
 from ..suites.bootstrap import Statistic
 from ..suites.edival.paper_formulas import all_followed
-from ..suites.results import ResultRow, Results
+from ..suites.results import ResultRow, Results, ValueRanges
 from ..suites.tables import Table
 from .weighted_statistics import PairedObservations
 
@@ -33,13 +34,15 @@ def scaling_tables(strategies: Mapping[str, Results], metrics: Sequence[tuple[st
     """One table per metric: its mean at each complexity level for each strategy, and paired differences of strategies.
 
     strategies: name of `STRATEGIES` -> results. metrics: paths of scores; default: every metric in the rows. The last
-    row is the highest level minus the lowest, over the cases with both (Complex-Edit's tables 4 and 5). Raises
-    `InputError` if no row has a level.
+    row is the highest level minus the lowest, over the cases with both (Complex-Edit's tables 4 and 5). What an edit
+    made undecidable counts as the lowest value. Raises `InputError` if no row has a level.
     """
     if unknown := [name for name in strategies if name not in STRATEGIES]:
         raise InputError(f"unknown strategy {unknown[0]!r}: there are {', '.join(STRATEGIES)}")
     if len(strategies) < 2:
         raise InputError("a comparison needs at least two strategies")
+    ranges = ValueRanges(list(strategies.values()))
+    strategies = {name: results.counting_missing("", ranges) for name, results in strategies.items()}
     levels = _levels(row for results in strategies.values() for row in results.rows)
     paths = [(name,) for name in _metrics(strategies.values())] if not metrics else list(metrics)
     cases = _numbered(strategies.values())
@@ -86,7 +89,8 @@ def multi_turn_table(multi: Results, single: Results, metric: str = "if") -> Tab
     one credit per instruction. A value is 1 if every instruction up to that turn was followed; "last" is the rate of
     the last instruction alone. Raises `InputError` if no image has both.
     """
-    chains, shots = _by_sequence(multi), _by_sequence(single)
+    ranges = ValueRanges([multi, single])
+    chains, shots = (_by_sequence(results.counting_missing("", ranges)) for results in (multi, single))
     shared = {chain: next(iter(rows.values())).case for chain, rows in chains.items() if chain in shots}
     numbers = {case: number for number, case in enumerate(dict.fromkeys(shared.values()))}
     cases = {chain: numbers[case] for chain, case in shared.items()}
@@ -139,7 +143,9 @@ def _all_turns(rows: Mapping[int, ResultRow], turn: int, metric: str) -> float |
 
 def _credits(row: ResultRow | None, metric: str) -> list[float | None]:
     score = None if row is None else row.score(metric)
-    return [] if score is None else [credit.value for credit in score.credits.values()]
+    if row is None or score is None:
+        return []
+    return [replace(row, scores={metric: credit}).value(metric) for credit in score.credits.values()]
 
 
 def _all_credits(row: ResultRow | None, metric: str) -> float | None:

@@ -1,9 +1,9 @@
 """Compare two results of a suite: differences in provenance, changed items, and significance.
 
 Means are compared on the items with a value in both, paired by case; intervals and p-values are those of
-`suites.paired_differences`, with all metrics as one family. They hold wherever in its range each missing value was;
-items without an output in one of the results are left out. Scores that are all 0 or 1 also get McNemar's exact test
-(1947) of equal numbers of changes in both directions. It assumes independent items; turns of one chain are dependent.
+`suites.paired_differences`, with all metrics as one family. They hold wherever in its range each missing value was,
+also of items without an output. Scores that are all 0 or 1 also get McNemar's exact test (1947) of equal numbers of
+changes in both directions, unless values are missing. It assumes independent items; turns of one chain are dependent.
 """
 
 from __future__ import annotations
@@ -169,11 +169,10 @@ def _distinct_names(first: Results, second: Results) -> tuple[str, str]:
 
 
 def _figure(pairs: Sequence[RowPair], metric: str, ranges: ValueRanges) -> Statistic:
-    """The mean difference over items with a value in both, with bounds for missing values in items with two outputs."""
-    judged = [(a, b) for a, b in pairs if not (a.missing_reason or b.missing_reason)]
-    lowest = _mean_difference(pairs, _counting_missing(judged, ranges, "highest", "lowest"), metric)
-    highest = _mean_difference(pairs, _counting_missing(judged, ranges, "lowest", "highest"), metric)
-    return _mean_difference(pairs, judged, metric).bounded(lowest, highest)
+    """The mean difference over items with a value in both, with bounds for missing values."""
+    lowest = _mean_difference(pairs, _counting_missing(pairs, ranges, "highest", "lowest"), metric)
+    highest = _mean_difference(pairs, _counting_missing(pairs, ranges, "lowest", "highest"), metric)
+    return _mean_difference(pairs, pairs, metric).bounded(lowest, highest)
 
 
 def _counting_missing(
@@ -228,7 +227,7 @@ def _metric(pairs: Sequence[RowPair], metric: str, test: SignificanceTest, thres
         test,
         crossed_up,
         crossed_down,
-        mcnemar(len(crossed_up), len(crossed_down)) if binary else None,
+        mcnemar(len(crossed_up), len(crossed_down)) if binary and len(valued) == len(changes) else None,
         [change for change in changes if change.statuses[0] != change.statuses[1]],
         sorted((change for change in valued if change.delta), key=lambda change: -abs(change.delta)),
     )

@@ -112,8 +112,9 @@ class ReportData:
     def mean(
         self, results: Results, rows: Iterable[ResultRow], value: Callable[[ResultRow], float | None]
     ) -> TableCell:
-        """Mean of a function over rows, with its interval."""
-        return self.cell(results, results.mean(rows, value))
+        """Mean of a function over rows, with its interval. What an edit made undecidable counts as the lowest value."""
+        ranges = self.comparison.ranges
+        return self.cell(results, results.mean((row.counting_missing("", ranges) for row in rows), value))
 
     @cached_property
     def items(self) -> Mapping[str, SuiteItem]:

@@ -25,7 +25,8 @@ class Statistic:
 
     count: number of values in the mean (of a combination, the smallest count). num_missing: values that are missing,
     and not in the mean. lowest, highest: the same statistic with missing values at the ends of their range; None where
-    that makes no difference.
+    that makes no difference. support: number of cases that it rests on, all by default. monotone: whether it grows or
+    falls with every value; otherwise the ends of their range give no bounds.
     """
 
     evaluate: Callable[[Numbers], Numbers]
@@ -34,6 +35,8 @@ class Statistic:
     num_missing: int = 0
     lowest: Statistic | None = None
     highest: Statistic | None = None
+    support: int | None = None
+    monotone: bool = True
 
     @staticmethod
     def ratio(sums: Numbers, counts: Numbers, *, num_missing: int = 0) -> Statistic:
@@ -45,7 +48,8 @@ class Statistic:
                 ratios: Numbers = np.where(totals > 0, (weights @ sums) / totals, np.nan)
             return ratios
 
-        return Statistic(evaluate, len(counts), int(counts.sum()), num_missing)
+        support = int(np.count_nonzero(counts))
+        return Statistic(evaluate, len(counts), int(counts.sum()), num_missing, support=support)
 
     @staticmethod
     def mean(values: ArrayLike, case_numbers: ArrayLike, cases: int, *, num_missing: int = 0) -> Statistic:
@@ -72,16 +76,22 @@ class Statistic:
                 coefficients: Numbers = np.where(variances > 1e-18, (xy - mx * my) / np.sqrt(variances), np.nan)
             return coefficients
 
-        return Statistic(evaluate, cases, len(x), num_missing)
+        support = len(np.unique(case_numbers))
+        return Statistic(evaluate, cases, len(x), num_missing, support=support, monotone=False)
 
     @staticmethod
-    def combine(function: Callable[..., Numbers], *parts: Statistic) -> Statistic:
-        """A function of statistics over the same cases, e.g. `combine(lambda a, b: np.sqrt(a * b), if_, cc)`."""
+    def combine(function: Callable[..., Numbers], *parts: Statistic, monotone: bool = True) -> Statistic:
+        """A function of statistics over the same cases, e.g. `combine(lambda a, b: np.sqrt(a * b), if_, cc)`.
+
+        monotone: whether the function grows with each of them.
+        """
         return Statistic(
             lambda weights: function(*(part.evaluate(weights) for part in parts)),
             parts[0].cases,
             min(part.count for part in parts),
             sum(part.num_missing for part in parts),
+            support=min(part.num_clusters for part in parts),
+            monotone=monotone and all(part.monotone for part in parts),
         )
 
     @staticmethod
@@ -100,8 +110,8 @@ class Statistic:
         )
 
     def bounded(self, first: Statistic, second: Statistic) -> Statistic:
-        """This statistic with bounds. first, second: it with missing values at either end of their range."""
-        if first.value == self.value == second.value:
+        """This statistic with bounds, if it is monotone. first, second: it with missing values at either end."""
+        if first.value == self.value == second.value or not self.monotone:
             return self
         return replace(
             self,
@@ -118,6 +128,11 @@ class Statistic:
             lowest=None if self.lowest is None else self.lowest.over_cases(indices, cases),
             highest=None if self.highest is None else self.highest.over_cases(indices, cases),
         )
+
+    @property
+    def num_clusters(self) -> int:
+        """Number of cases that it rests on."""
+        return self.cases if self.support is None else self.support
 
     @property
     def value(self) -> float | None:

@@ -98,11 +98,11 @@ class EditorComparison:
                     for name, row in table.rows.items()
                 },
             )
-            for table in suite_tables(self.suite, results, self._ranges)
+            for table in suite_tables(self.suite, results, self.ranges)
         ]
 
     @cached_property
-    def _ranges(self) -> ValueRanges:
+    def ranges(self) -> ValueRanges:
         """One for all editors: a missing value counts alike, also where its metric has no bounds."""
         return ValueRanges(self.results)
 
@@ -131,7 +131,7 @@ class EditorComparison:
     @cached_property
     def headline(self) -> str:
         """The column that editors are ranked by."""
-        return self.leaderboard.ranking_column or self.leaderboard.columns[-1]
+        return self.leaderboard.ranking_column or (self.leaderboard.columns[-1] if self.leaderboard.columns else "")
 
     @cached_property
     def other_tables(self) -> list[Table]:
@@ -229,7 +229,7 @@ class EditorComparison:
             pairs = [pair for pair in combinations(range(len(self.results)), 2) if self._shared_cases(*pair)]
             statistics = [(pair, self._difference(*pair, column)) for pair in pairs]
             defined = [(pair, figure) for pair, figure in statistics if figure is not None]
-            clusters = [len(self._shared_cases(*pair)) for pair, _ in defined]
+            clusters = [min(figure.num_clusters, len(self._shared_cases(*pair))) for pair, figure in defined]
             tests = significance_tests([figure for _, figure in defined], self.weights, clusters)
             for ((a, b), _), test in zip(defined, tests, strict=True):
                 differences.append(
@@ -276,6 +276,15 @@ class EditorComparison:
         ]
 
     @cached_property
+    def _items(self) -> list[dict[str, frozenset[str]]]:
+        """For each editor: case -> its items."""
+        items_by_editor: list[dict[str, set[str]]] = [{} for _ in self.results]
+        for results, cases in zip(self.results, items_by_editor, strict=True):
+            for row in results.rows:
+                cases.setdefault(row.case, set()).add(row.id)
+        return [{case: frozenset(ids) for case, ids in cases.items()} for cases in items_by_editor]
+
+    @cached_property
     def _judged_items(self) -> list[dict[str, frozenset[str]]]:
         """For each editor: case -> scored items."""
         judged_by_editor: list[dict[str, set[str]]] = [{} for _ in self.results]
@@ -309,8 +318,23 @@ class EditorComparison:
             ).rows.get(results.editor, {})
         return self._restricted[number, cases]
 
+    def _common_cases(self, a: int, b: int) -> frozenset[str]:
+        """Cases of which both results have the same items, with an output or without."""
+        first, second = self._items[a], self._items[b]
+        return frozenset(case for case, ids in first.items() if second.get(case) == ids)
+
     def _difference(self, a: int, b: int, column: str) -> Statistic | None:
-        cases = self._shared_cases(a, b)
+        """On the cases of which both have all outputs; its bounds hold for the others, too."""
+        shared, common = self._shared_cases(a, b), self._common_cases(a, b)
+        difference = self._difference_on(a, b, column, shared)
+        if difference is None or common == shared:
+            return difference
+        everywhere = self._difference_on(a, b, column, common)
+        if everywhere is None:
+            return difference
+        return difference.bounded(everywhere.lowest or everywhere, everywhere.highest or everywhere)
+
+    def _difference_on(self, a: int, b: int, column: str, cases: frozenset[str]) -> Statistic | None:
         first, second = self._cells(a, cases).get(column), self._cells(b, cases).get(column)
         return None if first is None or second is None else Statistic.difference(first, second)
 
@@ -353,8 +377,8 @@ def _stack_tables(firsts: Mapping[str, Table], reference: Table | None = None) -
         }
         for editor, table in firsts.items()
     }
-    first = tables[0]
-    ranking_column = first.ranking_column or first.columns[-1]
+    first = next((table for table in tables if table.columns), tables[0])
+    ranking_column = first.ranking_column or (first.columns[-1] if first.columns else "")
     return replace(
         first,
         columns=list(dict.fromkeys(columns.values())),

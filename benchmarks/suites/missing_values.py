@@ -31,9 +31,8 @@ def suite_tables(suite: Suite, results: Results, ranges: ValueRanges | None = No
     """
     ranges = ranges or ValueRanges([results])
     tables = suite.tables(results.counting_missing("", ranges))
-    notes = missing_notes(results)
-    if not notes or not tables:
-        return tables
+    if not tables:
+        return []
     lowest = {table.name: table for table in suite.tables(results.counting_missing("lowest", ranges))}
     highest = {table.name: table for table in suite.tables(results.counting_missing("highest", ranges))}
     tables = [
@@ -42,7 +41,10 @@ def suite_tables(suite: Suite, results: Results, ranges: ValueRanges | None = No
         else table
         for table in tables
     ]
-    return [replace(tables[0], notes=[*tables[0].notes, BOUNDS_NOTE, *notes]), *tables[1:]]
+    notes = missing_notes(results)
+    if any(figure.lowest is not None for table in tables for row in table.rows.values() for figure in row.values()):
+        notes.insert(0, BOUNDS_NOTE)
+    return [replace(tables[0], notes=[*tables[0].notes, *notes]), *tables[1:]]
 
 
 def _with_bounds(

@@ -173,7 +173,8 @@ class Results:
 class ValueRanges:
     """Lowest and highest value of each metric and part in some results.
 
-    Those of the metric's card, which the provenance has. Where it has none, the lowest or highest value in the results.
+    Those of the metric's card, which the provenance has, and of the results: a metric may have no bounds, and a part
+    may have wider ones than its metric.
     """
 
     def __init__(self, results: Sequence[Results]) -> None:
@@ -191,13 +192,10 @@ class ValueRanges:
 
     def _range_of(self, *path: str) -> tuple[float, float] | None:
         low, high = self._by_card.get(path[0], (None, None))
-        if low is None or high is None:
-            scores = [row.score(*path) for results in self._results for row in results.rows]
-            values = [score.value for score in scores if score is not None and score.value is not None]
-            if not values:
-                return None
-            low, high = min(values) if low is None else low, max(values) if high is None else high
-        return low, high
+        scores = [row.score(*path) for results in self._results for row in results.rows]
+        values = [score.value for score in scores if score is not None and score.value is not None]
+        lows, highs = [*values, *([] if low is None else [low])], [*values, *([] if high is None else [high])]
+        return (min(lows), max(highs)) if lows and highs else None
 
 
 def load_results(folder: str | Path) -> Results:

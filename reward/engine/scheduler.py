@@ -458,10 +458,11 @@ class Scheduler:
 def _score_without_value(unanswered: Unanswered) -> Score:
     reason = unanswered.reason or format_exception_line(unanswered)
     failures = [outcome for outcome in unanswered.outcomes if isinstance(outcome, Failure)]
+    abstains = any(isinstance(outcome, Abstention) for outcome in unanswered.outcomes)
     evidence = [Evidence("raw output", text=failure.raw) for failure in failures if failure.raw]
     if not isinstance(unanswered, Failed):
         return Score.abstained(reason, evidence=evidence)
-    infrastructure = bool(failures) and all(failure.infrastructure for failure in failures)
+    infrastructure = bool(failures) and not abstains and all(failure.infrastructure for failure in failures)
     return Score.failed(reason, evidence=evidence, cause="infrastructure" if infrastructure else "")
 
 

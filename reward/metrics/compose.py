@@ -294,12 +294,13 @@ class Fallback:
 def _part_without_value(name: str, scores: Mapping[str, Score]) -> Score:
     """The composition that has no value because the part `name` failed or abstained.
 
-    What the edit may have caused in one part, it may have caused in the whole.
+    What the edit may have caused in one part, it may have caused in the whole, whatever else failed.
     """
     reason = f"{name}: {scores[name].reason}"
     if scores[name].status == "failed":
-        by_edit = any(score.status == "failed" and score.cause != "infrastructure" for score in scores.values())
-        return Score.failed(reason, parts=scores, cause="" if by_edit else "infrastructure")
+        missing = [score for score in scores.values() if score.status in ("failed", "abstained")]
+        outage = all(score.cause == "infrastructure" for score in missing)
+        return Score.failed(reason, parts=scores, cause="infrastructure" if outage else "")
     by_edit = any(score.cause == "edit" for score in scores.values())
     return Score.abstained(reason, parts=scores, cause="edit" if by_edit else "")
 

@@ -89,10 +89,10 @@ def training_values(
 
     An abstained score, and a failed one that the edit may have caused (its `cause` is not `infrastructure`), counts as
     `lowest`, the lower bound of the reward's range (`reward.card.range[0]`), or if None as the lowest value of its
-    group. Below a bad edit's own value, as `lowest` is, an abstention never has a higher advantage than the edit would
-    have; the lowest of the others in its group may be above it. A group without any value has none.
-    abstained: `exclude` leaves these rows out. Infrastructure failures, scores that are not applicable, and None never
-    have a value.
+    group, which then has to be complete; in a group without any value it has none. Below a bad edit's own value, as
+    `lowest` is, an abstention never has a higher advantage than the edit would have; the lowest of the others in its
+    group may be above it. abstained: `exclude` leaves these rows out. Infrastructure failures, scores that are not
+    applicable, and None never have a value.
     """
     if abstained not in get_args(AbstainedPolicy):
         raise ValueError(f"abstained is one of {', '.join(get_args(AbstainedPolicy))}, got {abstained!r}")
@@ -104,7 +104,7 @@ def training_values(
         if value is not None:
             group_lowest[group] = min(value, group_lowest.get(group, value))
     if lowest is not None:
-        group_lowest = dict.fromkeys(group_lowest, lowest)
+        group_lowest = dict.fromkeys(groups, lowest)
     return [
         group_lowest.get(group) if isinstance(score, Score) and _may_be_by_edit(score) else value
         for score, value, group in zip(scores, values, groups, strict=True)

@@ -61,7 +61,7 @@ def level_mean(figures: Mapping[int, Statistic]) -> Statistic:
 
 def complexity_drop(figures: Mapping[int, Statistic]) -> Statistic:
     """Highest minus lowest level, as in tables 4 and 5: negative if scores drop with complexity."""
-    return Statistic.combine(_difference, figures[max(figures)], figures[min(figures)])
+    return Statistic.combine(_difference, figures[max(figures)], figures[min(figures)], monotone=False)
 
 
 def _mean(*levels: Numbers) -> Numbers:

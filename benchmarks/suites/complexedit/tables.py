@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 from ..bootstrap import Statistic
 from ..results import ResultRow, Results
@@ -37,14 +38,19 @@ def tables_of(results: Results, mean: Mean, operations: Mapping[str, Sequence[st
 
 
 def operation_rows(results: Results, operations: Mapping[str, Sequence[str]]) -> dict[str, list[ResultRow]]:
-    """Name of an atomic operation -> a row per grade of it, with that grade as `if`; sorted by name."""
+    """Name of an atomic operation -> a row per edit with it, with its grade as `if`; sorted by name. Empty where
+    operations have no grades.
+    """
     rows_by_name: dict[str, list[ResultRow]] = {}
+    graded = False
     for row in results.rows:
         score, names = row.score("if"), operations.get(row.id, ())
         credits = [] if score is None else list(score.credits.values())
-        for name, credit in zip(names, credits, strict=False):  # a failed score has no credits
-            rows_by_name.setdefault(name or "(not named)", []).append(replace(row, scores={"if": credit}))
-    return dict(sorted(rows_by_name.items()))
+        graded |= bool(credits)
+        for name, credit in zip_longest(names, credits[: len(names)]):  # a score without a value has no credits
+            scores = {} if credit is None else {"if": credit}
+            rows_by_name.setdefault(name or "(not named)", []).append(replace(row, scores=scores))
+    return dict(sorted(rows_by_name.items())) if graded else {}
 
 
 def leaderboard(curves: Mapping[str, Mapping[int, Statistic]], notes: list[str]) -> Table:

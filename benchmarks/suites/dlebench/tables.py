@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -79,7 +80,8 @@ def _labels(results: Results, metric: str) -> Table:
 
 def _shares(results: Results, rows: Iterable[ResultRow], metric: str) -> dict[str, Statistic]:
     rows = list(rows)
-    return {label: results.mean(rows, _has_label(metric, label)) for label in SCALES[metric].labels}
+    shares = {label: results.mean(rows, _has_label(metric, label)) for label in SCALES[metric].labels}
+    return {label: replace(share, monotone=False) for label, share in shares.items()}  # of one label among others
 
 
 def _has_label(metric: str, label: str) -> Callable[[ResultRow], float | None]:

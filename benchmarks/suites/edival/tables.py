@@ -129,7 +129,7 @@ class CountedRows:
             for type_rows in rows_by_type
         ]
         rate = Statistic.combine(lambda *parts: task_rate(parts[: len(rates)], parts[len(rates) :]), *rates, *counts)
-        return replace(rate, count=sum(figure.count for figure in rates))
+        return replace(rate, count=sum(figure.count for figure in rates), support=len({row.case for row in rows}))
 
 
 def leaderboard(counted: CountedRows) -> Table:
@@ -205,8 +205,8 @@ def quality(counted: CountedRows) -> Table:
         turn_rows, column = counted.rows_at(turn), _step_name(counted, turn)
         rating, base = counted.mean(turn_rows, "vq"), counted.mean(turn_rows, "vq", "base")
         rows["VQ"][column], rows["base"][column] = rating, base
-        rows["change of the mean"][column] = Statistic.combine(relative_change, rating, base)
-        rows["mean change"][column] = counted.results.mean(turn_rows, _size_of_change)
+        rows["change of the mean"][column] = Statistic.combine(relative_change, rating, base, monotone=False)
+        rows["mean change"][column] = replace(counted.results.mean(turn_rows, _size_of_change), monotone=False)
     notes = [
         *counted.notes,
         _CHANGES,

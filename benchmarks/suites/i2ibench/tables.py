@@ -90,9 +90,19 @@ class _Subset:
     applies: MetricApplies
 
     def dimensions(self, half: str) -> list[str]:
-        """The scored dimensions, in the table's order."""
-        scored = {name for row in self.results.filter(half=half) for name in row.scores}
-        return [name for name, dimension in DIMENSIONS.items() if dimension.multi == HALVES[half] and name in scored]
+        """The dimensions that apply to a row and that this run measures, in the table's order.
+
+        A dimension of which no output was made counts: its values are missing.
+        """
+        rows = self.results.filter(half=half)
+        left_out = self.results.provenance.get("skipped_metrics", {})
+        return [
+            name
+            for name, dimension in DIMENSIONS.items()
+            if dimension.multi == HALVES[half]
+            and name not in left_out
+            and any(self.applies(row, name) and (name in row.scores or not row.scores) for row in rows)
+        ]
 
     def mean(self, rows: Iterable[ResultRow], dimension: str, *, succeeded: bool = False) -> Statistic:
         """Mean over the rows that the dimension applies to; succeeded: share that reaches `SUCCESS_THRESHOLD`."""
@@ -116,7 +126,8 @@ class _Subset:
         pooled = Statistic.combine(
             lambda *parts: weighted_dimension_mean(parts[: len(means)], parts[len(means) :]), *means.values(), *quotas
         )
-        return replace(pooled, count=sum(mean.count for mean in means.values()))
+        cases = {row.case for row in rows for name in means if self.applies(row, name)}
+        return replace(pooled, count=sum(mean.count for mean in means.values()), support=len(cases))
 
     def _count(self, rows: Sequence[ResultRow], dimension: str) -> Statistic:
         """The number of scores as a statistic."""
@@ -157,6 +168,10 @@ def _success(subset: _Subset, halves: Mapping[str, Sequence[str]]) -> list[Table
     return [Table("success", "I2I-Bench, success by dimension", columns, rows, 100.0, "percent", 1, [note])]
 
 
+def _minus(a: Numbers, b: Numbers) -> Numbers:
+    return a - b
+
+
 def _single_vs_multi(subset: _Subset, halves: Mapping[str, Sequence[str]]) -> list[Table]:
     """Comparison of the dimensions of both halves (section 4.5 and figure 5)."""
     shared = [name for name in halves.get("single", ()) if f"multi-{name}" in halves.get("multi", ())]
@@ -164,7 +179,7 @@ def _single_vs_multi(subset: _Subset, halves: Mapping[str, Sequence[str]]) -> li
         return []
     single = {title_of(name): subset.mean(subset.results.filter(half="single"), name) for name in shared}
     multi = {title_of(name): subset.mean(subset.results.filter(half="multi"), f"multi-{name}") for name in shared}
-    difference = {name: Statistic.combine(lambda a, b: b - a, single[name], multi[name]) for name in single}
+    difference = {name: Statistic.combine(_minus, multi[name], single[name], monotone=False) for name in single}
     rows = {"single": single, "multi": multi, "multi − single": difference}
     note = "a dimension may differ between the halves: the paper's single-image fidelity is of regions"
     title = "I2I-Bench, single against multi"

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from editcritic.benchmarks.suites.bootstrap import bootstrap_weights
+from editcritic.benchmarks.report.comparison import compare_results
+from editcritic.benchmarks.suites.bootstrap import Statistic, bootstrap_weights
 from editcritic.benchmarks.suites.edival.tables import tables_of
+from editcritic.benchmarks.suites.i2ibench.tables import i2ibench_tables
 from editcritic.benchmarks.suites.leaderboards import EditorComparison
 from editcritic.benchmarks.suites.missing_values import suite_tables
 from editcritic.benchmarks.suites.results import RANGES_ENTRY, ResultRow, Results
@@ -87,7 +89,7 @@ def test_without_a_range_the_bounds_are_the_lowest_and_the_highest_value_there_i
 def test_without_missing_values_there_are_no_bounds_and_no_notes() -> None:
     suite = Toy(count=2)
     (table,) = suite_tables(suite, toy_results(suite, "a", valued(0.5, 0.9)))
-    assert table.notes == ()
+    assert not table.notes
     assert table.rows["turn 1"]["guards"].lowest is None
 
 
@@ -228,3 +230,110 @@ def test_the_bounds_have_intervals_of_their_own_weights() -> None:
     assert figure.lowest is not None
     assert figure.highest is not None
     assert (figure.lowest.evaluate(weights) <= figure.highest.evaluate(weights)).all()
+
+
+def test_the_lowest_of_a_part_is_not_above_what_a_part_has() -> None:
+    suite = Chains(count=12)
+    half = {"bad": Score.of(-0.4), "gone": GONE, "dark": DARK}
+    following = {item.id: (Score.of(1.0), Score.of(0.8)) for item in suite.items}
+    results = []
+    for name, objects in half.items():
+        rows = [
+            replace(
+                row, scores={**row.scores, "cc": Score.of(0.5, parts={"objects": objects, "background": Score.of(0.8)})}
+            )
+            for row in chain_results(suite, name, following).rows
+        ]
+        results.append(replace(chain_results(suite, name, following), rows=rows))
+    assert places(compared(*results, suite=suite), "CC T1") == {"bad": 1.0, "gone": 1.0, "dark": 1.0}
+
+
+def test_statistics_that_do_not_grow_with_their_values_have_no_bounds() -> None:
+    suite = Toy(count=2)
+
+    class Difference(Toy):
+        def tables(self, results: Results) -> list[Table]:
+            one, two = (results.mean(results.filter(turn=turn), self._of("guards")) for turn in (1, 2))
+            row = {"drop": Statistic.combine(lambda a, b: b - a, one, two, monotone=False), "mean": one}
+            return [Table("leaderboard", "Toy", list(row), {"all": row})]
+
+    (table,) = suite_tables(Difference(count=2), toy_results(suite, "a", [Score.of(0.5), DARK]))
+    assert table.rows["all"]["drop"].lowest is None
+    assert table.rows["all"]["mean"].lowest is not None
+
+
+# -- items without an output ------------------------------------------------------------------------------------------
+
+
+def without_outputs(results: Results, cases: set[str]) -> Results:
+    rows = [
+        replace(row, scores={}, missing_reason="the editor refused") if row.case in cases else row
+        for row in results.rows
+    ]
+    return replace(results, rows=rows)
+
+
+def test_an_editor_that_makes_nothing_of_what_it_cannot_is_not_better_beyond_chance() -> None:
+    suite = Toy(count=40)
+    honest = toy_results(suite, "honest", valued(*[0.8] * 20, *[0.7] * 20))
+    refuser = toy_results(suite, "refuser", valued(*[0.9] * 40))
+    refuser = without_outputs(refuser, {str(case) for case in range(20, 40)})
+    comparison = compared(honest, refuser, suite=suite)
+    assert places(comparison) == {"honest": 1.0, "refuser": 2.0}
+    assert {difference.cases for difference in comparison.differences} == {20}
+    assert not any(difference.is_significant for difference in comparison.differences)
+    assert not compare_results(honest, refuser).metrics[0].is_significant
+
+
+class Dimensions(Toy):
+    """I2I-Bench's tables of two dimensions of one source, half of the items each."""
+
+    dimensions = ("instruction-following", "world-knowledge")
+
+    def tables(self, results: Results) -> list[Table]:
+        return i2ibench_tables(results, lambda row, name: name == self.dimensions[int(row.case) % 2])
+
+
+def test_a_dimension_without_any_output_is_not_left_out() -> None:
+    suite = Dimensions(count=24)
+    rows = [
+        ResultRow(
+            item.id,
+            item.case,
+            {"half": "single", "category": "local-editing"},
+            {suite.dimensions[int(item.case) % 2]: Score.of((0.8, 0.3)[int(item.case) % 2])},
+        )
+        for item in suite.items
+    ]
+    ranges = {RANGES_ENTRY: dict.fromkeys(suite.dimensions, (0.0, 1.0))}
+    provenance = {"suite": "toy", "data_digest": suite.digest, "protocol": None, **ranges}
+    honest = Results("honest", rows, provenance)
+    skips = without_outputs(replace(honest, editor="skips"), {str(case) for case in range(1, 24, 2)})
+    comparison = compared(skips, honest, suite=suite)
+    assert places(comparison, "Single") == {"honest": 1.0, "skips": 2.0}
+    board = ComputedTable.compute(comparison.leaderboard, None)
+    assert board.cells["skips"]["Single"].lowest == pytest.approx(0.4)
+    nothing = without_outputs(replace(honest, editor="nothing"), set(suite.cases))
+    for order in ([nothing, honest], [honest, nothing], [nothing]):
+        assert compared(*order, suite=suite).computed
+
+
+def test_a_verdict_rests_on_the_cases_of_its_column() -> None:
+    class Types(Toy):
+        def tables(self, results: Results) -> list[Table]:
+            rare = [row for row in results.rows if int(row.case) < 3]
+            common = [row for row in results.rows if int(row.case) >= 3]
+            figures = {
+                name: results.mean(rows, self._of("guards")) for name, rows in (("rare", rare), ("common", common))
+            }
+            mean = Statistic.combine(lambda a, b: (a + b) / 2, *figures.values())
+            return [Table("leaderboard", "Toy", ["rare", "common", "mean"], {"all": {**figures, "mean": mean}})]
+
+    suite = Types(count=40)
+    one, other = toy_results(suite, "a", valued(*[1.0] * 40)), toy_results(suite, "b", valued(*[0.0] * 40))
+    by_column = {difference.column: difference for difference in compared(one, other, suite=suite).differences}
+    assert {name: one.is_significant for name, one in by_column.items()} == {
+        "rare": False,
+        "common": True,
+        "mean": False,
+    }

@@ -165,10 +165,11 @@ def test_what_does_not_apply_as_a_whole_does_not_become_a_value(kind):
 
 
 @pytest.mark.parametrize("kind", MANY)
-def test_a_whole_fails_by_infrastructure_only_if_all_its_failed_parts_do(kind):
+def test_a_whole_fails_by_infrastructure_only_if_all_its_parts_without_a_value_do(kind):
     down = Score.failed("down", cause="infrastructure")
     assert over(kind, Score.of(1), down).cause == "infrastructure"
-    assert over(kind, down, ABSTAINED, down).cause == "infrastructure"
+    assert over(kind, down, NOTHING, down).cause == "infrastructure"
+    assert over(kind, down, ABSTAINED, down).cause == ""
     assert over(kind, down, Score.failed("refused")).cause == ""
     assert over(kind, Score.of(1), ABSTAINED, Score.abstained("gone", cause="edit")).cause == "edit"
     assert over(kind, Score.of(1), ABSTAINED).cause == ""

@@ -13,7 +13,7 @@ from editcritic.reward import Operation, Reward, Score, Scores
 from editcritic.reward.metrics import all_guards
 from editcritic.reward.metrics.compose import Gate
 from editcritic.reward.metrics.operations import PerOperation
-from editcritic.reward.training.advantages import Advantages, advantages, credit_advantages
+from editcritic.reward.training.advantages import Advantages, advantages, credit_advantages, training_values
 
 from ..fakes import Fake, Rated, Says, picture, sample
 
@@ -107,9 +107,14 @@ def test_what_infrastructure_caused_and_what_does_not_apply_never_enter():
 
 
 def test_where_nobody_has_a_value_an_abstention_has_none_either():
-    result = advantages([DARK, DARK, DOWN], ["a"] * 3, lowest=0.0)
+    result = advantages([DARK, DARK, DOWN], ["a"] * 3)
     assert not result.scored.any()
     assert result.unscored == 1.0
+
+
+def test_a_known_lower_bound_counts_also_where_a_process_has_no_other_edit_of_the_group():
+    assert training_values([DARK, DOWN, 0.5], ["a", "b", "c"], lowest=0.0) == [0.0, None, 0.5]
+    assert training_values([DARK, DOWN, 0.5], ["a", "b", "c"]) == [None, None, 0.5]
 
 
 def test_an_honest_edit_does_not_pay_for_a_sibling_that_nobody_can_judge():

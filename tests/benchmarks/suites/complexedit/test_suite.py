@@ -165,7 +165,7 @@ def test_protocols_are_the_modes_and_the_paper_is_numeric(data: Path, protocol: 
     specs = ComplexEdit(data, levels=1, mode="expected").metrics(protocol)
     metrics = [Reward.of(spec, {"judge": Judging()}).metric for spec in specs.values()]
     assert list(specs) == ["if", "ip", "pq"]
-    assert [metric.signature for metric in metrics] == [f"{metric.card.name}@1/{signature}" for metric in metrics]  # type: ignore[attr-defined]
+    assert [metric.signature for metric in metrics] == [f"{metric.card.name}@2/{signature}" for metric in metrics]  # type: ignore[attr-defined]
 
 
 def test_the_expected_mode_asks_three_questions_a_picture(data: Path, tmp_path: Path) -> None:
