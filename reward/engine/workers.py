@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import Any, Protocol
 
@@ -64,6 +64,7 @@ class ExpertThread:
         self._breaker = breaker
         self._calls = 0
         self._crashes = 0
+        self._isolated: list[Failure] = []
         self._loaded = False
         start_daemon(threading.Thread(target=self._work, name=f"editcritic {name}", daemon=True), self.stop)
 
@@ -82,12 +83,13 @@ class ExpertThread:
             number, queries = job
             RUNNING_CALL.set(ExpertCall(self._report, self._name, number))
             self._calls = self._crashes = 0
+            self._isolated.clear()
             down = ""
             start = time.perf_counter()
             try:
                 self._load()
                 with _no_gradients():
-                    outcomes = self._answer(number, queries) if queries else []
+                    outcomes = self._without_isolated(self._answer(number, queries)) if queries else []
             except ExpertDown as error:
                 down = str(error) or "down"
                 outcomes = [Failure(down, infrastructure=True)] * len(queries)
@@ -114,7 +116,10 @@ class ExpertThread:
         except BaseException as error:
             if len(queries) == 1:
                 self._crashes += 1
-                return [Failure(format_exception_line(error), infrastructure=True)]
+                failure = Failure(format_exception_line(error), infrastructure=True)
+                if not (isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"):
+                    self._isolated.append(failure)
+                return [failure]
         middle = len(queries) // 2
         outcomes = self._answer(number, queries[:middle])
         last = outcomes[-1]
@@ -123,6 +128,18 @@ class ExpertThread:
             reason = last.reason if isinstance(last, Failure) else ""
             return outcomes + [Failure(reason, infrastructure=True)] * (len(queries) - middle)
         return outcomes + self._answer(number, queries[middle:])
+
+    def _without_isolated(self, outcomes: list[Outcome]) -> list[Outcome]:
+        """A query that crashes alone, in a batch with answers, may itself be the reason, and not the infrastructure."""
+        if all(isinstance(outcome, Failure) for outcome in outcomes):
+            return outcomes
+        isolated = set(map(id, self._isolated))
+        return [
+            replace(outcome, infrastructure=False)
+            if isinstance(outcome, Failure) and id(outcome) in isolated
+            else outcome
+            for outcome in outcomes
+        ]
 
 
 class ExpertLoop:

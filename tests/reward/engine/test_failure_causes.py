@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from editcritic.reward import Engine, Image, ImageError, Reward, Score
 from editcritic.reward.queries import Abstention, ExpertDown, Failure, Measurement
 
-from ..fakes import Fake, Rated, Says, sample
+from ..fakes import Fake, Rated, Says, picture, sample
 
 
 def raising(error: Exception) -> Any:
@@ -50,6 +51,21 @@ def test_time_outs_lost_connections_and_crashes_are_infrastructure(expert):
 def test_refusals_and_unreadable_answers_may_be_the_edits_doing(answer):
     score = score_by(Fake(lambda query: answer))
     assert (score.status, score.cause) == ("failed", "")
+
+
+def test_a_query_that_crashes_alone_in_its_batch_may_be_the_reason_itself():
+    def rule(query: Any) -> Any:
+        if query.image == picture(2):
+            raise ValueError("the box is empty")
+        if query.image == picture(5):
+            raise MemoryError("out of memory")
+        return Measurement(0.5)
+
+    edits = [replace(sample(), id=str(seed), edited=picture(seed)) for seed in range(8)]
+    with Engine() as engine:
+        scores = Reward(Rated(), {"preference": Fake(rule)}, engine=engine, on_failures="none")(edits)
+    assert [score.status for score in scores].count("scored") == 6
+    assert (scores[2].cause, scores[5].cause) == ("", "infrastructure")
 
 
 def test_a_broken_image_may_be_the_edits_doing():
