@@ -8,7 +8,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, Literal
 
 from .base_reward import BaseReward
@@ -92,6 +92,7 @@ class Reward(BaseReward):
         self._recent: deque[bool] = deque(maxlen=_FAILURE_WINDOW)
         self._engine_lock = threading.Lock()
         self._own_identity = uuid.uuid4().hex
+        self._metric_identity = _identity_of(metric)  # now: files of its options may change
         at_fork(self, Reward._in_child)
 
     def _in_child(self) -> None:
@@ -145,27 +146,25 @@ class Reward(BaseReward):
         return {role: expert.id for role, expert in self.experts.items()}
 
     @property
+    def used_experts(self) -> dict[str, Expert]:
+        """The experts of the roles in the card, by role; others may be bound, too."""
+        bases = {role.partition(".")[0] for role in self.card.roles}
+        return {role: expert for role, expert in self.experts.items() if role.partition(".")[0] in bases}
+
+    @property
     def identity(self) -> str:
         """See `BaseReward.identity`. Of the experts, it has those of the roles in the card. That of a metric without a
         spec is this object's alone: see `is_repeatable`.
 
         Raises what an expert raises whose id cannot be determined, such as `ExpertDown`.
         """
-        bases = {role.partition(".")[0] for role in self.card.roles}
-        ids = {role: expert.id for role, expert in self.experts.items() if role.partition(".")[0] in bases}
+        ids = {role: expert.id for role, expert in self.used_experts.items()}
         return reward_identity(self._metric_identity or self._own_identity, ids)
 
     @property
     def is_repeatable(self) -> bool:
         """Whether another process can have an equal reward, so that scores may be kept for it."""
         return bool(self._metric_identity)
-
-    @cached_property
-    def _metric_identity(self) -> str:
-        try:
-            return metric_digest(self.metric)
-        except (SpecError, TypeError, ValueError):  # the last two: a class without a signature
-            return ""
 
     @property
     def engine(self) -> Engine:
@@ -260,6 +259,14 @@ class Reward(BaseReward):
 
     def _rescore(self, sample: EditSample) -> Score:
         return self.engine.submit(score_with_signature(self.metric, sample), self.experts, sample).result()
+
+
+def _identity_of(metric: Metric) -> str:
+    """The digest of a metric; empty if no other process can have an equal one."""
+    try:
+        return metric_digest(metric)
+    except Exception:  # noqa: BLE001  (whatever its attributes raise, it can be scored with)
+        return ""
 
 
 def default_experts() -> dict[str, Expert]:

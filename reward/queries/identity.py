@@ -10,7 +10,9 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Mapping, Sequence, Set
+import re
+from collections.abc import Mapping, Set
+from dataclasses import is_dataclass
 from enum import Enum
 from functools import cache
 from importlib.resources import files
@@ -27,6 +29,13 @@ SIGNATURE_DIGITS = 8
 """Hex digits of an identity at the end of a signature."""
 
 
+class _Paths(Enum):
+    """What a text counts as that names a file: of options, the content; of data, the text."""
+
+    BY_CONTENT = "content"
+    AS_TEXT = "text"
+
+
 def metric_digest(metric: Any) -> str:
     """The digest of a metric without experts, 64 hex digits.
 
@@ -34,15 +43,15 @@ def metric_digest(metric: Any) -> str:
     attributes of the same names; a property `identity_options` takes the place of the arguments. Raises `SpecError` for
     what no other process could have an equal of, such as a class defined inside a function.
     """
-    return content_digest(metric)
+    return _digest(_describe(metric, _Paths.BY_CONTENT))
 
 
 def content_digest(value: Any) -> str:
-    """The digest of plain data, images, arrays or metrics, 64 hex digits; nothing is abbreviated.
+    """The digest of plain data, images or arrays, 64 hex digits; nothing is abbreviated, and no file is opened.
 
     Raises `SpecError` for an object that cannot be described.
     """
-    return _digest(_describe(value))
+    return _digest(_describe(value, _Paths.AS_TEXT))
 
 
 def reward_identity(metric: str, experts: Mapping[str, str]) -> str:
@@ -59,7 +68,7 @@ def _digest(description: Any) -> str:
     return hashlib.sha256(json.dumps(description).encode()).hexdigest()
 
 
-def _describe(value: Any) -> Any:
+def _describe(value: Any, paths: _Paths) -> Any:
     """A value as plain JSON; different for different values, also of different types."""
     match value:
         case None | bool() | int() | float():
@@ -67,39 +76,49 @@ def _describe(value: Any) -> Any:
         case Enum():
             return {"enum": import_path(type(value)), "name": value.name}
         case str():
-            return _describe_text(value)
+            return _describe_text(value) if paths is _Paths.BY_CONTENT else value
         case bytes() | bytearray():
             return {"bytes": hashlib.sha256(value).hexdigest()}
         case Path():
-            return _describe_text(str(value), is_path=True)
+            return _describe_text(str(value), is_path=True) if paths is _Paths.BY_CONTENT else str(value)
+        case re.Pattern():
+            return {"pattern": value.pattern, "flags": value.flags}
         case Image():
             return {"image": value.digest}
         case np.ndarray():
+            if value.dtype.hasobject or type(value) is not np.ndarray:
+                raise SpecError(f"no identity: an array of {value.dtype} ({type(value).__name__}) is not plain numbers")
             content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
             return {"array": content, "dtype": str(value.dtype), "shape": list(value.shape)}
         case np.generic():
-            return _describe(value.item())
+            return _describe(value.item(), paths)
         case Mapping():
-            return {"mapping": [[_describe(key), _describe(item)] for key, item in value.items()]}
+            return {"mapping": [[_describe(key, paths), _describe(item, paths)] for key, item in value.items()]}
         case Set():
-            return {"set": sorted(json.dumps(_describe(item)) for item in value)}
-        case Sequence():
-            return [_describe(item) for item in value]
+            return {"set": sorted(json.dumps(_describe(item, paths)) for item in value)}
+        case list() | tuple():
+            return [_describe(item, paths) for item in value]
         case _:
-            return _describe_object(value)
+            return _describe_object(value, paths)
 
 
-def _describe_object(built: Any) -> dict[str, Any]:
-    if inspect.isclass(built) or inspect.isroutine(built):
+def _describe_object(built: Any, paths: _Paths) -> dict[str, Any]:
+    if inspect.isclass(built) or inspect.isfunction(built):
         return {"use": import_path(built), **_card_facts(built)}
     kind = type(built)
     options = getattr(built, "identity_options", None)
     if options is None:
+        if kind.__init__ is not object.__init__ and not inspect.isfunction(kind.__init__):
+            raise SpecError(f"no identity: what {kind.__qualname__} holds cannot be seen from outside")
+        if kind.__init__ is object.__init__ and (inspect.isroutine(built) or not _is_written_in_python(kind)):
+            raise SpecError(f"no identity: what {kind.__qualname__} holds cannot be seen from outside")
         options = {}
         for name in parameters(kind):
             if not hasattr(built, name):
                 raise SpecError(f"no identity: {kind.__qualname__} does not keep its argument {name!r} as an attribute")
             options[name] = getattr(built, name)
+        if not options and not is_dataclass(built) and not hasattr(built, "card") and getattr(built, "__dict__", None):
+            raise SpecError(f"no identity: {kind.__qualname__} holds what its constructor was not given")
     pack = getattr(built, "prompt_pack", None)
     if isinstance(pack, Prompts):
         options = {**options, "prompts": pack.digest}
@@ -107,8 +126,16 @@ def _describe_object(built: Any) -> dict[str, Any]:
         "class": import_path(kind),
         **_card_facts(built),
         "prompts": _own_prompts_digest(kind.__module__.rpartition(".")[0]),
-        "options": {name: _describe(value) for name, value in options.items()},
+        "options": {name: _describe(value, paths) for name, value in options.items()},
     }
+
+
+def _is_written_in_python(kind: type) -> bool:
+    """Whether a class is one of a Python module; the state of others is in C."""
+    return bool(kind.__flags__ & _HEAP_TYPE) and "__module__" in vars(kind)
+
+
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 
 def _card_facts(built: Any) -> dict[str, Any]:
@@ -118,8 +145,8 @@ def _card_facts(built: Any) -> dict[str, Any]:
 
 
 def _describe_text(text: str, *, is_path: bool = False) -> Any:
-    """A text; that of an existing path as the digest of its content."""
-    if not is_path and not any(separator in text for separator in "/\\"):
+    """A text; that of an existing path as the digest of its content. Words without a slash or a suffix are no path."""
+    if not is_path and not any(separator in text for separator in "/\\") and not Path(text[:255]).suffix:
         return text
     try:
         path = Path(text)

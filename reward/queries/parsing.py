@@ -92,7 +92,7 @@ _ALONE = rf"{_CLOSE}(?!\s*[?/&+]|[-–—]\w|[ \t]+(?!(?:as|because|but|consider
 
 def _without_markup(text: str) -> str:
     """The text without list markers and emphasis underscores."""
-    return re.sub(r"\A\s*[-•>]\s+|\b_+|_+\b", " ", text)
+    return re.sub(r"\A\s*[-•>]\s+|\b_+|(?<!_)_+\b", " ", text)
 
 
 def parse_option(options: Sequence[str], text: str) -> str | None:
@@ -120,6 +120,8 @@ def parse_option(options: Sequence[str], text: str) -> str | None:
 
 _UNCLEAR = (
     r"no[*`]*[ \t]+(?!(?:as|because|he|it|not|she|since|that|the|there|they|this)\b)\w"
+    r"|(?:yes|no)['\"”’*_`]*\s+(?:is|was|would\s+be)\s+(?:wrong|incorrect|false|not)\b"
+    r"|yes,?\s+that\s+(?:is|was|would\s+be)\s+(?:wrong|incorrect|false|not)\b"
     r"|no\W+i\s*(?:['’]m|am|can|could|w)|yes\W+i\s+(?:can|could|will)\s+(?:help|assist)\b"
     r"|(?:yes|no)(?:[-–—]\w|\s*[?/&+]|,?\s*(?:and|or|but)\s+(?:yes|no)\b"
     r"|,?\s+(?:but\s+)?(?:if|unless|only|almost|nearly|partially|partly|mostly|somewhat|probably|perhaps|maybe|not\s+\w+ly)\b)"
@@ -147,9 +149,11 @@ def parse_yes_no(text: str) -> bool | None:
 _INTEGER = r"([0-9]{1,9})(?!\w|[.,:][0-9])"
 _MORE = (
     rf"{_CLOSE}(?:\s*(?:%|±|→|->|~|(?:percent|per\s+cent|or|to)\b|(?:through|and|[-–—,;&|/])\s*[0-9])"
-    r"|[-–—]\w|\+|\s*\?|[.,;]?\s+[0-9]+\W*(?:\n|\Z)|[ \t]+[0-9])"
+    r"|[-–—]\w|\+|\s*\?|[.,;]?\s+[0-9]+\W*(?:\n|\Z)|[ \t]+[0-9]"
+    r"|\s*(?:=|…|\.\.)|,?\s*(?:[+−×*]\s*[0-9]|(?:minus|plus|times)\b)|['’][0-9]|\s+\.\s*[0-9]"
+    r"|\s*\((?:maybe|perhaps|possibly|or)\b|\s*\([^)\n]{0,30}\)\s*(?:to|[-–—])\s*[0-9]|\s+out\s+of\s+[a-z])"
 )
-"""After an integer that is one of two, one end of a range, a percentage, or hedged."""
+"""After an integer that is one of two, one end of a range, a percentage, a term of a sum or a legend, or hedged."""
 
 _ANSWER_END = (
     rf"{_CLOSE}(?:\W*\Z|\s*(?:[.,;:!\n(–—/=-]|</)|\s+(?:as|because|due|for|given|points?|since|stars?)\b"
@@ -180,7 +184,8 @@ def parse_integer(text: str, low: int, high: int, criterion: str = "") -> int | 
         of = re.match(rf"{_CLOSE}(?:\s*(?:/|of\b)|[^.,;\n]{{0,20}}\bout\s+of)\s*([0-9]+)", after, re.IGNORECASE)
         if of is not None:
             after = after[of.end() :]
-        more = re.match(_MORE, after, re.IGNORECASE)
+        other_scale = rf"\s+on\s+an?\b(?=[^.;\n]{{0,40}}[0-9])(?![^.;\n]{{0,40}}\b{high}\b)"
+        more = re.match(rf"{_MORE}|{other_scale}", after, re.IGNORECASE)
         return None if more or (of is not None and int(of[1]) != high) else int(number[1])
 
     def parse_beginning(rest: str) -> int | None:
@@ -217,6 +222,8 @@ def parse_json(schema: str, text: str) -> Any:
             problems.append(f"{error.json_path} is wrong ({error.message:.200})")
         elif value not in valid:
             valid.append(value)
+    if valid and _CUT_OFF.match(text, _first_unclosed_bracket(text)):
+        raise ValueError(f"another value after it is cut off: {shorten(text)}")
     if len(valid) == 1:
         return valid[0]
     if valid:
@@ -226,6 +233,9 @@ def parse_json(schema: str, text: str) -> Any:
 
 _TRAILING_COMMA = re.compile(r'("(?:\\.|[^"\\])*(?:"|\\?\Z))|,(?=\s*[}\]])', re.DOTALL)
 """A string, which is kept unchanged (an unclosed one up to the end), or a comma before a closing bracket."""
+
+_CUT_OFF = re.compile(r'\{\s*"|\[\s*[{"0-9]')
+"""At a bracket that is never closed: the beginning of JSON, and not of other words."""
 
 _MAX_BRACKETS = 200
 """Opening brackets that are tried as the beginning of JSON. Degenerate output may contain thousands."""

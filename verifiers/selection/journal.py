@@ -17,12 +17,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
 
 from ...reward import AnswerLog, Image, ImageError, Score
 from ...reward.atomic_files import atomic_replacement
 from ...reward.engine.shared_database import open_database
+from ...reward.forks import at_fork
 from ...reward.record_checksum import record_checksum
 from .budget import Cost
 
@@ -49,6 +50,11 @@ def _with_checksum(table: str, *row: str | float) -> tuple[str | float, ...]:
     return (*row, record_checksum(table, *map(repr, row)))
 
 
+def _checksum_of(key: str, arrays: Arrays) -> str:
+    parts = [(name, f"{array.dtype} {array.shape}", array.tobytes()) for name, array in sorted(arrays.items())]
+    return record_checksum("state", key, *(item for part in parts for item in part))
+
+
 class JournalError(ValueError):
     """The folder cannot be used as a journal."""
 
@@ -71,7 +77,12 @@ class Journal:
                     (self.folder / name).mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise JournalError(f"{self.folder} cannot be a journal: {error.strerror}") from None
-        self._db = open_database(
+        self._closed = False
+        self._connection: sqlite3.Connection | None = self._open()
+        at_fork(self, Journal._in_child, before=Journal._before_fork, in_parent=Journal._in_parent)
+
+    def _open(self) -> sqlite3.Connection:
+        return open_database(
             ":memory:" if self.folder is None else self.folder / "journal.sqlite",
             _CREATE_TABLES,
             schema=SCHEMA,
@@ -80,6 +91,28 @@ class Journal:
             replacement="a new folder",
             error_class=JournalError,
         )
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        if self._closed:
+            raise sqlite3.ProgrammingError("the journal is closed")
+        if self._connection is None:  # since a fork
+            self._connection = self._open()
+        return self._connection
+
+    # No connection to a file may be open when the process forks: see `AnswerLog`.
+
+    def _before_fork(self) -> None:
+        self._lock.acquire()
+        if self.folder is not None and self._connection is not None and not self._closed:
+            self._connection.close()
+            self._connection = None
+
+    def _in_parent(self) -> None:
+        self._lock.release()
+
+    def _in_child(self) -> None:
+        self._lock = threading.Lock()
 
     @property
     def answer_log(self) -> AnswerLog | None:
@@ -114,7 +147,7 @@ class Journal:
                     name: np.asarray(value, order="C") for name, value in arrays.items()
                 }  # it writes buffers as they lie
                 with atomic_replacement(self._state_path(key)) as path:
-                    save_file(contiguous, path)
+                    save_file(contiguous, path, {"checksum": _checksum_of(key, contiguous)})
         with self._lock:  # last, so that every row has its files
             self._db.execute(
                 "insert or replace into images values (?, ?, ?, ?, ?)",
@@ -126,9 +159,12 @@ class Journal:
         if self.folder is None:
             return self._states.get(key)
         try:
-            return load_file(self._state_path(key))
+            with safe_open(self._state_path(key), "numpy") as file:
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (no mapping)
+                intact = (file.metadata() or {}).get("checksum") == _checksum_of(key, arrays)
         except (OSError, SafetensorError):
             return None
+        return arrays if intact else None
 
     def _state_path(self, key: str) -> Path:
         assert self.folder is not None
@@ -173,7 +209,9 @@ class Journal:
 
     def close(self) -> None:
         with self._lock:
-            self._db.close()
+            if self._connection is not None:
+                self._connection.close()
+            self._closed = True
         if self._log is not None:
             self._log.close()
 

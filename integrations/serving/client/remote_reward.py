@@ -46,10 +46,11 @@ class RemoteReward(BaseReward):
     """The reward of judge servers, called like a `Reward`.
 
     urls: of one server, or of several that serve the same reward, of one identity. Every answer carries the identity;
-    others than the first are refused, so a server that is restarted with other weights is not used any more. During an
-    upgrade, the servers that still have the first identity are used until there are none. identity: the one to use, or
-    its first digits (8 or more), for clients that start while servers are upgraded. reward: its name on the servers, if
-    they serve several. token_env: the environment variable with their token; the token itself is not stored.
+    others than the first are refused, so a server that is restarted with other weights is not used until it has the
+    first identity again. During an upgrade, the servers that still have it are used until there are none. identity: the
+    one to use, or its first digits (8 or more), for clients that start while servers are upgraded. reward: its name on
+    the servers, if they serve several. token_env: the environment variable with their token; the token itself is not
+    stored.
 
     deadline_s: of a call. Samples not scored by then return as `failed` with that reason, and their ids are in
     `stats["late"]`; other scores are kept. timeout_s: for the response to one request, longer than a server ever takes
@@ -113,6 +114,7 @@ class RemoteReward(BaseReward):
             raise ValueError(f"identity must be 8 to 64 hex digits, as servers and scores have them, got {identity!r}")
         self.reward = reward
         self.required_identity = identity
+        self._known_identity = ""  # that of the first answer, also after `close`, in a forked child, and when pickled
         self.token_env = token_env
         self.deadline_s = deadline_s
         self.timeout_s = timeout_s
@@ -129,7 +131,7 @@ class RemoteReward(BaseReward):
 
     def __reduce__(self) -> tuple[Any, ...]:
         options = {name: getattr(self, name) for name in _PICKLED_OPTIONS}
-        return _rebuild, (self.urls, {**options, "identity": self.required_identity})
+        return _rebuild, (self.urls, {**options, "identity": self.required_identity or self._known_identity})
 
     # -- description --------------------------------------------------------------------------------------------------
 
@@ -155,6 +157,9 @@ class RemoteReward(BaseReward):
     def identity(self) -> str:
         """The identity of the servers' reward, which every answer has to have. Raises `RemoteError`."""
         return self._reward_info.identity
+
+    def _keep_identity(self, identity: str) -> None:
+        self._known_identity = identity
 
     @property
     def _reward_info(self) -> RewardInfo:
@@ -214,7 +219,7 @@ class RemoteReward(BaseReward):
         return list(self._connect().replicas.all)
 
     def close(self) -> None:
-        """Close the connections. The next call opens new ones."""
+        """Close the connections. The next call opens new ones, and accepts the same identity only."""
         with self._connection_lock:
             connection, self._connection = self._connection, None
         if connection is not None:
@@ -331,7 +336,8 @@ async def _open_connection(client: RemoteReward, loop: BackgroundLoop) -> _Conne
         client.urls,
         transport,
         reward=client.reward,
-        identity=client.required_identity,
+        identity=client.required_identity or client._known_identity,
+        on_identity=client._keep_identity,
         outage_timeout_s=client.outage_timeout_s,
     )
     return _Connection(

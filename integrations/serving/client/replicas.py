@@ -15,7 +15,7 @@ import json
 import logging
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 from urllib.parse import quote
@@ -93,6 +93,7 @@ class Replica:
     reported, trusted for some seconds. unavailable_reason: why it is not used; empty while it is. rejected_reason: why
     it never will be. degraded: it responds, but some of its experts are down; used if there is no other, and its scores
     then give the failures. backoff_until, reported_at: by `time.monotonic`.
+    other_identity: it serves another reward than the client uses; it is probed further, and used again if that changes.
     """
 
     url: str
@@ -102,6 +103,7 @@ class Replica:
     unavailable_reason: str = "not probed yet"
     degraded: bool = False
     rejected_reason: str = ""
+    other_identity: bool = False
     backoff_until: float = 0.0
     answered: int = 0
     probing: asyncio.Task[None] | None = field(default=None, repr=False)
@@ -135,6 +137,7 @@ class ReplicaPool:
         *,
         reward: str = "",
         identity: str = "",
+        on_identity: Callable[[str], None] = lambda identity: None,
         outage_timeout_s: float,
     ) -> None:
         self.all = [Replica(url) for url in urls]
@@ -145,6 +148,7 @@ class ReplicaPool:
         """The first described server; the others must have the same reward."""
         self._transport = transport
         self._required_identity = identity
+        self._on_identity = on_identity
         self._query = f"?name={quote(reward)}" if reward else ""
         self._outage_timeout_s = outage_timeout_s
         self._rng = random.Random()
@@ -160,6 +164,7 @@ class ReplicaPool:
                 return self.reward_info
             try:
                 self.reward_info = await self._connect()
+                self._on_identity(self.reward_info.identity)
             except RemoteError:
                 self._first_description = None  # so that the next call repeats the check
                 raise
@@ -215,27 +220,34 @@ class ReplicaPool:
             reward_info = RewardInfo.of(response.data)
         except ValueError as error:
             raise RemoteError(f"{replica.url} is not a judge server: {error}") from None
-        if not reward_info.identity.startswith(self._required_identity):
-            required = self._required_identity
-            replica.rejected_reason = (
-                f"{replica.url} serves {reward_info.signature}, and identity={required} is required"
-            )
+        if problem := self._wrong_identity(replica, reward_info):
+            if not replica.other_identity:
+                log.error("%s", problem)
+            replica.other_identity, replica.unavailable_reason, replica.degraded = True, problem, False
+            self._changed.set()
             return
-        first_replica, expected = self._first_description = self._first_description or (replica, reward_info)
-        if difference := expected.difference(reward_info):
-            if first_replica is replica:
-                raise RemoteError(
-                    f"{replica.url} serves another reward than before: {difference}; scores would be mixed"
-                )
-            raise RemoteError(
-                f"{first_replica.url} and {replica.url} serve different rewards: {difference}; while servers are "
-                "upgraded, identity= selects one"
-            )
+        replica.other_identity = False
         replica.degraded = is_degraded
         if ready.status == 200:
             replica.unavailable_reason = ""
         replica.update_reported_load(ready)
         self._changed.set()
+
+    def _wrong_identity(self, replica: Replica, reward_info: RewardInfo) -> str:
+        """Why a server cannot be used because of its reward; empty if it can. Raises `RemoteError` while connecting."""
+        required = self._required_identity
+        if not reward_info.identity.startswith(required):
+            return f"{replica.url} serves {reward_info.signature}, and identity={required[:16]} is required"
+        first_replica, expected = self._first_description = self._first_description or (replica, reward_info)
+        difference = expected.difference(reward_info)
+        if not difference:
+            return ""
+        if self.reward_info is not None or first_replica is replica:
+            return f"{replica.url} serves another reward than before: {difference}; scores would be mixed"
+        raise RemoteError(
+            f"{first_replica.url} and {replica.url} serve different rewards: {difference}; while servers are upgraded, "
+            "identity= selects one"
+        )
 
     # -- routing ------------------------------------------------------------------------------------------------------
 
@@ -313,12 +325,10 @@ class ReplicaPool:
 
     @property
     def permanent_failure(self) -> str:
-        """Why no server will ever be available; empty if one may be."""
-        return (
-            "; ".join(replica.rejected_reason for replica in self.all)
-            if all(replica.rejected_reason for replica in self.all)
-            else ""
-        )
+        """Why no server can be available without a change of what it serves; empty if one may be."""
+        if all(replica.rejected_reason or replica.other_identity for replica in self.all):
+            return "; ".join(replica.rejected_reason or replica.unavailable_reason for replica in self.all)
+        return ""
 
     async def close(self) -> None:
         for replica in self.all:

@@ -184,7 +184,7 @@ def reward_info_json(service: ScoringService, name: str = "") -> dict[str, Any]:
         "identity": service.identity(reward),
         "card": asdict(reward.card),
         "spec": spec,
-        "experts": {role: expert.id for role, expert in reward.experts.items()},
+        "experts": service.expert_ids(reward),
     }
 
 

@@ -24,6 +24,8 @@ class Readiness:
         self._loading: dict[str, Future[str]] = {}
         self._pauses: dict[str, float] = {}
         self._retry_at: dict[str, float] = {}
+        self._names: dict[int, str] = {}
+        """Names of the experts by object: their ids, or their class while these cannot be determined."""
 
     @property
     def engines(self) -> list[Engine]:
@@ -45,7 +47,10 @@ class Readiness:
         for engine in self.engines:
             unavailable |= engine.down_experts()
         for engine, expert in self._experts():
-            self._schedule_retry(engine, expert, expert.id in unavailable)
+            name = self._names.get(id(expert), "")
+            if name == type(expert).__name__ and (reason := self._loading[name]).done() and reason.result():
+                unavailable[name] = reason.result()
+            self._schedule_retry(engine, expert, name, name in unavailable)
         for name in self._pauses.keys() - unavailable.keys():
             if time.monotonic() > self._retry_at[name] + self._pauses[name]:  # it has stayed available
                 del self._pauses[name], self._retry_at[name]
@@ -64,14 +69,23 @@ class Readiness:
         return report
 
     def _experts(self) -> list[tuple[Engine, Expert]]:
-        pairs = ((reward.engine, expert) for reward in self._rewards.values() for expert in _experts_in_use(reward))
+        pairs = (
+            (reward.engine, expert) for reward in self._rewards.values() for expert in reward.used_experts.values()
+        )
         return list({(id(engine), id(expert)): (engine, expert) for engine, expert in pairs}.values())
 
     def _prepare(self, engine: Engine, expert: Expert) -> None:
-        self._loading[expert.id] = engine.prepare(expert)
+        try:
+            name = expert.id
+        except Exception:  # noqa: BLE001  (of a judge whose server is not up yet, or of weights that are not there)
+            name = type(expert).__name__
+        if self._names.get(id(expert), name) != name:
+            self._loading.pop(self._names[id(expert)], None)
+        self._names[id(expert)] = name
+        self._loading[name] = engine.prepare(expert)
 
-    def _schedule_retry(self, engine: Engine, expert: Expert, is_down: bool) -> None:
-        name, now = expert.id, time.monotonic()
+    def _schedule_retry(self, engine: Engine, expert: Expert, name: str, is_down: bool) -> None:
+        now = time.monotonic()
         if not is_down:
             return
         if name not in self._retry_at:
@@ -81,9 +95,3 @@ class Readiness:
             self._pauses[name] = min(2 * self._pauses[name], _MAX_RETRY_S)
             self._retry_at[name] = now + self._pauses[name]
             self._prepare(engine, expert)
-
-
-def _experts_in_use(reward: Reward) -> list[Expert]:
-    """The experts that the reward uses; others may be bound, and need not be loaded."""
-    roles = {part for role in reward.card.roles for part in (role, role.partition(".")[0])}
-    return [expert for name, expert in reward.experts.items() if name in roles or name.partition(".")[0] in roles]

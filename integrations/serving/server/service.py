@@ -90,6 +90,16 @@ class ScoringService:
             self._identities[reward] = reward.identity
         return self._identities.get(reward, "")
 
+    def expert_ids(self, reward: Reward) -> dict[str, str]:
+        """Ids of the experts that the reward uses, by role; why one is not known."""
+        ids: dict[str, str] = {}
+        for role, expert in reward.used_experts.items():
+            try:
+                ids[role] = expert.id
+            except Exception as error:  # noqa: BLE001  (its server or its weights are gone)
+                ids[role] = f"unknown: {error}"
+        return ids
+
     @property
     def engines(self) -> list[Engine]:
         """The engines in use."""

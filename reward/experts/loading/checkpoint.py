@@ -82,6 +82,8 @@ class _SharedWeights:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.loaded: LoadedModel | None = None
+        self.stamp: tuple[str, str] = ("", "")
+        """Of the files, as they were when the identity could first be read."""
         self.offloaded = False
         self.unloaded = False
         """Dropped on request: the next user loads the files as they are then."""
@@ -196,10 +198,16 @@ class Checkpoint:
                 if weights.unloaded:  # while this thread waited
                     continue
                 if weights.loaded is None or weights.offloaded:
+                    if weights.loaded is None and weights.stamp != self._stamp:
+                        weights.unloaded = True  # the files are not those of the identity any more
+                        continue
                     with _outside_of_inference():
                         if weights.loaded is None:
                             weights.loaded = self._load()
-                            self._weights_identity(weights)  # before the files can change
+                            self._weights_identity(weights)
+                            if weights.stamp != self._stamp:  # the files changed meanwhile
+                                weights.loaded, weights.unloaded = None, True
+                                continue
                         else:
                             self._to(weights.loaded.model, weights.loaded.device)
                     weights.offloaded = False
@@ -274,6 +282,10 @@ class Checkpoint:
         return bool(self._device_map or self._quantisation)
 
     @property
+    def _stamp(self) -> tuple[str, str]:
+        return modification_stamp(self.name), modification_stamp(self.base)
+
+    @property
     def _weights(self) -> _SharedWeights:
         """The weights in this process that were loaded with the same options from the same files."""
         with _ATTACHING:
@@ -287,16 +299,12 @@ class Checkpoint:
                     self._compiled,
                     self._backend,
                 ]
-                key = (
-                    modification_stamp(self.name),
-                    modification_stamp(self.base),
-                    self._revision,
-                    *classes,
-                    *settings,
-                )
+                stamp = self._stamp
+                key = (*stamp, self._revision, *classes, *settings)
                 weights = _SHARED_WEIGHTS.get(key)
                 if weights is None or weights.unloaded:
                     weights = _SHARED_WEIGHTS[key] = _SharedWeights()
+                    weights.stamp = stamp
                 self._shared = weights
             return self._shared
 

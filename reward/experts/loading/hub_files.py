@@ -90,8 +90,13 @@ def _files(folder: Path) -> Iterator[Path]:
     if folder.is_file():
         yield folder
     else:
-        yield from sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix in _MODEL_FILE_SUFFIXES)
+        yield from sorted(
+            path for path in folder.rglob("*") if path.is_file() and path.suffix.lower() in _MODEL_FILE_SUFFIXES
+        )
 
 
 _BLOCK_SIZE, _LARGE = 4096, 64 * 2**20
-_MODEL_FILE_SUFFIXES = {".json", ".safetensors", ".bin", ".pt", ".pth", ".jinja", ".model", ".txt", ".py"}
+_MODEL_FILE_SUFFIXES = {
+    *(".json", ".safetensors", ".bin", ".pt", ".pth", ".jinja", ".model", ".txt", ".py"),
+    *(".ckpt", ".gguf", ".h5", ".msgpack", ".npy", ".npz", ".onnx", ".pkl", ".spm", ".tiktoken", ".yaml", ".yml"),
+}

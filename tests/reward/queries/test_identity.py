@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import subprocess
 import sys
 from contextlib import suppress
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import PIL.Image
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -260,3 +262,57 @@ def test_an_expert_without_an_id_fails_its_queries_and_not_the_call():
     scores = Reward(Rated(), {"preference": Nameless()}, on_failures="none")([sample()])
     assert "which one?" in scores[0].reason
     assert scores.reward == "rated@1"
+
+
+class Words:
+    """A metric whose option is a callable or another object."""
+
+    def __init__(self, rule: Any) -> None:
+        self.rule = rule
+
+    @property
+    def card(self) -> Card:
+        return Card("words", 1, "words")
+
+    def __call__(self, sample):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("cup".startswith, "dog".startswith),
+        ({1: 2}.get, {1: 3}.get),
+        (np.sin, np.cos),
+        (PIL.Image.new("RGB", (2, 2)), PIL.Image.new("RGB", (2, 2), "red")),
+        (iter([1]), iter([2])),
+        (np.array([{}], dtype=object), np.array([[]], dtype=object)),
+        (np.ma.array([1.0, 2.0], mask=[True, False]), np.ma.array([1.0, 2.0], mask=[False, True])),
+    ],
+)
+def test_options_whose_state_cannot_be_seen_share_no_identity(one, other):
+    first, second = Reward(Words(one), {}), Reward(Words(other), {})
+    assert not first.is_repeatable
+    assert first.identity != second.identity
+
+
+def test_patterns_count_by_what_they_match():
+    digests = [metric_digest(Words(re.compile(*pattern))) for pattern in (("cup",), ("dog",), ("cup", re.IGNORECASE))]
+    assert len(set(digests)) == 3
+    assert digests[0] == metric_digest(Words(re.compile("cup")))
+
+
+def test_words_of_data_are_no_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = content_digest(["one.txt", str(tmp_path / "one.txt")])
+    (tmp_path / "one.txt").write_text("a")
+    assert content_digest(["one.txt", str(tmp_path / "one.txt")]) == before
+
+
+def test_a_file_of_an_option_counts_by_its_content_also_without_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one.txt").write_text("a")
+    reward = Reward(Words("one.txt"), {})
+    (tmp_path / "one.txt").write_text("b")
+    assert reward.identity == reward.identity != Reward(Words("one.txt"), {}).identity
+    assert Reward(Words(Path("one.txt")), {}).identity == Reward(Words("one.txt"), {}).identity

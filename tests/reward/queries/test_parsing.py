@@ -347,7 +347,9 @@ JSON: list[tuple[str, Any]] = [
     ('I see [1]: {"score": 7}', {"score": 7}),
     ('{"first": {"score": 7}, "second": {"sc', None),
     ('[{"score": 7}, {"sco', None),
-    ('{"score": 7} {"score": 8', {"score": 7}),
+    ('{"score": 7} {"score": 8', None),
+    ('Example: {"score": 0}. Mine: {"score": 5', None),
+    ('{"score": 7} [and see above', {"score": 7}),
     ("", None),
     ("7", None),
     ('{"score": 7', None),
@@ -454,3 +456,46 @@ def test_a_judge_that_gets_stuck_is_read_in_no_time(again):
     assert parse_integer(text, 8, 10) is None
     with pytest.raises(ValueError, match=r"JSON|wrong"):
         parse_json('{"type": "object", "required": ["score"]}', text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Score: 3 out of five",
+        "Rating: 4 on a 5-point scale",
+        "Rating: 4 on a scale of 1 to 5",
+        "Score: 1 = poor, 10 = perfect. I give 7",
+        "Score: 0 (no edit) to 10 (perfect): 6",
+        "Score: 10 minus 3 = 7",
+        "Score: 8 − 2 = 6",
+        "Score: 4 + 3 = 7",
+        "Score: 9, minus 2 for artifacts, so 7",
+        "Score: 7 (maybe 8)",
+        "Score: 7 … 8",
+        "Score: 7..8",
+        "Score: 3 . 5",
+    ],
+)
+def test_a_number_of_another_scale_a_sum_or_a_legend_is_no_grade(text: str) -> None:
+    assert parse_integer(text, 0, 10) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "grade"), [("Rating: 4 on a scale of 0 to 10", 4), ("Score: 7 (good)", 7), ("**7** because", 7)]
+)
+def test_a_grade_may_say_its_scale_or_why(text: str, grade: int) -> None:
+    assert parse_integer(text, 0, 10) == grade
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Yes is incorrect", None),
+        ("'Yes' is not my answer", None),
+        ("Yes, that is false", None),
+        ("Yes, that is correct", True),
+        ("No, that is not what was asked", False),
+    ],
+)
+def test_an_answer_that_is_taken_back_is_none(text: str, answer: bool | None) -> None:
+    assert parse_yes_no(text) is answer

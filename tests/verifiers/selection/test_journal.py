@@ -3,6 +3,7 @@
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from editcritic.reward import Evidence, Image, Score
 from editcritic.verifiers import BestOfN, Journal, select
 from editcritic.verifiers.selection import Cost, JournalError
 
+from ...forked import forked
 from ...reward.fakes import picture
 from ..numpy_editor import Painter, graded, judge, scenes
 
@@ -198,3 +200,40 @@ def test_a_damaged_row_counts_as_not_stored_and_no_number_changes(tmp_path):
         assert journal.get_score("another") is None
         journal.put_score("another", score, cost)
         assert journal.get_score("another") == (score, cost)
+
+
+def test_a_damaged_state_or_that_of_another_key_counts_as_not_stored(tmp_path):
+    arrays = {"x": np.arange(6.0).reshape(2, 3), "n": np.array([1, 2])}
+    with Journal(tmp_path) as journal:
+        journal.put_image("a" * 64, picture(1), Cost(3, 0, 1.0), arrays)
+        journal.put_image("b" * 64, picture(2), Cost(3, 0, 1.0), {"x": np.zeros(3)})
+        files = {name: tmp_path / "states" / f"{name * 64}.safetensors" for name in "ab"}
+        state = journal.get_state("a" * 64)
+        assert state is not None
+        assert all(np.array_equal(state[name], array) for name, array in arrays.items())
+        written = files["a"].read_bytes()
+        files["a"].write_bytes(written[:-1] + bytes([written[-1] ^ 64]))
+        assert journal.get_state("a" * 64) is None
+        files["a"].write_bytes(files["b"].read_bytes())
+        assert journal.get_state("a" * 64) is None
+
+
+def test_a_forked_child_uses_the_journal_while_a_thread_of_the_parent_writes(tmp_path):
+    with Journal(tmp_path) as journal:
+        journal.put_score("key", Score.of(0.5), Cost(0, 1, 0.0))
+        stop = threading.Event()
+
+        def write():
+            number = 0
+            while not stop.is_set():
+                journal.put_score(f"other {number}", Score.of(0.25), Cost())
+                number += 1
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        try:
+            for _ in range(10):
+                assert forked(lambda: journal.get_score("key")[0].value) == 0.5
+        finally:
+            stop.set()
+            thread.join()

@@ -5,10 +5,13 @@ import hashlib
 import json
 import pickle
 import threading
+import time
 from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 
@@ -399,6 +402,58 @@ def test_a_server_that_was_restarted_with_other_weights_gives_no_score():
     assert scores.count("failed") == 2
     assert scores[0].cause == "infrastructure"
     assert f"rehearsal@1#{first[:8]} and rehearsal@1#{other.identity[:8]}" in scores[0].reason
+
+
+def test_a_client_keeps_its_identity_when_it_is_closed_and_when_it_is_pickled():
+    first, other = synthetic_reward(), synthetic_reward(seconds=0.001)
+    with serve_in_thread(ScoringService(first)) as url:
+        remote = RemoteReward(url, on_failures="none", outage_timeout_s=20)
+        assert remote(synthetic_samples(1, size=TINY)).count("scored") == 1
+        pickled = pickle.dumps(remote)
+        remote.close()
+    port = int(url.rpartition(":")[2])
+    with serve_in_thread(ScoringService(other), ServerConfig(port=port)):
+        for client in (remote, pickle.loads(pickled)):
+            with pytest.raises(RemoteError, match=f"identity={first.identity[:16]} is required"):
+                client(synthetic_samples(1, size=TINY))
+        assert RemoteReward(url)(synthetic_samples(1, size=TINY)).count("scored") == 1
+
+
+def test_a_server_whose_expert_has_no_id_yet_is_not_ready_and_says_why():
+    waiting = synthetic_reward()
+    waiting.experts["preference"] = Nameless()
+    with serve_in_thread(ScoringService(waiting), wait_until_loaded=False) as url:
+        for _ in range(100):
+            try:
+                with urlopen(f"{url}/readyz", timeout=10) as response:
+                    raise AssertionError(response.read())
+            except HTTPError as error:
+                report = error.read().decode()
+            if "no model listed" in report:
+                break
+            time.sleep(0.05)
+        assert "no model listed" in report
+        Nameless.up = True
+        with urlopen(f"{url}/healthz", timeout=10) as response:
+            assert response.status == 200
+
+
+def test_an_expert_that_the_reward_does_not_use_may_be_down():
+    reward = synthetic_reward()
+    reward.experts["segmenter"] = Nameless()
+    with serve_in_thread(ScoringService(reward)) as url:
+        assert RemoteReward(url)(synthetic_samples(1, size=TINY)).count("scored") == 1
+
+
+class Nameless(SyntheticExpert):
+    """Its server lists its model later."""
+
+    up = False
+
+    def __getattribute__(self, name):
+        if name == "id" and not Nameless.up:
+            raise ExpertDown("no model listed")
+        return super().__getattribute__(name)
 
 
 class Dead(SyntheticExpert):

@@ -157,17 +157,23 @@ def test_one_with_a_dead_expert_is_asked_where_there_is_no_other():
     connected(test)
 
 
-def test_one_that_comes_back_with_another_reward_is_never_asked_again():
+def test_one_that_comes_back_with_another_reward_is_not_asked_until_it_has_the_first_one():
     async def test(net, replicas):
         home = replicas.pick("group", 1)
         net.about[home.url] = {**ABOUT, "identity": "b" * 64, "experts": {"judge": "another"}}
         replicas.mark_down(home, "lost")
         for _ in range(50):
             await asyncio.sleep(0.02)
-        assert "rehearsal@1#aaaaaaaa and rehearsal@1#bbbbbbbb" in home.rejected_reason
-        assert "'another'" in home.rejected_reason
+        assert "rehearsal@1#aaaaaaaa and rehearsal@1#bbbbbbbb" in home.unavailable_reason
+        assert "'another'" in home.unavailable_reason
         assert replicas.pick("group", 1) is not home
         assert not replicas.permanent_failure
+        net.about[home.url] = ABOUT
+        for _ in range(100):
+            await asyncio.sleep(0.05)
+            if home.up:
+                break
+        assert replicas.pick("group", 1) is home
 
     connected(test)
 
@@ -178,7 +184,7 @@ def test_an_answer_of_another_identity_is_no_score_and_its_server_is_not_used_ag
         net.about[home.url] = {**ABOUT, "identity": "c" * 64}
         replicas.mark_down(home, "it scored with another")
         await asyncio.sleep(0.3)
-        assert home.rejected_reason
+        assert home.other_identity
         for other in [one for one in replicas.all if one is not home]:
             net.about[other.url] = net.about[home.url]
             replicas.mark_down(other, "restarted")

@@ -255,11 +255,27 @@ def test_weights_that_were_trained_while_unloaded_have_another_id(folder, tmp_pa
     assert expert.id == trained
 
 
+def test_weights_that_were_trained_between_the_id_and_the_first_query_have_another_id(folder, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    expert = Slow(str(copy), lambda: None)
+    before = expert.id
+    train(copy)
+    expert([Rate(PICTURE)])
+    assert expert.id != before
+    trained = checkpoint(copy)
+    with trained.use() as loaded:
+        assert torch.equal(loaded.model.layernorm.bias, Dinov2Model.from_pretrained(copy).layernorm.bias)
+        assert folder_digest(copy)[:12] in trained.identity
+
+
 def test_files_that_are_no_part_of_the_model_do_not_change_the_digest(folder, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     (copy / "README.md").write_text("about")
     assert folder_digest(copy) == folder_digest(folder)
+    (copy / "words.tiktoken").write_text("a 0")
+    assert folder_digest(copy) != folder_digest(folder)
 
 
 def test_a_name_on_the_hub_is_known_by_its_commit(folder, tmp_path, monkeypatch):
