@@ -233,7 +233,7 @@ def test_a_forked_child_uses_the_journal_while_a_thread_of_the_parent_writes(tmp
         thread.start()
         try:
             for _ in range(10):
-                assert forked(lambda: journal.get_score("key")[0].value) == 0.5
+                assert forked(lambda: journal.get_score("key")) == (Score.of(0.5), Cost(0, 1, 0.0))
         finally:
             stop.set()
             thread.join()

@@ -422,6 +422,7 @@ def test_a_client_keeps_its_identity_when_it_is_closed_and_when_it_is_pickled():
 def test_a_server_whose_expert_has_no_id_yet_is_not_ready_and_says_why():
     waiting = synthetic_reward()
     waiting.experts["preference"] = Nameless()
+    report = ""
     with serve_in_thread(ScoringService(waiting), wait_until_loaded=False) as url:
         for _ in range(100):
             try:
