@@ -256,11 +256,9 @@ def score_rollouts(
 
 
 def rollout_values(rollouts: Sequence[Rollout], reward: BaseReward, abstained: AbstainedPolicy) -> list[float | None]:
-    """The values for the trainer; see `training_values`. A row that is no edit is in no group, and has none."""
-    groups = [
-        f"row {number}" if rollout.sample is None else rollout.sample.group for number, rollout in enumerate(rollouts)
-    ]
-    scores = [rollout.score for rollout in rollouts]
+    """The values for the trainer; see `training_values`. A row that is no edit is the data's fault, and has none."""
+    scores = [None if rollout.sample is None else rollout.score for rollout in rollouts]
+    groups = ["" if rollout.sample is None else rollout.sample.group for rollout in rollouts]
     return training_values(scores, groups, abstained=abstained, lowest=reward.card.range[0])
 
 
