@@ -25,7 +25,7 @@ class Readiness:
         self._pauses: dict[str, float] = {}
         self._retry_at: dict[str, float] = {}
         self._names: dict[int, str] = {}
-        """Names of the experts by object: their ids, or their class while these cannot be determined."""
+        """Names of the experts by object: their ids, or their role while these cannot be determined."""
 
     @property
     def engines(self) -> list[Engine]:
@@ -34,8 +34,8 @@ class Readiness:
 
     def load(self) -> None:
         """Start loading all experts; returns at once."""
-        for engine, expert in self._experts():
-            self._prepare(engine, expert)
+        for engine, expert, role in self._experts():
+            self._prepare(engine, expert, role)
 
     def loading(self) -> str:
         """The experts that are still loading, in one line."""
@@ -46,11 +46,12 @@ class Readiness:
         unavailable: dict[str, str] = {}
         for engine in self.engines:
             unavailable |= engine.down_experts()
-        for engine, expert in self._experts():
+        for engine, expert, role in self._experts():
             name = self._names.get(id(expert), "")
-            if name == type(expert).__name__ and (reason := self._loading[name]).done() and reason.result():
+            if name == role and (reason := self._loading[name]).done() and reason.result():
                 unavailable[name] = reason.result()
-            self._schedule_retry(engine, expert, name, name in unavailable)
+            if name in unavailable and self._is_retry_due(name):
+                self._prepare(engine, expert, role)
         for name in self._pauses.keys() - unavailable.keys():
             if time.monotonic() > self._retry_at[name] + self._pauses[name]:  # it has stayed available
                 del self._pauses[name], self._retry_at[name]
@@ -68,30 +69,35 @@ class Readiness:
             report["unavailable"] = unavailable
         return report
 
-    def _experts(self) -> list[tuple[Engine, Expert]]:
-        pairs = (
-            (reward.engine, expert) for reward in self._rewards.values() for expert in reward.used_experts.values()
-        )
-        return list({(id(engine), id(expert)): (engine, expert) for engine, expert in pairs}.values())
+    def _experts(self) -> list[tuple[Engine, Expert, str]]:
+        """The experts in use, each once per engine, with a role that no other expert has."""
+        in_use: dict[tuple[int, int], tuple[Engine, Expert, str]] = {}
+        roles: dict[int, str] = {}
+        for reward_name, reward in self._rewards.items():
+            for name, expert in reward.used_experts.items():
+                role = roles.setdefault(id(expert), f"{name} of {reward_name}")
+                in_use[id(reward.engine), id(expert)] = (reward.engine, expert, role)
+        return list(in_use.values())
 
-    def _prepare(self, engine: Engine, expert: Expert) -> None:
+    def _prepare(self, engine: Engine, expert: Expert, role: str) -> None:
         try:
             name = expert.id
         except Exception:  # noqa: BLE001  (of a judge whose server is not up yet, or of weights that are not there)
-            name = type(expert).__name__
+            name = role
         if self._names.get(id(expert), name) != name:
             self._loading.pop(self._names[id(expert)], None)
         self._names[id(expert)] = name
         self._loading[name] = engine.prepare(expert)
 
-    def _schedule_retry(self, engine: Engine, expert: Expert, name: str, is_down: bool) -> None:
+    def _is_retry_due(self, name: str) -> bool:
+        """Whether to prepare an unavailable expert again, now; then the next time is set."""
         now = time.monotonic()
-        if not is_down:
-            return
         if name not in self._retry_at:
             self._pauses[name] = _RETRY_S
             self._retry_at[name] = now + _RETRY_S
-        elif now >= self._retry_at[name]:
-            self._pauses[name] = min(2 * self._pauses[name], _MAX_RETRY_S)
-            self._retry_at[name] = now + self._pauses[name]
-            self._prepare(engine, expert)
+            return False
+        if now < self._retry_at[name]:
+            return False
+        self._pauses[name] = min(2 * self._pauses[name], _MAX_RETRY_S)
+        self._retry_at[name] = now + self._pauses[name]
+        return True
