@@ -10,22 +10,19 @@ stored, so that it is asked again; a damaged row of a recording (its samples, it
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sqlite3
-import threading
 import warnings
 from collections.abc import Iterator, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..forks import at_fork
 from ..image import Image, Size
 from ..queries.kinds import Answer, Query
 from ..queries.outcomes import Abstention
 from ..queries.serialization import answer_from_json, answer_to_json
 from ..record_checksum import record_checksum
-from .shared_database import DATABASE_ERRORS, open_database
+from .shared_database import DATABASE_ERRORS, SharedDatabase
 
 SCHEMA = 3
 
@@ -55,6 +52,8 @@ create table if not exists samples (
 );
 insert or ignore into meta values ('schema', '{SCHEMA}', '{record_checksum("meta", "schema", str(SCHEMA))}');
 commit;
+pragma cache_size = -65536;       -- 64 MiB: keys are random, and pages are reused
+pragma wal_autocheckpoint = 8192; -- 32 MiB, for the same reason
 """
 
 _RECORDS = {
@@ -90,13 +89,7 @@ class AnswerLog:
         self._rejected: set[tuple[int, bytes]] = set()
         """Primary keys of stored answers that were rejected, to be replaced."""
         self._warned = False
-        self._lock = threading.RLock()
-        self._closed = False
-        self._connection: sqlite3.Connection | None = self._open()
-        at_fork(self, AnswerLog._in_child, before=AnswerLog._before_fork, in_parent=AnswerLog._in_parent)
-
-    def _open(self) -> sqlite3.Connection:
-        db = open_database(
+        self._database = SharedDatabase(
             self.path,
             _TABLES,
             schema=SCHEMA,
@@ -105,33 +98,10 @@ class AnswerLog:
             replacement="a new file",
             error_class=LogError,
         )
-        db.execute("pragma cache_size = -65536")  # 64 MiB: keys are random, and pages are reused
-        db.execute("pragma wal_autocheckpoint = 8192")  # 32 MiB, for the same reason
-        return db
 
     @property
     def _db(self) -> sqlite3.Connection:
-        if self._closed:
-            raise sqlite3.ProgrammingError(f"the answer log {self.path} is closed")
-        if self._connection is None:  # since a fork
-            self._connection = self._open()
-        return self._connection
-
-    # SQLite's connections must not outlive a fork, not even unused: it keeps their locks in tables of the process, and
-    # in the child these name locks that only the parent holds. So there is none while the process forks.
-
-    def _before_fork(self) -> None:
-        self._lock.acquire()
-        if self._connection is not None and not self._closed:
-            with contextlib.suppress(sqlite3.Error):
-                self._connection.close()
-            self._connection = None
-
-    def _in_parent(self) -> None:
-        self._lock.release()
-
-    def _in_child(self) -> None:
-        self._lock = threading.RLock()
+        return self._database.connection
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
@@ -142,7 +112,7 @@ class AnswerLog:
         answers: dict[str, Answer | Abstention | None] = {}
         by_digest = {query.digest.encode(): query for query in queries}
         keys = [bytes.fromhex(query.digest) for query in by_digest.values()]
-        with self._lock:
+        with self._database.lock:
             number = self._expert_number(expert)
             for start in range(0, len(keys), _CHUNK):
                 chunk = keys[start : start + _CHUNK]
@@ -197,7 +167,7 @@ class AnswerLog:
 
         For recordings, whose answers cannot be asked for again. Takes about as long as reading all answers.
         """
-        with self._lock:
+        with self._database.lock:
             try:
                 problem = self._db.execute("pragma integrity_check(1)").fetchone()[0]
                 if problem != "ok":
@@ -210,7 +180,7 @@ class AnswerLog:
 
     def put(self, expert: str, answered: Sequence[tuple[Query[Any], Answer | Abstention]]) -> None:
         """Store answers in one transaction. The first answer to a query is kept, unless `get` rejected it."""
-        with self._lock:
+        with self._database.lock:
             number = self._expert_number(expert)
             self._db.execute("begin immediate")
             try:
@@ -244,7 +214,7 @@ class AnswerLog:
         """
         if not self.records_queries:
             return
-        with self._lock:
+        with self._database.lock:
             images = list(query.images)
             while images:
                 image = images.pop()
@@ -271,14 +241,14 @@ class AnswerLog:
         return number
 
     def __len__(self) -> int:
-        with self._lock:
+        with self._database.lock:
             return int(self._db.execute("select count(*) from answers").fetchone()[0])
 
     # -- metadata, samples and images ---------------------------------------------------------------------------------
 
     def meta(self, key: str, value: str | None = None) -> str | None:
         """Read metadata of this log, or write it. Raises `LogError` for a damaged row."""
-        with self._lock:
+        with self._database.lock:
             if value is not None:
                 row = (key, value, record_checksum("meta", key, value))
                 self._db.execute("insert or replace into meta values (?, ?, ?)", row)
@@ -287,18 +257,18 @@ class AnswerLog:
 
     def add_sample(self, sample: str) -> None:
         """Store a sample (JSON, images by digest) for a replay."""
-        with self._lock:
+        with self._database.lock:
             row = (sample, record_checksum("sample", sample))
             self._db.execute("insert into samples (sample, checksum) values (?, ?)", row)
 
     def samples(self) -> list[str]:
         """The stored samples, in order. Raises `LogError` for a damaged row."""
-        with self._lock:
+        with self._database.lock:
             return [sample for (sample,) in self._intact_rows("sample", "order by number")]
 
     def load_derivations(self) -> None:
         """Register the digests of derived images in this recording with `Image`. Raises `LogError` if damaged."""
-        with self._lock:
+        with self._database.lock:
             for row in self._intact_rows("derived image"):
                 Image.register_derived_digest(*row)
 
@@ -308,10 +278,7 @@ class AnswerLog:
         return _FileTable(self)
 
     def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            if self._connection is not None:
-                self._connection.close()
+        self._database.close()
 
     def __enter__(self) -> AnswerLog:
         return self
@@ -327,7 +294,7 @@ class _FileTable(MutableMapping[str, tuple[str, Size]]):
         self._log = log
 
     def __getitem__(self, file: str) -> tuple[str, Size]:
-        with self._log._lock:
+        with self._log._database.lock:
             for (_, digest, width, height), intact in self._log._rows("image file", "where file_digest = ?", (file,)):
                 if intact:
                     return digest.decode(), (int(width), int(height))
@@ -336,15 +303,15 @@ class _FileTable(MutableMapping[str, tuple[str, Size]]):
     def __setitem__(self, file: str, value: tuple[str, Size]) -> None:
         digest, (width, height) = value
         row = (file, digest, width, height, record_checksum("image file", file, digest, str(width), str(height)))
-        with self._log._lock:
+        with self._log._database.lock:
             self._log._db.execute("insert or replace into image_files values (?, ?, ?, ?, ?)", row)
 
     def __delitem__(self, file: str) -> None:
-        with self._log._lock:
+        with self._log._database.lock:
             self._log._db.execute("delete from image_files where file_digest = ?", (file,))
 
     def __iter__(self) -> Iterator[str]:
-        with self._log._lock:
+        with self._log._database.lock:
             rows = list(self._log._rows("image file"))
         return iter([row[0].decode() for row, intact in rows if intact])
 

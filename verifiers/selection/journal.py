@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,7 @@ from safetensors.numpy import save_file
 
 from ...reward import AnswerLog, Image, ImageError, Score
 from ...reward.atomic_files import atomic_replacement
-from ...reward.engine.shared_database import open_database
-from ...reward.forks import at_fork
+from ...reward.engine.shared_database import SharedDatabase
 from ...reward.record_checksum import record_checksum
 from .budget import Cost
 
@@ -67,7 +65,6 @@ class Journal:
 
     def __init__(self, folder: str | Path | None = None) -> None:
         self.folder = None if folder is None else Path(folder)
-        self._lock = threading.Lock()
         self._images: dict[str, Image] = {}  # used without a folder only
         self._states: dict[str, Arrays] = {}
         self._log: AnswerLog | None = None
@@ -77,12 +74,7 @@ class Journal:
                     (self.folder / name).mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise JournalError(f"{self.folder} cannot be a journal: {error.strerror}") from None
-        self._closed = False
-        self._connection: sqlite3.Connection | None = self._open()
-        at_fork(self, Journal._in_child, before=Journal._before_fork, in_parent=Journal._in_parent)
-
-    def _open(self) -> sqlite3.Connection:
-        return open_database(
+        self._database = SharedDatabase(
             ":memory:" if self.folder is None else self.folder / "journal.sqlite",
             _CREATE_TABLES,
             schema=SCHEMA,
@@ -94,25 +86,7 @@ class Journal:
 
     @property
     def _db(self) -> sqlite3.Connection:
-        if self._closed:
-            raise sqlite3.ProgrammingError("the journal is closed")
-        if self._connection is None:  # since a fork
-            self._connection = self._open()
-        return self._connection
-
-    # No connection to a file may be open when the process forks: see `AnswerLog`.
-
-    def _before_fork(self) -> None:
-        self._lock.acquire()
-        if self.folder is not None and self._connection is not None and not self._closed:
-            self._connection.close()
-            self._connection = None
-
-    def _in_parent(self) -> None:
-        self._lock.release()
-
-    def _in_child(self) -> None:
-        self._lock = threading.Lock()
+        return self._database.connection
 
     @property
     def answer_log(self) -> AnswerLog | None:
@@ -125,7 +99,7 @@ class Journal:
 
     def get_image(self, key: str) -> tuple[Image, Cost] | None:
         """The image stored under this key and its cost; None if there is none or its file is corrupt."""
-        with self._lock:
+        with self._database.lock:
             row = self._row("images", "digest, nfe, seconds", key)
         if row is None:
             return None
@@ -148,7 +122,7 @@ class Journal:
                 }  # it writes buffers as they lie
                 with atomic_replacement(self._state_path(key)) as path:
                     save_file(contiguous, path, {"checksum": _checksum_of(key, contiguous)})
-        with self._lock:  # last, so that every row has its files
+        with self._database.lock:  # last, so that every row has its files
             self._db.execute(
                 "insert or replace into images values (?, ?, ?, ?, ?)",
                 _with_checksum("images", key, picture.digest, cost.nfe, cost.seconds),
@@ -183,7 +157,7 @@ class Journal:
 
     def get_score(self, key: str) -> tuple[Score, Cost] | None:
         """The score stored under this key and its cost."""
-        with self._lock:
+        with self._database.lock:
             row = self._row("scores", "score, judge_calls, seconds", key)
         return None if row is None else (Score.from_json(json.loads(row[0])), Cost(0, row[1], row[2]))
 
@@ -191,7 +165,7 @@ class Journal:
         """Store a score, unless it failed."""
         if score.status == "failed":
             return
-        with self._lock:
+        with self._database.lock:
             self._db.execute(
                 "insert or replace into scores values (?, ?, ?, ?, ?)",
                 _with_checksum(
@@ -208,10 +182,7 @@ class Journal:
         return None if row is None or _with_checksum(table, key, *row[:-1])[-1] != row[-1] else row[:-1]
 
     def close(self) -> None:
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-            self._closed = True
+        self._database.close()
         if self._log is not None:
             self._log.close()
 
