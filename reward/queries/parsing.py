@@ -47,10 +47,10 @@ def _labelled_values(
     value in a bracket that is never closed was cut off, and is none.
     """
     cut = _first_unclosed_bracket(text)
-    found = (*_labelled(text, start, label), *positions)
-    if len(found) > _MAX_LABELS:
+    starts = (*_labelled(text, start, label), *positions)
+    if len(starts) > _MAX_LABELS:
         return None
-    values = {None if position > cut else parse(text[position:]) for position in found}
+    values = {None if position > cut else parse(text[position:]) for position in starts}
     first = re.match(rf"{_OPEN}(?={start})", text, re.IGNORECASE)
     beginning = None if first is None or first.end() > cut else parse_beginning(text[first.end() :])
     if beginning is not None:

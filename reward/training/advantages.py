@@ -99,12 +99,11 @@ def training_values(
     values = [score.value if isinstance(score, Score) else score for score in scores]
     if abstained == "exclude":
         return values
-    group_lowest: dict[str, float] = {}
-    for value, group in zip(values, groups, strict=True):
-        if value is not None:
-            group_lowest[group] = min(value, group_lowest.get(group, value))
-    if lowest is not None:
-        group_lowest = dict.fromkeys(groups, lowest)
+    group_lowest: dict[str, float] = {} if lowest is None else dict.fromkeys(groups, lowest)
+    if lowest is None:
+        for value, group in zip(values, groups, strict=True):
+            if value is not None:
+                group_lowest[group] = min(value, group_lowest.get(group, value))
     return [
         group_lowest.get(group) if isinstance(score, Score) and _may_be_by_edit(score) else value
         for score, value, group in zip(scores, values, groups, strict=True)

@@ -210,18 +210,20 @@ class ContentConsistency(_ConsistencyMetric):
     )
 
     @property
+    def halves(self) -> dict[str, Metric]:
+        """The metrics of objects and background."""
+        return {
+            "objects": ObjectConsistency(self.protocol, self.similarity),
+            "background": BackgroundConsistency(self.protocol, self.similarity),
+        }
+
+    @property
     def identity_options(self) -> dict[str, Any]:
         """See `queries.identity`."""
-        halves = [kind(self.protocol, self.similarity) for kind in (ObjectConsistency, BackgroundConsistency)]
-        return {"protocol": self.protocol, "similarity": self.similarity, "halves": halves}
+        return {"protocol": self.protocol, "similarity": self.similarity, "halves": self.halves}
 
     def _score(self, sample: EditSample) -> Program[Score]:
-        halves = WeightedMean(
-            {
-                "objects": ObjectConsistency(self.protocol, self.similarity),
-                "background": BackgroundConsistency(self.protocol, self.similarity),
-            }
-        )
+        halves = WeightedMean(self.halves)
         pixel_metrics: dict[str, Metric] = {}
         if self.similarity != "l1":
             pixel_metrics["objects_l1"] = ObjectConsistency(self.protocol, "l1")

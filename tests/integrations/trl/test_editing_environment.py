@@ -222,10 +222,10 @@ def test_whatever_a_policy_does_it_is_scored_by_the_picture_that_stands(calls, l
     environment, other = begun(world), begun(world)
     stack = [environment.sample.source]
     for tool, words in calls:
-        said = getattr(environment, tool)(*([words] if tool == "edit" else []))
-        if said.startswith("The picture was edited"):
+        result = getattr(environment, tool)(*([words] if tool == "edit" else []))
+        if result.startswith("The picture was edited"):
             stack.append(environment.sample.edited)
-        elif said.startswith("Undone"):
+        elif result.startswith("Undone"):
             stack.pop()
     other.edit("fold")  # an image that the editor makes
     assert environment.sample.edited == stack[-1]

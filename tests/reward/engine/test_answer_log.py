@@ -261,9 +261,9 @@ def test_a_damaged_answer_counts_as_not_stored_and_is_said_and_replaced(statemen
     expected = alone(asks(1, 2), known)
     with AnswerLog(path) as log, Engine(log=log, cache_bytes=1) as engine:
         expert = Fake(known)
-        with pytest.warns(RuntimeWarning, match=f"the answer log {path} is damaged") as said:
+        with pytest.warns(RuntimeWarning, match=f"the answer log {path} is damaged") as warned:
             assert run_all(engine, [asks(1, 2)], expert) == [expected]
-        assert (len(said), expert.calls) == (1, [2])
+        assert (len(warned), expert.calls) == (1, [2])
         stats = engine.stats().since(Stats())
         assert (stats["rejected"], stats["unique"], stats["cache_hits"]) == (2, 2, 0)
     again = Fake(known)

@@ -57,9 +57,9 @@ class Tuned:
 
 def test_the_same_reward_has_the_same_identity_in_another_process():
     line = "from editcritic.reward import Reward; print(Reward.of('edit-balanced').signature)"
-    told = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, timeout=120, check=True)
+    elsewhere = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, timeout=120, check=True)
     here = Reward.of("edit-balanced")
-    assert told.stdout.strip() == here.signature == f"edit-balanced@1#{here.identity[:8]}"
+    assert elsewhere.stdout.strip() == here.signature == f"edit-balanced@1#{here.identity[:8]}"
     assert pickle.loads(pickle.dumps(here)).identity == here.identity
     assert Reward.of(here.spec).identity == here.identity
 
