@@ -61,8 +61,9 @@ def score(
     from ..benchmarks.common.errors import InputError
     from ..benchmarks.common.inputs import SampleSource, load_reward, require_distinct_files, spec_argument
     from ..benchmarks.run.recordings import RecordingWriter
-    from ..benchmarks.run.scoring_run import format_score, forward_warnings, open_scores_file, score_entries, score_row
+    from ..benchmarks.run.scoring_run import format_score, forward_warnings, open_scores_file, score_entries
     from ..reward import AnswerLog
+    from ..reward.score import score_line
 
     if cache is not None and record is not None:
         raise InputError("a --record file is also a cache: give either --cache or --record")
@@ -85,13 +86,14 @@ def score(
         recording = None if log is None or record is None else RecordingWriter(log, bound_reward)
         rows = None if out is None else stack.enter_context(open_scores_file(out))
         json_rows: list[Any] = []
+        signature = bound_reward.known_signature
 
         def write(name: str, score: Score) -> None:
             if rows is not None:
-                rows.write(score_row(name, score))
+                rows.write(score_line(name, score, signature))
                 rows.flush()
             elif as_json:
-                json_rows.append(json.loads(score_row(name, score)))
+                json_rows.append(json.loads(score_line(name, score, signature)))
             else:
                 echo(format_score(name, score), stderr=False)
             if recording is not None:
@@ -111,7 +113,7 @@ def score(
                 {
                     **outcome.to_json(),
                     "reward": bound_reward.spec,
-                    "reward_signature": bound_reward.known_signature,
+                    "reward_signature": signature,
                     "scores": json_rows if out is None else None,
                     "scores_file": None if out is None else str(out),
                     "profile": outcome.stats if profile else None,

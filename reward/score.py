@@ -204,6 +204,10 @@ class Scores(Sequence[Score]):
 
     def to_jsonl(self) -> str:
         """One JSON object per line: `id` and the score, with the schema version and the reward's signature."""
-        header = {"schema": SCHEMA} | ({"reward": self.reward} if self.reward else {})
-        rows = ({**header, "id": name, **score.to_json()} for name, score in zip(self.ids, self.scores, strict=True))
-        return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
+        return "".join(score_line(name, score, self.reward) for name, score in zip(self.ids, self.scores, strict=True))
+
+
+def score_line(name: str, score: Score, reward: str = "") -> str:
+    """A line of a scores file: the score as JSON with its id, the schema version and the reward's signature, if any."""
+    header = {"schema": SCHEMA} | ({"reward": reward} if reward else {})
+    return json.dumps({**header, "id": name, **score.to_json()}, ensure_ascii=False, allow_nan=False) + "\n"

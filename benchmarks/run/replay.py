@@ -67,21 +67,22 @@ def replay_recording(
     recording: RecordingReader,
     protocol: str | None,
     *,
-    write: Callable[[str, Score], None],
+    write: Callable[[str, Score, str], None],
     on_problem: Callable[[str], None],
 ) -> ReplayReport:
-    """Score the samples of a recording from its answers; `write` and `on_problem` as in `score_entries`.
+    """Score the samples of a recording from its answers. write: called with each sample's id and score, and the
+    reward's signature. on_problem: as in `score_entries`.
 
     name: a reward as on the command line; None replays the recorded reward and compares its scores with the recorded
     ones. A query without a recorded answer fails the scores that need it.
     """
     spec = recording.spec if name is None else spec_argument(name)
     reward = load_reward(spec, protocol, experts=recording.experts(), log=recording.log, on_failures="none")
-    replay = ReplayReport()
+    replay, signature = ReplayReport(), reward.known_signature
     compare = name is None and protocol is None
 
     def add_score(sample: str, score: Score) -> None:
-        write(sample, score)
+        write(sample, score, signature)
         recorded = recording.recorded_score(sample) if compare else None
         if recorded is not None:
             replay.num_compared += 1

@@ -6,7 +6,6 @@ If a run ends early, all finished scores are written first.
 from __future__ import annotations
 
 import io
-import json
 import sys
 import warnings
 from collections import deque
@@ -21,7 +20,6 @@ from ...reward.engine import gather
 from ...reward.metrics import Metric
 from ...reward.metrics.compose import score_with_signature
 from ...reward.metrics.edival.task_parser import task_of
-from ...reward.score import SCHEMA
 from ..common.inputs import SampleEntry
 from .score_summary import ScoreSummary
 
@@ -153,11 +151,6 @@ def _not_applicable(score: Score) -> str:
         return score.reason
     reasons = (_not_applicable(part) for part in (*score.parts.values(), *score.credits.values()))
     return next(filter(None, reasons), "")
-
-
-def score_row(name: str, score: Score) -> str:
-    """A line of a scores file."""
-    return json.dumps({"schema": SCHEMA, "id": name, **score.to_json()}, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def format_score(name: str, score: Score) -> str:

@@ -40,7 +40,8 @@ def replay(
     from ...benchmarks.common.inputs import require_distinct_files
     from ...benchmarks.run.recordings import RecordingReader
     from ...benchmarks.run.replay import is_golden, replay_golden, replay_recording
-    from ...benchmarks.run.scoring_run import open_scores_file, score_row
+    from ...benchmarks.run.scoring_run import open_scores_file
+    from ...reward.score import score_line
 
     if len(arguments) > 2:
         raise InputError(f"expected one reward and one file, got {' '.join(arguments)}")
@@ -55,9 +56,9 @@ def replay(
             require_distinct_files(recording=path, out=out)
             rows = None if out is None else stack.enter_context(open_scores_file(out))
 
-            def write(sample: str, score: Score) -> None:
+            def write(sample: str, score: Score, signature: str) -> None:
                 if rows is not None:
-                    rows.write(score_row(sample, score))
+                    rows.write(score_line(sample, score, signature))
                 step()
 
             with progress_bar(len(recording), "replaying") as (step, tell):

@@ -295,9 +295,10 @@ def apply(
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.common.inputs import require_distinct_files
     from ...benchmarks.human_eval.score_loading import read_scores
-    from ...benchmarks.run.scoring_run import open_scores_file, score_row
+    from ...benchmarks.run.scoring_run import open_scores_file
     from ...reward.metrics.calibrated import calibrate
     from ...reward.metrics.calibration import CalibrationMap
+    from ...reward.score import score_line
 
     if as_json and out == Path("-"):
         raise InputError("--json and -o - both want standard output: give a file to -o")
@@ -317,7 +318,7 @@ def apply(
         for row, score in entries
     ]
     with open_scores_file(out) as rows:
-        rows.writelines(score_row(row, score) for row, score in calibrated_scores)
+        rows.writelines(score_line(row, score) for row, score in calibrated_scores)
     num_values = sum(score.value is not None for _, score in calibrated_scores)
     num_clamped = sum(calibration.is_extrapolation(score.value) for _, score in entries if score.value is not None)
     if as_json:

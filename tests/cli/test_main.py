@@ -2,6 +2,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import signal
 import sqlite3
 import struct
@@ -109,7 +110,9 @@ def test_scores_are_written_as_the_library_writes_them_and_summed_up(
     assert result.exit_code == 0, result.stderr
     rows = list(read_jsonl(out))
     assert [(row["id"], row["value"]) for row in rows] == [("copy", 0.5), ("patched", 1.0), ("blank", 0.5)]
-    scores = Scores(tuple(Score.from_json(row) for row in rows), tuple(str(row["id"]) for row in rows))
+    reward = str(rows[0]["reward"])
+    assert re.fullmatch(r"\S+@\d+#[0-9a-f]{8}", reward)
+    scores = Scores(tuple(map(Score.from_json, rows)), tuple(str(row["id"]) for row in rows), reward=reward)
     assert scores.to_jsonl() == out.read_text(encoding="utf-8")
     assert "3 scored" in result.stdout
     assert "0.6667" in result.stdout

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-from editcritic.benchmarks.run.scoring_run import score_row
 from editcritic.cli.judge.calibrate import app
 from editcritic.reward import Score
 from editcritic.reward.metrics.calibration import CalibrationMap
+from editcritic.reward.score import score_line
 
 from ...benchmarks.human_eval import label_files
 
@@ -53,8 +53,8 @@ class JudgeFiles:
         self.answers = label_files.labels_file(folder / "answers.jsonl", answers)
 
     def scores(self, name: str, metric: str, values: "np.ndarray") -> Path:
-        rows = [score_row(f"{number}", Score.of(value).with_signature(metric)) for number, value in enumerate(values)]
-        rows.append(score_row("dark", Score.abstained("dark").with_signature(metric)))
+        rows = [score_line(f"{number}", Score.of(value).with_signature(metric)) for number, value in enumerate(values)]
+        rows.append(score_line("dark", Score.abstained("dark").with_signature(metric)))
         path = self.folder / name
         path.write_text("".join(rows), encoding="utf-8")
         return path
