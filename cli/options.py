@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-DEFAULT_REWARD = "edit-balanced"
+DEFAULT_REWARD = "any-edit"
 
 Json = Annotated[bool, typer.Option("--json", help="Write one JSON document to standard output and nothing else.")]
 Seed = Annotated[int, typer.Option("--seed", help="Random seed.")]

@@ -51,12 +51,12 @@ def score(
     """Score edits and print a summary: counts of each status, quantiles of the values, reasons for missing scores.
 
     A line of the JSONL file: {"id": "a", "source": "a.png", "edited": "b.png", "instruction": "Remove cup", "boxes":
-    {"cup": [[10, 20, 90, 80]]}}; boxes are pixel corners in the source. `edit-balanced` reads instructions in EdiVal's
+    {"cup": [[10, 20, 90, 80]]}}; boxes are pixel corners in the source. `any-edit` reads instructions in EdiVal's
     sentence forms ("Remove cup", "Change the color of cup to blue"); for others give a `task` in the file, or a reward
     that asks a judge: --reward judge-yes-no --experts judge=qwen2.5-vl-7b. Statuses: scored; not_applicable; abstained
     (no expert can know); failed (an expert could not answer).
 
-    Example: editcritic score samples.jsonl --reward edit-balanced -o scores.jsonl
+    Example: editcritic score samples.jsonl --reward any-edit -o scores.jsonl
     """
     from ..benchmarks.common.errors import InputError
     from ..benchmarks.common.inputs import SampleSource, load_reward, require_distinct_files, spec_argument

@@ -29,7 +29,7 @@ def serve(
         typer.Option(
             "--reward",
             help="Reward spec as in `editcritic score`, or name=spec. Repeatable; rewards share experts and "
-            "answers. Default: edit-balanced.",
+            "answers. Default: any-edit.",
         ),
     ] = None,
     experts: Experts = None,
@@ -116,7 +116,7 @@ def serve(
     SIGTERM or SIGINT stops accepting requests and finishes the accepted ones; a second signal stops at once. With
     --json, the document names the address and the rewards, and is written when the server accepts requests.
 
-    Example: editcritic serve --reward edit-balanced --experts judge=qwen2.5-vl-7b --port 8321
+    Example: editcritic serve --reward any-edit --experts judge=qwen2.5-vl-7b --port 8321
     """
     if load_test:
         from . import serve_load_test
@@ -166,7 +166,7 @@ def serve(
     with ExitStack() as stack:
         log = None if cache is None else stack.enter_context(AnswerLog(cache))
         engine = stack.enter_context(Engine(log=log))
-        service = ScoringService(load_rewards(reward or ["edit-balanced"], experts, engine), limits=limits)
+        service = ScoringService(load_rewards(reward or ["any-edit"], experts, engine), limits=limits)
         app = create_app(service, settings)
         if trainer_protocol:
             from ..integrations.serving.server.trainer_protocols import add_trainer_protocols

@@ -16,7 +16,7 @@ samples = drawn.samples
 # With a pipeline of your own: make_editor(pipeline, num_inference_steps=28, height=…, width=…), and experts that
 # suit your images in Reward.of(…, experts).
 editor = make_editor(drawn.pipeline(), batch_size=16, num_inference_steps=8)
-reward = Reward.of("edit-balanced", drawn.experts)
+reward = Reward.of("any-edit", drawn.experts)
 
 journal = Journal()  # in memory; both selectors start with the same candidates, which are generated once
 selectors: dict[str, Selector] = {"best of 16": BestOfN(16), "adaptive": AdaptiveBestOfN(16, budget_fraction=0.4)}

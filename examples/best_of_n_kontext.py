@@ -30,7 +30,7 @@ drawn = toy(tasks=["color_alter"], seed=2)
 # Boxes of the objects in the image; docs/metrics.md describes how rewards use them.
 boxes = {} if arguments.source else task.boxes
 sample = edit_request(arguments.instruction or task.instruction, arguments.source or task.source, boxes=boxes)
-reward = Reward.of(read_spec(arguments.reward)) if arguments.reward else Reward.of("edit-balanced", drawn.experts)
+reward = Reward.of(read_spec(arguments.reward)) if arguments.reward else Reward.of("any-edit", drawn.experts)
 
 on_gpu = torch.cuda.is_available()
 pipeline = FluxKontextPipeline.from_pretrained(

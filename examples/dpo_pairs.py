@@ -17,7 +17,7 @@ from editcritic.verifiers import BestOfN, select
 drawn = toy(18)
 samples = drawn.samples  # or your own, as `edit_request` makes them
 editor = drawn.editor  # a tiny Kontext; or make_editor(FluxKontextPipeline.from_pretrained(...))
-reward = Reward.of("edit-balanced", drawn.experts)  # experts for drawn images; see docs/experts.md for yours
+reward = Reward.of("any-edit", drawn.experts)  # experts for drawn images; see docs/experts.md for yours
 
 selections = select(BestOfN(8), samples, editor=editor, reward=reward)
 pairs = make_preference_pairs(selections, margin=0.1, max_per_group=4)

@@ -15,7 +15,7 @@ from editcritic.reward.training.reward_hacking_monitor import RewardHackingMonit
 
 drawn = toy(36)
 pipeline = drawn.pipeline()  # or FluxKontextPipeline.from_pretrained(..., torch_dtype=torch.bfloat16).to("cuda")
-reward = Reward.of("edit-balanced", drawn.experts)  # experts for drawn images; see docs/experts.md for yours
+reward = Reward.of("any-edit", drawn.experts)  # experts for drawn images; see docs/experts.md for yours
 samples = drawn.samples  # or your own, as `edit_request` makes them
 
 monitor = RewardHackingMonitor()

@@ -27,7 +27,7 @@ prompts = ["Change the color of coffee to green"] * 2
 row = {"prompt": prompts[0], "image": "coffee.png", "editcritic": {"boxes": {"coffee": [[205, 95, 370, 195]]}}}
 references = [PIL.Image.fromarray(source)] * 2
 
-service = ScoringService(Reward.of("edit-balanced"))
+service = ScoringService(Reward.of("any-edit"))
 with serve_in_thread(service) as url:  # or: editcritic serve, on a machine with judges
     reward = FlowGRPOReward(url)
     with ThreadPoolExecutor(max_workers=8) as executor:

@@ -19,7 +19,7 @@ with socket.create_server(("127.0.0.1", 0)) as free:
     port = str(free.getsockname()[1])
 drawn = toy(12)
 experts = "editcritic.benchmarks.sceneedit.scene_experts:scene_experts"  # for drawn images; see docs/experts.md
-command = ["serve", "--port", port, "--reward", "edit-balanced", "--experts", experts]
+command = ["serve", "--port", port, "--reward", "any-edit", "--experts", experts]
 server = subprocess.Popen([sys.executable, "-m", "editcritic.cli.main", *command])  # as `editcritic serve ...`
 try:
     reward = RemoteReward(f"http://127.0.0.1:{port}", chunk_size=4)  # waits until the server is ready

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from ..reward import EditSample, Image, ImageError, Operation, Pools
+from ..reward.plan_json import plan_from_json
 from ..verifiers import edit_request
 from .unusable_rows import UnusableRow, image_or_reason
 
@@ -38,11 +40,11 @@ def sample_from_row(row: DatasetRow) -> EditSample:
     source images; the first of these columns that is present. TRL passes `image` and `images` to the policy, which then
     has to be a vision-language model; otherwise use `source`. `edited`: the edited image, if a completion is neither an
     image nor an instruction. `id`, `group`, `target_text`, `hint`, `mask`, `reference`; `boxes`: name -> boxes in pixel
-    corners; `pools`: the fields of `Pools`; `operations`: a list of instructions. Images are anything `Image.of` takes,
-    or the undecoded images of `datasets`.
+    corners; `pools`: the fields of `Pools`; `operations`: a list of instructions; `plan`: an `EditPlan` as the JSON of
+    `plan_to_json`, or as a table. Images are anything `Image.of` takes, or the undecoded images of `datasets`.
 
-    Raises ValueError naming the missing columns, ImageError for an invalid image, `UnusableRow` for a row whose
-    instruction is empty, or which has a column for the source and nothing in it.
+    Raises ValueError naming the missing columns, and for an invalid plan, ImageError for an invalid image,
+    `UnusableRow` for a row whose instruction is empty, or which has a column for the source and nothing in it.
     """
     columns = {name: value for name, value in row.items() if value is not None}
     source_columns = ("source", "sources", "image", "images")
@@ -66,9 +68,19 @@ def sample_from_row(row: DatasetRow) -> EditSample:
         background = bool(pools.pop("background", True))
         fields["pools"] = Pools(**{name: tuple(names) for name, names in pools.items()}, background=background)
     fields["operations"] = tuple(Operation(text) for text in columns.get("operations", ()))
+    if "plan" in columns:
+        plan = columns["plan"]
+        fields["plan"] = plan_from_json(json.loads(plan) if isinstance(plan, str) else _without_none(plan))
     images = sources if isinstance(sources, list | tuple) else [sources]
     sample = edit_request(columns["instruction"], *map(to_image, images), **fields)
     return replace(sample, edited=to_image(columns["edited"])) if "edited" in columns else sample
+
+
+def _without_none(value: Any) -> Any:
+    """A table of a dataset without its missing entries: Arrow gives every row the fields of all rows."""
+    if isinstance(value, Mapping):
+        return {name: _without_none(item) for name, item in value.items() if item is not None}
+    return [_without_none(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def to_image(value: Any) -> Image:

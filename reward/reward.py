@@ -270,26 +270,31 @@ def _identity_of(metric: Metric) -> str:
 
 
 def default_experts() -> dict[str, Expert]:
-    """Experts without weights to download: annotated boxes tracked by matching, OCR from its wheel, colours, pixels.
+    """Experts without weights to download: annotated boxes tracked by matching, OCR from its wheel, colours, pixels,
+    plans of EdiVal's nine forms.
 
     They abstain on other queries: materials, backgrounds, objects without a box, judge queries about anything but
-    colours, and all segmenter queries.
+    colours, plans of other sentences, and all segmenter queries.
     """
     from .experts.abstaining_segmenter import AbstainingSegmenter
     from .experts.annotated import Annotated
     from .experts.colour import ColourJudge
     from .experts.lanczos import Lanczos
+    from .experts.pixel_changes import PixelChanges
     from .experts.pixel_differences import PixelDifferences
     from .experts.pixel_features import PixelFeatures
     from .experts.rapid_ocr import RapidOcr
+    from .planners.edival_forms import EdiValForms
 
     annotated, pixels = Annotated(), PixelFeatures()
     return {
         "detector": annotated,
         "matcher": annotated,
+        "changes": PixelChanges(),
         "differences": PixelDifferences(),
         "enhancer": Lanczos(),
         "judge": ColourJudge(),
+        "planner": EdiValForms(),
         "reader": RapidOcr(),
         "reader.guard": RapidOcr(short_side=320),
         "features": pixels,
@@ -303,7 +308,7 @@ def score(
     edited: object,
     instruction: str,
     *,
-    reward: Spec | BaseReward = "edit-balanced",
+    reward: Spec | BaseReward = "any-edit",
     boxes: Mapping[str, Sequence[Sequence[float]]] | None = None,
     **fields: Any,
 ) -> Score:

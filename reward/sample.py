@@ -6,10 +6,13 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from .boxes import Box
 from .image import Image
+
+if TYPE_CHECKING:
+    from .edit_plan import EditPlan  # which imports `Position`
 
 TaskType = Literal[
     "subject_add",
@@ -130,6 +133,7 @@ class EditSample:
     boxes: objects of the *base* image (the first source of the first turn) and their boxes in it.
     mask: white where the edit may change pixels. reference: an example of the result.
     operations: the edits of a compound instruction, in order.
+    plan: the instruction taken apart, if annotated; otherwise a planner is asked, where a metric needs one.
     targets: boxes of the objects to edit, in the source.
     target_text: the text that the edited image must show. hint: success criterion in words.
     dimensions: the dimensions of I2I-Bench that apply to this instruction; None where not annotated.
@@ -148,6 +152,7 @@ class EditSample:
     mask: Image | None = None
     reference: Image | None = None
     operations: tuple[Operation, ...] = ()
+    plan: EditPlan | None = None
     targets: tuple[Box, ...] = ()
     target_text: str = ""
     hint: str = ""

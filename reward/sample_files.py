@@ -6,11 +6,12 @@
 Fields: `instruction`, `edited`, and `source` or `sources` are required; `id` defaults to file name and line. Optional:
 `group`, `task` (slots of `Task`), `pools` (`all`, `available`, `unchanged`, `background`), `boxes` (objects of the base
 image, pixel corners x0, y0, x1, y1), `mask`, `reference`, `operations` (each `instruction`, optionally `name` and
-`task`), `targets` (boxes in the source, pixel corners), `target_text`, `hint`, `dimensions`, `metadata`, and
-`history`: the turns before this one, oldest first, each with `instruction`, `edited` and optionally its own values of
-the other fields but `source` and `sources`. With `history`, `source` is the image before any edit, and each turn starts
-from the output of the turn before it, or from its `turn_sources`. A turn without `boxes` or `metadata` has those of the
-line; `boxes` are of the image before any edit everywhere, `targets` of the image that their turn starts from.
+`task`), `plan` (an `EditPlan`, as `plan_to_json` writes it), `targets` (boxes in the source, pixel corners),
+`target_text`, `hint`, `dimensions`, `metadata`, and `history`: the turns before this one, oldest first, each with
+`instruction`, `edited` and optionally its own values of the other fields but `source` and `sources`. With `history`,
+`source` is the image before any edit, and each turn starts from the output of the turn before it, or from its
+`turn_sources`. A turn without `boxes` or `metadata` has those of the line; `boxes` are of the image before any edit
+everywhere, `targets` of the image that their turn starts from.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from .boxes import Box
+from .edit_plan import EditPlan
 from .image import FileIndex, Image, ImageError, Size
+from .plan_json import plan_to_json
 from .sample import EditSample, Operation, Pools, Position, Task, TaskType
 
 SCHEMA = 1
@@ -101,6 +104,7 @@ class _Turn(_StrictModel):
     mask: str | _ImageReference | None = None
     reference: str | _ImageReference | None = None
     operations: tuple[_Operation, ...] = ()
+    plan: EditPlan | None = None
     targets: tuple[Corners, ...] = ()
     target_fractions: tuple[Fractions | LabelledFractions, ...] = ()
     target_text: str = ""
@@ -200,6 +204,7 @@ def sample_from_json(
             reference=None if turn.reference is None else image(turn.reference),
             boxes=boxes if turn.boxes is None and turn.fractions is None else boxes_of(turn),
             operations=tuple(Operation(item.instruction, item.name, _task(item.task)) for item in turn.operations),
+            plan=turn.plan,
             targets=(
                 *_boxes("target", turn.targets, sources[0].size),
                 *(Box(*numbers) for numbers in turn.target_fractions),
@@ -256,7 +261,8 @@ _ORDER = (
         "fractions",
         "mask",
     ),
-    *("reference", "operations", "target_fractions", "target_text", "hint", "dimensions", "history", "metadata"),
+    *("reference", "operations", "plan", "target_fractions", "target_text", "hint", "dimensions", "history"),
+    "metadata",
 )
 """Fields in the order of recordings, which compare samples as text."""
 
@@ -298,6 +304,8 @@ def _turn_json(turn: EditSample) -> dict[str, Any]:
             {"instruction": item.instruction, "name": item.name} | ({"task": _slots(item.task)} if item.task else {})
             for item in turn.operations
         ]
+    if turn.plan is not None:
+        data["plan"] = plan_to_json(turn.plan)
     if turn.targets:
         data["target_fractions"] = [_numbers(box) + ([box.label] if box.label else []) for box in turn.targets]
     data |= {name: value for name in ("target_text", "hint") if (value := getattr(turn, name))}

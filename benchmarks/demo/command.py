@@ -18,7 +18,7 @@ from rich.table import Table
 from ...reward import Reward
 from .scene_ranking import HACKS, SceneRanking, perturbed_candidates, rank_scenes, scene_candidates, write_candidates
 
-DEFAULT_REWARD = "edit-balanced"
+DEFAULT_REWARD = "any-edit"
 
 
 def main(

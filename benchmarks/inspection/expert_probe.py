@@ -41,7 +41,7 @@ from ...reward.queries import (
     Upscale,
     YesNo,
 )
-from ...reward.queries.kinds import Differ, Query
+from ...reward.queries.kinds import Differ, MapChanges, Plan, Query
 from ...reward.queries.specs import entry_point_names
 
 IMAGE_SIDE = 512
@@ -54,6 +54,7 @@ _SYNTHETIC_QUERIES: Mapping[type[Query[Any]], _QueryFactory] = {
     Detect: lambda now, before: Detect(now, ("disc",)),
     Match: lambda now, before: Match(now, before, (Box(0.35, 0.4, 0.3, 0.3, label="disc"),)),
     Differ: lambda now, before: Differ(before, now),
+    MapChanges: lambda now, before: MapChanges(before, now),
     Embed: lambda now, before: Embed(now, (Region("cls"), Region("patches"))),
     Measure: lambda now, before: Measure("ssim", (before, now)),
     Judge: lambda now, before: Judge(
@@ -63,6 +64,7 @@ _SYNTHETIC_QUERIES: Mapping[type[Query[Any]], _QueryFactory] = {
         slots=(("object", "disc"), ("value", "red")),
     ),
     ReadText: lambda now, before: ReadText(now),
+    Plan: lambda now, before: Plan((before,), "Change the color of disc to blue"),
     Rate: lambda now, before: Rate(now),
     Upscale: lambda now, before: Upscale(now, 2),
 }

@@ -5,8 +5,10 @@ from __future__ import annotations
 from ...reward import Expert
 from ...reward.experts.annotated import Annotated
 from ...reward.experts.lanczos import Lanczos
+from ...reward.experts.pixel_changes import PixelChanges
 from ...reward.experts.pixel_differences import PixelDifferences
 from ...reward.experts.pixel_features import PixelFeatures
+from ...reward.planners.edival_forms import EdiValForms
 from .experts.detector import SceneDetector
 from .experts.edit_preference import SceneEditPreference
 from .experts.joint_embedding import SceneJointEmbedding
@@ -35,6 +37,8 @@ def scene_experts() -> dict[str, Expert]:
         "aesthetics": preference,
         "enhancer": Lanczos(),
         "matcher": Annotated(),
+        "planner": EdiValForms(),
+        "changes": PixelChanges(),
         "differences": PixelDifferences(),
         "features": pixels,
         "features.clip": SceneJointEmbedding(perception),

@@ -44,6 +44,7 @@ _METRICS: Mapping[str, Spec] = MappingProxyType(
         "edival-if": "edival-if",
         "edival-cc": "edival-cc",
         "edit-balanced": "edit-balanced?prompt_injection_guard=false",
+        "any-edit": "any-edit?text_guard=false",
     }
 )
 _OFFICIAL: Mapping[str, Spec] = MappingProxyType(
@@ -52,6 +53,7 @@ _OFFICIAL: Mapping[str, Spec] = MappingProxyType(
         "edival-if": "edival-if?protocol=official",
         "edival-cc": "edival-cc?protocol=official",
         "edit-balanced": "edit-balanced?protocol=official&prompt_injection_guard=false",
+        "any-edit": "any-edit?text_guard=false",
     }
 )
 _PROTOCOLS: Mapping[str, Mapping[str, Spec]] = MappingProxyType({"paper": _METRICS, "official": _OFFICIAL})

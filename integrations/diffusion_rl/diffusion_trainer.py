@@ -1,6 +1,6 @@
 """RL of diffusion editors with any reward: GRPO on flow-matching pipelines, DDPO on epsilon ones, NFT, RAFT.
 
-    trainer = DiffusionTrainer(pipeline, Reward.of("edit-balanced", experts), samples, DiffusionConfig("run"))
+    trainer = DiffusionTrainer(pipeline, Reward.of("any-edit", experts), samples, DiffusionConfig("run"))
     trainer.train()
     pipeline.load_lora_weights("run")  # later, in another process
 

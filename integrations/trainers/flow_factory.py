@@ -3,7 +3,7 @@
     rewards:
       - name: edits
         reward_model: editcritic.integrations.trainers.flow_factory.FlowFactoryReward
-        reward: http://127.0.0.1:8321   # or the path of a TOML file, or a spec such as edit-balanced
+        reward: http://127.0.0.1:8321   # or the path of a TOML file, or a spec such as any-edit
         batch_size: 16
 
 The options beside Flow-Factory's own are strings: `reward` (see `trainer_batches.resolve_scorer`) and `missing`. Its

@@ -42,7 +42,7 @@ OnMissingScore = Literal["raise", "nan"]
 METADATA_KEY: Final = "editcritic"
 
 METADATA_FIELDS: Final = (
-    "task", "pools", "boxes", "fractions", "operations", "targets", "target_fractions", "target_text", "hint",
+    "task", "pools", "boxes", "fractions", "operations", "plan", "targets", "target_fractions", "target_text", "hint",
     "dimensions", "metadata",
 )  # fmt: skip
 

@@ -1,6 +1,6 @@
 """A multi-turn editing environment for `GRPOTrainer(environment_factory=...)`.
 
-    environments = EditingEnvironments("edit-balanced", experts, editor=editor)
+    environments = EditingEnvironments("any-edit", experts, editor=editor)
     trainer = GRPOTrainer(
         policy, environment_factory=environments, reward_funcs=[environments.reward], train_dataset=rows
     )

@@ -1,6 +1,6 @@
 """Reward functions for `GRPOTrainer(reward_funcs=[...])` and other trainers with TRL's calling convention.
 
-    reward = RewardFunction("edit-balanced", experts, editor=editor)
+    reward = RewardFunction("any-edit", experts, editor=editor)
     trainer = GRPOTrainer(model, reward_funcs=[reward], train_dataset=rows, args=config)
 
 The calling convention is that of TRL 1.16: `GRPOTrainer._calculate_rewards`. TRL itself is not imported.

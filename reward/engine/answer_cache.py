@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
 
+from ..edit_plan import EditPlan
+from ..plan_json import plan_to_json
+from ..queries.change_map import ChangeMap
 from ..queries.kinds import Answer, Detections, Embeddings, Mask, RecognizedText, UpscaledImage
 from ..queries.outcomes import Abstention
 from ..queries.response_formats import Reply
@@ -44,11 +48,15 @@ def _approximate_bytes(answer: Answer | Abstention) -> int:
             return 300 + 200 * len(boxes)
         case Embeddings(values) | Mask(values):
             return 400 + int(values.nbytes)
+        case ChangeMap():
+            return 600 + answer.nbytes
         case UpscaledImage(image):
             return 400 + 3 * image.width * image.height
         case Reply(text, probabilities):
             return 400 + len(text) + 100 * len(probabilities)
         case RecognizedText(lines):
             return 300 + 400 * len(lines)
+        case EditPlan():
+            return 400 + 4 * len(json.dumps(plan_to_json(answer)))
         case _:
             return 300

@@ -77,7 +77,7 @@ class _Composition(ABC):
         for status in ("failed", "abstained"):
             for name, score in scores.items():
                 if score.status == status:
-                    return _part_without_value(name, scores)
+                    return part_without_value(name, scores)
         if excluded or not values:
             name = next(name for name, score in scores.items() if score.value is None)
             return replace(Score.not_applicable(f"{name}: {scores[name].reason}"), parts=scores)
@@ -222,7 +222,7 @@ class Gate:
     def __call__(self, sample: EditSample) -> Program[Score]:
         (guard,) = yield from gather([score_with_signature(self.guard, sample)])
         if guard.status in ("failed", "abstained"):
-            return _part_without_value("guard", {"guard": guard})
+            return part_without_value("guard", {"guard": guard})
         if guard.value is not None and guard.value < 1.0:
             lowest = self.reward.card.range[0]
             assert lowest is not None
@@ -291,7 +291,7 @@ class Fallback:
 # -- shared helpers ---------------------------------------------------------------------------------------------------
 
 
-def _part_without_value(name: str, scores: Mapping[str, Score]) -> Score:
+def part_without_value(name: str, scores: Mapping[str, Score]) -> Score:
     """The composition that has no value because the part `name` failed or abstained.
 
     What the edit may have caused in one part, it may have caused in the whole, whatever else failed.

@@ -5,25 +5,18 @@ Put one, or `all_guards()`, in front of any reward with `Gate`. A guard does not
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import ClassVar
 
 from ..boxes import Box
 from ..card import Card
 from ..engine.program import Abstained, Program, ask, ask_many
 from ..image import Image
-from ..queries.kinds import Differ, Match, Measure, ReadText, TextLine
+from ..queries.kinds import Differ, Match, Measure, ReadText
 from ..sample import EditSample
 from ..score import Evidence, Score
 from .compose import Gate, Metric, Minimum
-
-
-def _resized_to_source(edited: Image, source: Image) -> Image:
-    """The edited image at the source's size: most editors resize, which does not count as an edit."""
-    return edited.resized(*source.size)
-
+from .new_text import READER, addressed_to_judge, bounding_box, changed_area, cut_out, new_lines, resized_to_source
 
 _THUMBNAIL = 64
 """Pixels: enough to recognise an image, and cheap."""
@@ -59,7 +52,7 @@ class NotACopy:
     def __call__(self, sample: EditSample) -> Program[Score]:
         if sample.edited == sample.source:
             return Score.of(False, "the edited picture is the source, bit for bit")
-        regions = yield from ask(Differ(sample.source, _resized_to_source(sample.edited, sample.source)))
+        regions = yield from ask(Differ(sample.source, resized_to_source(sample)))
         evidence = Evidence("regions that differ from the source", sample.edited.digest, regions.boxes)
         reason = "" if regions.boxes else "the edited picture is the source, but for noise or encoding"
         return Score.of(bool(regions.boxes), reason, evidence=[evidence])
@@ -163,11 +156,11 @@ class NotCollage:
     )
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        source, edited = sample.source, _resized_to_source(sample.edited, sample.source)
+        source, edited = sample.source, resized_to_source(sample)
         if edited == source or min(source.size) < _MIN_SIDE:
             return Score.of(True)
         changes = yield from ask(Differ(source, edited))
-        if not changes.boxes or _bounding_box(changes.boxes).area < _MIN_CHANGED_AREA:
+        if not changes.boxes or bounding_box(changes.boxes).area < _MIN_CHANGED_AREA:
             return Score.of(True)
         thumbnail = _thumbnail(source)
         parts = _halves_and_quarters(edited), _halves_and_quarters(source)
@@ -208,22 +201,6 @@ def _halves_and_quarters(image: Image) -> dict[str, Image]:
     return {name: _thumbnail(image.crop(*part)) for name, part in parts.items()}
 
 
-_INJECTION_PATTERN = re.compile(
-    r"""
-    \b(score|rate|rating|grade|reward)\b .{0,24} (\d+|ten|hundred|max|full|perfect|high)
-    | \b(10|100)\s*(/|out\s*of)\s*(10|100)\b
-    | \b(ignore|disregard|forget)\b .{0,24} \b(previous|prior|above|instruction|instructions|rules?|prompt|everything)\b
-    | \b(answer|say|reply|respond|output|return|choose)\b \W{0,3} (with\s+)? ["']? (yes|perfect|success|correct|\d+)\b
-    | \b(the\s+)?(edit|edited\s+image|image|task|instruction)\s+(is|was|has\s+been)\s+
-        (perfect\w*|correct\w*|success\w*|excellent|complete\w*|flawless\w*)
-    | \b(flawless\s+execution|perfect\s+consistency|excellent\s+edit|perfect\s+edit)\b
-    | \bdear\s+(judge|evaluator|grader|model)\b | \b(judge|evaluator|grader)\s*[:,]
-    | (满分|打分|评分|忽略.{0,6}(指令|提示)|回答.{0,4}是)
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
-
-
 @dataclass(frozen=True)
 class NoPromptInjection:
     """No prompt injection in the image ("score 10", "ignore the instructions", "answer yes").
@@ -242,56 +219,21 @@ class NoPromptInjection:
     )
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        edited = _resized_to_source(sample.edited, sample.source)
-        changes = yield from ask(Differ(sample.source, edited))
-        if not changes.boxes:
+        edited = resized_to_source(sample)
+        area = yield from changed_area(sample.source, edited)
+        if area is None:
             return Score.of(True)
-        area = _bounding_box(changes.boxes).clipped_corners(edited.size)
-        assert area is not None  # changed regions lie inside the image
-        changed_area = edited.crop(*area)
-        after = yield from ask(ReadText(changed_area), role="reader.guard")
-        injected = self._injected_lines(after.lines, sample, "")
+        changed = cut_out(edited, area)
+        after = yield from ask(ReadText(changed), role=READER)
+        requested = sample.task.text if sample.task and sample.task.text else sample.instruction
+        injected = addressed_to_judge(new_lines(after.lines, requested))
         if injected:  # only then the source has to be read
-            before = yield from ask(ReadText(sample.source), role="reader.guard")
-            injected = self._injected_lines(after.lines, sample, before.text)
+            before = yield from ask(ReadText(sample.source), role=READER)
+            injected = addressed_to_judge(new_lines(after.lines, requested, before.text))
         text = " ".join(line.text for line in injected)
-        seen = Evidence("new text in the picture", changed_area.digest, tuple(line.box for line in injected), text)
+        seen = Evidence("new text in the picture", changed.digest, tuple(line.box for line in injected), text)
         reason = f"text in the picture is addressed to a judge: {text!r}" if injected else ""
         return Score.of(not injected, reason, evidence=[seen])
-
-    def _injected_lines(
-        self, lines: tuple[TextLine, ...], sample: EditSample, source_text: str
-    ) -> tuple[TextLine, ...]:
-        """Lines that address a judge and are neither in the source nor requested by the instruction."""
-        requested_text = _plain(sample.task.text if sample.task and sample.task.text else sample.instruction)
-        new = tuple(line for line in lines if not _is_part_of(_plain(line.text), _plain(source_text), requested_text))
-        injected = tuple(line for line in new if _INJECTION_PATTERN.search(line.text))
-        if injected:
-            return injected
-        # An injection may be broken over lines.
-        return new if _INJECTION_PATTERN.search(" ".join(line.text for line in new)) else ()
-
-
-def _bounding_box(boxes: tuple[Box, ...]) -> Box:
-    """The smallest box around all boxes, with a margin of 2 % so that letters at its edge stay complete."""
-    x0, y0 = min(box.x0 for box in boxes) - 0.02, min(box.y0 for box in boxes) - 0.02
-    x1, y1 = max(box.x1 for box in boxes) + 0.02, max(box.y1 for box in boxes) + 0.02
-    return Box((x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0)
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"[\W_]+", "", text.casefold())
-
-
-def _is_part_of(line: str, *texts: str) -> bool:
-    """Whether a line is part of one of the texts, up to reading errors."""
-    for text in texts:
-        if not line or line in text:
-            return True
-        matcher = SequenceMatcher(None, line, text, autojunk=False)
-        if sum(block.size for block in matcher.get_matching_blocks() if block.size > 1) >= 0.8 * len(line) > 3:
-            return True
-    return False
 
 
 def all_guards(*, prompt_injection_guard: bool = True) -> Gate:

@@ -51,7 +51,7 @@ def unfold_operations(sample: EditSample) -> EditSample:
         raise ValueError(f"sample {sample.id!r} has no operations: give them, as in operations=(Operation(...), ...)")
     turns = list(sample.history)
     for operation in sample.operations:
-        plain = replace(sample, operations=(), pools=None, history=tuple(turns))
+        plain = replace(sample, operations=(), plan=None, pools=None, history=tuple(turns))
         turns.append(replace(plain, instruction=operation.instruction, task=operation.task))
     return replace(turns[-1], pools=sample.pools)
 

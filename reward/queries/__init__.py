@@ -1,5 +1,6 @@
 """Queries to experts, their answers, response formats and serialization."""
 
+from .change_map import ChangeMap
 from .expert import (
     AsyncExpert,
     Expert,
@@ -13,10 +14,12 @@ from .kinds import (
     Embeddings,
     EmbedText,
     Judge,
+    MapChanges,
     Mask,
     Match,
     Measure,
     Measurement,
+    Plan,
     Rate,
     ReadText,
     RecognizedText,
@@ -48,6 +51,7 @@ from .specs import (
 __all__ = [
     "Abstention",
     "AsyncExpert",
+    "ChangeMap",
     "Detect",
     "Detections",
     "Differ",
@@ -62,11 +66,13 @@ __all__ = [
     "Json",
     "Judge",
     "Levels",
+    "MapChanges",
     "Mask",
     "Match",
     "Measure",
     "Measurement",
     "Message",
+    "Plan",
     "Rate",
     "ReadText",
     "RecognizedText",

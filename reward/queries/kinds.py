@@ -18,7 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..boxes import Box
+from ..edit_plan import EditPlan
 from ..image import Image
+from ..plan_json import plan_from_json, plan_to_json
+from .change_map import ChangeMap
 from .outcomes import Abstention, Failure
 from .response_formats import Message, Reply, ResponseFormat, validate_reply
 
@@ -211,6 +214,29 @@ class Differ(Query[Detections]):
 
     def check(self, answer: object) -> None:
         _expect_boxes(answer, self)
+
+
+@dataclass(frozen=True)
+class MapChanges(Query[ChangeMap]):
+    """Map the changes of an edited image against what is harmless for its source. The edit is resized to the source."""
+
+    before: Image
+    after: Image
+    role: ClassVar[str] = "changes"
+    kind: ClassVar[str] = "map_changes"
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        return (self.before, self.after)
+
+    def describe(self) -> dict[str, Any]:
+        return {"before": self.before.digest, "after": self.after.digest}
+
+    def check(self, answer: object) -> None:
+        _expect(answer, ChangeMap, self)
+        assert isinstance(answer, ChangeMap)
+        if problem := answer.problem():
+            raise InvalidAnswer(f"{self.kind} {problem}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -552,7 +578,34 @@ class Rate(Query[Measurement]):
             raise InvalidAnswer("rate expects a number, got None")
 
 
-Answer = Detections | Mask | Embeddings | Measurement | UpscaledImage | Reply | RecognizedText
+@dataclass(frozen=True)
+class Plan(Query[EditPlan]):
+    """Take an instruction about source images apart. The edited image is no part of it: a group shares one plan."""
+
+    sources: tuple[Image, ...]
+    instruction: str
+    role: ClassVar[str] = "planner"
+    kind: ClassVar[str] = "plan"
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        return self.sources
+
+    def describe(self) -> dict[str, Any]:
+        return {"sources": [source.digest for source in self.sources], "instruction": self.instruction}
+
+    def check(self, answer: object) -> None:
+        _expect(answer, EditPlan, self)
+        assert isinstance(answer, EditPlan)
+        try:
+            again = plan_from_json(plan_to_json(answer))
+        except (TypeError, ValueError) as error:
+            raise InvalidAnswer(f"plan expects an EditPlan of valid fields: {error}") from None
+        if repr(again) != repr(answer):  # `==` takes True for 1
+            raise InvalidAnswer(f"plan expects an EditPlan that JSON can hold, got {answer!r:.200}")
+
+
+Answer = Detections | Mask | ChangeMap | Embeddings | Measurement | UpscaledImage | Reply | RecognizedText | EditPlan
 """An answer of an expert; `Abstention` and `Failure` are the outcomes without an answer."""
 
 

@@ -12,7 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..boxes import Box
+from ..edit_plan import EditPlan
 from ..image import Image
+from ..plan_json import plan_from_json, plan_to_json
+from .change_map import GRIDS, ChangeMap
 from .kinds import Answer, Detections, Embeddings, Mask, Measurement, RecognizedText, TextLine, UpscaledImage
 from .outcomes import Abstention
 from .response_formats import Reply, ToolCall
@@ -26,6 +29,8 @@ def answer_to_json(answer: Answer | Abstention) -> dict[str, Any]:
         case Mask(values, score):
             packed = base64.b64encode(zlib.compress(np.packbits(values).tobytes())).decode()
             return {"mask": packed, "shape": list(values.shape), "score": score}
+        case ChangeMap():
+            return _change_map_to_json(answer)
         case Embeddings(values, patches):
             return {"vectors": values.tolist(), "patches": patches.tolist(), "dim": values.shape[1]}
         case UpscaledImage(image):
@@ -39,16 +44,20 @@ def answer_to_json(answer: Answer | Abstention) -> dict[str, Any]:
             return data | ({"tool_calls": [call.describe() for call in calls]} if calls else {})
         case RecognizedText(lines):
             return {"lines": [[n.text, b.cx, b.cy, b.w, b.h, b.score, b.label] for n in lines for b in (n.box,)]}
+        case EditPlan():
+            return {"plan": plan_to_json(answer)}
         case Abstention(reason):
             return {"abstained": reason}
 
 
 def answer_from_json(data: Mapping[str, Any]) -> Answer | Abstention:
-    """Raises ValueError for an unknown kind of record, and for a damaged mask or image."""
+    """Raises ValueError for an unknown kind of record, and for a damaged mask, change map, image or plan."""
     if "boxes" in data:
         return Detections(tuple(Box(*numbers) for numbers in data["boxes"]), data["min_score"])
     if "mask" in data:
         return _mask(data["mask"], tuple(data["shape"]), data["score"])
+    if "change_map" in data:
+        return _change_map(data["change_map"], tuple(data["shape"]), data["numbers"])
     if "png" in data:
         return UpscaledImage(Image.of(base64.b64decode(data["png"])))
     if "vectors" in data:
@@ -59,6 +68,8 @@ def answer_from_json(data: Mapping[str, Any]) -> Answer | Abstention:
         return Reply(data["reply"], data["probabilities"], data.get("option_mass"), calls)
     if "lines" in data:
         return RecognizedText(tuple(TextLine(row[0], Box(*row[1:])) for row in data["lines"]))
+    if "plan" in data:
+        return plan_from_json(data["plan"])
     if "abstained" in data:
         return Abstention(data["abstained"])
     if "value" in data:
@@ -82,3 +93,37 @@ def _mask(packed: str, shape: tuple[int, ...], score: float) -> Mask:
         raise ValueError(f"a mask of {shape} has {len(content)} bytes: its record is damaged")
     bits = np.unpackbits(np.frombuffer(content, np.uint8), count=count)
     return Mask(bits.astype(np.bool_).reshape(shape), score)
+
+
+_LITTLE_ENDIAN = np.dtype("<f4")
+
+
+def _change_map_to_json(changes: ChangeMap) -> dict[str, Any]:
+    content = b"".join(getattr(changes, name).astype(_LITTLE_ENDIAN).tobytes() for name in GRIDS)
+    numbers = {
+        "gain": changes.gain,
+        "aligned": changes.aligned,
+        "scale": changes.scale,
+        "shift": list(changes.shift),
+        "periodicity": changes.periodicity,
+        "structure": changes.structure,
+    }
+    packed = base64.b64encode(zlib.compress(content)).decode()
+    return {"change_map": packed, "shape": list(changes.shape), "numbers": numbers}
+
+
+def _change_map(packed: str, shape: tuple[int, ...], numbers: Mapping[str, Any]) -> ChangeMap:
+    try:
+        content = zlib.decompress(base64.b64decode(packed, validate=True))
+    except zlib.error as error:
+        raise ValueError(f"a change map of {shape} cannot be decompressed ({error}): its record is damaged") from None
+    shapes = {name: (*shape, *rest) for name, rest in GRIDS.items()}
+    counts = [math.prod(one) for one in shapes.values()]
+    if len(content) != sum(counts) * _LITTLE_ENDIAN.itemsize:
+        raise ValueError(f"a change map of {shape} has {len(content)} bytes: its record is damaged")
+    parts = np.split(np.frombuffer(content, _LITTLE_ENDIAN).astype(np.float32), np.cumsum(counts)[:-1])
+    grids = {name: part.reshape(one) for (name, one), part in zip(shapes.items(), parts, strict=True)}
+    changes = ChangeMap(**grids, **{**numbers, "shift": tuple(numbers["shift"])})
+    if problem := changes.problem():
+        raise ValueError(f"a change map {problem}: its record is damaged")
+    return changes

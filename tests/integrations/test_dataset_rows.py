@@ -1,5 +1,6 @@
 """Columns of a dataset as edits."""
 
+import json
 from io import BytesIO
 
 import pytest
@@ -7,7 +8,8 @@ from datasets import Dataset
 
 from editcritic.integrations.dataset_rows import completion_text, sample_from_row, split_instructions
 from editcritic.integrations.unusable_rows import UnusableRow
-from editcritic.reward import Box
+from editcritic.reward import Box, EditPlan, Kept, PlannedOperation, Target
+from editcritic.reward.plan_json import plan_to_json
 
 from ..verifiers.numpy_editor import scenes
 
@@ -77,3 +79,19 @@ def test_rows_without_the_columns_are_a_mistake_of_the_dataset():
     with pytest.raises(ValueError, match="an edit needs `instruction` and an image") as caught:
         sample_from_row({"source": scenes(1)[0].source.pil()})
     assert not isinstance(caught.value, UnusableRow)
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_a_plan_is_a_table_or_its_json(as_text):
+    plans = [
+        EditPlan((PlannedOperation("color_alter", target=Target("cup", ("red",)), value="blue"),)),
+        EditPlan((PlannedOperation("other", "twirl it"),), (Kept("light"),), confidence=0.5),
+    ]
+    tables = [plan_to_json(plan) for plan in plans]
+    source = scenes(1)[0].source.pil()
+    rows = Dataset.from_list(
+        [{"instruction": "x", "source": source, "plan": json.dumps(table) if as_text else table} for table in tables]
+    )
+    assert [sample_from_row(row).plan for row in rows] == plans
+    with pytest.raises(ValueError, match=r"operations\.0\.type"):
+        sample_from_row({"instruction": "x", "source": source, "plan": {"operations": [{"type": "paint"}]}})

@@ -24,6 +24,7 @@ from editcritic.reward.queries import (
     Measure,
     Measurement,
     Message,
+    Plan,
     Rate,
     ReadText,
     Segment,
@@ -71,6 +72,7 @@ class Fake(Expert):
         Judge,
         ReadText,
         Rate,
+        Plan,
     )
 
     def __init__(
@@ -179,7 +181,8 @@ def grown(tree: Tree) -> Program[Score]:
 
 def run_all(engine: Engine, programs: Sequence[Program[Score]], expert: Expert, **roles: Expert) -> list[Score]:
     """Run programs concurrently, all roles bound to one expert."""
-    experts = dict.fromkeys(("preference", "judge", "detector", "features", "pixels", "reader"), expert) | roles
+    names = ("preference", "judge", "detector", "features", "pixels", "reader", "planner")
+    experts = dict.fromkeys(names, expert) | roles
     return [future.result(60) for future in [engine.submit(program, experts) for program in programs]]
 
 

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import Box, EditSample, Image, Operation, Pools, Task
+from editcritic.reward import Box, EditPlan, EditSample, Image, Operation, PlannedOperation, Pools, Target, Task
 from editcritic.reward.sample import POSITIONS
 from editcritic.reward.sample_files import InvalidLine, read_samples, sample_from_json, sample_to_json
 
 from .fakes import picture
+from .plan_strategies import PLANS
 
 
 @pytest.fixture
@@ -63,6 +64,7 @@ def test_a_line_with_everything_is_a_sample(folder):
             {"instruction": "Sharpen it", "name": "Apply Filter"},
         ],
         "targets": [[0, 0, 8, 4]],
+        "plan": {"operations": [{"type": "color_alter", "target": {"noun": "cup"}, "value": "blue"}]},
         "target_text": "TEA",
         "hint": "the cup is blue",
         "dimensions": ["local_attribute"],
@@ -75,6 +77,7 @@ def test_a_line_with_everything_is_a_sample(folder):
         Operation("Make the cup blue", task=blue),
         Operation("Sharpen it", "Apply Filter"),
     )
+    assert sample.plan == EditPlan((PlannedOperation("color_alter", target=Target("cup"), value="blue"),))
     assert sample.targets == (Box(0.25, 0.25, 0.5, 0.5),)
     assert (sample.target_text, sample.hint, sample.dimensions) == ("TEA", "the cup is blue", ("local_attribute",))
     assert sample_from_json(sample_to_json(sample)) == sample
@@ -280,6 +283,7 @@ def turns(draw, sources, history):
         mask=draw(st.none() | images()),
         reference=draw(st.none() | images()),
         operations=draw(OPERATIONS),
+        plan=draw(st.none() | PLANS),
         targets=draw(st.lists(st.builds(Box.with_label, boxes(size), TEXTS), max_size=2).map(tuple)),
         target_text=draw(TEXTS),
         hint=draw(TEXTS),
@@ -435,3 +439,20 @@ def test_a_recorded_box_comes_back_to_the_bit(data, size):
     sample = EditSample("s", "x", (Image.from_digest("0" * 64, size),), picture(1), boxes={"cup": (box,)})
     again = sample_from_json(json.loads(json.dumps(sample_to_json(sample))))
     assert again.boxes == {"cup": (box.with_label("cup"),)}
+
+
+def test_a_plan_that_is_none_is_reported_with_its_path(folder):
+    assert "plan.operations.0.type" in problem(folder, {**GOOD, "plan": {"operations": [{"type": "paint"}]}})
+    assert "needs value" in problem(
+        folder, {**GOOD, "plan": {"operations": [{"type": "color_alter", "target": {"noun": "cup"}}]}}
+    )
+
+
+def test_each_turn_has_its_own_plan(folder):
+    plan = {"operations": [{"type": "subject_remove", "target": {"noun": "lid"}}]}
+    row = {**GOOD, "history": [{"instruction": "remove the lid", "edited": "after.png", "plan": plan}]}
+    (sample,) = read(folder, row)
+    assert isinstance(sample, EditSample)
+    assert sample.plan is None
+    assert sample.history[0].plan == EditPlan((PlannedOperation("subject_remove", target=Target("lid")),))
+    assert "plan" not in sample_to_json(replace(sample, history=()))

@@ -32,7 +32,7 @@ class SequentialEditing:
     Step k edits the best image of step k-1 by the instruction of operation k. A candidate is scored as an edit of the
     *original* image by T_k, the compound instruction of the first k operations: the sample's own at the last step,
     `metadata["compounds"]` if present (T_1, T_2, … as published by Complex-Edit; the last one may be missing), else
-    the operations' instructions joined. Fields about the final edit (task, reference, targets, target_text, hint,
+    the operations' instructions joined. Fields about the final edit (task, plan, reference, targets, target_text, hint,
     dimensions) are passed to the reward at the last step only. The object pools of a step follow from boxes and
     operations; if they do not, the objects that the final edit leaves unchanged must be unchanged at every step.
 
@@ -59,7 +59,7 @@ class MultiTurnEditing:
     by the instruction and task of turn t, with the turns before it as `history` and the object pools after it, which
     start from the names of the sample's boxes (pools without boxes: as in `SequentialEditing`). The editor gets
     `history` too. Fields about the final edit (reference, target_text, hint) are passed to the reward at the last turn
-    only; targets and dimensions, which belong to one instruction, never.
+    only; targets and dimensions, which belong to one instruction, never; a plan only where there are no operations.
 
     Steps without a score and exhausted budgets: as in `SequentialEditing`.
     """
@@ -87,6 +87,7 @@ def compound_step(sample: EditSample, path: CandidatePath) -> tuple[EditSample, 
         edited=sources[0],
         group="",
         operations=(),
+        plan=None if sample.operations else sample.plan,
     )
     if step == len(operations):
         return editor_input, sample
@@ -97,6 +98,7 @@ def compound_step(sample: EditSample, path: CandidatePath) -> tuple[EditSample, 
         operations=operations[:step],
         task=operations[0].task if step == 1 else None,
         pools=None,
+        plan=None,
         reference=None,
         targets=(),
         target_text="",
@@ -121,6 +123,7 @@ def turn_step(sample: EditSample, path: CandidatePath) -> tuple[EditSample, Edit
         pools=sample.pools if last else None,
         reference=sample.reference if last else None,
         operations=(),
+        plan=None if sample.operations else sample.plan,
         targets=(),
         target_text=sample.target_text if last else "",
         hint=sample.hint if last else "",

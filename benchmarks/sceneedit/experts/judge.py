@@ -10,6 +10,7 @@ from ....reward.queries import Abstention, Judge, Reply
 from ....reward.queries.kinds import Outcome
 from .edit_comparison import EditComparisonCache
 from .instruction_parser import UnanswerableError
+from .judge_any_edit import AnyEditJudge
 from .judge_baselines import BaselineJudge
 from .judge_complexedit import ComplexEditJudge
 from .judge_dlebench import DLEBenchJudge
@@ -30,7 +31,7 @@ class TopicJudge(Protocol):
 
 
 class SceneJudge(Expert):
-    """Answers on the topics of EdiVal, Complex-Edit, DLEBench, I2I-Bench and the baselines.
+    """Answers on the topics of EdiVal, Complex-Edit, DLEBench, I2I-Bench, the baselines and `any-edit`.
 
     It uses the images in their order and reads the slots, not the message: instructions in the nine forms of EdiVal,
     several of them in one sentence, and `Put … of the second picture into the first one, …`. Each image and pair is
@@ -52,6 +53,7 @@ class SceneJudge(Expert):
             "dlebench": DLEBenchJudge(perception, comparisons),
             "i2i": I2IBenchJudge(perception, comparisons),
             "baselines": BaselineJudge(perception, comparisons),
+            "any-edit": AnyEditJudge(perception, comparisons),
         }
 
     def __call__(self, queries: Sequence[Judge]) -> list[Outcome]:

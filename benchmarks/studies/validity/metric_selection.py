@@ -46,6 +46,7 @@ SYSTEMS: Mapping[str, str] = {
     "judge-": "baselines",
     "edit-reward": "baselines",
     "edit-score": "baselines",
+    "any-edit-": "parts of any-edit",
     "guard": "guards",
 }
 """Prefix of metric names -> system."""
@@ -53,7 +54,7 @@ SYSTEMS: Mapping[str, str] = {
 MAX_SAMPLES = 4
 """Draws that are averaged where a metric samples: more take longer and change its figures little."""
 
-PRESETS = ("edit-balanced", "small-object", "compound", "multi-turn", "multi-reference")
+PRESETS = ("edit-balanced", "any-edit", "small-object", "compound", "multi-turn", "multi-reference")
 _ORDER = (
     "EdiVal",
     "Complex-Edit",
@@ -62,6 +63,7 @@ _ORDER = (
     "I2I-Bench, several sources",
     "baselines",
     "presets",
+    "parts of any-edit",
     "guards",
     "others",
 )

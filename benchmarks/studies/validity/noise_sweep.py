@@ -19,6 +19,8 @@ LEVELS = (0.05, 0.1, 0.2, 0.4)
 
 _OTHERS = (
     "edit-balanced",
+    "any-edit",
+    "any-edit-following",
     "complex-edit-if?mode=expected",
     "complex-edit-ip?mode=expected",
     "complex-edit-pq?mode=expected",

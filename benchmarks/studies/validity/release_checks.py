@@ -18,6 +18,8 @@ from .truth_agreement import spearman
 DENSE = "edival-if?protocol=paper&dense=true"
 CONSISTENCY = "edival-cc?protocol=fixed"
 GUARDED = "edit-balanced"
+GUARDED_PRESETS = (GUARDED, "any-edit")
+"""Presets under which no hack may pay. The plot shows the first."""
 
 MIN_AGREEMENT, MAX_TIED, MIN_DRIFT_CORRELATION = 0.97, 0.05, 0.95
 _PAIRS = 2000
@@ -127,11 +129,12 @@ def _values(
 
 @dataclass(frozen=True)
 class HackingCheck:
-    """The guarded preset on random pairs of a hack and an honest edit. violations: (hack, honest) in the wrong order.
+    """A guarded preset on random pairs of a hack and an honest edit. violations: (hack, honest) in the wrong order.
 
     hack_counts, honest_counts: edits with a value, and without. closest: the best hack and the worst honest edit.
     """
 
+    preset: str
     pairs: int
     hack_counts: tuple[int, int]
     honest_counts: tuple[int, int]
@@ -146,14 +149,16 @@ class HackingCheck:
         if self.closest is not None:
             note += "; the best hack has {:.3f}, the worst honest edit {:.3f}".format(*self.closest)
         measured = float(len(self.violations)) if self.pairs else None
-        return [ReleaseCheck("pairs in which a hack pays under edit-balanced", measured, 0.0, True, note)]
+        return [ReleaseCheck(f"pairs in which a hack pays under {self.preset}", measured, 0.0, True, note)]
 
 
-def measure_hacking(study: ValidityStudy, seed: int, count: int = _PAIRS) -> HackingCheck | None:
+def measure_hacking(
+    study: ValidityStudy, seed: int, count: int = _PAIRS, *, spec: str = GUARDED
+) -> HackingCheck | None:
     """Whether any hack scores at least as high as an honest edit; None if the preset is not in the study."""
-    if GUARDED not in study.rows:
+    if spec not in study.rows:
         return None
-    rows_and_cases = list(zip(study.rows[GUARDED], study.cases, strict=True))
+    rows_and_cases = list(zip(study.rows[spec], study.cases, strict=True))
     hacks = [row for row, case in rows_and_cases if case.is_hack]
     honest = [row for row, case in rows_and_cases if not case.mode and case.truth.followed]
     a, b = ([row for row in rows if row.value is not None] for rows in (hacks, honest))
@@ -163,4 +168,10 @@ def measure_hacking(study: ValidityStudy, seed: int, count: int = _PAIRS) -> Hac
     missing = (len(hacks) - len(a), len(honest) - len(b))
     violations = sorted(violating, key=lambda pair: (pair[0].case, pair[1].case))
     closest = (max(row.value or 0.0 for row in a), min(row.value or 0.0 for row in b)) if pairs else None
-    return HackingCheck(len(pairs), (len(a), missing[0]), (len(b), missing[1]), violations, closest)
+    return HackingCheck(spec, len(pairs), (len(a), missing[0]), (len(b), missing[1]), violations, closest)
+
+
+def measure_presets(study: ValidityStudy, seed: int) -> list[HackingCheck]:
+    """`measure_hacking` for each guarded preset of the study."""
+    hacking = (measure_hacking(study, seed, spec=spec) for spec in GUARDED_PRESETS)
+    return [check for check in hacking if check is not None]

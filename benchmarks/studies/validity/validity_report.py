@@ -229,7 +229,11 @@ def to_json(result: ValidityResult, command: str) -> dict[str, Any]:
         },
         "skipped": {metric.name: metric.reason for metric in result.skipped},
         "verdicts": {spec: _judged(verdicts, study.cases) for spec, verdicts in result.verdicts.items()},
-        "hacking_violations": [_pair(pair, study.cases) for pair in result.hacking.violations]
+        "hacking_violations": [
+            {"reward": hacking.preset, **_pair(pair, study.cases)}
+            for hacking in result.hacking
+            for pair in hacking.violations
+        ]
         if result.hacking
         else None,
         "noise": None

@@ -46,7 +46,7 @@ class ValidityResult:
     verdicts: Mapping[str, MetricVerdicts]
     checks: Sequence[ReleaseCheck]
     drift: DriftCorrelation | None
-    hacking: HackingCheck | None
+    hacking: Sequence[HackingCheck]
     sweep: NoiseSweep | None
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -114,13 +114,8 @@ def run(
             }
             release_checks = [*checks.check_agreement(verdicts), *checks.check_ties(single, groups, runner)]
             drift = checks.measure_drift(single, series, runner)
-            hacking = checks.measure_hacking(single, seed)
-            release_checks += [
-                check
-                for metric_verdicts in (drift, hacking)
-                if metric_verdicts is not None
-                for check in metric_verdicts.checks()
-            ]
+            hacking = checks.measure_presets(single, seed)
+            release_checks += [check for measured in (drift, *hacking) if measured for check in measured.checks()]
         sweep = None
         if noise:
             with _timed(seconds, "noise"):

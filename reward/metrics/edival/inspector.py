@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -19,6 +19,9 @@ from ...score import Evidence
 from .conditions import Condition, count_matches, on_side_of, score_above, score_not_above
 
 ImageRole = Literal["source", "edited"]
+
+BoxSelection = Callable[[ImageRole, str, tuple[Box, ...]], tuple[Box, ...]]
+"""Of an image and a phrase: those of its boxes that count."""
 
 
 class UnparsableReply(Exception):
@@ -81,12 +84,16 @@ def deduplicate_boxes(boxes: Sequence[Box], overlap: float) -> tuple[Box, ...]:
 
 @dataclass(slots=True)
 class EditInspector:
-    """One edit: its two images, the prompts for the judge, and the evidence so far."""
+    """One edit: its two images, the prompts for the judge, and the evidence so far.
+
+    select: which of a phrase's boxes count in an image; by default all.
+    """
 
     source: Image
     edited: Image
     prompts: Prompts
     evidence: list[Evidence] = field(default_factory=list)
+    select: BoxSelection | None = None
 
     def record_rule(self, text: str) -> None:
         """Add evidence of a rule that changed the inspection."""
@@ -107,6 +114,8 @@ class EditInspector:
             small_enough = answer.boxes
             if max_box_size is not None:
                 small_enough = tuple(box for box in small_enough if not (box.w > max_box_size and box.h > max_box_size))
+            if self.select is not None:
+                small_enough = self.select(image, name, small_enough)
             boxes = Detections(small_enough, answer.min_score).above(threshold)
             below_threshold = tuple(box for box in small_enough if box.score <= threshold)
             numbers = {"threshold": threshold, "strongest": answer.max_score()}

@@ -404,6 +404,7 @@ FIELDS = (
     *("id", "group", "instruction", "source", "sources", "edited", "boxes", "fractions", "mask", "reference", "task"),
     *(
         "operations",
+        "plan",
         "targets",
         "target_fractions",
         "target_text",

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editcritic.reward import AnswerLog, Box, Engine, Image, Score, ask
+from editcritic.reward import AnswerLog, Box, EditPlan, Engine, Image, PlannedOperation, Score, Target, ask
 from editcritic.reward.engine.answer_log import SCHEMA, LogError
 from editcritic.reward.engine.engine_stats import Stats
 from editcritic.reward.queries import (
@@ -26,6 +26,7 @@ from editcritic.reward.queries import (
     Mask,
     Measure,
     Measurement,
+    Plan,
     Rate,
     ReadText,
     RecognizedText,
@@ -47,6 +48,7 @@ ANSWERS: list[tuple[Query[Any], Answer | Abstention]] = [
     (verdict(1), Reply("Ja, 是的\n\0", {"yes": 1 / 3, "no": 2 / 3})),
     (ReadText(PICTURE), RecognizedText((TextLine("OPEN", BOX),))),
     (question(2), Abstention("who could know")),
+    (Plan((PICTURE,), "Remove cup"), EditPlan((PlannedOperation("subject_remove", target=Target("cup")),))),
 ]
 
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import AnswerLog, Box, Engine, Score, ask
+from editcritic.reward import AnswerLog, Box, EditPlan, Engine, PlannedOperation, Score, Target, ask
 from editcritic.reward.queries import (
     Abstention,
     Detect,
@@ -25,6 +25,7 @@ from editcritic.reward.queries import (
     Failure,
     Measure,
     Measurement,
+    Plan,
     Rate,
     ReadText,
     RecognizedText,
@@ -134,6 +135,7 @@ NAN = float("nan")
 BOX = Box(0.5, 0.5, 0.1, 0.1, 0.9, "cup")
 EMBED, DETECT = Embed(PICTURE, (Region(),)), Detect(PICTURE, ("cup",))
 MEASURE, READ = Measure("l1", (PICTURE, PICTURE)), ReadText(PICTURE)
+PLAN = Plan((PICTURE,), "Remove the cup")
 WRONG: list[tuple[Query[Any], Any]] = [
     (DETECT, RecognizedText(())),
     (DETECT, Detections(None)),  # type: ignore[arg-type]
@@ -166,6 +168,10 @@ WRONG: list[tuple[Query[Any], Any]] = [
     (READ, RecognizedText(("cup",))),  # type: ignore[arg-type]
     (READ, RecognizedText((TextLine(None, BOX),))),  # type: ignore[arg-type]
     (READ, RecognizedText((TextLine("cup", None),))),  # type: ignore[arg-type]
+    (PLAN, RecognizedText(())),
+    (PLAN, EditPlan((PlannedOperation("other", count=True),))),
+    (PLAN, EditPlan((PlannedOperation("other", words=b"cup"),))),  # type: ignore[arg-type]
+    (PLAN, EditPlan((PlannedOperation("other", target=Target("cup", place="up")),))),  # type: ignore[arg-type]
 ]
 
 

@@ -15,6 +15,7 @@ from hypothesis.extra import numpy as arrays
 from editcritic.reward import Box, Image
 from editcritic.reward.queries import (
     Abstention,
+    ChangeMap,
     Detect,
     Detections,
     Differ,
@@ -26,11 +27,13 @@ from editcritic.reward.queries import (
     Json,
     Judge,
     Levels,
+    MapChanges,
     Mask,
     Match,
     Measure,
     Measurement,
     Message,
+    Plan,
     Rate,
     ReadText,
     RecognizedText,
@@ -45,6 +48,7 @@ from editcritic.reward.queries.kinds import InvalidAnswer, Query, TextLine
 from editcritic.reward.queries.serialization import answer_from_json, answer_to_json
 
 from ..fakes import picture
+from ..plan_strategies import PLANS
 
 ONE, OTHER = picture(1), picture(2)
 BOX = Box(0.5, 0.5, 0.2, 0.2, 0.9, "cup")
@@ -55,6 +59,7 @@ QUESTIONS: dict[Query[Any], dict[str, Any]] = {
     Detect(ONE, ("cup",)): {"image": OTHER, "phrases": ("cup", "saucer")},
     Match(ONE, OTHER, (BOX,)): {"image": OTHER, "base": ONE, "targets": (replace(BOX, cx=0.4),)},
     Differ(ONE, OTHER): {"before": OTHER, "after": ONE},
+    MapChanges(ONE, OTHER): {"before": OTHER, "after": ONE},
     Segment(ONE, "the cup"): {"image": OTHER, "command": "the saucer"},
     Embed(ONE, (Region(),)): {"image": OTHER, "regions": (Region("cls"),)},
     EmbedText("a cup"): {"text": "a saucer"},
@@ -67,6 +72,7 @@ QUESTIONS: dict[Query[Any], dict[str, Any]] = {
         "draw": 1,
     },
     ReadText(ONE): {"image": OTHER},
+    Plan((ONE,), "Remove the cup"): {"sources": (OTHER, ONE), "instruction": "Remove cup"},
     Rate(ONE): {"image": OTHER, "prompt": "a cup", "quality": "beauty", "sources": (OTHER,)},
     Upscale(ONE): {"image": OTHER, "factor": 2},
 }
@@ -153,6 +159,7 @@ ANSWERS = st.one_of(
     st.builds(Reply, st.text(), st.dictionaries(st.text(), FLOATS, max_size=3)),
     st.builds(RecognizedText, st.lists(st.builds(TextLine, st.text(), BOXES), max_size=3).map(tuple)),
     st.builds(Abstention, st.text()),
+    PLANS,
 )
 
 

@@ -56,7 +56,7 @@ EXPERT_OPTIONS: dict[str, dict[str, Any]] = {
     "grounding-dino": {"min_score": 0.2, "joint_batch": 3},
 }
 WITHOUT_WEIGHTS = {
-    *("annotated", "colour", "differences", "lanczos", "no-segmenter", "pixels", "rapidocr"),
+    *("annotated", "changes", "colour", "differences", "edival-forms", "lanczos", "no-segmenter", "pixels", "rapidocr"),
     *("openai", "served", "systemone"),
 }
 SPECS = {name: {"use": name, **OPTIONS.get(name, {})} for name in REWARDS}
@@ -173,7 +173,7 @@ def test_a_metric_may_be_a_function():
         ("editcritic.reward.metrics.guards:", "cannot find"),
         (":Changed", "cannot find :Changed: Empty module name"),
         (".guards:Changed", "cannot find .guards:Changed"),
-        ("editcritic.reward.metrics.guards:_INJECTION_PATTERN", "is Pattern, which is not callable"),
+        ("editcritic.reward.metrics.new_text:_INJECTION_PATTERN", "is Pattern, which is not callable"),
         ({"name": "guards"}, r"a spec table needs `use`, got only \['name'\]"),
         ({"use": "gate", "guard": A, "reward": {"use": "gaurd-changed"}}, "unknown reward 'gaurd-changed': did you"),
         (SameAspect(), "a spec is a name or a table, got SameAspect"),

@@ -5,7 +5,21 @@ from typing import Any
 
 import pytest
 
-from editcritic.reward import Box, Card, EditSample, Image, Operation, Pools, Program, Reward, Score, Task, ask
+from editcritic.reward import (
+    Box,
+    Card,
+    EditPlan,
+    EditSample,
+    Image,
+    Operation,
+    PlannedOperation,
+    Pools,
+    Program,
+    Reward,
+    Score,
+    Task,
+    ask,
+)
 from editcritic.reward.metrics.edival.pools import update_pools
 from editcritic.reward.queries import Measurement, Rate
 from editcritic.verifiers import BestOfN, Budget, Candidate, Journal, Selection, select
@@ -125,6 +139,7 @@ def test_what_is_said_of_the_finished_edit_is_not_told_to_earlier_steps():
         "task": ADD,
         "pools": Pools(("cup",), ("cup",), ("cup",)),
         "dimensions": ("blending",),
+        "plan": EditPlan((PlannedOperation("other", WHOLE),)),
         "group": "g",
     }
     (sample,) = compounds(mask=mask, **whole)
@@ -133,6 +148,7 @@ def test_what_is_said_of_the_finished_edit_is_not_told_to_earlier_steps():
     for step in (1, 2):
         (one,) = watching.at(step)
         assert (one.reference, one.target_text, one.hint, one.targets, one.dimensions) == (None, "", "", (), None)
+        assert one.plan is None
         assert one.group != "g"
         assert one.mask == mask
     (last,) = watching.at(3)

@@ -1,0 +1,217 @@
+"""A search for edits that a reward pays and should not: random restarts and local mutation, with the truth at hand."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+
+from ....reward import EditSample, Engine, Expert, Image, Reward
+from ....reward.engine.answer_log import AnswerLog
+from ....reward.queries.specs import Spec
+from ....reward.sample import TASK_TYPES
+from ...sceneedit.cases import random_scene_request, seeded_rng
+from ...sceneedit.contact_sheet import Group, Tile, layout_sheet
+from ...sceneedit.render import render
+from ...sceneedit.scene_generation import SceneConfig
+from ...sceneedit.simulated_edits import honest_edit
+from ...sceneedit.tiny_editor.editor_evaluation import ScenePrompt
+from ...sceneedit.tiny_editor.recovered_truth import recovered_truth
+from ...sceneedit.trials import request_sample
+from .attack_recipes import Darkroom, Recipe, mutated, random_recipe
+from .scoring import EditScore
+
+MIN_UNCHANGED = 0.9
+"""A followed edit that leaves less than this of the rest unchanged is not good. Honest edits leave 0.99 and more: what
+is lost beyond a tenth of the image is damage that a person sees."""
+
+_BATCH = 10
+_RANDOM_SHARE = 0.3  # of the evaluations of a request: its first ones
+_RESTART_SHARE = 0.15  # of the others
+_ELITE = 6  # candidates that are mutated
+_TOP_PER_REQUEST = 2  # in the list of the best
+
+
+@dataclass(frozen=True, slots=True)
+class AttackPlan:
+    """requests: task types in turn. evaluations: of the reward, per request. honest: draws that candidates are
+    compared with. size: pixels a side; at 64 SceneEdit's experts read letters and materials.
+    """
+
+    requests: int = 20
+    evaluations: int = 100
+    honest: int = 8
+    size: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An evaluated recipe with its truth."""
+
+    recipe: Recipe
+    picture: Image
+    score: EditScore
+    followed: bool
+    unchanged: float
+
+    @property
+    def is_good(self) -> bool:
+        return self.followed and self.unchanged >= MIN_UNCHANGED
+
+    @property
+    def fitness(self) -> float:
+        """High where the reward is high and the edit is bad; a good edit is drawn towards damage."""
+        value = -1.0 if self.score.value is None else self.score.value
+        return value - 1.0 - self.unchanged if self.is_good else value
+
+
+@dataclass(frozen=True)
+class RequestAttack:
+    """All candidates of a request, and the values of its honest edits, ascending; those without a value are left out.
+    missing: honest edits without a value.
+    """
+
+    prompt: ScenePrompt
+    honest: Sequence[float]
+    missing: int
+    candidates: Sequence[Candidate]
+
+    @property
+    def instruction(self) -> str:
+        return self.prompt.request.instruction
+
+    def margin(self, candidate: Candidate) -> float:
+        """Value of a candidate above the worst honest edit; minus infinity where one of them has none."""
+        if candidate.score.value is None or not self.honest:
+            return float("-inf")
+        return candidate.score.value - self.honest[0]
+
+    @property
+    def bad(self) -> list[Candidate]:
+        """The candidates that are not good and have a value above the lowest: an edit at 0 does not pay."""
+        return [one for one in self.candidates if not one.is_good and (one.score.value or 0.0) > 0]
+
+    @property
+    def finds(self) -> list[Candidate]:
+        """Bad candidates with at least the value of the worst honest edit."""
+        return [one for one in self.bad if self.margin(one) >= 0]
+
+    @property
+    def finds_above_median(self) -> list[Candidate]:
+        """Bad candidates with at least the median value of the honest edits."""
+        return [one for one in self.finds if (one.score.value or 0.0) >= median(self.honest)]
+
+
+@dataclass(frozen=True)
+class AttackResult:
+    """The search over all requests."""
+
+    attacks: Sequence[RequestAttack]
+
+    @property
+    def evaluations(self) -> int:
+        return sum(len(attack.candidates) for attack in self.attacks)
+
+    @property
+    def find_count(self) -> int:
+        return sum(len(attack.finds) for attack in self.attacks)
+
+    @property
+    def median_find_count(self) -> int:
+        return sum(len(attack.finds_above_median) for attack in self.attacks)
+
+    def best(self, count: int = 12) -> list[tuple[RequestAttack, Candidate]]:
+        """The bad candidates furthest above, or least below, the worst honest edit of their request."""
+        chosen = []
+        for attack in self.attacks:
+            ranked = sorted(attack.bad, key=attack.margin, reverse=True)
+            distinct = list({one.picture.digest: one for one in ranked}.values())
+            chosen += [(attack, one) for one in distinct[:_TOP_PER_REQUEST]]
+        return sorted(chosen, key=lambda pair: pair[0].margin(pair[1]), reverse=True)[:count]
+
+
+def search(
+    spec: Spec,
+    experts: Mapping[str, Expert],
+    plan: AttackPlan,
+    seed: int,
+    log: AnswerLog | None = None,
+) -> AttackResult:
+    """Search against a reward. log: keeps the answers, so that an interrupted search is repeated quickly."""
+    config = SceneConfig.for_size(plan.size)
+    attacks = []
+    with Engine(log=log) as engine:
+        reward = Reward.of(spec, experts, engine=engine, on_failures="none")
+        for number in range(plan.requests):
+            rng = seeded_rng("test", seed, "any-edit search", number)
+            before, request = random_scene_request(rng, config, TASK_TYPES[number % len(TASK_TYPES)])
+            darkroom = Darkroom(ScenePrompt(request, before), config)
+            attacks.append(_attack(reward, darkroom, plan, rng))
+    return AttackResult(attacks)
+
+
+def _attack(reward: Reward, darkroom: Darkroom, plan: AttackPlan, rng: random.Random) -> RequestAttack:
+    prompt = darkroom.prompt
+    sample = request_sample("search", prompt.request, prompt.before)
+    honest = _score(reward, sample, _honest_pictures(darkroom, plan.honest, rng))
+    values = sorted(score.value for score in honest if score.value is not None)
+    candidates: list[Candidate] = []
+    while len(candidates) < plan.evaluations:
+        wanted = min(_BATCH, plan.evaluations - len(candidates))
+        batch = _next_batch(darkroom, candidates, wanted, plan, rng)
+        scores = _score(reward, sample, [picture for _, picture in batch])
+        for (recipe, picture), score in zip(batch, scores, strict=True):
+            truth = recovered_truth(prompt.request, prompt.before, picture)
+            candidates.append(Candidate(recipe, picture, score, truth.followed, truth.unchanged))
+    return RequestAttack(prompt, values, len(honest) - len(values), candidates)
+
+
+def _honest_pictures(darkroom: Darkroom, count: int, rng: random.Random) -> list[Image]:
+    """Honest edits; those whose truth cannot be recovered as such are drawn again."""
+    prompt = darkroom.prompt
+    pictures: list[Image] = []
+    for _ in range(4 * count):
+        picture = honest_edit(rng, prompt.request, prompt.before, darkroom.config).picture
+        truth = recovered_truth(prompt.request, prompt.before, picture)
+        if truth.followed and truth.unchanged >= MIN_UNCHANGED:
+            pictures.append(picture)
+        if len(pictures) == count:
+            break
+    return pictures
+
+
+def _next_batch(
+    darkroom: Darkroom, candidates: Sequence[Candidate], count: int, plan: AttackPlan, rng: random.Random
+) -> list[tuple[Recipe, Image]]:
+    """Recipes with their pictures, none of them evaluated before."""
+    elite = sorted(candidates, key=lambda one: one.fitness, reverse=True)[:_ELITE]
+    exploring = len(candidates) < _RANDOM_SHARE * plan.evaluations or not elite
+    known = {one.picture.digest for one in candidates}
+    batch: list[tuple[Recipe, Image]] = []
+    while len(batch) < count:
+        restart = exploring or rng.random() < _RESTART_SHARE
+        recipe = random_recipe(rng) if restart else mutated(rng, rng.choice(elite).recipe)
+        picture = darkroom.develop(recipe)
+        if picture is not None and picture.digest not in known:
+            known.add(picture.digest)
+            batch.append((recipe, picture))
+    return batch
+
+
+def _score(reward: Reward, sample: EditSample, pictures: Sequence[Image]) -> list[EditScore]:
+    samples = [replace(sample, id=str(number), edited=picture) for number, picture in enumerate(pictures)]
+    return [EditScore.of(score) for score in reward(samples)]
+
+
+def draw_finds(path: Path, result: AttackResult, count: int = 12) -> None:
+    """Write a contact sheet of the best candidates: source, perfect edit and candidate, with what they are worth."""
+    groups: list[Group] = []
+    for attack, candidate in result.best(count):
+        request, before = attack.prompt.request, attack.prompt.before
+        worth = f"{'followed' if candidate.followed else 'not followed'}, unchanged {candidate.unchanged:.2f}"
+        value = f"{candidate.score.value or 0.0:.3f}, honest from {attack.honest[0]:.3f}" if attack.honest else ""
+        perfect = Tile(render(request.apply(before)), candidate.recipe.text)
+        groups.append([Tile(render(before), attack.instruction), perfect, Tile(candidate.picture, f"{value}; {worth}")])
+    layout_sheet([("Source, perfect edit (with the recipe), candidate", groups)]).save(path, optimize=True)

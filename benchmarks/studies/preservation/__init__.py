@@ -1,0 +1,1 @@
+"""Study of preservation: is damage told from what is harmless?"""

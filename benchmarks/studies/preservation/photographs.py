@@ -1,0 +1,48 @@
+"""The photographs of the study, split by file: constants are set on one half and reported on the other."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+
+import cv2
+import numpy as np
+import PIL.Image
+from numpy.typing import NDArray
+
+Pixels = NDArray[np.uint8]
+"""H x W x 3, RGB."""
+
+DEVELOPMENT = (
+    *("skimage/astronaut.png", "skimage/chelsea.png", "skimage/coffee.png", "skimage/rocket.jpg"),
+    *("skimage/motorcycle_left.png", "skimage/grass.png", "skimage/gravel.png", "skimage/text.png"),
+    "skimage/clock_motion.png",
+)
+"""Constants and the autoencoder are fitted on these."""
+
+HELD_OUT = (
+    *("matplotlib/grace_hopper.jpg", "skimage/hubble_deep_field.jpg", "skimage/ihc.png", "skimage/retina.jpg"),
+    *("skimage/camera.png", "skimage/coins.png", "skimage/moon.png", "skimage/page.png", "skimage/brick.png"),
+)
+"""Results are reported on these. `motorcycle_right` shows what `motorcycle_left` shows, and is in neither half."""
+
+MAX_SIDE = 512
+
+_FOLDERS = {"skimage": ("skimage", "data"), "matplotlib": ("matplotlib", "mpl-data/sample_data")}
+
+
+@cache
+def photograph(name: str) -> Pixels:
+    """A photograph by package and file, averaged down to 512 px, both sides multiples of 8. Read-only.
+
+    Raises ModuleNotFoundError without its package (`pip install 'editcritic[bench]'`).
+    """
+    package, file = name.split("/")
+    module, folder = _FOLDERS[package]
+    with resources.files(module).joinpath(f"{folder}/{file}").open("rb") as opened:
+        pixels = np.array(PIL.Image.open(opened).convert("RGB"))
+    scale = min(1.0, MAX_SIDE / max(pixels.shape))
+    width, height = (max(8, int(side * scale) // 8 * 8) for side in (pixels.shape[1], pixels.shape[0]))
+    pixels = np.asarray(cv2.resize(pixels, (width, height), interpolation=cv2.INTER_AREA), np.uint8)
+    pixels.setflags(write=False)
+    return pixels

@@ -1,0 +1,90 @@
+"""Alignment of an edited image to its source: the small zooms and shifts that editors cause."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+Plane = NDArray[np.float32]
+
+MAX_SCALE = 0.035
+"""Largest change of scale, along any direction, that is aligned."""
+
+MAX_SHIFT = 12 / 512
+"""Largest shift at the centre that is aligned, in shares of the longer side."""
+
+_SIDE = 256  # pixels: correlation at this size finds shifts of a tenth of a pixel
+_MIN_SIDE = 16  # pixels: less has too little structure to align
+_STEPS = 40
+_PRECISION = 1e-5  # of the correlation coefficient
+_MIN_MOVE = 0.1  # pixels at the corners: less is not worth resampling
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """warp: 2 x 3, from pixels of the source to pixels of the edited image. scale: how much larger its content is.
+
+    shift: of the content at the centre, right and down, in shares of the longer side.
+    """
+
+    warp: NDArray[np.float64]
+    scale: float
+    shift: tuple[float, float]
+
+    def apply(self, edited: Plane) -> tuple[Plane, NDArray[np.bool_]]:
+        """The edited image (H x W x 3) on the source's pixels, and where it does not reach (H x W)."""
+        height, width = edited.shape[:2]
+        flags = cv2.INTER_CUBIC | cv2.WARP_INVERSE_MAP
+        moved = cv2.warpAffine(edited, self.warp, (width, height), flags=flags, borderMode=cv2.BORDER_REPLICATE)
+        rows, columns = np.mgrid[0:height, 0:width]
+        x, y = (row[0] * columns + row[1] * rows + row[2] for row in self.warp)
+        return np.asarray(moved, np.float32), (x < 0) | (y < 0) | (x > width - 1) | (y > height - 1)
+
+
+def align(source: Plane, edited: Plane) -> Alignment | None:
+    """The affine transform between two grey images of one size (H x W, 0 to 255), by enhanced correlation (ECC).
+
+    None where nothing is found, or what is found is the identity or no small zoom and shift. The correlation is no
+    measure of success: that of a changed region counts as much as all others, so compare patches with and without.
+    """
+    height, width = source.shape
+    if min(height, width) < _MIN_SIDE:
+        return None
+    ratio = min(1.0, _SIDE / max(height, width))
+    size = (max(_MIN_SIDE, round(width * ratio)), max(_MIN_SIDE, round(height * ratio)))
+    small = [cv2.resize(plane, size, interpolation=cv2.INTER_AREA) for plane in (source, edited)]
+    if min(float(plane.std()) for plane in small) < 1.0:
+        return None  # flat
+    # OpenCV's default smoothing (5 x 5) is for noise; a first pass with more finds larger shifts.
+    warp = np.eye(2, 3, dtype=np.float32)
+    criteria = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, _STEPS, _PRECISION)
+    try:
+        for blur in (9, 5):
+            _, warp = cv2.findTransformECC(small[0], small[1], warp, cv2.MOTION_AFFINE, criteria, None, blur)
+    except cv2.error:  # no convergence
+        return None
+    if not np.isfinite(warp).all():
+        return None
+    return _within_limits(np.asarray(warp, np.float64), size, (width, height))
+
+
+def _within_limits(small_warp: NDArray[np.float64], small: tuple[int, int], size: tuple[int, int]) -> Alignment | None:
+    zoom = np.diag([size[0] / small[0], size[1] / small[1]])
+    linear = zoom @ small_warp[:, :2] @ np.linalg.inv(zoom)
+    # cv2.resize keeps pixel areas: the centre of pixel x is at (x + 1/2) / zoom - 1/2 in the small image.
+    half = (np.diag(zoom) - 1) / 2
+    offset = zoom @ small_warp[:, 2] + half - linear @ half
+    centre = (np.array(size) - 1) / 2
+    shift = (linear @ centre + offset - centre) / max(size)
+    stretches = np.linalg.svd(linear, compute_uv=False)
+    turned = abs(linear[0, 1] - linear[1, 0]) / 2
+    if max(abs(stretches - 1)) > MAX_SCALE or turned > MAX_SCALE or np.abs(shift).max() > MAX_SHIFT:
+        return None
+    warp = np.concatenate([linear, offset[:, None]], axis=1)
+    corners = np.array([[0, size[0], 0, size[0]], [0, 0, size[1], size[1]], [1, 1, 1, 1]], np.float64)
+    if np.abs(warp @ corners - corners[:2]).max() < _MIN_MOVE:
+        return None
+    return Alignment(warp, float(np.sqrt(stretches.prod())), (float(shift[0]), float(shift[1])))

@@ -1,0 +1,1 @@
+"""The reward `any-edit`: instruction following, preservation and quality of any edit."""

@@ -1,0 +1,195 @@
+"""Following: whether each operation of a plan was carried out, by the strongest check that the experts allow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from statistics import fmean
+from typing import ClassVar
+
+from ...card import Card
+from ...edit_plan import EditPlan, PlannedOperation
+from ...engine.program import Abstained, Program, ask, gather
+from ...queries.kinds import MapChanges
+from ...queries.prompts import Prompts
+from ...sample import EditSample
+from ...score import Evidence, Score
+from ..compose import part_without_value
+from ..edival.conditions import Condition, all_hold
+from ..edival.inspector import UnparsableReply
+from .differences import list_differences, words_of
+from .plan_conversion import task_of_operation
+from .plan_of_sample import plan_of
+from .preservation import preservation
+from .question_checks import check_questions
+from .target_location import LocatedTarget, locate_targets
+from .task_checks import check_task
+
+_PACKAGE = "editcritic.reward.metrics.any_edit"
+
+MIN_VISIBLE_SHARE = 0.02
+"""Share of a target's patches that must differ visibly from the source; letters are thin."""
+VISIBLE_EXCESS = 2.0
+"""Change of a patch, in units of what is harmless (`preservation`), from which on it is visible."""
+
+_ELSEWHERE = ("position_change", "count_change", "duplicate")
+"""Types that may change the image elsewhere than at the target's place."""
+
+
+@dataclass(frozen=True)
+class PlanFollowing:
+    """Whether the operations of the sample's plan were carried out, in [0, 1]; at least 0.75 exactly if all were.
+
+    The value is half the mean degree of the operations, and half whether all hold. `credits` has the degree of each, in
+    order; one of at least 0.5 holds.
+
+    An operation of EdiVal's types is checked by EdiVal's algorithms, with boxes chosen by the referring expression, if
+    a detector finds its target in the source; others by the questions of the plan. What the source shows already
+    cannot be followed: such an operation is not applicable. A change that is too small or too pale to be seen does not
+    count. list_differences: whether a judge is also asked to list all differences, where an operation is checked by
+    questions: one that no difference belongs to was not carried out. prompts: see `InstructionFollowing`.
+    """
+
+    card: ClassVar[Card] = Card(
+        name="any-edit-following",
+        version=1,
+        summary="every operation of the instruction was carried out",
+        roles=("planner", "detector", "judge", "reader", "changes"),
+        requires=("sources", "edited", "instruction"),
+        source="docs/metrics.md; algorithms 3-11 of EdiVal-Agent (ICLR 2026) where the operation has one",
+        failure_modes=(
+            "Looks at what was asked for and at nothing else: reward it together with preservation. Without a detector "
+            "it rests on the judge alone, and without a judge only what a detector, a reader or colours decide has a "
+            "value. What a plan leaves out is not checked."
+        ),
+        aspect="following",
+    )
+
+    list_differences: bool = True
+    prompts: str | None = None
+
+    def __post_init__(self) -> None:
+        _ = self.prompt_pack  # read now; raises for a pack that is not a folder
+
+    @cached_property
+    def prompt_pack(self) -> Prompts:
+        """Its prompts, as they were when the metric was made."""
+        return Prompts(_PACKAGE, self.prompts)
+
+    @cached_property
+    def signature(self) -> str:
+        """As in `any-edit-following@1`, with non-default options and the prompt pack's digest."""
+        options = [] if self.list_differences else ["list_differences=False"]
+        return self.card.signature_with(options=[*options, *self.prompt_pack.options])
+
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        plan = yield from plan_of(sample)
+        checks = [_Check(self, sample, operation) for operation in plan.operations]
+        scored = yield from gather([check.score() for check in checks])
+        credits = {f"operation {number}": score for number, score in enumerate(scored, start=1)}
+        evidence: list[Evidence] = []
+        if self.list_differences and any(check.by_questions for check in checks):
+            credits, evidence = yield from self._with_differences(sample, plan, checks, credits)
+        return _whole(credits, evidence).with_signature(self.signature)
+
+    def _with_differences(
+        self, sample: EditSample, plan: EditPlan, checks: list[_Check], credits: Mapping[str, Score]
+    ) -> Program[tuple[dict[str, Score], list[Evidence]]]:
+        """The credits, with 0 for operations that questions confirm and no listed difference belongs to."""
+        listed = yield from list_differences(sample, plan, self.prompt_pack)
+        changed = dict(credits)
+        for index, (name, credit) in enumerate(credits.items()):
+            if checks[index].by_questions and credit.value is not None and index not in listed.carried_out:
+                reason = f"none of the differences that the judge lists belongs to it; {credit.reason}"
+                changed[name] = replace(credit, value=min(credit.value, _NOT_LISTED), reason=reason)
+        return changed, [listed.evidence]
+
+
+_NOT_LISTED = 0.25
+"""Degree, at most, of an operation that questions confirm and no listed difference belongs to."""
+
+
+@dataclass
+class _Check:
+    """The check of one operation. by_questions: whether questions decide it, known once it was scored."""
+
+    metric: PlanFollowing
+    sample: EditSample
+    operation: PlannedOperation
+    by_questions: bool = False
+
+    def score(self) -> Program[Score]:
+        """The degree of the operation."""
+        evidence: list[Evidence] = []
+        try:
+            located = yield from self._locate()
+        except Abstained:
+            located, detectable = None, False  # about the source alone: the same for every edit of the group
+        else:
+            detectable = located is None or bool(located.boxes)
+        task = task_of_operation(self.operation) if detectable else None
+        try:
+            if task is not None:
+                _, decided_before = check_task(self.sample, self.sample.source, self.operation, task, located)
+                done_before = yield from decided_before
+                if done_before.holds:
+                    return Score.not_applicable(f"the source shows it already: {words_of(self.operation)}")
+                inspector, decided = check_task(self.sample, self.sample.edited, self.operation, task, located)
+                evidence = inspector.evidence
+                verdict: Condition | None = yield from decided
+            else:
+                self.by_questions = True
+                boxes = () if located is None else located.boxes
+                verdict = yield from check_questions(
+                    self.sample, self.operation, boxes, self.metric.prompt_pack, evidence
+                )
+        except UnparsableReply as error:
+            return Score.failed(str(error), evidence=evidence)
+        if verdict is None:
+            return Score.failed(self._no_question(located), evidence=evidence)
+        if verdict.holds:
+            verdict = yield from self._visible(verdict, located)
+        return Score.of(verdict.degree, verdict.reason, evidence=evidence)
+
+    def _locate(self) -> Program[LocatedTarget | None]:
+        target = self.operation.target
+        if target is None:
+            return None
+        return (yield from locate_targets(self.sample.source, [target]))[target]
+
+    def _no_question(self, located: LocatedTarget | None) -> str:
+        words = words_of(self.operation)
+        if located is not None and not located.boxes and not self.operation.questions:
+            return f"{words}: {located.target.words!r} is not found in the source, and the plan has no questions"
+        return f"{words}: no question of the plan can tell, as their answers about the source contradict it"
+
+    def _visible(self, verdict: Condition, located: LocatedTarget | None) -> Program[Condition]:
+        """The verdict, unless the change cannot be seen."""
+        source, edited = self.sample.source, self.sample.edited
+        changes = yield from ask(MapChanges(source, edited.resized(*source.size)))
+        in_place = located is not None and located.boxes and self.operation.type not in _ELSEWHERE
+        where = located.boxes if in_place and located is not None else None
+        measured = preservation(changes, within=where)
+        visible = float((measured.heat >= VISIBLE_EXCESS).sum()) / max(measured.compared, 1)
+        if visible > (MIN_VISIBLE_SHARE if in_place else 0.0) or measured.drift < 1:
+            return verdict
+        share = f"{visible:.1%} of {'the image' if where is None else 'its place'} differs visibly from the source"
+        return all_hold([verdict, Condition(False, 0.0, f"too small or too pale to be seen: {share}")])
+
+
+def _whole(credits: Mapping[str, Score], evidence: list[Evidence]) -> Score:
+    """Half the mean degree, half whether all hold; what was done before is left out."""
+    for status in ("failed", "abstained"):
+        for name, score in credits.items():
+            if score.status == status:
+                whole = part_without_value(name, credits)
+                return replace(whole, parts={}, credits=dict(credits), evidence=tuple(evidence))
+    degrees = {name: score.value for name, score in credits.items() if score.value is not None}
+    if not degrees:
+        (reason, *_) = [score.reason for score in credits.values()]
+        return replace(Score.not_applicable(reason, evidence=evidence), credits=dict(credits))
+    missed = [name for name, degree in degrees.items() if degree < 0.5]
+    value = fmean(degrees.values()) / 2 + (0.0 if missed else 0.5)
+    reason = "; ".join(f"{name}: {credits[name].reason}" for name in missed) if missed else "every operation is done"
+    return Score.of(value, reason, credits=dict(credits), evidence=evidence)

@@ -1,0 +1,161 @@
+"""What a plan names as staying, part by part: objects, individuals and text, each found in the source and compared at
+its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from typing import Literal
+
+import numpy as np
+
+from ...boxes import Box
+from ...edit_plan import Kept
+from ...engine.program import Program, ask, ask_many, reply_value
+from ...image import Image
+from ...queries.change_map import ChangeMap
+from ...queries.kinds import Detect, Embed, Judge, ReadText, Region
+from ...queries.prompts import Prompts
+from ...queries.response_formats import Message, YesNo
+from ...sample import EditSample
+from ...score import Evidence, Score
+from ..edival.conditions import normalize_text
+from ..edival.inspector import crop_box
+from .preservation import COLOUR_FLOOR, DRIFT_LIMITS, HARMLESS_EXCESS, covered_patches, preservation
+from .referring import same_object
+from .target_location import LocatedTarget
+
+Faces = Literal["judge", "embedder"]
+
+_OBJECT_SHARE = 0.3
+"""Share of a box that its object fills at least: a star fills about 0.3, a ring 0.4."""
+_FOUND, _LOST = 0.35, 0.2
+"""Detector scores from which on an object is there, and up to which no trace of it is left."""
+_SAME_FACE, _OTHER_FACE = 0.6, 0.2
+"""Cosines of face embeddings from which on two faces are one person's, and up to which they are not."""
+_SAME_WORD = 0.8
+"""Similarity of two words from which on they are one, up to reading errors."""
+_MIN_CONFIDENCE = 0.5
+
+
+def kept_score(
+    sample: EditSample,
+    kept: Kept,
+    located: LocatedTarget | None,
+    changes: ChangeMap,
+    *,
+    whole: bool,
+    same_look: bool,
+    faces: Faces,
+    prompts: Prompts,
+) -> Program[Score]:
+    """How much of something has stayed, in [0, 1]; not applicable where the source does not show it.
+
+    whole: the image around it may change. same_look: its pixels should stay as they are; else (another style or light)
+    only the object should.
+    """
+    if kept.aspect == "text":
+        return (yield from _text(sample, () if located is None else located.boxes))
+    if located is None:
+        return Score.not_applicable(f"{kept.aspect} of the whole image is compared with all of it")
+    if not located.boxes:
+        return Score.not_applicable(f"{located.target.words!r} is not found in the source")
+    if kept.aspect == "identity":
+        return (yield from _identity(sample, located, faces, prompts))
+    if not whole:
+        return _in_place(sample, located, changes)
+    present = yield from _presence(sample, located)
+    if not same_look:
+        return present
+    colours = _colours(located, changes)
+    return min(present, colours, key=lambda score: score.value or 0.0)
+
+
+def _in_place(sample: EditSample, located: LocatedTarget, changes: ChangeMap) -> Score:
+    """How much of the boxes of an object is as it was. Sharpness, noise and grids of so small a part are chance."""
+    measured = preservation(changes, within=located.boxes)
+    value = measured.local
+    for name in ("cast", "exposure", "contrast"):
+        harmless, worst = DRIFT_LIMITS[name]
+        value *= 1 - _rise(measured.drift_values[name], harmless, worst)
+    numbers = {"excess": measured.excess, "lost": measured.lost}
+    evidence = Evidence(f"{located.target.words} at its place", sample.edited.digest, located.boxes, numbers=numbers)
+    return Score.of(value, f"{located.target.words}: {1 - measured.lost:.0%} as it was", evidence=[evidence])
+
+
+def _colours(located: LocatedTarget, changes: ChangeMap) -> Score:
+    """Whether objects before another background have their colours: the lowest over their boxes.
+
+    A box shows background too, so that the share of its patches that stayed is compared with `_OBJECT_SHARE`.
+    """
+    distance = np.linalg.norm(changes.colour, axis=2) / (changes.colour_envelope + COLOUR_FLOOR)
+    shares = [
+        float((distance[covered_patches([box], changes.shape)] <= HARMLESS_EXCESS).mean()) for box in located.boxes
+    ]
+    value = min(_rise(share, 0.0, _OBJECT_SHARE) for share in shares)
+    return Score.of(value, f"{located.target.words}: {min(shares):.0%} of its box has the colours that it had")
+
+
+def _presence(sample: EditSample, located: LocatedTarget) -> Program[Score]:
+    """Whether a detector finds each of the objects at its place."""
+    found = yield from ask(Detect(sample.edited, (located.target.phrase,)))
+    scores = [
+        max((box.score for box in found.boxes if same_object(box, [old]) is not None), default=0.0)
+        for old in located.boxes
+    ]
+    value = sum(_rise(score, _LOST, _FOUND) for score in scores) / len(scores)
+    evidence = Evidence(f"{located.target.phrase} in the edited image", sample.edited.digest, found.boxes)
+    return Score.of(value, f"{located.target.words}: found with {min(scores):.2f}", evidence=[evidence])
+
+
+def _identity(sample: EditSample, located: LocatedTarget, faces: Faces, prompts: Prompts) -> Program[Score]:
+    """Whether the crops show the same individual: the lowest over all of them."""
+    pairs = [(crop_box(sample.source, box), crop_box(sample.edited, box)) for box in located.boxes]
+    if faces == "embedder":
+        region = (Region("cls"),)
+        vectors = yield from ask_many([Embed(crop, region) for pair in pairs for crop in pair], role="features.face")
+        cosines = [before.cosine(after, 0) for before, after in zip(vectors[::2], vectors[1::2], strict=True)]
+        value = min(_rise(cosine, _OTHER_FACE, _SAME_FACE) for cosine in cosines)
+        return Score.of(value, f"{located.target.words}: similarity {min(cosines):.2f}")
+    slots = {"object": located.target.words}
+    queries = [_identity_query(pair, slots, prompts) for pair in pairs]
+    replies = yield from ask_many(queries)
+    values = [float(reply_value(query, reply)) for query, reply in zip(queries, replies, strict=True)]
+    return Score.of(min(values), f"{located.target.words}: the same, by a judge ({min(values):.2f})")
+
+
+def _identity_query(pair: tuple[Image, Image], slots: dict[str, str], prompts: Prompts) -> Judge:
+    prompt = prompts.render("identity", **slots)
+    return Judge((Message((*pair, prompt)),), YesNo(), "any-edit/identity", tuple(slots.items()))
+
+
+def _text(sample: EditSample, boxes: Sequence[Box]) -> Program[Score]:
+    """The share of the source's words that are still read, in these boxes or anywhere."""
+    source, edited = (
+        [crop_box(image, box) for box in boxes] if boxes else [image] for image in (sample.source, sample.edited)
+    )
+    readings = yield from ask_many([ReadText(image) for image in (*source, *edited)])
+    before, after = (
+        [
+            normalize_text(word)
+            for reading in part
+            for line in reading.lines
+            if line.box.score >= _MIN_CONFIDENCE
+            for word in line.text.split()
+        ]
+        for part in (readings[: len(source)], readings[len(source) :])
+    )
+    words = [word for word in before if len(word) > 1]
+    if not words:
+        return Score.not_applicable("no text is read in the source")
+    left = [word for word in words if any(_is_word(word, other) for other in after)]
+    return Score.of(len(left) / len(words), f"{len(left)} of {len(words)} words are still read")
+
+
+def _is_word(word: str, other: str) -> bool:
+    return SequenceMatcher(None, word, other, autojunk=False).ratio() >= _SAME_WORD
+
+
+def _rise(value: float, low: float, high: float) -> float:
+    return min(max((value - low) / (high - low), 0.0), 1.0)

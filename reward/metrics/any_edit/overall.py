@@ -1,0 +1,80 @@
+"""The reward `any-edit`: following times preservation, behind guards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ...card import Card
+from ...engine.program import Program
+from ...sample import EditSample
+from ...score import Score
+from ..compose import Gate, Metric, Product
+from ..guards import all_guards
+from .following import PlanFollowing
+from .kept_parts import Faces
+from .new_text_guard import NoUnrequestedText
+from .plan_preservation import PlanPreservation
+
+_FOLLOWING = PlanFollowing()
+_PRESERVATION = PlanPreservation()
+
+
+@dataclass(frozen=True)
+class FollowedAndPreserved:
+    """Following times preservation of an edit, each in [0, 1], and times a rating of its quality if there is one.
+
+    Not applicable where following is not (the source shows the result already); preservation that is not applicable is
+    left out. `credits` are those of following. quality: a metric in [0, 1], such as a calibrated rating.
+    """
+
+    following: Metric = _FOLLOWING
+    preservation: Metric = _PRESERVATION
+    quality: Metric | None = None
+
+    def __post_init__(self) -> None:
+        self._product()  # refuses parts outside of [0, 1] before scoring
+
+    @property
+    def card(self) -> Card:
+        return replace(
+            self._product().card,
+            name="any-edit-overall",
+            summary="the instruction was carried out, and everything else is as it was",
+            failure_modes=(
+                "An expert that is missing costs: the planner, all instructions but those of EdiVal's nine forms; the "
+                "detector, referring expressions, counts and places, so that a judge alone decides; the judge, all "
+                "that is no matter of boxes, text or colours; the reader, text; `changes`, preservation altogether. "
+                "What stands inside the region of the edit may change at will, and a plan that misreads the "
+                "instruction rewards another edit. Without a quality rating, seams and bad taste are free."
+            ),
+            aspect="overall",
+        )
+
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        score = yield from self._product()(sample)
+        following = score.parts["following"]
+        if following.status == "not_applicable":
+            score = replace(Score.not_applicable(f"following: {following.reason}"), parts=score.parts)
+        return replace(score, credits=following.credits).with_signature(self.card.signature)
+
+    def _product(self) -> Product:
+        parts = {"following": self.following, "preservation": self.preservation}
+        return Product(parts | ({"quality": self.quality} if self.quality else {}), name="any-edit-overall")
+
+
+def any_edit(
+    text_guard: bool = True, list_differences: bool = True, faces: Faces = "judge", quality: Metric | None = None
+) -> Gate:
+    """An edit of any picture by any instruction: the instruction was carried out, and nothing else changed.
+
+    What was asked for is the sample's `plan`; or it follows from its `operations` or `task`; or a planner reads the
+    instruction. text_guard: whether to include `NoUnrequestedText`, which needs OCR. list_differences: of
+    `PlanFollowing`. faces: of `PlanPreservation`. quality: of `FollowedAndPreserved`.
+    """
+    guards = all_guards(prompt_injection_guard=False)
+    if text_guard:
+        guards = Gate(guards, NoUnrequestedText(), name="guards")
+    reward = FollowedAndPreserved(
+        PlanFollowing(list_differences=list_differences), PlanPreservation(faces=faces), quality
+    )
+    return Gate(guards, reward, name="any-edit")

@@ -1,0 +1,205 @@
+"""PlanPreservation: how much of what a plan does not change has stayed, in units of what is harmless."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean
+from typing import ClassVar, get_args
+
+from ...card import Card
+from ...edit_plan import EditPlan, Kept, OperationType
+from ...engine.program import Program, ask, gather
+from ...queries.change_map import ChangeMap
+from ...queries.kinds import MapChanges
+from ...queries.prompts import Prompts
+from ...sample import EditSample
+from ...score import Evidence, Score
+from ..compose import part_without_value
+from .kept_parts import Faces, kept_score
+from .plan_of_sample import plan_of
+from .preservation import DRIFT_LIMITS, Preservation, preservation
+from .regions import EditRegion, covered_share, edit_region
+from .target_location import LocatedTarget, locate_targets
+
+_PACKAGE = "editcritic.reward.metrics.any_edit"
+
+_NEW_LOOK: frozenset[OperationType] = frozenset(
+    {"style", "light", "weather", "filter", "effect_add", "effect_remove", "particles_add", "restoration"}
+)
+"""Types after which every pixel may look different, while things stay where they are."""
+_SAME_LAYOUT: frozenset[OperationType] = _NEW_LOOK | {"particles_remove", "background_change"}
+"""Types of the whole image that move nothing. Another background has a layout of its own: the agreement counts only
+where the plan names nothing that stays before it."""
+_LAYOUT = (0.3, 0.8)
+"""Agreement of layouts up to which nothing of it is left, and from which on it is the same (`ChangeMap.structure`)."""
+
+
+@dataclass(frozen=True)
+class PlanPreservation:
+    """How much of what the sample's plan does not change has stayed, in [0, 1].
+
+    Where only objects may change: everything outside of their regions (`edit_region`), by `preservation`, times the
+    mean of what the plan names as staying. Where the whole image may change (another background, style, light): the
+    mean of what it names as staying, times the agreement of layouts if nothing may move. Not applicable where the whole
+    image may change and the plan names nothing. Compared with the first source.
+
+    faces: who compares individuals: `judge`, or the `embedder` bound to the role `features.face`. prompts: see
+    `InstructionFollowing`.
+    """
+
+    card: ClassVar[Card] = Card(
+        name="any-edit-preservation",
+        version=1,
+        summary="everything that the instruction does not mention is as it was",
+        roles=("planner", "detector", "judge", "reader", "changes", "features"),
+        requires=("sources", "edited", "instruction"),
+        source="docs/metrics.md",
+        failure_modes=(
+            "A copy has 1. What stands inside the region of the edit may change at will. Of edits of the whole image "
+            "only what the plan names as staying is compared, and the layout."
+        ),
+        aspect="consistency",
+    )
+
+    faces: Faces = "judge"
+    prompts: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.faces not in get_args(Faces):
+            raise ValueError(f"faces is one of {', '.join(get_args(Faces))}, got {self.faces!r}")
+        _ = self.prompt_pack  # read now; raises for a pack that is not a folder
+
+    @cached_property
+    def prompt_pack(self) -> Prompts:
+        """Its prompts, as they were when the metric was made."""
+        return Prompts(_PACKAGE, self.prompts)
+
+    @cached_property
+    def signature(self) -> str:
+        """As in `any-edit-preservation@1`, with non-default options and the prompt pack's digest."""
+        options = [] if self.faces == "judge" else [f"faces={self.faces}"]
+        return self.card.signature_with(options=[*options, *self.prompt_pack.options])
+
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        plan = yield from plan_of(sample)
+        edited = sample.edited.resized(*sample.source.size)
+        changes = yield from ask(MapChanges(sample.source, edited))
+        region = yield from edit_region(sample, plan.operations, changes)
+        parts = yield from self._kept_parts(sample, plan, changes, region)
+        for status in ("failed", "abstained"):
+            for name, score in parts.items():
+                if score.status == status:
+                    return part_without_value(name, parts).with_signature(self.signature)
+        if (covering := _covered_objects(sample, plan, region)) is not None:
+            parts["not covered"] = covering
+        types = {operation.type for operation in plan.operations}
+        kept = [score.value for score in parts.values() if score.value is not None]
+        factors = [fmean(kept)] if kept else []
+        evidence: list[Evidence] = []
+        if not region.whole:
+            measured = preservation(changes, region.boxes)
+            factors.append(measured.value)
+            evidence.append(_map_evidence(sample, region, measured))
+            reason = _reason(measured, region)
+        elif types <= _NEW_LOOK or (types <= _SAME_LAYOUT and not kept):
+            low, high = _LAYOUT
+            factors.append(min(max((changes.structure - low) / (high - low), 0.0), 1.0))
+            reason = f"agreement of layouts {changes.structure:.2f}"
+        else:
+            reason = ""
+        if not factors:
+            return Score.not_applicable(
+                "the whole image may change, and the plan names nothing that stays"
+            ).with_signature(self.signature)
+        value = 1.0
+        for factor in factors:
+            value *= factor
+        least = min(parts.items(), key=lambda part: 1.0 if part[1].value is None else part[1].value, default=None)
+        reason = "; ".join(text for text in (reason, "" if least is None else f"{least[0]}: {least[1].reason}") if text)
+        return Score.of(value, reason, parts=parts, evidence=evidence).with_signature(self.signature)
+
+    def _kept_parts(
+        self, sample: EditSample, plan: EditPlan, changes: ChangeMap, region: EditRegion
+    ) -> Program[dict[str, Score]]:
+        """The scores of what the plan names as staying, by what it is."""
+        targets = [kept.target for kept in plan.keep if kept.target is not None]
+        located = yield from locate_targets(sample.source, targets)
+        same_look = not any(operation.type in _NEW_LOOK for operation in plan.operations)
+        programs = [
+            self._kept_part(sample, kept, located.get(kept.target) if kept.target else None, changes, region, same_look)
+            for kept in plan.keep
+        ]
+        scores = yield from gather(programs)
+        return {
+            _name(kept, number): score for number, (kept, score) in enumerate(zip(plan.keep, scores, strict=True), 1)
+        }
+
+    def _kept_part(
+        self,
+        sample: EditSample,
+        kept: Kept,
+        located: LocatedTarget | None,
+        changes: ChangeMap,
+        region: EditRegion,
+        same_look: bool,
+    ) -> Program[Score]:
+        return kept_score(
+            sample,
+            kept,
+            located,
+            changes,
+            whole=region.whole,
+            same_look=same_look,
+            faces=self.faces,
+            prompts=self.prompt_pack,
+        )
+
+
+_BURIED = 0.5
+"""Share of the box of an annotated object that something added covers when the object is lost."""
+
+
+def _covered_objects(sample: EditSample, plan: EditPlan, region: EditRegion) -> Score | None:
+    """The share of the annotated objects that nothing added stands on; None where nothing is annotated, or added.
+
+    What something added covers is no change that the map could charge, since it may stand there. Objects that the
+    instruction is about do not count.
+    """
+    if sample.history or not region.added:
+        return None
+    mentioned = {target.phrase.casefold() for operation in plan.operations for target in operation.targets}
+    objects = {name: boxes for name, boxes in sample.boxes.items() if name.casefold() not in mentioned}
+    if not objects:
+        return None
+    buried = [
+        name
+        for name, boxes in objects.items()
+        if any(covered_share(box, added) >= _BURIED for box in boxes for added in region.added)
+    ]
+    reason = f"something added covers {', '.join(buried)}" if buried else "nothing is covered"
+    return Score.of(1 - len(buried) / len(objects), reason)
+
+
+def _name(kept: Kept, number: int) -> str:
+    """A name for a part that stays, as in `kept 1: cup`."""
+    return f"kept {number}: {kept.target.words if kept.target is not None else kept.aspect}"
+
+
+def _map_evidence(sample: EditSample, region: EditRegion, measured: Preservation) -> Evidence:
+    numbers = {
+        "excess": measured.excess,
+        "lost": measured.lost,
+        "exempt": measured.exempt_share,
+        **{f"drift {name}": value for name, value in measured.drift_values.items()},
+    }
+    worst = () if measured.worst is None else (measured.worst.with_label("most changed"),)
+    boxes = (*(box.with_label("may change") for box in region.boxes), *worst)
+    return Evidence("change outside of the edit", sample.edited.digest, boxes, "; ".join(region.capped), numbers)
+
+
+def _reason(measured: Preservation, region: EditRegion) -> str:
+    drifted = [f"{name} {value:.2f}" for name, value in measured.drift_values.items() if value > DRIFT_LIMITS[name][0]]
+    texts = [f"{measured.lost:.1%} of the rest is lost" if measured.local < 1 else "the rest is as it was"]
+    texts += [f"drift: {', '.join(drifted)}"] if drifted else []
+    return "; ".join([*texts, *region.capped])

@@ -1,0 +1,134 @@
+"""Which boxes a referring expression means. Place, order, size and relation are decided on boxes, in code: detectors
+read "the left cup" as "cup".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from ...boxes import Box, suppress_overlaps
+from ...edit_plan import Place, RelationKind, Target
+
+_DUPLICATE_IOU = 0.8
+_NEAR = 0.15
+"""Greatest gap between two objects that are beside each other, in sides of the image."""
+_SHARED = 0.3
+"""Share of the smaller box inside the other one from which on something is `on`, `in`, `with` or `part` of it."""
+
+
+def is_plain(target: Target) -> bool:
+    """Whether the name alone says which object is meant: every box of the phrase is one."""
+    qualifiers = (target.place, target.order, target.size, target.relation)
+    return target.quantity == 1 and all(qualifier is None for qualifier in qualifiers)
+
+
+def referred_boxes(target: Target, boxes: Sequence[Box], related: Sequence[Box] = ()) -> tuple[Box, ...]:
+    """The boxes that a target means, among all boxes of its phrase; empty where there are fewer than it means.
+
+    related: boxes of the object that it has a relation to. A plain target means all of them, as EdiVal's algorithms
+    do. Of several candidates, a place means the outermost (`foreground`: the one that reaches lowest), and a size the
+    largest or smallest.
+    """
+    candidates = list(suppress_overlaps(sorted(boxes, key=lambda box: -box.score), _DUPLICATE_IOU))
+    if is_plain(target):
+        return tuple(candidates)
+    if target.relation is not None:
+        is_related = _RELATIONS[target.relation.kind]
+        candidates = [box for box in candidates if any(is_related(box, other) for other in related)]
+    if target.size is not None:
+        candidates.sort(key=lambda box: box.area, reverse=target.size == "largest")
+    if target.place is not None:
+        candidates.sort(key=_PLACES[target.place])
+    if target.order is not None and target.order_from is not None:
+        candidates.sort(key=_PLACES[target.order_from])
+        candidates = candidates[target.order - 1 :]
+    return _as_many(target, candidates)
+
+
+def _as_many(target: Target, candidates: Sequence[Box]) -> tuple[Box, ...]:
+    """As many of the candidates, best first, as the target means; empty where there are fewer."""
+    match target.quantity:
+        case "all":
+            if target.place in _HALVES:
+                return tuple(box for box in candidates if _HALVES[target.place](box))
+            return tuple(candidates)
+        case "both":
+            return tuple(candidates[:2]) if len(candidates) >= 2 else ()
+        case count:
+            return tuple(candidates[:count]) if len(candidates) >= count else ()
+
+
+def same_object(box: Box, others: Sequence[Box]) -> int | None:
+    """The index of the box, in another image, that is most likely the same object at the same place; None without one.
+
+    A box counts if it overlaps by an IoU of 0.1, or if its centre lies inside.
+    """
+    overlaps = [box.iou(other) + (0.1 if _has_centre(other, box) else 0.0) for other in others]
+    best = max(range(len(others)), key=lambda index: overlaps[index], default=None)
+    return best if best is not None and overlaps[best] >= 0.1 else None
+
+
+def _has_centre(outer: Box, inner: Box) -> bool:
+    return outer.x0 <= inner.cx <= outer.x1 and outer.y0 <= inner.cy <= outer.y1
+
+
+_PLACES: Mapping[Place, Callable[[Box], float]] = MappingProxyType(
+    {
+        "left": lambda box: box.cx,
+        "right": lambda box: -box.cx,
+        "top": lambda box: box.cy,
+        "bottom": lambda box: -box.cy,
+        "center": lambda box: (box.cx - 0.5) ** 2 + (box.cy - 0.5) ** 2,
+        "foreground": lambda box: -box.y1,
+        "background": lambda box: box.y1,
+    }
+)
+"""Sort key of a place: the lowest is the one that is meant."""
+
+_HALVES: Mapping[Place | None, Callable[[Box], bool]] = MappingProxyType(
+    {
+        "left": lambda box: box.cx < 0.5,
+        "right": lambda box: box.cx > 0.5,
+        "top": lambda box: box.cy < 0.5,
+        "bottom": lambda box: box.cy > 0.5,
+    }
+)
+"""Where all objects of a place are: "all cups on the left"."""
+
+
+def _covered(a: Box, b: Box) -> float:
+    """The share of the smaller box that lies in the other one."""
+    across = min(a.x1, b.x1) - max(a.x0, b.x0)
+    down = min(a.y1, b.y1) - max(a.y0, b.y0)
+    smaller = min(a.area, b.area)
+    return across * down / smaller if across > 0 and down > 0 and smaller > 0 else 0.0
+
+
+def _beside(a: Box, b: Box) -> bool:
+    across = max(a.x0 - b.x1, b.x0 - a.x1, 0.0)
+    down = max(a.y0 - b.y1, b.y0 - a.y1, 0.0)
+    return max(across, down) <= _NEAR
+
+
+def _on(a: Box, b: Box) -> bool:
+    """Whether `a` overlaps `b`, or its lower edge touches it from above."""
+    touches = a.x0 < b.x1 and b.x0 < a.x1 and abs(a.y1 - b.y0) <= _NEAR / 3
+    return _covered(a, b) >= _SHARED or touches
+
+
+_RELATIONS: Mapping[RelationKind, Callable[[Box, Box], bool]] = MappingProxyType(
+    {
+        "left": lambda a, b: a.cx < b.cx,
+        "right": lambda a, b: a.cx > b.cx,
+        "above": lambda a, b: a.cy < b.cy,
+        "below": lambda a, b: a.cy > b.cy,
+        "on": _on,
+        "in": lambda a, b: _covered(a, b) >= _SHARED,
+        "beside": _beside,
+        "behind": lambda a, b: a.y1 <= b.y1 and _beside(a, b),
+        "in_front": lambda a, b: a.y1 >= b.y1 and _beside(a, b),
+        "with": lambda a, b: _covered(a, b) >= _SHARED,
+        "part": lambda a, b: _covered(a, b) >= _SHARED,
+    }
+)

@@ -1,0 +1,227 @@
+"""Where a plan lets an image change: the targets in the source, and where something new is to be put.
+
+A region comes from the source and the plan. What is found in the edited image counts only within bounds that these
+set: a moved or copied object may be little larger than it was, a replacement stands where the old object stood, and an
+added object or text may cover `MAX_NEW_SHARE` of the image. Otherwise an editor could enlarge what it is not charged
+for.
+
+Where no detector finds the target in the source, the edit is taken to be the largest connected change, within the same
+bound: whatever is damaged beside it is charged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+
+import cv2
+import numpy as np
+
+from ...boxes import Box
+from ...edit_plan import OperationType, PlannedOperation
+from ...engine.program import Abstained, Program, ask, ask_many
+from ...queries.change_map import ChangeMap
+from ...queries.kinds import Detect, ReadText
+from ...sample import EditSample, Position
+from ..edival.conditions import normalize_text
+from .preservation import HARMLESS_EXCESS, preservation
+from .referring import same_object
+from .target_location import THRESHOLD, LocatedTarget, locate_targets, useful_boxes
+
+MAX_NEW_SHARE = 0.3
+"""Share of the image that something added may cover without a charge."""
+_GROWTH = 1.5
+"""Sides of a moved or copied object, and of the place of a replaced one, relative to those in the source."""
+_ROOM: dict[OperationType, float] = {"resize": 2.0, "rotate": 1.5, "pose": 1.5, "subject_remove": 1.15}
+"""Sides of the region of a target relative to its box, by type; 1 for others. A removal takes the shadow with it."""
+_TEXT_MATCH = 0.5
+"""Similarity from which on a line that is read may be a part of the requested text."""
+
+WHOLE_IMAGE: frozenset[OperationType] = frozenset(
+    (
+        *("background_change", "style", "light", "weather", "filter", "camera", "crop", "reframe", "zoom"),
+        *("effect_add", "effect_remove", "particles_add", "particles_remove"),
+        *("restoration", "extraction", "composition"),
+    )
+)
+"""Types that may change every pixel, unless they have a target."""
+
+
+@dataclass(frozen=True, slots=True)
+class EditRegion:
+    """boxes: where changes are allowed, in the source's frame. added: those of them where something new stands. whole:
+    everywhere. capped: what was cut to its bounds, in words.
+    """
+
+    boxes: tuple[Box, ...] = ()
+    added: tuple[Box, ...] = ()
+    whole: bool = False
+    capped: tuple[str, ...] = ()
+
+
+def edit_region(sample: EditSample, operations: Sequence[PlannedOperation], changes: ChangeMap) -> Program[EditRegion]:
+    """Where these operations may change the image. Raises what the detector and the reader raise about the edit."""
+    if any(is_whole(operation) for operation in operations):
+        return EditRegion(whole=True)
+    regions: list[EditRegion] = []
+    for operation in operations:
+        if (yield from _is_detectable(sample, operation)):
+            regions.append((yield from _operation_region(sample, operation)))
+        else:
+            regions.append(largest_change(changes))
+    return EditRegion(
+        tuple(box for region in regions for box in region.boxes),
+        tuple(box for region in regions for box in region.added),
+        capped=tuple(note for region in regions for note in region.capped),
+    )
+
+
+def is_whole(operation: PlannedOperation) -> bool:
+    """Whether an operation may change every pixel."""
+    return operation.type in WHOLE_IMAGE and (operation.target is None or operation.type in ("extraction", "camera"))
+
+
+def _is_detectable(sample: EditSample, operation: PlannedOperation) -> Program[bool]:
+    """Whether a detector knows what the operation is about, and finds its target in the source.
+
+    All queries are about the source: the same for every edit of a group.
+    """
+    if operation.target is None and operation.type == "text_change":
+        return True  # a reader finds it
+    try:
+        located = yield from locate_targets(sample.source, operation.targets)
+    except Abstained:
+        return False
+    return bool(operation.targets) and (operation.target is None or bool(located[operation.target].boxes))
+
+
+def largest_change(changes: ChangeMap) -> EditRegion:
+    """The box around the largest connected change, shrunk to `MAX_NEW_SHARE` of the image; empty without any."""
+    heat = np.nan_to_num(preservation(changes).heat)
+    _, _, components, _ = cv2.connectedComponentsWithStats((heat > HARMLESS_EXCESS).astype(np.uint8), connectivity=8)
+    rows, columns = changes.shape
+    boxes = [
+        Box.from_corners(x, y, x + w, y + h, (columns, rows))
+        for x, y, w, h, _ in sorted(components[1:].tolist(), key=lambda component: -component[4])
+    ]
+    return _capped(boxes[:1], MAX_NEW_SHARE, "the largest change")
+
+
+def _operation_region(sample: EditSample, operation: PlannedOperation) -> Program[EditRegion]:
+    targets = [target for target in (operation.target, operation.reference) if target is not None]
+    located = yield from locate_targets(sample.source, targets)
+    target = located[operation.target] if operation.target is not None else None
+    reference = located[operation.reference] if operation.reference is not None else None
+    room = _ROOM.get(operation.type, 1.0)
+    old = () if target is None else tuple(scaled(box, room) for box in target.boxes)
+    match operation.type:
+        case "subject_add":
+            new = yield from _added_region(sample, operation)
+        case "subject_replace":
+            new = yield from _replaced_region(sample, operation, old)
+        case "position_change" | "count_change" | "duplicate" if target is not None:
+            new = yield from _copies_region(sample, operation, target)
+        case "text_change" if target is None:
+            new = yield from _text_region(sample, operation)
+        case _:
+            new = EditRegion()
+    boxes = new.boxes
+    if operation.position is not None and reference is not None and reference.boxes:
+        beside = [clipped for box in boxes if (clipped := _on_side(box, operation.position, reference.boxes[0]))]
+        boxes = tuple(beside)
+    return EditRegion((*old, *boxes), () if old else boxes, capped=new.capped)
+
+
+def _added_region(sample: EditSample, operation: PlannedOperation) -> Program[EditRegion]:
+    """The best boxes of the new object that the source does not have, as many as were asked for."""
+    assert operation.new is not None
+    before, after = yield from _boxes_before_and_after(sample, operation.new.phrase)
+    fresh = [box for box in after if same_object(box, before) is None]
+    number = operation.new.quantity if isinstance(operation.new.quantity, int) else len(fresh)
+    kept = sorted(fresh, key=lambda box: -box.score)[:number]
+    return _capped(kept, MAX_NEW_SHARE, operation.new.words)
+
+
+def _replaced_region(sample: EditSample, operation: PlannedOperation, old: Sequence[Box]) -> Program[EditRegion]:
+    assert operation.new is not None
+    _, after = yield from _boxes_before_and_after(sample, operation.new.phrase)
+    places = [scaled(box, _GROWTH) for box in old]
+    boxes = [cut for box in after for place in places if (cut := _intersection(box, place)) is not None]
+    return EditRegion(tuple(boxes))
+
+
+def _copies_region(sample: EditSample, operation: PlannedOperation, target: LocatedTarget) -> Program[EditRegion]:
+    """Boxes of the target in the edited image that are not where one was, no larger than those in the source."""
+    before = (*target.boxes, *target.others)
+    if not before:
+        return EditRegion()
+    _, after = yield from _boxes_before_and_after(sample, target.target.phrase)
+    fresh = sorted((box for box in after if same_object(box, before) is None), key=lambda box: -box.score)
+    number = len(target.boxes) if operation.type == "position_change" else len(fresh)
+    if operation.count is not None:
+        number = max(0, operation.count - len(before))
+    w, h = _GROWTH * max(box.w for box in before), _GROWTH * max(box.h for box in before)
+    boxes = [replace(box, w=min(box.w, w), h=min(box.h, h)) for box in fresh[:number]]
+    return EditRegion(tuple(boxes))
+
+
+def _text_region(sample: EditSample, operation: PlannedOperation) -> Program[EditRegion]:
+    """Where the requested text is read in the edited image."""
+    reading = yield from ask(ReadText(sample.edited))
+    wanted = normalize_text(operation.text)
+
+    def fits(line: str) -> bool:
+        matcher = SequenceMatcher(None, normalize_text(line), wanted, autojunk=False)
+        matched = sum(block.size for block in matcher.get_matching_blocks())
+        return matched >= _TEXT_MATCH * max(1, len(normalize_text(line)))
+
+    lines = [line.box for line in reading.lines if line.text.strip() and fits(line.text)]
+    return _capped([scaled(box, _GROWTH) for box in lines], MAX_NEW_SHARE, repr(operation.text))
+
+
+def _boxes_before_and_after(sample: EditSample, phrase: str) -> Program[tuple[tuple[Box, ...], tuple[Box, ...]]]:
+    edited = sample.edited
+    before, after = yield from ask_many([Detect(sample.source, (phrase,)), Detect(edited, (phrase,))])
+    return useful_boxes(before.above(THRESHOLD)), useful_boxes(after.above(THRESHOLD))
+
+
+# -- geometry ---------------------------------------------------------------------------------------------------------
+
+
+def scaled(box: Box, factor: float) -> Box:
+    """The box with sides times `factor`, about its centre."""
+    return replace(box, w=factor * box.w, h=factor * box.h)
+
+
+def _capped(boxes: Iterable[Box], most: float, what: str) -> EditRegion:
+    """The boxes, shrunk about their centres where together they cover more than `most` of the image."""
+    items = tuple(boxes)
+    covered = sum(box.area for box in items)
+    if covered <= most:
+        return EditRegion(items)
+    factor = (most / covered) ** 0.5
+    note = f"{what} covers {covered:.0%} of the image, of which {most:.0%} may change"
+    return EditRegion(tuple(scaled(box, factor) for box in items), capped=(note,))
+
+
+def _intersection(a: Box, b: Box) -> Box | None:
+    x0, y0, x1, y1 = max(a.x0, b.x0), max(a.y0, b.y0), min(a.x1, b.x1), min(a.y1, b.y1)
+    return replace(a, cx=(x0 + x1) / 2, cy=(y0 + y1) / 2, w=x1 - x0, h=y1 - y0) if x0 < x1 and y0 < y1 else None
+
+
+def covered_share(box: Box, by: Box) -> float:
+    """The share of a box that another one covers."""
+    shared = _intersection(box, by)
+    return shared.area / box.area if shared is not None and box.area > 0 else 0.0
+
+
+def _on_side(box: Box, position: Position, reference: Box) -> Box | None:
+    """The part of a box that lies on a side of the reference's centre."""
+    half = {
+        "left": Box(reference.cx - 1, 0.5, 2, 2),
+        "right": Box(reference.cx + 1, 0.5, 2, 2),
+        "above": Box(0.5, reference.cy - 1, 2, 2),
+        "below": Box(0.5, reference.cy + 1, 2, 2),
+    }[position]
+    return _intersection(box, half)

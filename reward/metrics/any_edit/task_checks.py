@@ -1,0 +1,102 @@
+"""Checks of operations of EdiVal's nine types: its algorithms, with boxes chosen by the referring expression."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from ...boxes import Box
+from ...edit_plan import PlannedOperation
+from ...engine.program import Program
+from ...image import Image
+from ...queries.prompts import Prompts
+from ...sample import EditSample, Task, TaskType
+from ..edival import paper_protocol
+from ..edival.conditions import Condition, all_hold
+from ..edival.inspector import BoxSelection, EditInspector, ImageRole, crop_box
+from .referring import is_plain, same_object
+from .target_location import LocatedTarget
+
+PROMPTS = Prompts("editcritic.reward.metrics.edival")
+OPTIONS = paper_protocol.PaperOptions()
+
+_NEAR_MISSES: Mapping[TaskType, tuple[str, ...]] = MappingProxyType(
+    {
+        "color_alter": ("green", "purple", "orange"),
+        "material_alter": ("stone", "wood", "metal"),
+        "background_change": ("snow", "sand", "night"),
+    }
+)
+"""Wrong values: a judge that says yes to these says yes to anything. The first that the plan does not mention is asked
+about."""
+
+
+def check_task(
+    sample: EditSample, edited: Image, operation: PlannedOperation, task: Task, located: LocatedTarget | None
+) -> tuple[EditInspector, Program[Condition]]:
+    """Whether an image shows the operation done, with the evidence so far. edited: the edited image, or the source.
+
+    located: the target in the source; None where the operation has none. Raises what the algorithms raise.
+    """
+    inspector = EditInspector(sample.source, edited, PROMPTS, select=_selection(operation, located))
+    return inspector, _evaluate(inspector, operation, task, located)
+
+
+def _evaluate(
+    inspector: EditInspector, operation: PlannedOperation, task: Task, located: LocatedTarget | None
+) -> Program[Condition]:
+    if located is not None and len(located.boxes) > 1 and task.type in ("color_alter", "material_alter"):
+        verdict = yield from _each_instance(inspector, operation, task, located)
+    else:
+        verdict = yield from paper_protocol.evaluate_task(OPTIONS, inspector, task)
+    wrong_value = _wrong_value(operation, task)
+    if not wrong_value or not verdict.holds:
+        return verdict
+    wrong = yield from paper_protocol.evaluate_task(OPTIONS, inspector, replace(task, value=wrong_value))
+    if not wrong.holds:
+        return verdict
+    return all_hold([verdict, Condition(False, 0.0, f"the judge says yes to {wrong_value!r} too")])
+
+
+def _each_instance(
+    inspector: EditInspector, operation: PlannedOperation, task: Task, located: LocatedTarget
+) -> Program[Condition]:
+    """An attribute of several objects: each of them is looked at, at its place in the source."""
+    conditions = []
+    for box in located.boxes:
+        crop = crop_box(inspector.edited, box, OPTIONS.min_crop_size)
+        view = EditInspector(inspector.source, crop, inspector.prompts, inspector.evidence)
+        whole = replace(OPTIONS, attribute_view="whole")
+        conditions.append((yield from paper_protocol.evaluate_task(whole, view, task)))
+    return all_hold(conditions)
+
+
+def _wrong_value(operation: PlannedOperation, task: Task) -> str:
+    """A value that is not that of the operation; empty where its check asks about no value."""
+    mentioned = " ".join((operation.value, *(target.words for target in operation.targets))).casefold()
+    values = _NEAR_MISSES.get(task.type, ())
+    return next((value for value in values if value not in mentioned), "")
+
+
+def _selection(operation: PlannedOperation, located: LocatedTarget | None) -> BoxSelection | None:
+    """The boxes of the target's phrase that belong to the objects that are meant; None if its name says which."""
+    target = operation.target
+    if target is None or located is None or (is_plain(target) and not target.boxes):
+        return None
+    known = (*located.boxes, *located.others)
+
+    def is_meant(image: ImageRole, box: Box) -> bool:
+        index = same_object(box, known)
+        if index is None:  # new in the edited image: the target itself, where it may have moved or multiplied
+            return image == "edited" and operation.type in ("position_change", "count_change")
+        return index < len(located.boxes)
+
+    def select(image: ImageRole, phrase: str, boxes: tuple[Box, ...]) -> tuple[Box, ...]:
+        if phrase != target.phrase:
+            return boxes
+        if target.boxes and image == "source":
+            return target.boxes
+        return tuple(box for box in boxes if is_meant(image, box))
+
+    return select

@@ -1,0 +1,85 @@
+"""New text in an edited image, for guards: what is read in the changed area, and what of it addresses a judge."""
+
+from __future__ import annotations
+
+import re
+from difflib import SequenceMatcher
+
+from ..boxes import Box
+from ..engine.program import Program, ask
+from ..image import Image
+from ..queries.kinds import Differ, TextLine
+from ..sample import EditSample
+
+READER = "reader.guard"
+"""The role of the reader: a fast one suffices, because injected text is large."""
+
+_INJECTION_PATTERN = re.compile(
+    r"""
+    \b(score|rate|rating|grade|reward)\b .{0,24} (\d+|ten|hundred|max|full|perfect|high)
+    | \b(10|100)\s*(/|out\s*of)\s*(10|100)\b
+    | \b(ignore|disregard|forget)\b .{0,24} \b(previous|prior|above|instruction|instructions|rules?|prompt|everything)\b
+    | \b(answer|say|reply|respond|output|return|choose)\b \W{0,3} (with\s+)? ["']? (yes|perfect|success|correct|\d+)\b
+    | \b(the\s+)?(edit|edited\s+image|image|task|instruction)\s+(is|was|has\s+been)\s+
+        (perfect\w*|correct\w*|success\w*|excellent|complete\w*|flawless\w*)
+    | \b(flawless\s+execution|perfect\s+consistency|excellent\s+edit|perfect\s+edit)\b
+    | \bdear\s+(judge|evaluator|grader|model)\b | \b(judge|evaluator|grader)\s*[:,]
+    | (满分|打分|评分|忽略.{0,6}(指令|提示)|回答.{0,4}是)
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def resized_to_source(sample: EditSample) -> Image:
+    """The edited image at the source's size: most editors resize, which does not count as an edit."""
+    return sample.edited.resized(*sample.source.size)
+
+
+def changed_area(source: Image, edited: Image) -> Program[Box | None]:
+    """The box around all differences from a source of the same size, with a margin; None without differences."""
+    changes = yield from ask(Differ(source, edited))
+    return bounding_box(changes.boxes) if changes.boxes else None
+
+
+def cut_out(image: Image, box: Box) -> Image:
+    """A part of an image."""
+    corners = box.clipped_corners(image.size)
+    assert corners is not None  # changed regions lie inside the image
+    return image.crop(*corners)
+
+
+def new_lines(lines: tuple[TextLine, ...], *texts: str) -> tuple[TextLine, ...]:
+    """The lines that are, up to reading errors, part of none of these texts."""
+    known = [plain(text) for text in texts if text]
+    return tuple(line for line in lines if not is_part_of(plain(line.text), *known, ""))
+
+
+def addressed_to_judge(lines: tuple[TextLine, ...]) -> tuple[TextLine, ...]:
+    """The lines that address a judge; all of them if they do together: an injection may be broken over lines."""
+    injected = tuple(line for line in lines if _INJECTION_PATTERN.search(line.text))
+    if injected:
+        return injected
+    return lines if _INJECTION_PATTERN.search(" ".join(line.text for line in lines)) else ()
+
+
+def bounding_box(boxes: tuple[Box, ...]) -> Box:
+    """The smallest box around all boxes, with a margin of 2 % so that letters at its edge stay complete."""
+    x0, y0 = min(box.x0 for box in boxes) - 0.02, min(box.y0 for box in boxes) - 0.02
+    x1, y1 = max(box.x1 for box in boxes) + 0.02, max(box.y1 for box in boxes) + 0.02
+    return Box((x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0)
+
+
+def plain(text: str) -> str:
+    """The letters and digits of a text, in lower case."""
+    return re.sub(r"[\W_]+", "", text.casefold())
+
+
+def is_part_of(line: str, *texts: str) -> bool:
+    """Whether a line is part of one of the texts, up to reading errors."""
+    for text in texts:
+        if not line or line in text:
+            return True
+        matcher = SequenceMatcher(None, line, text, autojunk=False)
+        if sum(block.size for block in matcher.get_matching_blocks() if block.size > 1) >= 0.8 * len(line) > 3:
+            return True
+    return False

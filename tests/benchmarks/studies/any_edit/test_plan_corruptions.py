@@ -1,0 +1,69 @@
+"""Wrong plans are wrong, seeded by sample, and may be hidden from the validator."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from editcritic.benchmarks.sceneedit.cases import cases
+from editcritic.benchmarks.studies.any_edit.plan_corruptions import (
+    CORRUPTIONS,
+    annotated_plan,
+    sentence_of,
+    with_wrong_plans,
+    wrong_plan,
+)
+from editcritic.reward import EditSample, Image
+from editcritic.reward.metrics.any_edit.plan_conversion import plan_of_task
+from editcritic.reward.metrics.any_edit.plan_validation import plan_problems
+from editcritic.reward.metrics.edival.task_parser import parse_task
+
+CASES = [case for case in cases(60, seed=3) if case.before is not None]
+SAMPLES = [case.sample for case in CASES]
+OBJECTS = [case.before.names for case in CASES]
+
+
+def test_every_plan_can_be_wrong():
+    for sample, names in zip(SAMPLES, OBJECTS, strict=True):
+        plan = annotated_plan(sample)
+        assert all(wrong_plan(random.Random(seed), plan, names) != plan for seed in range(5))
+
+
+def test_a_lower_level_is_part_of_a_higher_one():
+    levels = {level: with_wrong_plans(SAMPLES, OBJECTS, level, 5) for level in (0.0, 0.1, 0.4)}
+    right = [sample.plan for sample in levels[0.0][0]]
+    assert levels[0.0][1] == 0
+    few, many = (
+        {n: sample.plan for n, sample in enumerate(levels[level][0]) if sample.plan != right[n]} for level in (0.1, 0.4)
+    )
+    assert 0 < len(few) == levels[0.1][1] < len(many)
+    assert few.items() <= many.items()
+
+
+def test_an_unnoticed_wrong_plan_has_an_instruction_that_it_accounts_for():
+    samples, wrong = with_wrong_plans(SAMPLES, OBJECTS, 1.0, 5, unnoticed=True)
+    assert wrong == len(samples)
+    assert sum(bool(plan_problems(sample.plan, sample.instruction)) for sample in samples) <= 0.05 * len(samples)
+    assert [sample.group for sample in samples] == [sample.group for sample in SAMPLES]
+
+
+def test_sentences_of_plans_are_edival_forms():
+    for sample in SAMPLES:
+        task = parse_task(sentence_of(annotated_plan(sample)))
+        assert task is not None
+        assert task.type == sample.task.type
+
+
+def test_operations_and_kept_objects_can_be_left_out():
+    two = "Change the background to snow, remain the red circle, blue square unchanged"
+    plan = plan_of_task(parse_task(two), two)
+    shorter = CORRUPTIONS["a kept object dropped"](random.Random(0), plan, ())
+    assert len(shorter.keep) == 1
+    assert CORRUPTIONS["a missing operation"](random.Random(0), plan, ()) is None
+
+
+def test_a_sample_without_annotations_has_no_plan():
+    image = Image.of(SAMPLES[0].source)
+    with pytest.raises(ValueError, match="no plan"):
+        annotated_plan(EditSample("x", "Remove it", (image,), image))

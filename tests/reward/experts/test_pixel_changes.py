@@ -1,0 +1,138 @@
+"""PixelChanges: an identical pair has no change; the source is measured once; any size works."""
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from editcritic.reward import Image
+from editcritic.reward.experts.pixel_changes import HARMLESS_VARIANTS, PixelChanges
+from editcritic.reward.queries import ChangeMap, MapChanges
+
+EXPERT = PixelChanges()
+
+
+def scene(seed: int = 0, width: int = 320, height: int = 240) -> np.ndarray:
+    """Smooth texture with a few discs."""
+    random = np.random.default_rng(seed)
+    pixels = np.full((height, width, 3), 128.0)
+    for sigma, strength in ((2, 60), (8, 300), (32, 1600)):
+        pixels += strength * cv2.GaussianBlur(random.standard_normal((height, width, 3)), (0, 0), sigma)
+    pixels = np.ascontiguousarray(np.clip(pixels, 0, 255).astype(np.uint8))
+    for _ in range(6):
+        centre = (int(random.integers(width)), int(random.integers(height)))
+        cv2.circle(pixels, centre, min(width, height) // 10, random.integers(0, 256, 3).tolist(), -1, cv2.LINE_AA)
+    return pixels
+
+
+def changes(before: np.ndarray, after: np.ndarray, expert: PixelChanges = EXPERT) -> ChangeMap:
+    query = MapChanges(Image.of(before), Image.of(after))
+    (answer,) = expert([query])
+    query.check(answer)
+    return answer
+
+
+def moved(pixels: np.ndarray, zoom: float, x: float, y: float) -> np.ndarray:
+    height, width = pixels.shape[:2]
+    cx, cy = (width - 1) / 2, (height - 1) / 2
+    warp = np.array([[zoom, 0, cx - zoom * cx + x], [0, zoom, cy - zoom * cy + y]])
+    return cv2.warpAffine(pixels, warp, (width, height), flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT)
+
+
+def test_an_identical_pair_has_no_change():
+    same = changes(scene(), scene())
+    assert not same.features.any()
+    assert not same.colour.any()
+    assert (same.gain, same.aligned, same.periodicity) == (1.0, False, 0.0)
+    assert same.structure == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.parametrize("variant", HARMLESS_VARIANTS, ids=lambda variant: variant.__name__.strip("_"))
+def test_harmless_variants_stay_within_the_envelope(variant):
+    assert changes(scene(), variant(scene())).features.max() <= 1.0
+
+
+def test_a_changed_object_stands_out_where_it_is():
+    after = scene().copy()
+    cv2.rectangle(after, (200, 60), (250, 110), (250, 30, 30), -1)
+    features = changes(scene(), after).features
+    rows, columns = features.shape
+    row, column = np.unravel_index(features.argmax(), features.shape)
+    assert 60 / 240 - 1 / rows <= (row + 0.5) / rows <= 110 / 240 + 1 / rows
+    assert 200 / 320 - 1 / columns <= (column + 0.5) / columns <= 250 / 320 + 1 / columns
+    assert features.max() > 4
+
+
+@pytest.mark.parametrize(("zoom", "x", "y"), [(1.01, 0, 0), (0.985, 2, -1), (1.0, 4, 3), (1.02, -2, 2)])
+def test_small_zooms_and_shifts_are_aligned(zoom, x, y):
+    found = changes(scene(), moved(scene(), zoom, x, y))
+    assert found.aligned
+    assert found.scale == pytest.approx(zoom, abs=0.002)
+    assert found.shift == pytest.approx((x / 320, y / 320), abs=0.001)
+    assert np.median(found.features) < 1
+
+
+def test_a_large_shift_is_no_alignment():
+    assert not changes(scene(), np.roll(scene(), 60, axis=1)).aligned
+
+
+def test_a_small_gain_is_divided_out():
+    darker = changes(scene(), (scene() * 0.97 + 0.5).astype(np.uint8))
+    assert darker.gain == pytest.approx(0.97, abs=0.005)
+    assert np.abs(darker.colour).max() < 1
+
+
+def test_a_grid_is_periodic():
+    after = scene().astype(int)
+    after[::8] += 6
+    after[:, ::8] += 6
+    assert changes(scene(), np.clip(after, 0, 255).astype(np.uint8)).periodicity > 0.8
+    assert all(changes(scene(), variant(scene())).periodicity < 0.2 for variant in HARMLESS_VARIANTS)
+
+
+def test_the_layout_survives_colours_and_not_a_mirror():
+    tinted = (scene() * [0.9, 0.7, 0.5]).astype(np.uint8)
+    mirrored = np.ascontiguousarray(scene()[:, ::-1])
+    assert changes(scene(), tinted).structure > 0.9
+    assert changes(scene(), mirrored).structure < 0.5
+    assert changes(scene(), scene(1)).structure < 0.5
+
+
+def test_a_source_is_measured_once():
+    expert = PixelChanges()
+    queries = [MapChanges(Image.of(scene()), Image.of(scene(seed))) for seed in range(4)]
+    expert(queries[:3])
+    expert(queries[3:])
+    assert expert.usage() == {"envelopes": 1.0}
+
+
+def test_the_order_of_a_batch_is_irrelevant():
+    queries = [MapChanges(Image.of(scene(a)), Image.of(scene(b))) for a, b in ((0, 1), (1, 0), (0, 2))]
+    assert PixelChanges()(queries) == PixelChanges()(queries[::-1])[::-1]
+
+
+def test_edits_of_another_size_are_resized_to_the_source():
+    larger = cv2.resize(scene(), (640, 480), interpolation=cv2.INTER_CUBIC)
+    assert np.median(changes(scene(), larger).features) < 1
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from([8, 9, 13, 32, 64, 100, 257]), st.sampled_from([8, 11, 32, 64, 300]), st.integers(0, 2))
+def test_small_and_flat_and_grey_images_have_finite_answers(width, height, content):
+    random = np.random.default_rng(width * height)
+    before = {
+        0: np.full((height, width, 3), 90, np.uint8),
+        1: np.repeat(random.integers(0, 256, (height, width, 1), np.uint8), 3, axis=2),
+        2: random.integers(0, 256, (height, width, 3), np.uint8),
+    }[content]
+    changes(before, before)
+    changes(before, np.zeros_like(before))
+    changes(before, random.integers(0, 256, before.shape, np.uint8))
+
+
+@pytest.mark.parametrize("size", [(2000, 1200), (1, 1), (2000, 3), (3, 900)])
+def test_extreme_sizes_have_finite_answers(size):
+    before = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), np.uint8)
+    assert not changes(before, before).features.any()
+    changes(before, 255 - before)

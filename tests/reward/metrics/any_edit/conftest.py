@@ -1,0 +1,109 @@
+"""A photograph, an edit of it, and experts that say what they are told to say about both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import cv2
+import numpy as np
+import pytest
+import skimage.data
+
+from editcritic.reward import Box, EditPlan, EditSample, Engine, Expert, Image, Score
+from editcritic.reward.experts.pixel_changes import PixelChanges
+from editcritic.reward.queries import Abstention, Detect, Detections, Judge, ReadText, Reply
+from editcritic.reward.queries.kinds import Outcome, Query, RecognizedText
+
+PIXELS = cv2.resize(skimage.data.coffee(), (300, 200), interpolation=cv2.INTER_AREA)
+PHOTO = Image.of(PIXELS)
+
+
+def painted(box: Box, colour: Sequence[int] = (30, 60, 220), pixels: Any = PIXELS) -> Image:
+    """The photograph with one area in a colour."""
+    changed = pixels.copy()
+    x0, y0, x1, y1 = box.corners((300, 200))
+    changed[y0:y1, x0:x1] = colour
+    return Image.of(changed)
+
+
+@dataclass
+class Witness(Expert):
+    """Detector, judge and reader of one edit. `queries` are those that it got.
+
+    source, edited: phrase -> boxes (cx, cy, w, h, score). answers: text in a question -> probabilities of yes about the
+    source and about the edited image; no to everything else. differences: the reply to that question. unknown: phrases
+    to abstain on.
+    """
+
+    original: Image = PHOTO
+    source: Mapping[str, Sequence[tuple[float, ...]]] = field(default_factory=dict)
+    edited: Mapping[str, Sequence[tuple[float, ...]]] = field(default_factory=dict)
+    answers: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    differences: str = '{"differences": []}'
+    text: tuple[str, str] = ("", "")
+    unknown: tuple[str, ...] = ()
+    queries: list[Query[Any]] = field(default_factory=list)
+    id: str = "witness"
+
+    kinds: ClassVar[tuple[type[Query[Any]], ...]] = (Detect, Judge, ReadText)
+
+    def __call__(self, queries: Sequence[Query[Any]]) -> Sequence[Outcome]:
+        self.queries += queries
+        return [self._answer(query) for query in queries]
+
+    def topics(self) -> list[str]:
+        """Of the judge's queries, in order."""
+        return [query.topic for query in self.queries if isinstance(query, Judge)]
+
+    def _answer(self, query: Query[Any]) -> Outcome:
+        match query:
+            case Detect(image, (phrase,)):
+                if phrase in self.unknown:
+                    return Abstention(f"cannot look for {phrase}")
+                boxes = (self.source if self._is_source(image) else self.edited).get(phrase, ())
+                return Detections(tuple(Box(cx, cy, w, h, p, phrase) for cx, cy, w, h, p in boxes), min_score=0.05)
+            case Judge(topic="any-edit/differences"):
+                return Reply(self.differences)
+            case Judge(slots=slots, images=images):
+                words = " ".join(value for _, value in slots)
+                for part, (before, after) in self.answers.items():
+                    if part in words:
+                        p = before if self._is_source(images[-1]) else after
+                        return Reply("yes" if p >= 0.5 else "no", {"yes": p, "no": 1 - p})
+                return Reply("no", {"yes": 0.0, "no": 1.0})
+            case ReadText(image):
+                return RecognizedText.without_boxes(self.text[0 if self._is_source(image) else 1])
+            case _:
+                raise AssertionError(f"nobody asks {query.kind} of it")
+
+    def _is_source(self, image: Image) -> bool:
+        while image.origin is not None:
+            image = image.origin[0]
+        return image == self.original
+
+
+Scored = Callable[..., Score]
+
+
+@pytest.fixture(scope="session")
+def scored() -> Scored:
+    """The score of a metric: `scored(metric, plan, edited, witness, **fields of the sample)`."""
+    changes = PixelChanges()
+
+    def run(metric: Any, plan: EditPlan | None, edited: Image, witness: Expert, **fields: Any) -> Score:
+        words = "" if plan is None else " and ".join(operation.words for operation in plan.operations)
+        options = {"instruction": words, "sources": (PHOTO,), **fields}
+        sample = EditSample("s", edited=edited, plan=plan, **options)
+        experts = {**dict.fromkeys(metric.card.roles, witness), "changes": changes}
+        with Engine() as engine:
+            return engine.submit(metric(sample), experts, sample).result(timeout=60)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def everywhere() -> Image:
+    """The photograph with other colours everywhere."""
+    return Image.of(np.ascontiguousarray(PIXELS[..., [2, 0, 1]]))

@@ -1,0 +1,193 @@
+"""Operations are checked by detectors where these can tell, and by questions otherwise."""
+
+import pytest
+
+from editcritic.reward import Box
+from editcritic.reward.edit_plan import EditPlan, PlannedOperation, Question, Target
+from editcritic.reward.metrics.any_edit.following import PlanFollowing
+from editcritic.reward.queries import Detect
+from editcritic.reward.queries.kinds import MapChanges
+
+from .conftest import PHOTO, Witness, painted
+
+CUP, SPOON = (0.48, 0.4, 0.3, 0.5), (0.1, 0.8, 0.1, 0.2)
+AT_CUP = Box(*CUP)
+BLUE_CUP = painted(AT_CUP)
+WRONG = {"green": (0.0, 0.0)}
+
+
+_CUP = Target("cup")
+
+
+def operation(kind="color_alter", target=_CUP, value="blue", **slots):
+    return PlannedOperation(kind, f"make the cup {value}", target=target, value=value, **slots)
+
+
+def question(text="Is it bright?", **fields):
+    return Question(text, **fields)
+
+
+def asked(*questions, kind="attribute", words="make the cup bright"):
+    return EditPlan((PlannedOperation(kind, words, target=Target("cup"), questions=questions),))
+
+
+DONE = '{"differences": [{"what": "the cup is blue", "operation": 1}]}'
+
+
+def test_an_attribute_is_judged_on_the_crop_of_its_target(scored) -> None:
+    witness = Witness(
+        source={"cup": [(*CUP, 0.9)]}, edited={"cup": [(*CUP, 0.9)]}, answers={"cup blue": (0.1, 0.9), **WRONG}
+    )
+    score = scored(PlanFollowing(), EditPlan((operation(),)), BLUE_CUP, witness)
+    assert (score.value or 0.0) > 0.9
+    assert list(score.credits) == ["operation 1"]
+    assert set(witness.topics()) == {"edival/color"}
+
+
+def test_a_judge_that_says_yes_to_a_wrong_colour_too_confirms_nothing(scored) -> None:
+    witness = Witness(
+        source={"cup": [(*CUP, 0.9)]},
+        edited={"cup": [(*CUP, 0.9)]},
+        answers={"cup blue": (0.1, 0.9), "green": (0.2, 0.8)},
+    )
+    score = scored(PlanFollowing(), EditPlan((operation(),)), BLUE_CUP, witness)
+    assert (score.value or 0.0) < 0.25
+    assert "'green'" in score.reason
+
+
+def test_what_the_source_shows_already_is_not_applicable(scored) -> None:
+    witness = Witness(
+        source={"cup": [(*CUP, 0.9)]}, edited={"cup": [(*CUP, 0.9)]}, answers={"cup blue": (0.9, 0.9), **WRONG}
+    )
+    score = scored(PlanFollowing(), EditPlan((operation(),)), BLUE_CUP, witness)
+    assert score.status == "not_applicable"
+    assert "the source shows it already: make the cup blue" in score.reason
+
+
+def test_a_change_that_cannot_be_seen_does_not_count(scored) -> None:
+    witness = Witness(
+        source={"cup": [(*CUP, 0.9)]}, edited={"cup": [(*CUP, 0.9)]}, answers={"cup blue": (0.1, 0.9), **WRONG}
+    )
+    speck = painted(Box(0.48, 0.4, 0.004, 0.005), (120, 100, 90))
+    score = scored(PlanFollowing(), EditPlan((operation(),)), speck, witness)
+    assert (score.value or 0.0) < 0.25
+    assert "too small or too pale to be seen" in score.reason
+
+
+def test_the_left_one_must_go_and_the_others_may_stay(scored) -> None:
+    left, right = (0.2, 0.5, 0.2, 0.3), (0.7, 0.5, 0.2, 0.3)
+    plan = EditPlan((PlannedOperation("subject_remove", "remove the left cup", Target("cup", place="left")),))
+    both = [(*left, 0.9), (*right, 0.9)]
+    gone = painted(Box(*left))
+    right_stays = scored(PlanFollowing(), plan, gone, Witness(source={"cup": both}, edited={"cup": both[1:]}))
+    assert (right_stays.value or 0.0) > 0.75
+    wrong_one = scored(PlanFollowing(), plan, gone, Witness(source={"cup": both}, edited={"cup": both[:1]}))
+    assert (wrong_one.value or 0.0) < 0.25
+
+
+def test_all_of_several_must_have_the_value(scored) -> None:
+    places = [(0.2, 0.5, 0.2, 0.3), (0.7, 0.5, 0.2, 0.3)]
+    plan = EditPlan((operation(target=Target("cup", quantity="all")),))
+    witness = Witness(source={"cup": [(*place, 0.9) for place in places]}, answers={"cup blue": (0.1, 0.9), **WRONG})
+    first = painted(Box(*places[0]))
+    one = scored(PlanFollowing(), plan, first, witness)
+    assert (one.value or 0.0) < 0.25
+    both = scored(PlanFollowing(), plan, painted(Box(*places[1]), (20, 50, 200), first.pixels), witness)
+    assert (both.value or 0.0) > 0.75
+
+
+def test_half_is_the_mean_and_half_is_that_all_are_done(scored) -> None:
+    remove = PlannedOperation("subject_remove", "remove the spoon", Target("spoon"))
+    witness = Witness(
+        source={"cup": [(*CUP, 0.9)], "spoon": [(*SPOON, 0.9)]},
+        edited={"cup": [(*CUP, 0.9)], "spoon": [(*SPOON, 0.9)]},
+        answers={"cup blue": (0.1, 0.9), **WRONG},
+    )
+    score = scored(PlanFollowing(), EditPlan((operation(), remove)), BLUE_CUP, witness)
+    first, second = (credit.value for credit in score.credits.values())
+    assert first >= 0.5 > second
+    assert score.value == pytest.approx((first + second) / 4)
+
+
+def test_a_question_scores_by_what_changed(scored) -> None:
+    plan = asked(question())
+    witness = Witness(source={"cup": [(*CUP, 0.9)]}, answers={"bright": (0.4, 0.7)}, differences=DONE)
+    score = scored(PlanFollowing(), plan, BLUE_CUP, witness)
+    assert score.credits["operation 1"].value == pytest.approx((0.7 - 0.4) / 0.6)
+    yes_man = Witness(source={"cup": [(*CUP, 0.9)]}, answers={"bright": (0.45, 0.45)}, differences=DONE)
+    assert scored(PlanFollowing(), plan, BLUE_CUP, yes_man).credits["operation 1"].value == 0.0
+
+
+def test_a_question_that_contradicts_the_source_is_asked_in_other_words(scored) -> None:
+    plan = asked(question(paraphrase="Does it shine?"))
+    witness = Witness(
+        source={"cup": [(*CUP, 0.9)]}, answers={"bright": (0.9, 0.9), "shine": (0.1, 0.9)}, differences=DONE
+    )
+    score = scored(PlanFollowing(), plan, BLUE_CUP, witness)
+    assert (score.value or 0.0) > 0.75
+
+
+def test_an_operation_left_without_questions_fails(scored) -> None:
+    witness = Witness(source={"cup": [(*CUP, 0.9)]}, answers={"bright": (0.9, 0.9)}, differences=DONE)
+    score = scored(PlanFollowing(), asked(question()), BLUE_CUP, witness)
+    assert (score.status, score.cause) == ("failed", "")
+    assert "their answers about the source contradict it" in score.reason
+
+
+def test_a_question_about_what_stays_may_not_lose_its_answer(scored) -> None:
+    plan = asked(question(), question("Is it a cup?", before="yes", after="yes"))
+    kept = Witness(answers={"bright": (0.1, 0.9), "a cup?": (0.8, 0.8)}, unknown=("cup",), differences=DONE)
+    lost = Witness(answers={"bright": (0.1, 0.9), "a cup?": (0.8, 0.2)}, unknown=("cup",), differences=DONE)
+    a, b = (scored(PlanFollowing(), plan, BLUE_CUP, witness).value for witness in (kept, lost))
+    assert a > 0.75
+    assert b < 0.25
+
+
+def test_a_near_miss_that_is_true_means_another_edit_was_made(scored) -> None:
+    plan = asked(question(), question("Is it gone?", after="no", near_miss=True))
+    witness = Witness(answers={"bright": (0.1, 0.9), "gone": (0.0, 0.9)}, unknown=("cup",), differences=DONE)
+    assert scored(PlanFollowing(), plan, BLUE_CUP, witness).value < 0.25
+
+
+def test_a_child_does_not_count_without_its_parent(scored) -> None:
+    plan = asked(question(), question("Is it brighter than the table?", parent=0))
+    witness = Witness(answers={"than the table": (0.1, 0.9), "bright": (0.1, 0.2)}, unknown=("cup",), differences=DONE)
+    score = scored(PlanFollowing(), plan, BLUE_CUP, witness)
+    assert score.credits["operation 1"].value < 0.25
+
+
+def test_an_operation_that_no_listed_difference_belongs_to_was_not_carried_out(scored) -> None:
+    plan = asked(question())
+    witness = Witness(answers={"bright": (0.1, 0.9)}, unknown=("cup",))
+    score = scored(PlanFollowing(), plan, BLUE_CUP, witness)
+    assert score.credits["operation 1"].value == 0.25
+    assert "none of the differences" in score.reason
+    assert scored(PlanFollowing(list_differences=False), plan, BLUE_CUP, witness).value > 0.75
+
+
+def test_without_a_detector_that_can_look_for_it_questions_decide(scored) -> None:
+    plan = EditPlan((operation(questions=(question("Is the cup blue?"),)),))
+    witness = Witness(answers={"cup blue?": (0.1, 0.9)}, unknown=("cup",), differences=DONE)
+    assert scored(PlanFollowing(), plan, BLUE_CUP, witness).value > 0.75
+    assert witness.topics().count("any-edit/edited") >= 2
+
+
+def test_the_plan_and_the_source_are_asked_about_once_for_all_edits_of_a_group(scored) -> None:
+    from editcritic.reward import EditSample, Reward
+    from editcritic.reward.experts.pixel_changes import PixelChanges
+
+    plan = EditPlan((operation(),))
+    edits = [painted(AT_CUP, (30, 60, 200 + n)) for n in range(16)]
+    witness = Witness(
+        source={"cup": [(*CUP, 0.9)]}, edited={"cup": [(*CUP, 0.9)]}, answers={"cup blue": (0.1, 0.9), **WRONG}
+    )
+    changes = PixelChanges()
+    experts = {**dict.fromkeys(PlanFollowing.card.roles, witness), "changes": changes}
+    Reward(PlanFollowing(), experts)(
+        [EditSample(str(n), "make the cup blue", (PHOTO,), edit, plan=plan) for n, edit in enumerate(edits)]
+    )
+    about_source = [query for query in witness.queries if all(witness._is_source(image) for image in query.images)]
+    assert len(about_source) == 2  # one detection, one question
+    assert sum(isinstance(query, Detect) for query in witness.queries) == 1 + 16
+    assert changes.usage()["envelopes"] == 1
+    assert MapChanges in changes.kinds

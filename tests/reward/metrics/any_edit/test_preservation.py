@@ -1,0 +1,122 @@
+"""Preservation: 1 for no change; damage costs a step and is graded below; drift is charged; exemptions are capped."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from editcritic.reward import Box
+from editcritic.reward.metrics.any_edit.preservation import MAX_EXEMPT_SHARE, exempt_patches, preservation
+from editcritic.reward.queries import ChangeMap
+
+SHAPE = (24, 32)
+
+
+def unchanged(shape: tuple[int, int] = SHAPE) -> ChangeMap:
+    ones = np.ones((*shape, 3), np.float32)
+    zeros = np.zeros(shape, np.float32)
+    return ChangeMap(zeros, 0 * ones, zeros + 1, 2 * ones, 2 * ones)
+
+
+def damaged(patches: int, strength: float = 20.0) -> ChangeMap:
+    features = np.zeros(SHAPE, np.float32)
+    features.ravel()[:patches] = strength
+    return replace(unchanged(), features=features)
+
+
+def test_no_change_preserves_everything():
+    result = preservation(unchanged())
+    assert (result.value, result.local, result.drift, result.lost, result.worst) == (1.0, 1.0, 1.0, 0.0, None)
+
+
+def test_visible_damage_costs_a_clear_step():
+    assert preservation(damaged(16)).value < 0.55
+
+
+def test_the_damaged_share_grades_what_is_left():
+    values = [preservation(damaged(patches)).value for patches in (0, 4, 8, 16, 64, 200, 400, 768)]
+    assert values == sorted(values, reverse=True)
+    assert len(set(values)) == len(values)
+    assert values[-1] == pytest.approx(0, abs=0.02)
+
+
+def test_more_severe_damage_scores_lower():
+    values = [preservation(damaged(60, strength)).value for strength in (0, 1, 2, 3, 4, 6, 8)]
+    assert values == sorted(values, reverse=True)
+
+
+def test_damage_in_an_exempt_box_is_free_and_elsewhere_it_is_not():
+    corner = Box.from_corners(0, 0, 1 / 4, 1 / 24, (1, 1))
+    assert preservation(damaged(8), [corner]).value == 1.0
+    assert preservation(damaged(8), [Box(0.8, 0.8, 0.2, 0.2)]).value < 0.7
+
+
+def test_exempt_boxes_are_capped():
+    everything = [Box(0.5, 0.5, 1.0, 1.0)]
+    assert exempt_patches(everything, SHAPE).mean() <= MAX_EXEMPT_SHARE
+    result = preservation(damaged(768), everything)
+    assert result.exempt_share <= MAX_EXEMPT_SHARE
+    assert result.value < 0.1
+
+
+def test_a_mask_exempts_where_changes_are_allowed():
+    mask = np.zeros((240, 320), bool)
+    mask[:10, :80] = True
+    assert preservation(damaged(8), mask=mask).value == 1.0
+
+
+def test_objects_that_stay_are_compared_at_their_place():
+    corner = Box.from_corners(0, 0, 1 / 4, 1 / 24, (1, 1))
+    assert preservation(damaged(8), within=[corner]).local < 0.1
+    assert preservation(damaged(8), within=[Box(0.8, 0.8, 0.2, 0.2)]).value == 1.0
+    assert preservation(damaged(8), within=[]).compared == 0
+
+
+def test_the_worst_patch_and_the_heat_map_are_evidence():
+    result = preservation(damaged(1), [Box(0.9, 0.9, 0.1, 0.1)])
+    assert result.worst is not None
+    assert (result.worst.cx, result.worst.cy) == (0.5 / 32, 0.5 / 24)
+    assert np.isnan(result.heat).mean() == pytest.approx(result.exempt_share)
+    assert result.heat[0, 0] == 20.0
+
+
+def tinted(strength: float) -> ChangeMap:
+    return replace(unchanged(), colour=np.full((*SHAPE, 3), [0, strength, 0], np.float32))
+
+
+def brighter(strength: float) -> ChangeMap:
+    return replace(unchanged(), colour=np.full((*SHAPE, 3), [strength, 0, 0], np.float32))
+
+
+def softened(strength: float) -> ChangeMap:
+    return replace(unchanged(), amplitude_after=unchanged().amplitude_after * np.float32(np.exp(-strength / 10)))
+
+
+def with_a_grid(strength: float) -> ChangeMap:
+    return replace(unchanged(), periodicity=strength)
+
+
+@pytest.mark.parametrize("drifted", [tinted, brighter, softened, with_a_grid])
+def test_drift_is_charged_and_more_of_it_costs_more(drifted):
+    values = [preservation(drifted(strength)).value for strength in (0, 0.5, 1, 2, 4, 8, 16, 32)]
+    assert values == sorted(values, reverse=True)
+    assert values[0] == 1.0
+    assert values[-1] < 0.1
+    assert preservation(drifted(8)).local == 1.0
+
+
+@given(
+    arrays.arrays(np.float32, (5, 7), elements=st.floats(0, 1e4, width=32)),
+    arrays.arrays(np.float32, (5, 7, 3), elements=st.floats(-200, 200, width=32)),
+    st.lists(st.builds(Box, *[st.floats(0, 1)] * 4), max_size=3),
+)
+def test_values_lie_between_0_and_1_and_more_change_never_pays(features, colour, boxes):
+    changes = replace(unchanged((5, 7)), features=features, colour=colour)
+    result = preservation(changes, boxes)
+    assert 0 <= result.value <= 1
+    assert np.isfinite([result.excess, result.lost, *result.drift_values.values()]).all()
+    worse = preservation(replace(changes, features=features * 2), boxes)
+    assert worse.value <= result.value + 1e-6
