@@ -11,20 +11,16 @@ from __future__ import annotations
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
 
 from ...reward import Box, EditPlan, EditSample, Reward, Score, default_experts
 from ...reward.metrics.any_edit.preservation import preservation
 from ...reward.plan_json import plan_to_json
 from ...reward.queries.change_map import ChangeMap
 from ...reward.queries.kinds import MapChanges, Plan
+from ..common.optional_imports import bench_library
 from .scene_ranking import samples, scene_candidates
 
 SCENE = "Change the color of brown coffee to green"
@@ -46,7 +42,10 @@ def draw(path: Path) -> None:
     scores = Reward.of("any-edit", experts)(batch)
     (plan,) = experts["planner"]([Plan(batch[0].sources, batch[0].instruction)])
     assert isinstance(plan, EditPlan)
-    figure, axes = plt.subplots(2, 1 + len(batch), figsize=(2.2 * (1 + len(batch)), 4.0), dpi=110)
+    bench_library("matplotlib").use("Agg")
+    figure, axes = bench_library("matplotlib.pyplot").subplots(
+        2, 1 + len(batch), figsize=(2.2 * (1 + len(batch)), 4.0), dpi=110
+    )
     _show(axes[0, 0], batch[0].source.pixels, "source, target")
     _outline(axes[0, 0], _regions(scores[0]), batch[0])
     _write_plan(axes[1, 0], scene.instruction, plan_to_json(plan)["operations"][0])
@@ -72,7 +71,7 @@ def draw(path: Path) -> None:
     figure.savefig(path, metadata={"Software": None})
 
 
-def _show(axis: Axes, pixels: np.ndarray, title: str) -> None:
+def _show(axis: Any, pixels: np.ndarray, title: str) -> None:
     axis.imshow(pixels)
     axis.set_title(title, fontsize=9)
     axis.axis("off")
@@ -84,13 +83,17 @@ def _regions(score: Score) -> tuple[Box, ...]:
     return tuple(box for item in evidence for box in item.boxes if box.label == "may change")
 
 
-def _outline(axis: Axes, boxes: tuple[Box, ...], sample: EditSample) -> None:
+def _outline(axis: Any, boxes: tuple[Box, ...], sample: EditSample) -> None:
     for box in boxes:
         x0, y0, x1, y1 = box.corners(sample.source.size)
-        axis.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, edgecolor="#2171b5", linewidth=2))
+        axis.add_patch(
+            bench_library("matplotlib.patches").Rectangle(
+                (x0, y0), x1 - x0, y1 - y0, fill=False, edgecolor="#2171b5", linewidth=2
+            )
+        )
 
 
-def _write_plan(axis: Axes, instruction: str, operation: dict[str, object]) -> None:
+def _write_plan(axis: Any, instruction: str, operation: dict[str, object]) -> None:
     axis.axis("off")
     lines = [*textwrap.wrap(f'"{instruction}"', 26), "", "plan"]
     for slot in ("type", "target", "value"):

@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Plane = NDArray[np.float32]
+
+_NUMBERS = 6  # gain, scale, shift, periodicity, structure
 
 BANDS = 3
 """Bands of gradient amplitude, from fine to coarse, each an octave."""
@@ -88,8 +91,8 @@ class ChangeMap:
                 return f"got {name} with NaN or infinity"
             if name != "colour" and values.min() < 0:
                 return f"got {name} below 0"
-        numbers = (self.gain, self.scale, *self.shift, self.periodicity, self.structure)
-        if len(self.shift) != 2 or not all(isinstance(x, float | int) and math.isfinite(x) for x in numbers):
+        numbers: tuple[Any, ...] = (self.gain, self.scale, *self.shift, self.periodicity, self.structure)
+        if len(numbers) != _NUMBERS or not all(isinstance(x, float | int) and math.isfinite(x) for x in numbers):
             return f"expects finite numbers, got {numbers!r}"
         if not isinstance(self.aligned, bool):
             return f"expects aligned as a bool, got {self.aligned!r}"

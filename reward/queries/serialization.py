@@ -123,7 +123,11 @@ def _change_map(packed: str, shape: tuple[int, ...], numbers: Mapping[str, Any])
         raise ValueError(f"a change map of {shape} has {len(content)} bytes: its record is damaged")
     parts = np.split(np.frombuffer(content, _LITTLE_ENDIAN).astype(np.float32), np.cumsum(counts)[:-1])
     grids = {name: part.reshape(one) for (name, one), part in zip(shapes.items(), parts, strict=True)}
-    changes = ChangeMap(**grids, **{**numbers, "shift": tuple(numbers["shift"])})
+    try:
+        fields: dict[str, Any] = {**grids, **numbers, "shift": tuple(numbers["shift"])}
+        changes = ChangeMap(**fields)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"a change map has other numbers ({error}): its record is damaged") from None
     if problem := changes.problem():
         raise ValueError(f"a change map {problem}: its record is damaged")
     return changes

@@ -18,7 +18,7 @@ from .autoencoder import STEPS, load_or_train, psnr
 from .drift import drift_table
 from .measures import Measured, measure
 from .pairs import pairs
-from .photographs import DEVELOPMENT, HELD_OUT, photograph
+from .photographs import DEVELOPMENT, HELD_OUT, TRAINING, photograph
 from .separation import Separation, separation
 
 THRESHOLD = 0.75
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     through = load_or_train(
         options.out / f"autoencoder-{options.steps}.safetensors",
-        [photograph(name) for name in DEVELOPMENT],
+        [photograph(name) for name in TRAINING],
         steps=options.steps,
     )
     report: dict[str, Any] = {"seed": options.seed, "threshold": THRESHOLD}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 import cv2
 import numpy as np
@@ -52,7 +53,7 @@ def _ellipse(area: Area, soft: float = 1.5) -> NDArray[np.float32]:
     _, _, w, h = area
     y, x = np.mgrid[0:h, 0:w]
     radius = np.hypot((x + 0.5 - w / 2) / (w / 2), (y + 0.5 - h / 2) / (h / 2))
-    return np.clip((1.1 - radius) * min(w, h) / 2 / soft, 0, 1).astype(np.float32)
+    return np.asarray(np.clip((1.1 - radius) * min(w, h) / 2 / soft, 0, 1), np.float32)
 
 
 def _blend(pixels: Pixels, area: Area, content: NDArray[np.number]) -> Pixels:
@@ -71,7 +72,7 @@ def _elsewhere(pixels: Pixels, area: Area, generator: Generator) -> Pixels:
     return pixels[y : y + h, x : x + w]
 
 
-def _content(pixels: Pixels, area: Area) -> Pixels:
+def _content(pixels: NDArray[Any], area: Area) -> NDArray[Any]:
     x, y, w, h = area
     return pixels[y : y + h, x : x + w]
 
@@ -162,7 +163,7 @@ DAMAGES: Mapping[str, Callable[[Pixels, Area, Generator], Pixels]] = MappingProx
 def jpeg(pixels: Pixels, quality: int) -> Pixels:
     """As JPEG and back."""
     _, data = cv2.imencode(".jpg", np.ascontiguousarray(pixels[:, :, ::-1]), [cv2.IMWRITE_JPEG_QUALITY, quality])
-    return np.asarray(cv2.imdecode(data, cv2.IMREAD_COLOR)[:, :, ::-1], np.uint8)
+    return np.asarray(np.asarray(cv2.imdecode(data, cv2.IMREAD_COLOR))[:, :, ::-1], np.uint8)
 
 
 def resized(pixels: Pixels, scale: float) -> Pixels:
@@ -185,7 +186,7 @@ def moved(pixels: Pixels, zoom: float, x: float, y: float) -> Pixels:
 
 def scaled(pixels: Pixels, gain: float) -> Pixels:
     """All channels times a gain."""
-    return np.clip(pixels.astype(np.float32) * gain + 0.5, 0, 255).astype(np.uint8)
+    return np.asarray(np.clip(pixels.astype(np.float32) * gain + 0.5, 0, 255), np.uint8)
 
 
 def noisy(pixels: Pixels, sigma: float, generator: Generator) -> Pixels:

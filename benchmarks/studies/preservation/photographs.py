@@ -13,16 +13,19 @@ from numpy.typing import NDArray
 Pixels = NDArray[np.uint8]
 """H x W x 3, RGB."""
 
-DEVELOPMENT = (
+TRAINING = (
     *("skimage/astronaut.png", "skimage/chelsea.png", "skimage/coffee.png", "skimage/rocket.jpg"),
     *("skimage/motorcycle_left.png", "skimage/grass.png", "skimage/gravel.png", "skimage/text.png"),
     "skimage/clock_motion.png",
 )
-"""Constants and the autoencoder are fitted on these."""
+"""The autoencoder is trained on these."""
+
+DEVELOPMENT = (*TRAINING, "matplotlib/grace_hopper.jpg", "skimage/camera.png", "skimage/page.png")
+"""Constants are set on these. The last three were held out in a first run, which found two faults on them."""
 
 HELD_OUT = (
-    *("matplotlib/grace_hopper.jpg", "skimage/hubble_deep_field.jpg", "skimage/ihc.png", "skimage/retina.jpg"),
-    *("skimage/camera.png", "skimage/coins.png", "skimage/moon.png", "skimage/page.png", "skimage/brick.png"),
+    *("skimage/hubble_deep_field.jpg", "skimage/ihc.png", "skimage/retina.jpg"),
+    *("skimage/coins.png", "skimage/moon.png", "skimage/brick.png"),
 )
 """Results are reported on these. `motorcycle_right` shows what `motorcycle_left` shows, and is in neither half."""
 

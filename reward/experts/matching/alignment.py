@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import cv2
 import numpy as np
@@ -59,11 +60,13 @@ def align(source: Plane, edited: Plane) -> Alignment | None:
     if min(float(plane.std()) for plane in small) < 1.0:
         return None  # flat
     # OpenCV's default smoothing (5 x 5) is for noise; a first pass with more finds larger shifts.
-    warp = np.eye(2, 3, dtype=np.float32)
+    warp: NDArray[Any] = np.eye(2, 3, dtype=np.float32)
+    everywhere = np.ones(small[0].shape, np.uint8)
     criteria = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, _STEPS, _PRECISION)
     try:
         for blur in (9, 5):
-            _, warp = cv2.findTransformECC(small[0], small[1], warp, cv2.MOTION_AFFINE, criteria, None, blur)
+            _, found = cv2.findTransformECC(small[0], small[1], warp, cv2.MOTION_AFFINE, criteria, everywhere, blur)
+            warp = np.asarray(found)
     except cv2.error:  # no convergence
         return None
     if not np.isfinite(warp).all():

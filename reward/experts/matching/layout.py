@@ -16,7 +16,7 @@ _SIDE = 192  # pixels
 
 def layout(lab: Plane) -> Plane:
     """144 x 144: similarity of any two patches of an image in CIE L*a*b*, of any size."""
-    patches = describe(cv2.resize(lab, (_SIDE, _SIDE), interpolation=cv2.INTER_AREA), _GRID)
+    patches = describe(np.asarray(cv2.resize(lab, (_SIDE, _SIDE), interpolation=cv2.INTER_AREA), np.float32), _GRID)
     statistics = np.concatenate(
         [patches.colour, np.log(patches.amplitude + 0.5), patches.gradients.reshape(*_GRID, -1)], axis=2
     )

@@ -8,6 +8,8 @@ from functools import cached_property
 from statistics import fmean
 from typing import ClassVar
 
+import numpy as np
+
 from ...card import Card
 from ...edit_plan import EditPlan, PlannedOperation
 from ...engine.program import Abstained, Program, ask, gather
@@ -30,8 +32,9 @@ _PACKAGE = "editcritic.reward.metrics.any_edit"
 
 MIN_VISIBLE_SHARE = 0.02
 """Share of a target's patches that must differ visibly from the source; letters are thin."""
-VISIBLE_EXCESS = 2.0
-"""Change of a patch, in units of what is harmless (`preservation`), from which on it is visible."""
+VISIBLE_EXCESS, VISIBLE_COLOUR = 2.0, 8.0
+"""Change of a patch from which on it is visible: in units of what is harmless (`preservation`), or of its mean colour
+in CIE L*a*b*, where 2.3 is just noticeable."""
 
 _ELSEWHERE = ("position_change", "count_change", "duplicate")
 """Types that may change the image elsewhere than at the target's place."""
@@ -41,8 +44,9 @@ _ELSEWHERE = ("position_change", "count_change", "duplicate")
 class PlanFollowing:
     """Whether the operations of the sample's plan were carried out, in [0, 1]; at least 0.75 exactly if all were.
 
-    The value is half the mean degree of the operations, and half whether all hold. `credits` has the degree of each, in
-    order; one of at least 0.5 holds.
+    The value is half the mean over the operations, and half whether all hold. An operation that holds counts as 1, less
+    at most 0.02 where it holds by a hair; another one counts half its degree, below 0.25. `credits` has the degree of
+    each, in order.
 
     An operation of EdiVal's types is checked by EdiVal's algorithms, with boxes chosen by the referring expression, if
     a detector finds its target in the source; others by the questions of the plan. What the source shows already
@@ -171,11 +175,18 @@ class _Check:
         in_place = located is not None and located.boxes and self.operation.type not in _ELSEWHERE
         where = located.boxes if in_place and located is not None else None
         measured = preservation(changes, within=where)
-        visible = float((measured.heat >= VISIBLE_EXCESS).sum()) / max(measured.compared, 1)
+        recoloured = np.linalg.norm(changes.colour, axis=2) >= VISIBLE_COLOUR
+        seen = (measured.heat >= VISIBLE_EXCESS) | (recoloured & np.isfinite(measured.heat))
+        visible = float(seen.sum()) / max(measured.compared, 1)
         if visible > (MIN_VISIBLE_SHARE if in_place else 0.0) or measured.drift < 1:
             return verdict
         share = f"{visible:.1%} of {'the image' if where is None else 'its place'} differs visibly from the source"
         return all_hold([verdict, Condition(False, 0.0, f"too small or too pale to be seen: {share}")])
+
+
+_DOUBT = 0.02
+"""What an operation loses that holds by a hair. How clearly one holds says more about the expert than about the edit:
+among edits that follow, preservation should decide."""
 
 
 def _whole(credits: Mapping[str, Score], evidence: list[Evidence]) -> Score:
@@ -190,6 +201,7 @@ def _whole(credits: Mapping[str, Score], evidence: list[Evidence]) -> Score:
         (reason, *_) = [score.reason for score in credits.values()]
         return replace(Score.not_applicable(reason, evidence=evidence), credits=dict(credits))
     missed = [name for name, degree in degrees.items() if degree < 0.5]
-    value = fmean(degrees.values()) / 2 + (0.0 if missed else 0.5)
+    done = fmean(degree / 2 if degree < 0.5 else 1 - _DOUBT * (2 - 2 * degree) for degree in degrees.values())
+    value = done / 2 + (0.0 if missed else 0.5 * done)
     reason = "; ".join(f"{name}: {credits[name].reason}" for name in missed) if missed else "every operation is done"
     return Score.of(value, reason, credits=dict(credits), evidence=evidence)

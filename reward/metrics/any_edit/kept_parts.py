@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Literal
 
+import cv2
 import numpy as np
 
 from ...boxes import Box
@@ -22,7 +23,7 @@ from ...sample import EditSample
 from ...score import Evidence, Score
 from ..edival.conditions import normalize_text
 from ..edival.inspector import crop_box
-from .preservation import COLOUR_FLOOR, DRIFT_LIMITS, HARMLESS_EXCESS, covered_patches, preservation
+from .preservation import covered_patches, drift_share, preservation
 from .referring import same_object
 from .target_location import LocatedTarget
 
@@ -30,6 +31,9 @@ Faces = Literal["judge", "embedder"]
 
 _OBJECT_SHARE = 0.3
 """Share of a box that its object fills at least: a star fills about 0.3, a ring 0.4."""
+_RECOLOURED = (3.0, 30.0)
+"""Mean distance in CIE L*a*b* up to which an object has its colours, and from which on it has others. 2.3 is just
+noticeable."""
 _FOUND, _LOST = 0.35, 0.2
 """Detector scores from which on an object is there, and up to which no trace of it is left."""
 _SAME_FACE, _OTHER_FACE = 0.6, 0.2
@@ -77,8 +81,7 @@ def _in_place(sample: EditSample, located: LocatedTarget, changes: ChangeMap) ->
     measured = preservation(changes, within=located.boxes)
     value = measured.local
     for name in ("cast", "exposure", "contrast"):
-        harmless, worst = DRIFT_LIMITS[name]
-        value *= 1 - _rise(measured.drift_values[name], harmless, worst)
+        value *= drift_share(name, measured.drift_values[name])
     numbers = {"excess": measured.excess, "lost": measured.lost}
     evidence = Evidence(f"{located.target.words} at its place", sample.edited.digest, located.boxes, numbers=numbers)
     return Score.of(value, f"{located.target.words}: {1 - measured.lost:.0%} as it was", evidence=[evidence])
@@ -87,14 +90,15 @@ def _in_place(sample: EditSample, located: LocatedTarget, changes: ChangeMap) ->
 def _colours(located: LocatedTarget, changes: ChangeMap) -> Score:
     """Whether objects before another background have their colours: the lowest over their boxes.
 
-    A box shows background too, so that the share of its patches that stayed is compared with `_OBJECT_SHARE`.
+    A box shows background too: of its patches, the `_OBJECT_SHARE` that changed least are taken for the object.
     """
-    distance = np.linalg.norm(changes.colour, axis=2) / (changes.colour_envelope + COLOUR_FLOOR)
-    shares = [
-        float((distance[covered_patches([box], changes.shape)] <= HARMLESS_EXCESS).mean()) for box in located.boxes
-    ]
-    value = min(_rise(share, 0.0, _OBJECT_SHARE) for share in shares)
-    return Score.of(value, f"{located.target.words}: {min(shares):.0%} of its box has the colours that it had")
+    distance = np.linalg.norm(cv2.blur(changes.colour, (3, 3)), axis=2)  # without the grain of small images
+    means = []
+    for box in located.boxes:
+        inside = np.sort(distance[covered_patches([box], changes.shape)])
+        means.append(float(inside[: max(1, round(_OBJECT_SHARE * inside.size))].mean()))
+    value = 1 - _rise(max(means), *_RECOLOURED)
+    return Score.of(value, f"{located.target.words}: its colours changed by {max(means):.1f} in CIE L*a*b*")
 
 
 def _presence(sample: EditSample, located: LocatedTarget) -> Program[Score]:

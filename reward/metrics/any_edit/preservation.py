@@ -63,7 +63,7 @@ DRIFT_LIMITS: Mapping[str, tuple[float, float]] = {
     "grid": (1.0, 8.0),
     "geometry": (0.035, 0.07),
 }
-"""Component -> value up to which it is harmless, and at which nothing is preserved.
+"""Component -> value up to which it is harmless, and at which next to nothing is preserved (`drift_share`).
 
 cast: median change of a* and b*, in Lab units. exposure, contrast, sharpness, noise: absolute logarithm of the ratio of
 brightness, coarse gradients, fine gradients where there is texture, and fine gradients where there is least. grid:
@@ -75,7 +75,8 @@ amplitude of periodic artefacts, in grey levels. geometry: change of scale plus 
 class Preservation:
     """value: in [0, 1], the product of `local` and `drift`, each in [0, 1].
 
-    excess: mean excess of the worst patches over the harmless, in units of the envelope (about 1 for harmless edits).
+    excess: mean excess of the worst patches over the harmless, in units of the envelope (below `HARMLESS_EXCESS` for
+    harmless edits).
     lost: share of the compared patches that is lost. drift_values: by component, see `DRIFT_LIMITS`. exempt_share: of
     the image. compared: number of patches compared; with 0 the value is 1. worst: the patch with the largest excess,
     which is its score, scaled to [0, 1] by `LOST_EXCESS`; None where none exceeds the harmless. structure: see
@@ -121,7 +122,7 @@ def preservation(
     step = _fall(worst_mean, HARMLESS_EXCESS, DAMAGE_EXCESS)
     local = STEP * step + (1 - STEP) * (1 - lost)
     drift_values = _drift(changes, compared)
-    drift = float(np.prod([_fall(drift_values[name], *limits) for name, limits in DRIFT_LIMITS.items()]))
+    drift = float(np.prod([drift_share(name, value) for name, value in drift_values.items()]))
     drift = 1 - min(1.0, compared.sum() / DRIFT_PATCHES) * (1 - drift)
     heat = np.where(compared, excess, np.float32(np.nan)).astype(np.float32)
     return Preservation(
@@ -144,13 +145,11 @@ def preservation(
 
 def exempt_patches(boxes: Sequence[Box], shape: tuple[int, int], max_share: float = MAX_EXEMPT_SHARE) -> Mask:
     """rows x columns bool: patches that boxes exempt, at most about `max_share` of them."""
-    margin = EXEMPT_MARGIN / max(shape)
+    across, down = 2 * EXEMPT_MARGIN / shape[1], 2 * EXEMPT_MARGIN / shape[0]
     scale = 1.0
     while True:
         shrunk = [
-            Box(box.cx, box.cy, scale * (box.w + 2 * margin), scale * (box.h + 2 * margin))
-            for box in boxes
-            if box.area > 0
+            Box(box.cx, box.cy, scale * (box.w + across), scale * (box.h + down)) for box in boxes if box.area > 0
         ]
         exempted = covered_patches(shrunk, shape)
         if exempted.mean() <= max_share or scale < 0.05:
@@ -185,7 +184,7 @@ def _enlarged(patches: Mask) -> Mask:
     padded = np.pad(patches, EXEMPT_MARGIN)
     sides = range(2 * EXEMPT_MARGIN + 1)
     rows, columns = patches.shape
-    return np.any([padded[y : y + rows, x : x + columns] for y in sides for x in sides], axis=0)
+    return np.asarray(np.any([padded[y : y + rows, x : x + columns] for y in sides for x in sides], axis=0))
 
 
 # -- how much ---------------------------------------------------------------------------------------------------------
@@ -195,7 +194,7 @@ def _excess(changes: ChangeMap, compared: Mask) -> Plane:
     """rows x columns: features, plus colour beyond its median over the compared patches."""
     colour = changes.colour
     if compared.any():
-        colour = colour - np.median(colour[compared], axis=0)
+        colour = colour - np.median(colour[compared], axis=0).astype(np.float32)
     distance = np.linalg.norm(colour, axis=2)
     if compared.any():
         distance = np.maximum(0, distance - np.median(distance[compared]))
@@ -212,6 +211,22 @@ def _worst_mean(excess: Plane) -> float:
 def _lost(excess: Plane) -> float:
     low, high = LOST_EXCESS
     return float(np.clip((excess - low) / (high - low), 0, 1).mean()) if excess.size else 0.0
+
+
+def drift_share(name: str, value: float) -> float:
+    """What a component of drift leaves, in (0, 1]; see `DRIFT_LIMITS`.
+
+    It falls linearly to `_DRIFTED` and then with the inverse of the value: a picture that drifted far still ranks above
+    one that drifted further, and above what a guard rejects.
+    """
+    harmless, worst = DRIFT_LIMITS[name]
+    left = _fall(value, harmless, worst)
+    if left >= _DRIFTED:
+        return left
+    return _DRIFTED * (1 - _DRIFTED) * (worst - harmless) / (value - harmless)
+
+
+_DRIFTED = 0.1
 
 
 def _fall(value: float, harmless: float, worst: float) -> float:

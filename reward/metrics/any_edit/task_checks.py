@@ -16,7 +16,7 @@ from ..edival import paper_protocol
 from ..edival.conditions import Condition, all_hold
 from ..edival.inspector import BoxSelection, EditInspector, ImageRole, crop_box
 from .referring import is_plain, same_object
-from .target_location import LocatedTarget
+from .target_location import THRESHOLD, LocatedTarget
 
 PROMPTS = Prompts("editcritic.reward.metrics.edival")
 OPTIONS = paper_protocol.PaperOptions()
@@ -50,6 +50,8 @@ def _evaluate(
         verdict = yield from _each_instance(inspector, operation, task, located)
     else:
         verdict = yield from paper_protocol.evaluate_task(OPTIONS, inspector, task)
+    if task.type == "subject_add" and verdict.holds:
+        verdict = yield from _no_more_than_asked(inspector, operation, verdict)
     wrong_value = _wrong_value(operation, task)
     if not wrong_value or not verdict.holds:
         return verdict
@@ -57,6 +59,20 @@ def _evaluate(
     if not wrong.holds:
         return verdict
     return all_hold([verdict, Condition(False, 0.0, f"the judge says yes to {wrong_value!r} too")])
+
+
+def _no_more_than_asked(
+    inspector: EditInspector, operation: PlannedOperation, verdict: Condition
+) -> Program[Condition]:
+    """The verdict on something added, unless there is more of it than was asked for; EdiVal does not count."""
+    new = operation.new
+    if new is None or not isinstance(new.quantity, int):
+        return verdict
+    (after,) = yield from inspector.detect(
+        ("edited", new.phrase), threshold=THRESHOLD, max_box_size=OPTIONS.max_box_size
+    )
+    counted = after.has_count(new.quantity, OPTIONS.duplicate_iou, exactly=new.quantity > 1)
+    return verdict if counted.holds else all_hold([verdict, counted])
 
 
 def _each_instance(

@@ -39,7 +39,7 @@ def test_harmless_changes_are_small():
 
 @pytest.mark.slow
 def test_a_short_run_separates_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    main(["--out", str(tmp_path), "--photos", "development", "--limit", "1", "--steps", "5"])
+    main(["--out", str(tmp_path), "--photos", "development", "--limit", "1", "--steps", "150"])
     report = json.loads((tmp_path / "preservation.json").read_text(encoding="utf-8"))["development"]
     measures = report["measures"]
     assert measures["preservation"]["auc"][0] > 0.97

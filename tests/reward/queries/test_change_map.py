@@ -39,6 +39,8 @@ def test_the_round_trip_is_exact():
         {"change_map": "not base64!"},
         {"change_map": "AAAA"},
         {"shape": [3, 5]},
+        {"numbers": {}},
+        {"numbers": {"shift": [0.0, 0.0], "unknown": 1}},
         {"numbers": {**answer_to_json(change_map())["numbers"], "gain": float("nan")}},
     ],
 )

@@ -15,7 +15,6 @@ from hypothesis.extra import numpy as arrays
 from editcritic.reward import Box, Image
 from editcritic.reward.queries import (
     Abstention,
-    ChangeMap,
     Detect,
     Detections,
     Differ,

