@@ -159,7 +159,10 @@ def _compared(source: _Source, edited: Plane, outside: NDArray[np.bool_] | None)
     """outside: pixels that the edited image does not reach, which count as unchanged."""
     measured = source.grey > _DARK if outside is None else (source.grey > _DARK) & ~outside
     ratio = float(np.median(_grey(edited)[measured] / source.grey[measured])) if measured.any() else 1.0
-    gain = float(np.clip(ratio, 1 - _MAX_GAIN, 1 + _MAX_GAIN))
+    # A larger change of brightness is none that an editor makes by accident (another background has any), and a part of
+    # it must not be divided out: the gain falls back to 1 as the ratio rises to twice the limit.
+    excess = max(0.0, abs(ratio - 1) - _MAX_GAIN)
+    gain = 1 + float(np.sign(ratio - 1)) * max(0.0, min(abs(ratio - 1), _MAX_GAIN) - excess)
     edited = edited / np.float32(gain)
     if outside is not None:
         edited[outside] = source.pixels[outside]

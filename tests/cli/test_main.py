@@ -336,7 +336,10 @@ WRONG_USAGE = {
     "bad option": (["{samples}", "--reward", "edival-if?protocol=2"], "paper and official"),
     "needs parts": (["{samples}", "--reward", "gate"], "gate"),
     "wrong protocol": (["{samples}", "--reward", "edival-if", "--protocol", "papper"], "paper and official"),
-    "wrong protocol of a preset": (["{samples}", "--protocol", "papper"], "paper and official"),
+    "wrong protocol of a preset": (
+        ["{samples}", "--reward", "edit-balanced", "--protocol", "papper"],
+        "paper and official",
+    ),
     "wrong protocol of cc": (["{samples}", "--reward", "edival-cc", "--protocol", "papper"], "fixed"),
     "no protocols at all": (
         ["{samples}", "--reward", "guard-not-a-copy", "--protocol", "x"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from .english_words import FUNCTION_WORDS, NOT_LEADING, NUMBERS, REQUEST_WORDS, SCENE_WORDS, SPELLINGS, VERBS
@@ -139,6 +139,18 @@ _NO_CONTENT = stems_of(SCENE_WORDS | REQUEST_WORDS) | VERB_GROUPS.keys()
 def content_stems(words: Iterable[str]) -> set[str]:
     """Stems of words with a meaning of their own: no function words, words of the scene, or verbs of editing."""
     return {stem(word) for word in words if word not in FUNCTION_WORDS} - _NO_CONTENT
+
+
+def without_image_numbers(words: Sequence[str]) -> list[str]:
+    """The words without those that tell source images apart, as in "of the second picture" and "into the first one"."""
+    return [
+        word
+        for word, after in zip(words, [*words[1:], ""], strict=False)
+        if not (word in _ORDINALS and (after in SCENE_WORDS or after == "one"))
+    ]
+
+
+_ORDINALS = frozenset(("first", "second", "third", "fourth"))
 
 
 def number_of(word: str) -> int | None:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Literal
 
-import cv2
 import numpy as np
 
 from ...boxes import Box
@@ -29,11 +28,12 @@ from .target_location import LocatedTarget
 
 Faces = Literal["judge", "embedder"]
 
-_OBJECT_SHARE = 0.3
-"""Share of a box that its object fills at least: a star fills about 0.3, a ring 0.4."""
-_RECOLOURED = (3.0, 30.0)
+_OBJECT_SHARE = 0.2
+"""Share of a box whose patches show nothing but its object, at least: a star fills about 0.3 of its box, and the
+patches along its outline show background too."""
+_RECOLOURED = (2.5, 25.0)
 """Mean distance in CIE L*a*b* up to which an object has its colours, and from which on it has others. 2.3 is just
-noticeable."""
+noticeable side by side; another background lights an object a little differently."""
 _FOUND, _LOST = 0.35, 0.2
 """Detector scores from which on an object is there, and up to which no trace of it is left."""
 _SAME_FACE, _OTHER_FACE = 0.6, 0.2
@@ -88,17 +88,19 @@ def _in_place(sample: EditSample, located: LocatedTarget, changes: ChangeMap) ->
 
 
 def _colours(located: LocatedTarget, changes: ChangeMap) -> Score:
-    """Whether objects before another background have their colours: the lowest over their boxes.
+    """Whether objects before another background have their colours: the lowest over their boxes."""
+    most = max(recolouring(changes, box) for box in located.boxes)
+    value = 1 - _rise(most, *_RECOLOURED)
+    return Score.of(value, f"{located.target.words}: its colours changed by {most:.1f} in CIE L*a*b*")
+
+
+def recolouring(changes: ChangeMap, box: Box) -> float:
+    """Mean distance in CIE L*a*b* between the colours of an object before and after.
 
     A box shows background too: of its patches, the `_OBJECT_SHARE` that changed least are taken for the object.
     """
-    distance = np.linalg.norm(cv2.blur(changes.colour, (3, 3)), axis=2)  # without the grain of small images
-    means = []
-    for box in located.boxes:
-        inside = np.sort(distance[covered_patches([box], changes.shape)])
-        means.append(float(inside[: max(1, round(_OBJECT_SHARE * inside.size))].mean()))
-    value = 1 - _rise(max(means), *_RECOLOURED)
-    return Score.of(value, f"{located.target.words}: its colours changed by {max(means):.1f} in CIE L*a*b*")
+    inside = np.sort(np.linalg.norm(changes.colour, axis=2)[covered_patches([box], changes.shape)])
+    return float(inside[: max(1, round(_OBJECT_SHARE * inside.size))].mean())
 
 
 def _presence(sample: EditSample, located: LocatedTarget) -> Program[Score]:

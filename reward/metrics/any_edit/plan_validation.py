@@ -12,7 +12,16 @@ from typing import Literal
 
 from ...edit_plan import EditPlan, OperationType, PlannedOperation, Target
 from .english_words import CATCH_ALL_TYPES
-from .instruction_words import collapsed, is_english, number_of, split_quotes, stem, stems, words_of
+from .instruction_words import (
+    collapsed,
+    is_english,
+    number_of,
+    split_quotes,
+    stem,
+    stems,
+    without_image_numbers,
+    words_of,
+)
 from .plan_account import PlanAccount, words_of_target
 
 MAX_INSTRUCTION = 4000
@@ -46,7 +55,7 @@ def plan_problems(plan: EditPlan, instruction: str) -> tuple[PlanProblem, ...]:
     plain, quoted = split_quotes(sentence)
     account = PlanAccount(plan)
     problems += [_unaccounted(f'"{text}"') for text in quoted if not account.has_text(text)]
-    words = words_of(plain)
+    words = without_image_numbers(words_of(plain))
     if is_english(plain, plan.language):
         problems += [_swallowed(clause) for clause in account.swallowed(plain)]
         missing = [word for word in words if not account.has_word(word)]

@@ -39,6 +39,9 @@ HARMLESS_COST = 0.01
 """What a harmless change costs at its limit: of two good edits the closer one is better, and drift that adds up over
 several edits is charged from the first."""
 
+ALIGNMENT_COST = 0.03
+"""What zoom and shift cost at the limit of what is harmless, in proportion below it."""
+
 STEP = 0.5
 """What any visible damage costs; the rest falls with the lost share."""
 
@@ -221,6 +224,8 @@ def drift_share(name: str, value: float) -> float:
     """
     harmless, worst = DRIFT_LIMITS[name]
     left = _fall(value, harmless, worst)
+    if name == "geometry":  # an alignment hides what it moves: it is never free
+        left = min(left, 1 - ALIGNMENT_COST * value / harmless)
     if left >= _DRIFTED:
         return left
     return _DRIFTED * (1 - _DRIFTED) * (worst - harmless) / (value - harmless)

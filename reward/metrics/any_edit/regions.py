@@ -33,8 +33,10 @@ MAX_NEW_SHARE = 0.3
 """Share of the image that something added may cover without a charge."""
 _GROWTH = 1.5
 """Sides of a moved or copied object, and of the place of a replaced one, relative to those in the source."""
-_ROOM: dict[OperationType, float] = {"resize": 2.0, "rotate": 1.5, "pose": 1.5, "subject_remove": 1.15}
-"""Sides of the region of a target relative to its box, by type; 1 for others. A removal takes the shadow with it."""
+_ROOM: dict[OperationType, float] = {"resize": 2.0, "rotate": 1.5, "pose": 1.5, "subject_remove": 1.2}
+_LOOSENESS = 1.1
+"""Sides of the region of a target relative to its box, by type, and for others: boxes are never exact. A removal takes
+the shadow with it."""
 _TEXT_MATCH = 0.5
 """Similarity from which on a line that is read may be a part of the requested text."""
 
@@ -113,13 +115,13 @@ def _operation_region(sample: EditSample, operation: PlannedOperation) -> Progra
     located = yield from locate_targets(sample.source, targets)
     target = located[operation.target] if operation.target is not None else None
     reference = located[operation.reference] if operation.reference is not None else None
-    room = _ROOM.get(operation.type, 1.0)
+    room = _ROOM.get(operation.type, _LOOSENESS)
     old = () if target is None else tuple(scaled(box, room) for box in target.boxes)
     match operation.type:
         case "subject_add":
             new = yield from _added_region(sample, operation)
         case "subject_replace":
-            new = yield from _replaced_region(sample, operation, old)
+            new = yield from _replaced_region(sample, operation, () if target is None else target.boxes)
         case "position_change" | "count_change" | "duplicate" if target is not None:
             new = yield from _copies_region(sample, operation, target)
         case "text_change" if target is None:
@@ -128,8 +130,7 @@ def _operation_region(sample: EditSample, operation: PlannedOperation) -> Progra
             new = EditRegion()
     boxes = new.boxes
     if operation.position is not None and reference is not None and reference.boxes:
-        beside = [clipped for box in boxes if (clipped := _on_side(box, operation.position, reference.boxes[0]))]
-        boxes = tuple(beside)
+        boxes = tuple(box for box in boxes if _is_on_side(box, operation.position, reference.boxes[0]))
     return EditRegion((*old, *boxes), () if old else boxes, capped=new.capped)
 
 
@@ -140,7 +141,7 @@ def _added_region(sample: EditSample, operation: PlannedOperation) -> Program[Ed
     fresh = [box for box in after if same_object(box, before) is None]
     number = operation.new.quantity if isinstance(operation.new.quantity, int) else len(fresh)
     kept = sorted(fresh, key=lambda box: -box.score)[:number]
-    return _capped(kept, MAX_NEW_SHARE, operation.new.words)
+    return _capped([scaled(box, _LOOSENESS) for box in kept], MAX_NEW_SHARE, operation.new.words)
 
 
 def _replaced_region(sample: EditSample, operation: PlannedOperation, old: Sequence[Box]) -> Program[EditRegion]:
@@ -216,12 +217,11 @@ def covered_share(box: Box, by: Box) -> float:
     return shared.area / box.area if shared is not None and box.area > 0 else 0.0
 
 
-def _on_side(box: Box, position: Position, reference: Box) -> Box | None:
-    """The part of a box that lies on a side of the reference's centre."""
-    half = {
-        "left": Box(reference.cx - 1, 0.5, 2, 2),
-        "right": Box(reference.cx + 1, 0.5, 2, 2),
-        "above": Box(0.5, reference.cy - 1, 2, 2),
-        "below": Box(0.5, reference.cy + 1, 2, 2),
+def _is_on_side(box: Box, position: Position, reference: Box) -> bool:
+    """Whether the centre of a box lies on a side of the reference's centre."""
+    return {
+        "left": box.cx < reference.cx,
+        "right": box.cx > reference.cx,
+        "above": box.cy < reference.cy,
+        "below": box.cy > reference.cy,
     }[position]
-    return _intersection(box, half)

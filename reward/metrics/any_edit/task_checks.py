@@ -8,13 +8,16 @@ from types import MappingProxyType
 
 from ...boxes import Box
 from ...edit_plan import PlannedOperation
-from ...engine.program import Program
+from ...engine.program import Program, ask_many
 from ...image import Image
+from ...queries.kinds import MapChanges
 from ...queries.prompts import Prompts
 from ...sample import EditSample, Task, TaskType
 from ..edival import paper_protocol
-from ..edival.conditions import Condition, all_hold
+from ..edival.conditions import Condition, all_hold, make_condition
 from ..edival.inspector import BoxSelection, EditInspector, ImageRole, crop_box
+from ..edival.pools import COLORS
+from .kept_parts import recolouring
 from .referring import is_plain, same_object
 from .target_location import THRESHOLD, LocatedTarget
 
@@ -52,6 +55,10 @@ def _evaluate(
         verdict = yield from paper_protocol.evaluate_task(OPTIONS, inspector, task)
     if task.type == "subject_add" and verdict.holds:
         verdict = yield from _no_more_than_asked(inspector, operation, verdict)
+    if task.type in ("position_change", "count_change") and verdict.holds and located is not None:
+        verdict = yield from _looks_like_the_target(inspector, task, located, verdict)
+    if task.type in ("subject_add", "subject_replace") and verdict.holds:
+        verdict = yield from _of_its_colour(inspector, operation, verdict)
     wrong_value = _wrong_value(operation, task)
     if not wrong_value or not verdict.holds:
         return verdict
@@ -73,6 +80,53 @@ def _no_more_than_asked(
     )
     counted = after.has_count(new.quantity, OPTIONS.duplicate_iou, exactly=new.quantity > 1)
     return verdict if counted.holds else all_hold([verdict, counted])
+
+
+def _of_its_colour(inspector: EditInspector, operation: PlannedOperation, verdict: Condition) -> Program[Condition]:
+    """The verdict on a new object, unless a judge denies the colour in its name: detectors find a blue cup for a red
+    one. A name with two colours is left to the detector.
+    """
+    new = operation.new
+    words = () if new is None else new.phrase.casefold().split()
+    colours = [word for word in words if word in COLORS]
+    if new is None or len(colours) != 1:
+        return verdict
+    recoloured = Task("color_alter", object=new.phrase, value=colours[0])
+    coloured = yield from paper_protocol.evaluate_task(OPTIONS, inspector, recoloured)
+    return verdict if coloured.holds else all_hold([verdict, coloured])
+
+
+def _looks_like_the_target(
+    inspector: EditInspector, task: Task, located: LocatedTarget, verdict: Condition
+) -> Program[Condition]:
+    """The verdict on a moved or copied object, unless it looks unlike the one in the source: a ghost, another one.
+
+    Its crop is compared with the crop of the target that it is most like.
+    """
+    (after,) = yield from inspector.detect(
+        ("edited", task.object or ""), threshold=THRESHOLD, max_box_size=OPTIONS.max_box_size
+    )
+    known = (*located.boxes, *located.others)
+    fresh = [box for box in after.boxes if same_object(box, known) is None]
+    if not fresh or not located.boxes:
+        return verdict
+    originals = [crop_box(inspector.source, box, OPTIONS.min_crop_size) for box in located.boxes]
+    distances = []
+    for box in fresh:
+        crop = crop_box(inspector.edited, box, OPTIONS.min_crop_size)
+        maps = yield from ask_many([MapChanges(original, crop.resized(*original.size)) for original in originals])
+        distances.append(min(recolouring(changes, _WHOLE) for changes in maps))
+    worst = max(distances)
+    alike = make_condition(
+        worst <= _ALIKE, 1 - worst / _ALIKE, _ALIKE / worst if worst else 1.0, f"it looks as before by {worst:.1f}"
+    )
+    return verdict if alike.holds else all_hold([verdict, alike])
+
+
+_WHOLE = Box(0.5, 0.5, 1.0, 1.0)
+_ALIKE = 15.0
+"""Distance of colours in CIE L*a*b* up to which a moved object is the same one: light and shadow differ from place to
+place."""
 
 
 def _each_instance(

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from ...sample import EditSample, Pools, Task
 from .task_parser import task_of
 
-_COLORS = (
+COLORS = (
     "red", "blue", "green", "yellow", "black", "white", "brown", "gray", "orange", "purple", "pink", "gold", "teal",
 )  # fmt: skip
 _MATERIALS = (
@@ -69,7 +69,7 @@ def renamed_object(task: Task) -> str:
     bird`, as published.
     """
     old, new = task.object or "", task.value or ""
-    terms = _COLORS if task.type == "color_alter" else _MATERIALS
+    terms = COLORS if task.type == "color_alter" else _MATERIALS
     words = old.split(" ")
     for index, word in enumerate(words):
         if any(name in word.casefold() for name in terms):

@@ -265,3 +265,10 @@ def test_quoted_texts_are_told_from_apostrophes(sentence, plain, quoted):
 )
 def test_forms_of_a_word_have_one_stem(word, other):
     assert stem(word) == stem(other)
+
+
+def test_a_source_image_may_be_told_by_its_number():
+    sentence = "Put red cup of the second picture into the first one, below plate"
+    new, reference = Target("red cup"), Target("plate")
+    operation = PlannedOperation("subject_add", sentence, new=new, position="below", reference=reference)
+    assert plan_problems(EditPlan((operation,)), sentence) == ()

@@ -41,15 +41,17 @@ def covered(found: EditRegion) -> float:
 def test_a_target_may_change_where_it_is_in_the_source() -> None:
     witness = Witness(source={"cup": [(*CUP, 0.9)]}, edited={"cup": [(0.5, 0.5, 0.9, 0.9, 0.9)]})
     found = region(PlannedOperation("color_alter", "", Target("cup"), value="blue"), witness)
-    assert [(box.cx, box.w) for box in found.boxes] == [(0.5, 0.2)]  # what the edited image shows does not count
+    ((x, w),) = [(box.cx, box.w) for box in found.boxes]
+    assert (x, w) == pytest.approx((0.5, 1.1 * 0.2))  # what the edited image shows does not count
 
 
 @pytest.mark.parametrize("size", [0.3, 0.6, 0.95])
 def test_something_added_may_cover_a_bounded_share(size) -> None:
     witness = Witness(edited={"dog": [(0.5, 0.5, size, size, 0.9)]})
     found = region(PlannedOperation("subject_add", "", new=Target("dog")), witness)
-    assert covered(found) == pytest.approx(min(size * size, MAX_NEW_SHARE))
-    assert bool(found.capped) == (size * size > MAX_NEW_SHARE)
+    loose = (1.1 * size) ** 2
+    assert covered(found) == pytest.approx(min(loose, MAX_NEW_SHARE))
+    assert bool(found.capped) == (loose > MAX_NEW_SHARE)
 
 
 def test_what_the_source_has_already_is_not_the_new_one() -> None:
@@ -58,11 +60,11 @@ def test_what_the_source_has_already_is_not_the_new_one() -> None:
     assert [box.cx for box in found.boxes] == [0.1]
 
 
-def test_something_new_may_only_stand_on_its_side() -> None:
-    witness = Witness(source={"cup": [(*CUP, 0.9)]}, edited={"dog": [(0.5, 0.5, 0.4, 0.4, 0.9)]})
+@pytest.mark.parametrize(("x", "count"), [(0.3, 1), (0.7, 0)])
+def test_something_new_may_only_stand_on_its_side(x, count) -> None:
+    witness = Witness(source={"cup": [(*CUP, 0.9)]}, edited={"dog": [(x, 0.5, 0.4, 0.4, 0.9)]})
     left = PlannedOperation("subject_add", "", new=Target("dog"), position="left", reference=Target("cup"))
-    (box,) = region(left, witness).boxes
-    assert (box.x0, box.x1) == pytest.approx((0.3, 0.5))
+    assert len(region(left, witness).boxes) == count
 
 
 def test_a_replacement_stands_where_the_old_object_stood() -> None:
@@ -75,7 +77,7 @@ def test_a_moved_object_is_no_larger_than_it_was() -> None:
     witness = Witness(source={"cup": [(*CUP, 0.9)]}, edited={"cup": [(0.15, 0.15, 0.29, 0.29, 0.9)]})
     operation = PlannedOperation("position_change", "", Target("cup"), position="left", reference=Target("cup"))
     old, new = region(operation, witness).boxes
-    assert (old.w, new.w) == pytest.approx((0.2, 0.29))
+    assert (old.w, new.w) == pytest.approx((0.22, 0.29))
     small = Witness(source={"cup": [(0.5, 0.5, 0.1, 0.1, 0.9)]}, edited={"cup": [(0.15, 0.15, 0.29, 0.29, 0.9)]})
     assert region(operation, small).boxes[1].w == pytest.approx(1.5 * 0.1)
 
