@@ -8,14 +8,16 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Literal
 
+import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from ...boxes import Box
 from ...edit_plan import Kept
-from ...engine.program import Program, ask, ask_many, reply_value
+from ...engine.program import Abstained, Program, ask, ask_many, reply_value
 from ...image import Image
 from ...queries.change_map import ChangeMap
-from ...queries.kinds import Detect, Embed, Judge, ReadText, Region
+from ...queries.kinds import Detect, Embed, Judge, ReadText, Region, Segment
 from ...queries.prompts import Prompts
 from ...queries.response_formats import Message, YesNo
 from ...sample import EditSample
@@ -31,6 +33,8 @@ Faces = Literal["judge", "embedder"]
 _OBJECT_SHARE = 0.2
 """Share of a box whose patches show nothing but its object, at least: a star fills about 0.3 of its box, and the
 patches along its outline show background too."""
+_FILLED, _MIN_OBJECT_PATCHES = 0.95, 4
+"""Share of a patch that an object fills, for it to show nothing else; number of such patches that are enough."""
 _RECOLOURED = (2.5, 25.0)
 """Mean distance in CIE L*a*b* up to which an object has its colours, and from which on it has others. 2.3 is just
 noticeable side by side; another background lights an object a little differently."""
@@ -72,7 +76,7 @@ def kept_score(
     present = yield from _presence(sample, located)
     if not same_look:
         return present
-    colours = _colours(located, changes)
+    colours = yield from _colours(sample, located, changes)
     return min(present, colours, key=lambda score: score.value or 0.0)
 
 
@@ -87,20 +91,32 @@ def _in_place(sample: EditSample, located: LocatedTarget, changes: ChangeMap) ->
     return Score.of(value, f"{located.target.words}: {1 - measured.lost:.0%} as it was", evidence=[evidence])
 
 
-def _colours(located: LocatedTarget, changes: ChangeMap) -> Score:
-    """Whether objects before another background have their colours: the lowest over their boxes."""
-    most = max(recolouring(changes, box) for box in located.boxes)
-    value = 1 - _rise(most, *_RECOLOURED)
+def _colours(sample: EditSample, located: LocatedTarget, changes: ChangeMap) -> Program[Score]:
+    """How much of an object before another background has its colours.
+
+    Of the patches that a segmenter finds to show nothing but the object. Without a segmenter, or of an object thinner
+    than a patch, of the `_OBJECT_SHARE` of its box that changed least: damage to a part of it is not seen then.
+    """
+    distance = np.linalg.norm(changes.colour, axis=2)
+    is_object = yield from _object_patches(sample, located, changes.shape)
+    if is_object.sum() < _MIN_OBJECT_PATCHES:
+        boxes = [np.sort(distance[covered_patches([box], changes.shape)]) for box in located.boxes]
+        compared = [inside[: max(1, round(_OBJECT_SHARE * inside.size))] for inside in boxes]
+    else:
+        compared = [distance[is_object]]
+    value = min(1 - float(np.mean(np.interp(part, _RECOLOURED, (0.0, 1.0)))) for part in compared)
+    most = max(float(part.mean()) for part in compared)
     return Score.of(value, f"{located.target.words}: its colours changed by {most:.1f} in CIE L*a*b*")
 
 
-def recolouring(changes: ChangeMap, box: Box) -> float:
-    """Mean distance in CIE L*a*b* between the colours of an object before and after.
-
-    A box shows background too: of its patches, the `_OBJECT_SHARE` that changed least are taken for the object.
-    """
-    inside = np.sort(np.linalg.norm(changes.colour, axis=2)[covered_patches([box], changes.shape)])
-    return float(inside[: max(1, round(_OBJECT_SHARE * inside.size))].mean())
+def _object_patches(sample: EditSample, located: LocatedTarget, shape: tuple[int, int]) -> Program[NDArray[np.bool_]]:
+    """rows x columns: the patches, inside its boxes, that the object fills in the source."""
+    try:
+        mask = yield from ask(Segment(sample.source, located.target.words))
+    except Abstained:  # about the source alone: the same for every edit of the group
+        return np.zeros(shape, np.bool_)
+    share = cv2.resize(mask.values.astype(np.float32), shape[::-1], interpolation=cv2.INTER_AREA)
+    return (share > _FILLED) & covered_patches(located.boxes, shape)
 
 
 def _presence(sample: EditSample, located: LocatedTarget) -> Program[Score]:

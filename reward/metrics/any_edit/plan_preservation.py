@@ -52,7 +52,7 @@ class PlanPreservation:
         name="any-edit-preservation",
         version=1,
         summary="everything that the instruction does not mention is as it was",
-        roles=("planner", "detector", "judge", "reader", "changes", "features"),
+        roles=("planner", "detector", "segmenter", "judge", "reader", "changes", "features"),
         requires=("sources", "edited", "instruction"),
         source="docs/metrics.md",
         failure_modes=(

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+import numpy as np
+
 from ...boxes import Box
 from ...edit_plan import PlannedOperation
 from ...engine.program import Program, ask_many
 from ...image import Image
+from ...queries.change_map import ChangeMap
 from ...queries.kinds import MapChanges
 from ...queries.prompts import Prompts
 from ...sample import EditSample, Task, TaskType
@@ -17,7 +20,6 @@ from ..edival import paper_protocol
 from ..edival.conditions import Condition, all_hold, make_condition
 from ..edival.inspector import BoxSelection, EditInspector, ImageRole, crop_box
 from ..edival.pools import COLORS
-from .kept_parts import recolouring
 from .referring import is_plain, same_object
 from .target_location import THRESHOLD, LocatedTarget
 
@@ -110,12 +112,18 @@ def _looks_like_the_target(
     fresh = [box for box in after.boxes if same_object(box, known) is None]
     if not fresh or not located.boxes:
         return verdict
-    originals = [crop_box(inspector.source, box, OPTIONS.min_crop_size) for box in located.boxes]
     distances = []
     for box in fresh:
-        crop = crop_box(inspector.edited, box, OPTIONS.min_crop_size)
-        maps = yield from ask_many([MapChanges(original, crop.resized(*original.size)) for original in originals])
-        distances.append(min(recolouring(changes, _WHOLE) for changes in maps))
+        now, before = (crop_box(image, box, OPTIONS.min_crop_size) for image in (inspector.edited, inspector.source))
+        originals = [crop_box(inspector.source, old, OPTIONS.min_crop_size) for old in located.boxes]
+        compared = []
+        for original in originals:
+            size = original.size
+            appeared, differs = yield from ask_many(
+                [MapChanges(before.resized(*size), now.resized(*size)), MapChanges(original, now.resized(*size))]
+            )
+            compared.append(_difference(appeared, differs))
+        distances.append(min(compared))
     worst = max(distances)
     alike = make_condition(
         worst <= _ALIKE, 1 - worst / _ALIKE, _ALIKE / worst if worst else 1.0, f"it looks as before by {worst:.1f}"
@@ -123,8 +131,19 @@ def _looks_like_the_target(
     return verdict if alike.holds else all_hold([verdict, alike])
 
 
-_WHOLE = Box(0.5, 0.5, 1.0, 1.0)
-_ALIKE = 15.0
+def _difference(appeared: ChangeMap, differs: ChangeMap) -> float:
+    """Distance in CIE L*a*b* between the mean colours of a new object and the one in the source, both cut out.
+
+    appeared: what changed at the new place: the patches of the object, and not of what is behind it. differs: the new
+    crop against the old one. Of means, since stripes and grain need not fall on the same patches.
+    """
+    is_object = np.linalg.norm(appeared.colour, axis=2) >= _APPEARED
+    return float(np.linalg.norm(differs.colour[is_object].mean(axis=0))) if is_object.any() else 0.0
+
+
+_APPEARED = 5.0
+"""Distance of colours in CIE L*a*b* from which on a patch shows something new."""
+_ALIKE = 18.0
 """Distance of colours in CIE L*a*b* up to which a moved object is the same one: light and shadow differ from place to
 place."""
 

@@ -13,7 +13,7 @@ import skimage.data
 
 from editcritic.reward import Box, EditPlan, EditSample, Engine, Expert, Image, Score
 from editcritic.reward.experts.pixel_changes import PixelChanges
-from editcritic.reward.queries import Abstention, Detect, Detections, Judge, ReadText, Reply
+from editcritic.reward.queries import Abstention, Detect, Detections, Judge, ReadText, Reply, Segment
 from editcritic.reward.queries.kinds import Outcome, Query, RecognizedText
 
 PIXELS = cv2.resize(skimage.data.coffee(), (300, 200), interpolation=cv2.INTER_AREA)
@@ -47,7 +47,7 @@ class Witness(Expert):
     queries: list[Query[Any]] = field(default_factory=list)
     id: str = "witness"
 
-    kinds: ClassVar[tuple[type[Query[Any]], ...]] = (Detect, Judge, ReadText)
+    kinds: ClassVar[tuple[type[Query[Any]], ...]] = (Detect, Judge, ReadText, Segment)
 
     def __call__(self, queries: Sequence[Query[Any]]) -> Sequence[Outcome]:
         self.queries += queries
@@ -73,6 +73,8 @@ class Witness(Expert):
                         p = before if self._is_source(images[-1]) else after
                         return Reply("yes" if p >= 0.5 else "no", {"yes": p, "no": 1 - p})
                 return Reply("no", {"yes": 0.0, "no": 1.0})
+            case Segment():
+                return Abstention("cannot segment")
             case ReadText(image):
                 return RecognizedText.without_boxes(self.text[0 if self._is_source(image) else 1])
             case _:
