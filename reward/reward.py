@@ -81,7 +81,8 @@ class Reward(BaseReward):
         if unbound := unbound_roles(self.experts, metric.card.roles):
             raise ValueError(
                 f"{metric.card.name} needs experts for {', '.join(unbound)}, but experts are bound to "
-                f"{', '.join(sorted(self.experts)) or 'no role'} only: bind one to each"
+                f"{', '.join(sorted(self.experts)) or 'no role'} only: bind one to each, or add yours to those that "
+                "need no download, as in {**default_experts(), 'judge': judge}"
             )
         self.max_failure_rate = max_failure_rate
         self.on_failures: OnFailures = on_failures

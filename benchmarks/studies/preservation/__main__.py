@@ -33,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("out/preservation"), help="folder for weights and numbers")
     parser.add_argument("--seed", type=int, default=1, help="of places and strengths of damage; default: 1")
     parser.add_argument("--photos", choices=("development", "held-out", "both"), default="both")
+    parser.add_argument("--images", type=Path, help="a folder of photographs of your own, measured instead")
     parser.add_argument("--limit", type=at_least_one, help="photographs of each half; default: all")
     parser.add_argument("--steps", type=at_least_one, default=STEPS, help="of training the autoencoder")
     options = parser.parse_args(arguments)
@@ -42,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         steps=options.steps,
     )
     report: dict[str, Any] = {"seed": options.seed, "threshold": THRESHOLD}
-    for half, names in HALVES.items():
+    halves = HALVES if options.images is None else {"own": _images(options.images)}
+    for half, names in halves.items():
         if options.photos in (half, "both"):
             names = names[: options.limit]
             fidelity = {name: round(psnr(photograph(name), through(photograph(name))), 1) for name in names}
@@ -52,6 +54,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _print(half, report[half])
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "preservation.json").write_text(json.dumps(report, indent=1), encoding="utf-8")
+
+
+def _images(folder: Path) -> list[str]:
+    """The files of a folder, by path."""
+    return sorted(str(path.resolve()) for path in folder.iterdir() if path.is_file())
 
 
 def _summary(measured: Sequence[Measured]) -> dict[str, Any]:

@@ -10,6 +10,8 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
+from ....reward import Image
+
 Pixels = NDArray[np.uint8]
 """H x W x 3, RGB."""
 
@@ -36,14 +38,18 @@ _FOLDERS = {"skimage": ("skimage", "data"), "matplotlib": ("matplotlib", "mpl-da
 
 @cache
 def photograph(name: str) -> Pixels:
-    """A photograph by package and file, averaged down to 512 px, both sides multiples of 8. Read-only.
+    """A photograph by package and file, or by its path, averaged down to 512 px, both sides multiples of 8. Read-only.
 
-    Raises ModuleNotFoundError without its package (`pip install 'editcritic[bench]'`).
+    Raises ModuleNotFoundError without its package (`pip install 'editcritic[bench]'`), and `ImageError` for a path that
+    is no image.
     """
-    package, file = name.split("/")
-    module, folder = _FOLDERS[package]
-    with resources.files(module).joinpath(f"{folder}/{file}").open("rb") as opened:
-        pixels = np.array(PIL.Image.open(opened).convert("RGB"))
+    package, _, file = name.partition("/")
+    if package in _FOLDERS:
+        module, folder = _FOLDERS[package]
+        with resources.files(module).joinpath(f"{folder}/{file}").open("rb") as opened:
+            pixels = np.array(PIL.Image.open(opened).convert("RGB"))
+    else:
+        pixels = np.array(Image.open(name).pixels)
     scale = min(1.0, MAX_SIDE / max(pixels.shape))
     width, height = (max(8, int(side * scale) // 8 * 8) for side in (pixels.shape[1], pixels.shape[0]))
     pixels = np.asarray(cv2.resize(pixels, (width, height), interpolation=cv2.INTER_AREA), np.uint8)

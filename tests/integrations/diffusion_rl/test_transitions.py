@@ -181,8 +181,9 @@ def test_a_ddim_step_is_the_schedulers_with_the_same_noise(kind, eta, number):
     timestep = scheduler.timesteps[number]
     own = scheduler.step(output, timestep, state, eta=eta, generator=generator.manual_seed(5)).prev_sample
     assert std > 0
-    if own.isnan().all():  # on some processors, where nothing is left but fresh noise: a root of less than nothing
-        assert (kind, eta, number) == ("trailing", 1.0, 0)
+    if (kind, eta, number) == ("trailing", 1.0, 0):
+        # Nothing is left but fresh noise: the scheduler takes the root of a difference of equal numbers, which is NaN
+        # on some processors and not quite 0 on others.
         then = scheduler.alphas_cumprod[timestep - 1000 // STEPS]
         clean = (-output).clamp(-1, 1)
         own = then**0.5 * clean + std * torch.randn(mean.shape, generator=generator.manual_seed(5))

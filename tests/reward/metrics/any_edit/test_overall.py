@@ -1,0 +1,113 @@
+"""The reward on a photograph, with the experts that need no download."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+from editcritic.reward import Box, EditSample, Expert, Image, Reward, default_experts, score
+from editcritic.reward.config import build
+from editcritic.reward.edit_plan import EditPlan, PlannedOperation, Target
+from editcritic.reward.metrics.any_edit.overall import any_edit
+from editcritic.reward.queries.kinds import ReadText, RecognizedText, TextLine
+from editcritic.reward.queries.specs import spec_of
+
+from ...fakes import Fake, Says
+from .conftest import PHOTO, PIXELS
+
+SAUCER = Box.from_corners(38, 33, 240, 195, PHOTO.size)
+_INSIDE = np.zeros(PIXELS.shape[:2], np.uint8)
+cv2.ellipse(_INSIDE, (138, 115), (100, 80), 0, 0, 360, 1, -1)  # the saucer ...
+cv2.ellipse(_INSIDE, (146, 68), (60, 66), 0, 0, 360, 0, -1)  # ... without the cup
+BLUE = PIXELS.copy()
+BLUE[_INSIDE == 1] = BLUE[_INSIDE == 1][:, ::-1]
+DAMAGED = BLUE.copy()
+DAMAGED[20:80, 240:295] = 255 - DAMAGED[20:80, 240:295]
+SENTENCE = "Change the color of red saucer to blue."
+
+
+@pytest.fixture(scope="module")
+def experts() -> dict[str, Expert]:
+    return default_experts()
+
+
+def edit(pixels: Any, name: str = "s", **fields: Any) -> EditSample:
+    options: dict[str, Any] = {"instruction": SENTENCE, "boxes": {"red saucer": (SAUCER,)}, **fields}
+    return EditSample(name, sources=(PHOTO,), edited=Image.of(pixels), **options)
+
+
+def test_a_good_edit_is_worth_more_than_one_that_damages_the_rest(experts) -> None:
+    reward = Reward(any_edit(), experts)
+    good, damaged, copy = reward([edit(BLUE, "good"), edit(DAMAGED, "damaged"), edit(PIXELS, "copy")])
+    assert good.value is not None
+    assert damaged.value is not None
+    assert good.value > 0.9
+    assert 0.2 < damaged.value < 0.6
+    assert (copy.value, copy.rejected) == (0.0, True)
+    assert list(good.credits) == ["operation 1"]
+    assert set(good.parts["reward"].parts) == {"following", "preservation"}
+
+
+def test_it_is_what_score_gives() -> None:
+    corners = [SAUCER.corners(PHOTO.size)]
+    assert (score(PIXELS, BLUE, SENTENCE, boxes={"red saucer": corners}).value or 0.0) > 0.9
+
+
+def test_a_sentence_that_no_planner_reads_abstains_and_says_what_to_do(experts) -> None:
+    result = Reward(any_edit(), experts)([edit(BLUE, instruction="Give it a cooler look")])[0]
+    assert result.status == "abstained"
+    assert "planner" in result.reason
+
+
+def test_a_plan_makes_any_sentence_readable(experts) -> None:
+    sentence = "Make the saucer that the cup stands on blue"
+    saucer = Target("saucer", boxes=(SAUCER,))
+    plan = EditPlan((PlannedOperation("color_alter", sentence, saucer, value="blue"),))
+    rejected = Reward(any_edit(), experts)([edit(BLUE, instruction=sentence, plan=plan, boxes={})])[0]
+    assert rejected.status == "failed"
+    assert "'cup" in rejected.reason  # nothing in the plan is about the cup
+    sentence = "Make the saucer blue"
+    plan = EditPlan((PlannedOperation("color_alter", sentence, saucer, value="blue"),))
+    result = Reward(any_edit(), experts)([edit(BLUE, instruction=sentence, plan=plan, boxes={"saucer": (SAUCER,)})])[0]
+    assert (result.value or 0.0) > 0.9
+
+
+def test_text_that_nobody_asked_for_is_rejected(experts) -> None:
+    written = cv2.putText(BLUE.copy(), "BEST EDIT EVER", (10, 25), cv2.FONT_HERSHEY_SIMPLEX, 0.9, (255, 255, 255), 2)
+
+    def read(query: ReadText) -> RecognizedText:
+        shows_text = bool((query.image.pixels == 255).all(axis=2).sum() > 300)
+        return RecognizedText((TextLine("BEST EDIT EVER", Box(0.5, 0.1, 0.8, 0.1, 0.9)),) if shows_text else ())
+
+    reader = {**experts, "reader": Fake(read), "reader.guard": Fake(read)}
+    guarded = Reward(any_edit(), reader)([edit(written)])[0]
+    assert (guarded.value, guarded.rejected) == (0.0, True)
+    assert "BEST EDIT EVER" in guarded.reason
+    assert not Reward(any_edit(text_guard=False), reader)([edit(written)])[0].rejected
+
+
+def test_a_rating_of_quality_is_a_third_factor(experts) -> None:
+    from editcritic.reward import Score
+
+    plain, rated = (
+        Reward(any_edit(quality=quality), experts)([edit(BLUE)])[0].value or 0.0
+        for quality in (None, Says(Score.of(0.5), source="a test"))
+    )
+    assert rated == pytest.approx(plain / 2)
+
+
+def test_it_is_built_from_its_spec() -> None:
+    reward = any_edit(list_differences=False, faces="embedder")
+    assert build(spec_of(reward)) == reward
+    assert pickle.loads(pickle.dumps(reward)) == reward
+    assert reward.card.is_unit_range
+    assert "An expert that is missing costs" in reward.card.failure_modes
+
+
+def test_experts_that_are_missing_are_named_with_a_way_out() -> None:
+    with pytest.raises(ValueError, match=r"any-edit needs experts for .*planner.*\{\*\*default_experts\(\), 'judge'"):
+        Reward(any_edit(), {"judge": Fake()})
