@@ -30,6 +30,7 @@ def changes(before: np.ndarray, after: np.ndarray, expert: PixelChanges = EXPERT
     query = MapChanges(Image.of(before), Image.of(after))
     (answer,) = expert([query])
     query.check(answer)
+    assert isinstance(answer, ChangeMap)
     return answer
 
 

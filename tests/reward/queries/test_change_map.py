@@ -54,7 +54,7 @@ def test_a_damaged_record_is_refused(damage):
     [
         replace(change_map(), features=np.full((3, 4), np.nan, np.float32)),
         replace(change_map(), features=np.full((3, 4), -1, np.float32)),
-        replace(change_map(), features=np.zeros((3, 4))),
+        replace(change_map(), features=np.zeros((3, 4))),  # type: ignore[arg-type]  # float64, on purpose
         replace(change_map(), colour=np.zeros((3, 4), np.float32)),
         replace(change_map(), features=np.zeros((0, 4), np.float32)),
         replace(change_map(), structure=float("inf")),

@@ -9,6 +9,7 @@ from editcritic.benchmarks.sceneedit.ground_truth import GroundTruth
 from editcritic.benchmarks.studies.any_edit.agreement import PoolScores
 from editcritic.benchmarks.studies.any_edit.pool import PoolEdit
 from editcritic.benchmarks.studies.any_edit.scoring import EditScore, statuses
+from editcritic.reward.score import Status
 
 (CASE,) = cases(1, seed=1, size=32)
 
@@ -19,7 +20,7 @@ def edit(editor, prompt, followed, unchanged):
 
 
 def score(value, *, following=None, preservation=None, rejected=False):
-    status = "abstained" if value is None else "scored"
+    status: Status = "abstained" if value is None else "scored"
     return EditScore(value, status, rejected, following, preservation, "")
 
 
@@ -44,7 +45,8 @@ def test_values_in_the_order_of_the_truth_agree():
 def test_a_tie_is_half_a_pair_and_equal_truths_are_none():
     scores = PoolScores(EDITS[:3], [score(1.0), score(1.0), score(0.0)])
     order = scores.pair_order(scores.values())
-    assert (order.value, order.count) == (pytest.approx(2.5 / 3), 3)
+    assert order.value == pytest.approx(2.5 / 3)
+    assert order.count == 3
     assert scores.pair_order(scores.values(), margin=0.5).count == 1  # more than the margin, not as much
     followed = scores.pair_order(scores.values(), followed_only=True)
     assert (followed.value, followed.count) == (0.5, 1)

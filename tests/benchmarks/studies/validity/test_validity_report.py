@@ -123,7 +123,7 @@ def test_the_terminal_shows_metrics_and_checks(result: ValidityResult) -> None:
 
 def test_a_failed_check_is_an_exit_code(result: ValidityResult) -> None:
     def ending(*checks: ReleaseCheck) -> tuple[int, str]:
-        one = ValidityResult(0, result.study, 27, (), {}, checks, None, None, None)
+        one = ValidityResult(0, result.study, 27, (), {}, checks, None, (), None)
         return one.exit_code, validity_report.checks_summary(one)
 
     good, bad = ReleaseCheck("good", 1.0, 0.5, False), ReleaseCheck("bad", 0.0, 0.5, False)

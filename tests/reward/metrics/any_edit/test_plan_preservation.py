@@ -105,4 +105,4 @@ def test_where_everything_may_change_and_nothing_is_named_there_is_nothing_to_co
 
 def test_an_unknown_way_to_compare_faces_is_refused() -> None:
     with pytest.raises(ValueError, match="faces is one of judge, embedder"):
-        PlanPreservation(faces="eyes")
+        PlanPreservation(faces="eyes")  # type: ignore[arg-type]
