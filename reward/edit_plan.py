@@ -15,19 +15,10 @@ from typing import Annotated, Literal, get_args
 from pydantic import ConfigDict, Field, with_config
 
 from .boxes import Box
-from .sample import Position
+from .sample import Position, TaskType
 
 OperationType = Literal[
-    # EdiVal's nine task types
-    "subject_add",
-    "subject_remove",
-    "subject_replace",
-    "position_change",
-    "count_change",
-    "color_alter",
-    "material_alter",
-    "text_change",
-    "background_change",
+    TaskType,  # EdiVal's nine
     # what Complex-Edit's 24 operations have beyond them
     "resize",
     "rotate",

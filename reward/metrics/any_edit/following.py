@@ -35,7 +35,8 @@ MIN_VISIBLE_SHARE = 0.02
 VISIBLE_EXCESS, VISIBLE_COLOUR = 2.0, 8.0
 """Change of a patch from which on it is visible: in units of what is harmless (`preservation`), or of its mean colour
 in CIE L*a*b*, where 2.3 is just noticeable."""
-
+_VISIBLE_DRIFT = 0.98
+"""Share that is left by drift (`preservation`) below which another look of the whole image is visible."""
 _ELSEWHERE = ("position_change", "count_change", "duplicate")
 """Types that may change the image elsewhere than at the target's place."""
 
@@ -100,7 +101,7 @@ class PlanFollowing:
     def _with_differences(
         self, sample: EditSample, plan: EditPlan, checks: list[_Check], credits: Mapping[str, Score]
     ) -> Program[tuple[dict[str, Score], list[Evidence]]]:
-        """The credits, with 0 for operations that questions confirm and no listed difference belongs to."""
+        """The credits, lowered for operations that questions confirm and no listed difference belongs to."""
         listed = yield from list_differences(sample, plan, self.prompt_pack)
         changed = dict(credits)
         for index, (name, credit) in enumerate(credits.items()):
@@ -157,10 +158,9 @@ class _Check:
         return Score.of(verdict.degree, verdict.reason, evidence=evidence)
 
     def _locate(self) -> Program[LocatedTarget | None]:
-        target = self.operation.target
-        if target is None:
-            return None
-        return (yield from locate_targets(self.sample.source, [target]))[target]
+        """The target in the source, if there is one. Abstains with a detector that does not know what is new either."""
+        located = yield from locate_targets(self.sample.source, self.operation.targets)
+        return None if self.operation.target is None else located[self.operation.target]
 
     def _no_question(self, located: LocatedTarget | None) -> str:
         words = words_of(self.operation)
@@ -178,7 +178,7 @@ class _Check:
         recoloured = np.linalg.norm(changes.colour, axis=2) >= VISIBLE_COLOUR
         seen = (measured.heat >= VISIBLE_EXCESS) | (recoloured & np.isfinite(measured.heat))
         visible = float(seen.sum()) / max(measured.compared, 1)
-        if visible > (MIN_VISIBLE_SHARE if in_place else 0.0) or measured.drift < 1:
+        if visible > (MIN_VISIBLE_SHARE if in_place else 0.0) or measured.drift < _VISIBLE_DRIFT:
             return verdict
         share = f"{visible:.1%} of {'the image' if where is None else 'its place'} differs visibly from the source"
         return all_hold([verdict, Condition(False, 0.0, f"too small or too pale to be seen: {share}")])

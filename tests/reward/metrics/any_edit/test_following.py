@@ -191,3 +191,13 @@ def test_the_plan_and_the_source_are_asked_about_once_for_all_edits_of_a_group(s
     assert sum(isinstance(query, Detect) for query in witness.queries) == 1 + 16
     assert changes.usage()["envelopes"] == 1
     assert MapChanges in changes.kinds
+
+
+def test_without_a_detector_that_knows_what_is_new_questions_decide(scored) -> None:
+    add = PlannedOperation("subject_add", "add a dog", new=Target("dog"), questions=(question("Is there a dog?"),))
+    witness = Witness(
+        answers={"a dog?": (0.1, 0.9)},
+        unknown=("dog",),
+        differences='{"differences": [{"what": "a dog", "operation": 1}]}',
+    )
+    assert (scored(PlanFollowing(), EditPlan((add,)), BLUE_CUP, witness).value or 0.0) > 0.75
