@@ -103,7 +103,7 @@ def _looks_like_the_target(
 ) -> Program[Condition]:
     """The verdict on a moved or copied object, unless it looks unlike the one in the source: a ghost, another one.
 
-    Its crop is compared with the crop of the target that it is most like.
+    Its crop is compared with the crop of the target that it is most like; of many, the first ones are compared.
     """
     (after,) = yield from inspector.detect(
         ("edited", task.object or ""), threshold=THRESHOLD, max_box_size=OPTIONS.max_box_size
@@ -113,9 +113,9 @@ def _looks_like_the_target(
     if not fresh or not located.boxes:
         return verdict
     distances = []
-    for box in fresh:
+    for box in fresh[:_MAX_COPIES]:
         now, before = (crop_box(image, box, OPTIONS.min_crop_size) for image in (inspector.edited, inspector.source))
-        originals = [crop_box(inspector.source, old, OPTIONS.min_crop_size) for old in located.boxes]
+        originals = [crop_box(inspector.source, old, OPTIONS.min_crop_size) for old in located.boxes[:_MAX_ORIGINALS]]
         compared = []
         for original in originals:
             size = original.size
@@ -125,9 +125,8 @@ def _looks_like_the_target(
             compared.append(_difference(appeared, differs))
         distances.append(min(compared))
     worst = max(distances)
-    alike = make_condition(
-        worst <= _ALIKE, 1 - worst / _ALIKE, _ALIKE / worst if worst else 1.0, f"it looks as before by {worst:.1f}"
-    )
+    reason = f"its colours differ from those in the source by {worst:.1f} in CIE L*a*b*"
+    alike = make_condition(worst <= _ALIKE, 1 - worst / _ALIKE, _ALIKE / worst if worst else 1.0, reason)
     return verdict if alike.holds else all_hold([verdict, alike])
 
 
@@ -141,6 +140,7 @@ def _difference(appeared: ChangeMap, differs: ChangeMap) -> float:
     return float(np.linalg.norm(differs.colour[is_object].mean(axis=0))) if is_object.any() else 0.0
 
 
+_MAX_COPIES, _MAX_ORIGINALS = 12, 4
 _APPEARED = 5.0
 """Distance of colours in CIE L*a*b* from which on a patch shows something new."""
 _ALIKE = 18.0

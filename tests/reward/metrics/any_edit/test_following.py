@@ -8,7 +8,7 @@ from editcritic.reward.metrics.any_edit.following import PlanFollowing
 from editcritic.reward.queries import Detect
 from editcritic.reward.queries.kinds import MapChanges
 
-from .conftest import PHOTO, Witness, painted
+from .conftest import PHOTO, PIXELS, Witness, painted
 
 CUP, SPOON = (0.48, 0.4, 0.3, 0.5), (0.1, 0.8, 0.1, 0.2)
 AT_CUP = Box(*CUP)
@@ -201,3 +201,39 @@ def test_without_a_detector_that_knows_what_is_new_questions_decide(scored) -> N
         differences='{"differences": [{"what": "a dog", "operation": 1}]}',
     )
     assert (scored(PlanFollowing(), EditPlan((add,)), BLUE_CUP, witness).value or 0.0) > 0.75
+
+
+def test_more_of_something_than_was_asked_for_is_not_what_was_asked_for(scored) -> None:
+    plan = EditPlan((PlannedOperation("subject_add", "add a dog", new=Target("dog")),))
+    one = Witness(edited={"dog": [(*CUP, 0.9)]})
+    two = Witness(edited={"dog": [(*CUP, 0.9), (*SPOON, 0.9)]})
+    assert (scored(PlanFollowing(), plan, BLUE_CUP, one).value or 0.0) > 0.75
+    assert (scored(PlanFollowing(), plan, BLUE_CUP, two).value or 0.0) < 0.25
+
+
+@pytest.mark.parametrize(("p", "holds"), [(0.9, True), (0.1, False)])
+def test_something_new_has_the_colour_of_its_name(p, holds, scored) -> None:
+    plan = EditPlan((PlannedOperation("subject_add", "add a blue dog", new=Target("dog", ("blue",))),))
+    witness = Witness(edited={"blue dog": [(*CUP, 0.9)]}, answers={"blue dog blue": (0.0, p)})
+    assert ((scored(PlanFollowing(), plan, BLUE_CUP, witness).value or 0.0) > 0.75) is holds
+
+
+@pytest.mark.parametrize(("opacity", "holds"), [(1.0, True), (0.3, False)])
+def test_a_moved_object_looks_as_it_did(opacity, holds, scored) -> None:
+    old, new, table = Box(0.2, 0.5, 0.2, 0.3), Box(0.7, 0.5, 0.2, 0.3), (0.45, 0.5, 0.1, 0.1)
+    source = painted(old, (30, 60, 220), PIXELS * 0 + 200)
+    gone = painted(old, (200, 200, 200), source.pixels)
+    ghost = tuple(opacity * colour + (1 - opacity) * 200 for colour in (30, 60, 220))
+    edited = painted(new, ghost, gone.pixels)
+    operation = PlannedOperation(
+        "position_change", "move it right of the table", Target("box"), position="right", reference=Target("table")
+    )
+    places = {"table": [(*table, 0.9)]}
+    witness = Witness(
+        original=source,
+        source={"box": [(old.cx, old.cy, old.w, old.h, 0.9)], **places},
+        edited={"box": [(new.cx, new.cy, new.w, new.h, 0.9)], **places},
+    )
+    plan = EditPlan((operation,))
+    score = scored(PlanFollowing(), plan, edited, witness, sources=(source,), instruction="move the box to the right")
+    assert ((score.value or 0.0) > 0.75) is holds, score.reason
