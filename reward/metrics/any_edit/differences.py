@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ...edit_plan import EditPlan, PlannedOperation
 from ...engine.program import Program, ask, reply_value
@@ -52,11 +53,11 @@ def list_differences(sample: EditSample, plan: EditPlan, prompts: Prompts) -> Pr
     lines = [f"{number}. {words_of(operation)}" for number, operation in enumerate(plan.operations, start=1)]
     slots = {"operations": "\n".join(lines)}
     prompt = prompts.render("differences", **slots)
-    images = (*sample.sources, sample.edited)
+    images = (sample.source, sample.edited)
     query = Judge((Message((*images, prompt)),), _DIFFERENCES, "any-edit/differences", tuple(slots.items()))
     reply = yield from ask(query)
-    listed: Sequence[dict[str, object]] = reply_value(query, reply)["differences"]
-    numbers = [int(str(entry["operation"])) for entry in listed]
+    listed: Sequence[dict[str, Any]] = reply_value(query, reply)["differences"]
+    numbers = [int(entry["operation"]) for entry in listed]
     known = range(1, len(plan.operations) + 1)
     return ListedDifferences(
         frozenset(number - 1 for number in numbers if number in known),

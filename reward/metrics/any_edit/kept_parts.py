@@ -4,6 +4,7 @@ its place.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Literal
@@ -26,6 +27,7 @@ from ..edival.conditions import normalize_text
 from ..edival.inspector import crop_box
 from .preservation import covered_patches, drift_share, preservation
 from .referring import same_object
+from .regions import EditRegion
 from .target_location import LocatedTarget
 
 Faces = Literal["judge", "embedder"]
@@ -44,6 +46,7 @@ _SAME_FACE, _OTHER_FACE = 0.6, 0.2
 """Cosines of face embeddings from which on two faces are one person's, and up to which they are not."""
 _SAME_WORD = 0.8
 """Similarity of two words from which on they are one, up to reading errors."""
+_MAX_WORDS = 100
 _MIN_CONFIDENCE = 0.5
 
 
@@ -52,16 +55,16 @@ def kept_score(
     kept: Kept,
     located: LocatedTarget | None,
     changes: ChangeMap,
+    region: EditRegion,
     *,
-    whole: bool,
     same_look: bool,
     faces: Faces,
     prompts: Prompts,
 ) -> Program[Score]:
     """How much of something has stayed, in [0, 1]; not applicable where the source does not show it.
 
-    whole: the image around it may change. same_look: its pixels should stay as they are; else (another style or light)
-    only the object should.
+    region: where the plan lets the image change, which is not compared. same_look: its pixels should stay as they are;
+    else (another style or light) only the object should.
     """
     if kept.aspect == "text":
         return (yield from _text(sample, () if located is None else located.boxes))
@@ -71,8 +74,8 @@ def kept_score(
         return Score.not_applicable(f"{located.target.words!r} is not found in the source")
     if kept.aspect == "identity":
         return (yield from _identity(sample, located, faces, prompts))
-    if not whole:
-        return _in_place(sample, located, changes)
+    if not region.whole:
+        return _in_place(sample, located, changes, region.boxes)
     present = yield from _presence(sample, located)
     if not same_look:
         return present
@@ -80,9 +83,11 @@ def kept_score(
     return min(present, colours, key=lambda score: score.value or 0.0)
 
 
-def _in_place(sample: EditSample, located: LocatedTarget, changes: ChangeMap) -> Score:
+def _in_place(sample: EditSample, located: LocatedTarget, changes: ChangeMap, exempt: Sequence[Box]) -> Score:
     """How much of the boxes of an object is as it was. Sharpness, noise and grids of so small a part are chance."""
-    measured = preservation(changes, within=located.boxes)
+    measured = preservation(changes, exempt, within=located.boxes)
+    if not measured.compared:
+        return Score.not_applicable(f"{located.target.words!r} is where the plan changes the image")
     value = measured.local
     for name in ("cast", "exposure", "contrast"):
         value *= drift_share(name, measured.drift_values[name])
@@ -171,8 +176,22 @@ def _text(sample: EditSample, boxes: Sequence[Box]) -> Program[Score]:
     words = [word for word in before if len(word) > 1]
     if not words:
         return Score.not_applicable("no text is read in the source")
-    left = [word for word in words if any(_is_word(word, other) for other in after)]
-    return Score.of(len(left) / len(words), f"{len(left)} of {len(words)} words are still read")
+    left = _words_left(words, after)
+    return Score.of(left / len(words), f"{left} of {len(words)} words are still read")
+
+
+def _words_left(before: Sequence[str], after: Sequence[str]) -> int:
+    """How many words are still there, each found once; up to reading errors, of the first `_MAX_WORDS` others."""
+    exact = Counter(before) & Counter(after)
+    missing = list((Counter(before) - exact).elements())[:_MAX_WORDS]
+    others = list((Counter(after) - exact).elements())[:_MAX_WORDS]
+    left = exact.total()
+    for word in missing:
+        match = next((index for index, other in enumerate(others) if _is_word(word, other)), None)
+        if match is not None:
+            left += 1
+            del others[match]
+    return left
 
 
 def _is_word(word: str, other: str) -> bool:

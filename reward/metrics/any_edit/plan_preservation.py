@@ -8,8 +8,8 @@ from statistics import fmean
 from typing import ClassVar, get_args
 
 from ...card import Card
-from ...edit_plan import EditPlan, Kept, OperationType
-from ...engine.program import Program, ask, gather
+from ...edit_plan import EditPlan, Kept, OperationType, Target
+from ...engine.program import Abstained, Program, ask, gather
 from ...queries.change_map import ChangeMap
 from ...queries.kinds import MapChanges
 from ...queries.prompts import Prompts
@@ -123,8 +123,12 @@ class PlanPreservation:
         self, sample: EditSample, plan: EditPlan, changes: ChangeMap, region: EditRegion
     ) -> Program[dict[str, Score]]:
         """The scores of what the plan names as staying, by what it is."""
-        targets = [kept.target for kept in plan.keep if kept.target is not None]
-        located = yield from locate_targets(sample.source, targets)
+        located: dict[Target, LocatedTarget] = {}
+        for target in dict.fromkeys(kept.target for kept in plan.keep if kept.target is not None):
+            try:
+                located |= yield from locate_targets(sample.source, [target])
+            except Abstained:  # about the source alone: no detector knows the words, for any edit of the group
+                located[target] = LocatedTarget(target, ())
         same_look = not any(operation.type in _NEW_LOOK for operation in plan.operations)
         programs = [
             self._kept_part(sample, kept, located.get(kept.target) if kept.target else None, changes, region, same_look)
@@ -149,7 +153,7 @@ class PlanPreservation:
             kept,
             located,
             changes,
-            whole=region.whole,
+            region,
             same_look=same_look,
             faces=self.faces,
             prompts=self.prompt_pack,

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from ...edit_plan import MAX_QUESTIONS, EditPlan, OperationType, PlannedOperation, Question
 from ...queries.prompts import Prompts
 from ...sample import Position
+from .near_misses import unmentioned
 
 _PROMPTS = Prompts("editcritic.reward.metrics.any_edit")
 _MAX_WORDS = 1000
@@ -143,25 +144,20 @@ def _wrong_change(operation: PlannedOperation, mentioned: str) -> str:
     wrong: PlannedOperation | None = None
     match operation.type:
         case kind if kind in _WRONG_VALUES and operation.value:
-            wrong = replace(operation, value=_unmentioned(_WRONG_VALUES[kind], mentioned))
+            wrong = replace(operation, value=unmentioned(_WRONG_VALUES[kind], mentioned))
         case "text_change":
-            wrong = replace(operation, text=_unmentioned(_TEXTS, mentioned))
+            wrong = replace(operation, text=unmentioned(_TEXTS, mentioned))
         case "count_change":
             wrong = replace(operation, count=(operation.count or 0) + 3)
         case "position_change" if operation.position is not None:
             wrong = replace(operation, position=_OPPOSITES[operation.position])
         case "subject_add" | "subject_replace" if operation.new is not None:
-            new = replace(operation.new, noun=_unmentioned(_OBJECTS, mentioned), attributes=(), relation=None)
+            new = replace(operation.new, noun=unmentioned(_OBJECTS, mentioned), attributes=(), relation=None)
             wrong = replace(operation, new=new)
         case "subject_remove" | "duplicate" | "extraction" if operation.target is not None:
-            target = replace(operation.target, noun=_unmentioned(_OBJECTS, mentioned), attributes=(), relation=None)
+            target = replace(operation.target, noun=unmentioned(_OBJECTS, mentioned), attributes=(), relation=None)
             wrong = replace(operation, target=target)
-    return (_phrase(wrong) if wrong is not None else "")[:_MAX_WORDS] or _unmentioned(_CHANGES, mentioned)
-
-
-def _unmentioned(options: Sequence[str], mentioned: str) -> str:
-    """The first option that the plan does not mention; the last one if it mentions all."""
-    return next((option for option in options if option.casefold() not in mentioned), options[-1])
+    return (_phrase(wrong) if wrong is not None else "")[:_MAX_WORDS] or unmentioned(_CHANGES, mentioned)
 
 
 def _mentioned(plan: EditPlan) -> str:

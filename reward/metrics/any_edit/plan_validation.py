@@ -135,7 +135,7 @@ def _contradictions(plan: EditPlan) -> Iterator[PlanProblem]:
             if target in kept:
                 yield _contradiction(target, f"{target!r} is removed, and it is kept")
             gone.add(target)
-        if target and operation.value:
+        if target and operation.value and operation.type in _SINGLE_VALUED:
             value = values.setdefault((operation.type, target), operation.value)
             if value.casefold() != operation.value.casefold():
                 yield _contradiction(target, f"{target!r} becomes {value!r}, and it becomes {operation.value!r}")
@@ -144,6 +144,8 @@ def _contradictions(plan: EditPlan) -> Iterator[PlanProblem]:
             yield _contradiction(str(aspect), f"the {aspect} is changed, and it is kept")
 
 
+_SINGLE_VALUED: frozenset[OperationType] = frozenset(("color_alter", "material_alter", "background_change"))
+"""Types after which their target has one value; somebody may wear sunglasses and a beard."""
 _CHANGED_ASPECTS: dict[OperationType, str] = {
     "background_change": "background",
     "style": "style",
@@ -176,7 +178,8 @@ def _present_state(operation: PlannedOperation) -> str:
     target, value = operation.target, operation.value.casefold()
     if target is not None and value:
         names = {attribute.casefold() for attribute in target.attributes}
-        if value in names or target.phrase.casefold().startswith(f"{value} "):
+        phrase = target.phrase.casefold()
+        if value in names or (phrase.startswith(f"{value} ") and not phrase.startswith(f"{value} and ")):
             return operation.value
     if operation.type == "subject_replace" and _key(target) == _key(operation.new):
         return words_of_target(target)

@@ -250,8 +250,8 @@ def _drift(changes: ChangeMap, compared: Mask) -> dict[str, float]:
     values["cast"] = float(np.hypot(a, b))
     # The gain is that of the whole image, exempt parts included: what it divided out wrongly is in the colours.
     values["exposure"] = abs(float(np.log(changes.gain)) + lightness / 50)
-    values["contrast"] = abs(_weighted_median(ratio[:, -1], before[:, -1] + after[:, -1]))
-    values["sharpness"] = abs(_weighted_median(ratio[:, 0], before[:, 0] + after[:, 0]))
+    values["contrast"] = _texture_drift(ratio[:, -1], before[:, -1] + after[:, -1])
+    values["sharpness"] = _texture_drift(ratio[:, 0], before[:, 0] + after[:, 0])
     quiet = [float(np.quantile(part[:, 0], 0.25)) for part in (before, after)]
     values["noise"] = abs(float(np.log((quiet[1] + _VISIBLE) / (quiet[0] + _VISIBLE))))
     return values
@@ -259,6 +259,12 @@ def _drift(changes: ChangeMap, compared: Mask) -> dict[str, float]:
 
 _VISIBLE = 0.3
 """L* per pixel: added to amplitudes before they are compared, so that invisible texture does not count."""
+
+
+def _texture_drift(ratio: Plane, amplitude: Plane) -> float:
+    """Typical change of texture; less where few patches have any: on a flat picture these are the changed ones."""
+    textured = float((amplitude > 2 * _VISIBLE).sum())
+    return min(1.0, textured / DRIFT_PATCHES) * abs(_weighted_median(ratio, amplitude))
 
 
 def _weighted_median(values: Plane, weights: Plane) -> float:

@@ -131,7 +131,7 @@ def _query(
     slots = {"question": text}
     images: tuple[Image, ...] = (image,)
     if question.view == "pair":
-        images = (*sample.sources, image)
+        images = (sample.source, image)
     elif question.view == "crop":
         slots["object"] = operation.target.words if operation.target else "what the operation is about"
         images = (crop_box(image, _around(boxes), _MIN_CROP_SIZE) if boxes else image,)

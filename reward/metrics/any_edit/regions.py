@@ -47,7 +47,8 @@ WHOLE_IMAGE: frozenset[OperationType] = frozenset(
         *("restoration", "extraction", "composition"),
     )
 )
-"""Types that may change every pixel, unless they have a target."""
+"""Types that may change every pixel, most of them unless they have a target."""
+_WHOLE_WITH_TARGET = ("extraction", "camera", "crop", "reframe", "zoom", "background_change", "composition")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +68,14 @@ def edit_region(sample: EditSample, operations: Sequence[PlannedOperation], chan
     if any(is_whole(operation) for operation in operations):
         return EditRegion(whole=True)
     regions: list[EditRegion] = []
+    unlocated = 0
     for operation in operations:
         if (yield from _is_detectable(sample, operation)):
             regions.append((yield from _operation_region(sample, operation)))
         else:
-            regions.append(largest_change(changes))
+            unlocated += 1
+    if unlocated:
+        regions.append(largest_changes(changes, unlocated))
     return EditRegion(
         tuple(box for region in regions for box in region.boxes),
         tuple(box for region in regions for box in region.added),
@@ -81,7 +85,7 @@ def edit_region(sample: EditSample, operations: Sequence[PlannedOperation], chan
 
 def is_whole(operation: PlannedOperation) -> bool:
     """Whether an operation may change every pixel."""
-    return operation.type in WHOLE_IMAGE and (operation.target is None or operation.type in ("extraction", "camera"))
+    return operation.type in WHOLE_IMAGE and (operation.target is None or operation.type in _WHOLE_WITH_TARGET)
 
 
 def _is_detectable(sample: EditSample, operation: PlannedOperation) -> Program[bool]:
@@ -98,8 +102,8 @@ def _is_detectable(sample: EditSample, operation: PlannedOperation) -> Program[b
     return bool(operation.targets) and (operation.target is None or bool(located[operation.target].boxes))
 
 
-def largest_change(changes: ChangeMap) -> EditRegion:
-    """The box around the largest connected change, shrunk to `MAX_NEW_SHARE` of the image; empty without any."""
+def largest_changes(changes: ChangeMap, count: int) -> EditRegion:
+    """The boxes around this many of the largest connected changes, shrunk to `MAX_NEW_SHARE` of the image together."""
     heat = np.nan_to_num(preservation(changes).heat)
     _, _, components, _ = cv2.connectedComponentsWithStats((heat > HARMLESS_EXCESS).astype(np.uint8), connectivity=8)
     rows, columns = changes.shape
@@ -107,7 +111,7 @@ def largest_change(changes: ChangeMap) -> EditRegion:
         Box.from_corners(x, y, x + w, y + h, (columns, rows))
         for x, y, w, h, _ in sorted(components[1:].tolist(), key=lambda component: -component[4])
     ]
-    return _capped(boxes[:1], MAX_NEW_SHARE, "the largest change")
+    return _capped(boxes[:count], MAX_NEW_SHARE, "the largest change")
 
 
 def _operation_region(sample: EditSample, operation: PlannedOperation) -> Program[EditRegion]:
@@ -158,10 +162,10 @@ def _copies_region(sample: EditSample, operation: PlannedOperation, target: Loca
     if not before:
         return EditRegion()
     _, after = yield from _boxes_before_and_after(sample, target.target.phrase)
-    fresh = sorted((box for box in after if same_object(box, before) is None), key=lambda box: -box.score)
-    number = len(target.boxes) if operation.type == "position_change" else len(fresh)
-    if operation.count is not None:
-        number = max(0, operation.count - len(before))
+    # A moved object may overlap the place where it was.
+    known = target.others if operation.type == "position_change" else before
+    fresh = sorted((box for box in after if same_object(box, known) is None), key=lambda box: -box.score)
+    number = len(target.boxes) if operation.count is None else max(0, operation.count - len(before))
     w, h = _GROWTH * max(box.w for box in before), _GROWTH * max(box.h for box in before)
     boxes = [replace(box, w=min(box.w, w), h=min(box.h, h)) for box in fresh[:number]]
     return EditRegion(tuple(boxes))

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
 
-from ...boxes import Box
+from ...boxes import Box, highest_scoring
 from ...edit_plan import PlannedOperation
 from ...engine.program import Program, ask_many
 from ...image import Image
 from ...queries.change_map import ChangeMap
-from ...queries.kinds import MapChanges
+from ...queries.kinds import MapChanges, ReadText
 from ...queries.prompts import Prompts
 from ...sample import EditSample, Task, TaskType
 from ..edival import paper_protocol
-from ..edival.conditions import Condition, all_hold, make_condition
-from ..edival.inspector import BoxSelection, EditInspector, ImageRole, crop_box
+from ..edival.conditions import Condition, all_hold, make_condition, normalize_text, texts_equal
+from ..edival.inspector import BoxSelection, EditInspector, ImageRole, box_on_side, crop_box, deduplicate_boxes
 from ..edival.pools import COLORS
+from .near_misses import unmentioned
 from .referring import is_plain, same_object
 from .target_location import THRESHOLD, LocatedTarget
 
@@ -28,13 +30,13 @@ OPTIONS = paper_protocol.PaperOptions()
 
 _NEAR_MISSES: Mapping[TaskType, tuple[str, ...]] = MappingProxyType(
     {
-        "color_alter": ("green", "purple", "orange"),
-        "material_alter": ("stone", "wood", "metal"),
-        "background_change": ("snow", "sand", "night"),
+        "color_alter": ("green", "purple", "orange", "blue"),
+        "material_alter": ("stone", "wood", "metal", "fabric"),
+        "background_change": ("snow", "sand", "night", "grass"),
     }
 )
-"""Wrong values: a judge that says yes to these says yes to anything. The first that the plan does not mention is asked
-about."""
+"""Wrong values: a judge that says yes to these says yes to anything. The first that has nothing to do with the plan is
+asked about."""
 
 
 def check_task(
@@ -55,8 +57,12 @@ def _evaluate(
         verdict = yield from _each_instance(inspector, operation, task, located)
     else:
         verdict = yield from paper_protocol.evaluate_task(OPTIONS, inspector, task)
-    if task.type == "subject_add" and verdict.holds:
-        verdict = yield from _no_more_than_asked(inspector, operation, verdict)
+    if task.type == "subject_add":
+        verdict = yield from _as_many_more(inspector, operation, task, verdict)
+    if task.type == "text_change" and not verdict.holds:
+        verdict = yield from _beside_other_text(inspector, operation, verdict)
+    if task.type == "subject_remove" and verdict.holds and located is not None and located.others:
+        verdict = yield from _fewer_than_before(inspector, task, located, verdict)
     if task.type in ("position_change", "count_change") and verdict.holds and located is not None:
         verdict = yield from _looks_like_the_target(inspector, task, located, verdict)
     if task.type in ("subject_add", "subject_replace") and verdict.holds:
@@ -70,18 +76,57 @@ def _evaluate(
     return all_hold([verdict, Condition(False, 0.0, f"the judge says yes to {wrong_value!r} too")])
 
 
-def _no_more_than_asked(
-    inspector: EditInspector, operation: PlannedOperation, verdict: Condition
+def _as_many_more(
+    inspector: EditInspector, operation: PlannedOperation, task: Task, verdict: Condition
 ) -> Program[Condition]:
-    """The verdict on something added, unless there is more of it than was asked for; EdiVal does not count."""
+    """The verdict on something added, by its number too: EdiVal counts neither what is there already nor what is new.
+
+    Where the source has some already ("another cup"), there must be as many more, and the new one at its place.
+    """
     new = operation.new
     if new is None or not isinstance(new.quantity, int):
         return verdict
-    (after,) = yield from inspector.detect(
-        ("edited", new.phrase), threshold=THRESHOLD, max_box_size=OPTIONS.max_box_size
+    queries: list[tuple[ImageRole, str]] = [("source", new.phrase), ("edited", new.phrase)]
+    if task.reference:
+        queries.append(("edited", task.reference))
+    before, after, *reference = yield from inspector.detect(
+        *queries, threshold=THRESHOLD, max_box_size=OPTIONS.max_box_size
     )
-    counted = after.has_count(new.quantity, OPTIONS.duplicate_iou, exactly=new.quantity > 1)
-    return verdict if counted.holds else all_hold([verdict, counted])
+    count = len(deduplicate_boxes(before.boxes, OPTIONS.duplicate_iou))
+    number = after.has_count(count + new.quantity, OPTIONS.duplicate_iou, exactly=bool(count) or new.quantity > 1)
+    if not count:
+        return verdict if number.holds or not verdict.holds else all_hold([verdict, number])
+    conditions = [number]
+    fresh = highest_scoring(box for box in after.boxes if same_object(box, before.boxes) is None)
+    if task.position is not None and fresh is not None and reference and reference[0].best is not None:
+        conditions.append(box_on_side(task.position, fresh, reference[0].best, OPTIONS.position_margin))
+    return all_hold(conditions, total=1 + (task.position is not None))
+
+
+def _beside_other_text(inspector: EditInspector, operation: PlannedOperation, verdict: Condition) -> Program[Condition]:
+    """The verdict on a text where the source has other text: what is new must be the requested text, and the old one
+    must be gone. EdiVal wants the whole reading to be the requested text.
+    """
+    before, after = yield from ask_many([ReadText(inspector.source), ReadText(inspector.edited)])
+    known = {normalize_text(word) for word in before.text.split()} - {
+        normalize_text(word) for word in operation.old_text.split()
+    }
+    if not known:
+        return verdict
+    new = normalize_text(" ".join(word for word in after.text.split() if normalize_text(word) not in known))
+    return texts_equal(new, normalize_text(operation.text), f"new in the text: {new[:80]!r}, wanted {operation.text!r}")
+
+
+def _fewer_than_before(
+    inspector: EditInspector, task: Task, located: LocatedTarget, verdict: Condition
+) -> Program[Condition]:
+    """The verdict on a removal of some of several, unless they are elsewhere now."""
+    everywhere = EditInspector(inspector.source, inspector.edited, inspector.prompts, inspector.evidence)
+    (after,) = yield from everywhere.detect(
+        ("edited", task.object or ""), threshold=THRESHOLD, max_box_size=OPTIONS.max_box_size
+    )
+    gone = after.has_count(len(located.others), OPTIONS.duplicate_iou, exactly=False)
+    return verdict if gone.holds else all_hold([verdict, gone])
 
 
 def _of_its_colour(inspector: EditInspector, operation: PlannedOperation, verdict: Condition) -> Program[Condition]:
@@ -108,7 +153,8 @@ def _looks_like_the_target(
     (after,) = yield from inspector.detect(
         ("edited", task.object or ""), threshold=THRESHOLD, max_box_size=OPTIONS.max_box_size
     )
-    known = (*located.boxes, *located.others)
+    # A moved object may overlap the place where it was.
+    known = located.others if task.type == "position_change" else (*located.boxes, *located.others)
     fresh = [box for box in after.boxes if same_object(box, known) is None]
     if not fresh or not located.boxes:
         return verdict
@@ -126,7 +172,7 @@ def _looks_like_the_target(
         distances.append(min(compared))
     worst = max(distances)
     reason = f"its colours differ from those in the source by {worst:.1f} in CIE L*a*b*"
-    alike = make_condition(worst <= _ALIKE, 1 - worst / _ALIKE, _ALIKE / worst if worst else 1.0, reason)
+    alike = make_condition(worst <= _ALIKE, max(0.0, 1 - worst / _ALIKE), _ALIKE / worst if worst else 1.0, reason)
     return verdict if alike.holds else all_hold([verdict, alike])
 
 
@@ -134,10 +180,11 @@ def _difference(appeared: ChangeMap, differs: ChangeMap) -> float:
     """Distance in CIE L*a*b* between the mean colours of a new object and the one in the source, both cut out.
 
     appeared: what changed at the new place: the patches of the object, and not of what is behind it. differs: the new
-    crop against the old one. Of means, since stripes and grain need not fall on the same patches.
+    crop against the old one. Of means, since stripes and grain need not fall on the same patches. Infinite where
+    nothing appeared, whatever a detector sees there.
     """
     is_object = np.linalg.norm(appeared.colour, axis=2) >= _APPEARED
-    return float(np.linalg.norm(differs.colour[is_object].mean(axis=0))) if is_object.any() else 0.0
+    return float(np.linalg.norm(differs.colour[is_object].mean(axis=0))) if is_object.any() else math.inf
 
 
 _MAX_COPIES, _MAX_ORIGINALS = 12, 4
@@ -164,8 +211,8 @@ def _each_instance(
 def _wrong_value(operation: PlannedOperation, task: Task) -> str:
     """A value that is not that of the operation; empty where its check asks about no value."""
     mentioned = " ".join((operation.value, *(target.words for target in operation.targets))).casefold()
-    values = _NEAR_MISSES.get(task.type, ())
-    return next((value for value in values if value not in mentioned), "")
+    values = _NEAR_MISSES.get(task.type)
+    return "" if values is None else unmentioned(values, mentioned)
 
 
 def _selection(operation: PlannedOperation, located: LocatedTarget | None) -> BoxSelection | None:

@@ -5,7 +5,7 @@ import pytest
 from editcritic.reward import Box
 from editcritic.reward.edit_plan import EditPlan, PlannedOperation, Question, Target
 from editcritic.reward.metrics.any_edit.following import PlanFollowing
-from editcritic.reward.queries import Detect
+from editcritic.reward.queries import Detect, Judge
 from editcritic.reward.queries.kinds import MapChanges
 
 from .conftest import PHOTO, PIXELS, Witness, painted
@@ -218,7 +218,7 @@ def test_something_new_has_the_colour_of_its_name(p, holds, scored) -> None:
     assert ((scored(PlanFollowing(), plan, BLUE_CUP, witness).value or 0.0) > 0.75) is holds
 
 
-@pytest.mark.parametrize(("opacity", "holds"), [(1.0, True), (0.3, False)])
+@pytest.mark.parametrize(("opacity", "holds"), [(1.0, True), (0.3, False), (0.04, False), (0.0, False)])
 def test_a_moved_object_looks_as_it_did(opacity, holds, scored) -> None:
     old, new, table = Box(0.2, 0.5, 0.2, 0.3), Box(0.7, 0.5, 0.2, 0.3), (0.45, 0.5, 0.1, 0.1)
     source = painted(old, (30, 60, 220), PIXELS * 0 + 200)
@@ -237,3 +237,38 @@ def test_a_moved_object_looks_as_it_did(opacity, holds, scored) -> None:
     plan = EditPlan((operation,))
     score = scored(PlanFollowing(), plan, edited, witness, sources=(source,), instruction="move the box to the right")
     assert ((score.value or 0.0) > 0.75) is holds, score.reason
+
+
+@pytest.mark.parametrize(("count", "holds"), [(1, False), (2, True), (3, False)])
+def test_another_one_is_one_more_than_there_was(count, holds, scored) -> None:
+    places = [(*CUP, 0.9), (*SPOON, 0.9), (0.85, 0.2, 0.1, 0.1, 0.9)]
+    plan = EditPlan((PlannedOperation("subject_add", "add another dog", new=Target("dog")),))
+    witness = Witness(source={"dog": places[:1]}, edited={"dog": places[:count]})
+    score = scored(PlanFollowing(), plan, painted(Box(*SPOON)), witness)
+    assert ((score.value or 0.0) > 0.75) is holds, score.reason
+
+
+@pytest.mark.parametrize(
+    ("read", "holds"), [("STOP SALE", True), ("SALE", True), ("STOP", False), ("STOP SALES", False)]
+)
+def test_a_text_may_stand_beside_those_that_are_there(read, holds, scored) -> None:
+    plan = EditPlan((PlannedOperation("text_change", 'write "SALE"', text="SALE"),))
+    score = scored(PlanFollowing(), plan, BLUE_CUP, Witness(text=("STOP", read)))
+    assert ((score.value or 0.0) > 0.75) is holds, score.reason
+
+
+def test_one_of_several_that_is_elsewhere_now_was_not_removed(scored) -> None:
+    left, right, elsewhere = (0.2, 0.5, 0.2, 0.3), (0.7, 0.5, 0.2, 0.3), (0.45, 0.1, 0.2, 0.2)
+    plan = EditPlan((PlannedOperation("subject_remove", "remove the left cup", Target("cup", place="left")),))
+    source = {"cup": [(*left, 0.9), (*right, 0.9)]}
+    moved = Witness(source=source, edited={"cup": [(*right, 0.9), (*elsewhere, 0.9)]})
+    assert (scored(PlanFollowing(), plan, painted(Box(*left)), moved).value or 0.0) < 0.25
+
+
+def test_a_pair_is_the_first_source_and_the_edit(scored) -> None:
+    plan = asked(question(view="pair"))
+    witness = Witness(answers={"bright": (0.1, 0.9)}, unknown=("cup",), differences=DONE)
+    scored(PlanFollowing(), plan, BLUE_CUP, witness, sources=(PHOTO, painted(Box(*SPOON))))
+    pairs = [query.images for query in witness.queries if isinstance(query, Judge)]
+    assert {len(images) for images in pairs} == {2}
+    assert all(images[0] == PHOTO for images in pairs)

@@ -106,3 +106,26 @@ def test_where_everything_may_change_and_nothing_is_named_there_is_nothing_to_co
 def test_an_unknown_way_to_compare_faces_is_refused() -> None:
     with pytest.raises(ValueError, match="faces is one of judge, embedder"):
         PlanPreservation(faces="eyes")  # type: ignore[arg-type]
+
+
+def test_a_kept_object_behind_the_target_is_compared_beside_it(scored) -> None:
+    table = {"cup": [(*CUP, 0.9)], "table": [(0.5, 0.5, 0.9, 0.9, 0.9)]}
+    plans = plan(RECOLOUR, keep=[Kept("object", Target("table"))])
+    witness = Witness(source=table, edited=table)
+    assert (scored(PlanPreservation(), plans, BLUE_CUP, witness).value or 0.0) > 0.9
+    assert (scored(PlanPreservation(), plans, BOTH_BLUE, witness).value or 0.0) < 0.5
+
+
+def test_what_no_detector_knows_is_not_compared(scored) -> None:
+    plans = plan(RECOLOUR, keep=[Kept("object", Target("gizmo"))])
+    witness = Witness(source=SEEN, edited=SEEN, unknown=("gizmo",))
+    score = scored(PlanPreservation(), plans, BLUE_CUP, witness)
+    assert (score.value or 0.0) > 0.9
+    assert score.parts["kept 1: gizmo"].status == "not_applicable"
+
+
+def test_a_word_counts_as_often_as_it_is_read(scored) -> None:
+    plans = plan(RECOLOUR, keep=[Kept("text", words="keep the text")])
+    texts = [("TEN TEN TEN", "TEN TEN TEN"), ("TEN TEN TEN", "TEN")]
+    whole, third = (scored(PlanPreservation(), plans, BLUE_CUP, Witness(source=SEEN, text=text)) for text in texts)
+    assert third.value == pytest.approx(whole.value / 3)

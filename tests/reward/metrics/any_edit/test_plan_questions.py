@@ -39,7 +39,7 @@ def test_every_plan_has_questions_and_a_near_miss(plan):
         (PlannedOperation("color_alter", target=CUP, value="blue"), "color of the cup to green"),
         (PlannedOperation("color_alter", target=CUP, value="dark green"), "color of the cup to purple"),
         (PlannedOperation("material_alter", target=CUP, value="stone"), "material of the cup to wood"),
-        (PlannedOperation("background_change", value="beach"), "background to desert"),
+        (PlannedOperation("background_change", value="beach"), "background to underwater reef"),
         (PlannedOperation("subject_add", new=CUP), "add umbrella"),
         (PlannedOperation("subject_remove", target=CUP), "remove the umbrella"),
         (PlannedOperation("subject_replace", target=CUP, new=Target("umbrella")), "the cup with bicycle"),

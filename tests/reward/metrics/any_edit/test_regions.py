@@ -18,13 +18,15 @@ CUP = (0.5, 0.5, 0.2, 0.2)
 EDITED = painted(Box(0.2, 0.2, 0.1, 0.1))
 
 
-def region(operation: PlannedOperation, witness: Witness, edited: Image = EDITED) -> EditRegion:
-    """The region of one operation."""
+def region(
+    operation: PlannedOperation, witness: Witness, edited: Image = EDITED, also: PlannedOperation | None = None
+) -> EditRegion:
+    """The region of one operation, or two."""
     found: list[EditRegion] = []
 
     def program(sample: EditSample) -> Program[Score]:
         changes = yield from ask(MapChanges(sample.source, sample.edited))
-        found.append((yield from edit_region(sample, [operation], changes)))
+        found.append((yield from edit_region(sample, [operation, *([also] if also else [])], changes)))
         return Score.of(1.0, evidence=[Evidence("region")])
 
     sample = EditSample("s", "see the plan", (PHOTO,), edited)
@@ -112,3 +114,27 @@ def test_where_nothing_finds_the_target_the_edit_is_the_largest_change(witness) 
     everything = painted(Box(0.5, 0.5, 1, 1))
     recolour = PlannedOperation("color_alter", "", Target("cup"), value="blue")
     assert covered(region(recolour, witness, everything)) <= 0.31
+
+
+def test_a_duplicate_is_one_more_however_many_are_found() -> None:
+    places = [(x, 0.9, 0.1, 0.1, 0.9) for x in (0.1, 0.3, 0.7, 0.9)]
+    witness = Witness(source={"cup": [(*CUP, 0.9)]}, edited={"cup": [(*CUP, 0.9), *places]})
+    assert len(region(PlannedOperation("duplicate", "", Target("cup")), witness).boxes) == 1 + 1
+
+
+def test_a_small_move_has_a_region_too() -> None:
+    witness = Witness(source={"cup": [(*CUP, 0.9)]}, edited={"cup": [(0.4, 0.5, 0.2, 0.2, 0.9)]})
+    old, new = region(PlannedOperation("position_change", "", Target("cup")), witness).boxes
+    assert (old.cx, new.cx) == (0.5, 0.4)
+
+
+@pytest.mark.parametrize("kind", ["zoom", "crop", "reframe", "camera", "extraction"])
+def test_a_new_frame_changes_everything_although_it_has_a_target(kind) -> None:
+    witness = Witness(source={"cup": [(*CUP, 0.9)]})
+    assert region(PlannedOperation(kind, "", Target("cup")), witness).whole
+
+
+def test_two_operations_that_are_not_located_are_the_two_largest_changes() -> None:
+    edited = painted(Box(0.8, 0.8, 0.1, 0.1), pixels=EDITED.pixels)
+    twice = [PlannedOperation("other", words) for words in ("do this", "do that")]
+    assert len(region(twice[0], Witness(), edited, also=twice[1]).boxes) == 2
