@@ -190,7 +190,7 @@ def _difference(appeared: ChangeMap, differs: ChangeMap) -> float:
 _MAX_COPIES, _MAX_ORIGINALS = 12, 4
 _APPEARED = 5.0
 """Distance of colours in CIE L*a*b* from which on a patch shows something new."""
-_ALIKE = 18.0
+_ALIKE = 25.0
 """Distance of colours in CIE L*a*b* up to which a moved object is the same one: light and shadow differ from place to
 place."""
 
