@@ -7,7 +7,6 @@ itself. All functions are plain arithmetic; `MapChanges` provides the map.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -104,19 +103,15 @@ def preservation(
     exempt: Sequence[Box] = (),
     *,
     within: Sequence[Box] | None = None,
-    mask: Mask | None = None,
     max_exempt_share: float = MAX_EXEMPT_SHARE,
 ) -> Preservation:
     """How much has stayed outside of the boxes in `exempt`.
 
     exempt: where the instruction changes the image, in the source's frame; enlarged by `EXEMPT_MARGIN`, and shrunk
     about their centres if they cover more than `max_exempt_share` of the image. within: compare only inside these boxes
-    (objects that stay); drift is measured there too. mask: H x W bool at any size, where changes are allowed, in
-    addition to the boxes and without a cap.
+    (objects that stay); drift is measured there too.
     """
     exempted = exempt_patches(exempt, changes.shape, max_exempt_share)
-    if mask is not None:
-        exempted |= _enlarged(_on_grid(mask, changes.shape))
     compared = ~exempted
     if within is not None:
         compared &= covered_patches(within, changes.shape)
@@ -171,23 +166,6 @@ def covered_patches(boxes: Sequence[Box], shape: tuple[int, int]) -> Mask:
             inside[min(rows - 1, int(box.cy * rows)), min(columns - 1, int(box.cx * columns))] = True
         covered |= inside
     return covered
-
-
-def _on_grid(mask: Mask, shape: tuple[int, int]) -> Mask:
-    """Patches that a mask touches."""
-    edges = [np.linspace(0, side, count + 1) for side, count in zip(mask.shape, shape, strict=True)]
-    rows, columns = (
-        [(int(a + 1e-6), max(int(a + 1e-6) + 1, int(np.ceil(b - 1e-6)))) for a, b in itertools.pairwise(edge)]
-        for edge in edges
-    )
-    return np.array([[bool(mask[y0:y1, x0:x1].any()) for x0, x1 in columns] for y0, y1 in rows])
-
-
-def _enlarged(patches: Mask) -> Mask:
-    padded = np.pad(patches, EXEMPT_MARGIN)
-    sides = range(2 * EXEMPT_MARGIN + 1)
-    rows, columns = patches.shape
-    return np.asarray(np.any([padded[y : y + rows, x : x + columns] for y in sides for x in sides], axis=0))
 
 
 # -- how much ---------------------------------------------------------------------------------------------------------

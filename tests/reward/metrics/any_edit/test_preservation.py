@@ -62,12 +62,6 @@ def test_exempt_boxes_are_capped():
     assert result.value < 0.1
 
 
-def test_a_mask_exempts_where_changes_are_allowed():
-    mask = np.zeros((240, 320), bool)
-    mask[:10, :80] = True
-    assert preservation(damaged(8), mask=mask).value == 1.0
-
-
 def test_objects_that_stay_are_compared_at_their_place():
     corner = Box.from_corners(0, 0, 1 / 4, 1 / 24, (1, 1))
     assert preservation(damaged(8), within=[corner]).local < 0.1
