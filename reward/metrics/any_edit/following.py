@@ -94,7 +94,8 @@ class PlanFollowing:
         scored = yield from gather([check.score() for check in checks])
         credits = {f"operation {number}": score for number, score in enumerate(scored, start=1)}
         evidence: list[Evidence] = []
-        if self.list_differences and any(check.by_questions for check in checks):
+        answered = not any(score.status in ("failed", "abstained") for score in scored)
+        if self.list_differences and answered and any(check.by_questions for check in checks):
             credits, evidence = yield from self._with_differences(sample, plan, checks, credits)
         return _whole(credits, evidence).with_signature(self.signature)
 
