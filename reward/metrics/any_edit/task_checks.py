@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -60,7 +61,7 @@ def _evaluate(
     if task.type == "subject_add":
         verdict = yield from _as_many_more(inspector, operation, task, verdict)
     if task.type == "text_change" and not verdict.holds:
-        verdict = yield from _beside_other_text(inspector, operation, verdict)
+        verdict = yield from _beside_other_text(inspector, operation, located, verdict)
     if task.type == "subject_remove" and verdict.holds and located is not None and located.others:
         verdict = yield from _fewer_than_before(inspector, task, located, verdict)
     if task.type in ("position_change", "count_change") and verdict.holds and located is not None:
@@ -103,18 +104,33 @@ def _as_many_more(
     return all_hold(conditions, total=1 + (task.position is not None))
 
 
-def _beside_other_text(inspector: EditInspector, operation: PlannedOperation, verdict: Condition) -> Program[Condition]:
+def _beside_other_text(
+    inspector: EditInspector, operation: PlannedOperation, located: LocatedTarget | None, verdict: Condition
+) -> Program[Condition]:
     """The verdict on a text where the source has other text: what is new must be the requested text, and the old one
     must be gone. EdiVal wants the whole reading to be the requested text.
+
+    Read at the target's place, if there is one, else in the whole image.
     """
-    before, after = yield from ask_many([ReadText(inspector.source), ReadText(inspector.edited)])
-    known = {normalize_text(word) for word in before.text.split()} - {
-        normalize_text(word) for word in operation.old_text.split()
-    }
-    if not known:
+    images = [inspector.source, inspector.edited]
+    if located is not None:
+        images = [crop_box(image, located.boxes[0], OPTIONS.min_crop_size) for image in images]
+    before, after = yield from ask_many([ReadText(image) for image in images])
+    staying = _words(before.text) - _words(operation.old_text)
+    if not staying:
         return verdict
-    new = normalize_text(" ".join(word for word in after.text.split() if normalize_text(word) not in known))
-    return texts_equal(new, normalize_text(operation.text), f"new in the text: {new[:80]!r}, wanted {operation.text!r}")
+    new = []
+    for word in after.text.split():
+        if staying[normalize_text(word)]:
+            staying[normalize_text(word)] -= 1
+        else:
+            new.append(word)
+    reason = f"new in the text: {' '.join(new)[:80]!r}, expected {operation.text!r}"
+    return texts_equal(normalize_text(" ".join(new)), normalize_text(operation.text), reason)
+
+
+def _words(text: str) -> Counter[str]:
+    return Counter(normalize_text(word) for word in text.split())
 
 
 def _fewer_than_before(

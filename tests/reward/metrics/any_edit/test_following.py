@@ -5,8 +5,8 @@ import pytest
 from editcritic.reward import Box
 from editcritic.reward.edit_plan import EditPlan, PlannedOperation, Question, Target
 from editcritic.reward.metrics.any_edit.following import PlanFollowing
-from editcritic.reward.queries import Detect, Judge
-from editcritic.reward.queries.kinds import MapChanges
+from editcritic.reward.queries import Detect, Judge, ReadText
+from editcritic.reward.queries.kinds import MapChanges, RecognizedText
 
 from .conftest import PHOTO, PIXELS, Witness, painted
 
@@ -249,12 +249,36 @@ def test_another_one_is_one_more_than_there_was(count, holds, scored) -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "holds"), [("STOP SALE", True), ("SALE", True), ("STOP", False), ("STOP SALES", False)]
+    ("read", "text", "holds"),
+    [
+        ("STOP SALE", "SALE", True),
+        ("SALE", "SALE", True),
+        ("STOP", "SALE", False),
+        ("STOP SALES", "SALE", False),
+        ("STOP STOP SALE", "STOP SALE", True),
+    ],
 )
-def test_a_text_may_stand_beside_those_that_are_there(read, holds, scored) -> None:
-    plan = EditPlan((PlannedOperation("text_change", 'write "SALE"', text="SALE"),))
+def test_a_text_may_stand_beside_those_that_are_there(read, text, holds, scored) -> None:
+    plan = EditPlan((PlannedOperation("text_change", f'write "{text}"', text=text),))
     score = scored(PlanFollowing(), plan, BLUE_CUP, Witness(text=("STOP", read)))
     assert ((score.value or 0.0) > 0.75) is holds, score.reason
+
+
+class ReadsInTheWholeOnly(Witness):
+    """Reads STOP everywhere, and SALE beside it in the whole edited image."""
+
+    def _answer(self, query):
+        if isinstance(query, ReadText):
+            is_whole_edit = query.image.size == PHOTO.size and query.image != PHOTO
+            return RecognizedText.without_boxes("STOP SALE" if is_whole_edit else "STOP")
+        return super()._answer(query)
+
+
+def test_a_text_for_an_object_must_stand_on_it(scored) -> None:
+    plan = EditPlan((PlannedOperation("text_change", 'write "SALE" on the cup', Target("cup"), text="SALE"),))
+    seen = {"cup": [(*CUP, 0.9)]}
+    score = scored(PlanFollowing(), plan, BLUE_CUP, ReadsInTheWholeOnly(source=seen, edited=seen))
+    assert (score.value or 0.0) < 0.25, score.reason
 
 
 def test_one_of_several_that_is_elsewhere_now_was_not_removed(scored) -> None:
