@@ -75,7 +75,7 @@ def run(seeds: Sequence[int], out: Path, size: StudySize) -> AnyEditResult:
         with _timed(seconds, "search"):
             for reward in (EDIT_BALANCED, ANY_EDIT):
                 tell(f"search against {reward}")
-                attacks[reward] = search(reward, scene_experts(), size.attack, seeds[0], log)
+                attacks[reward] = search(reward, scene_experts(), size.attack, seeds, log)
         with _timed(seconds, "curves"):
             runs = [_curve_run(pools[seed], size.curve_prompts, seed, logs[seed]) for seed in seeds]
             curves = measure_curves(runs, tell)

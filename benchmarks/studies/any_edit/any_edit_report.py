@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from statistics import fmean
@@ -129,8 +130,18 @@ def _attack_lines(reward: str, attack: AttackResult) -> Iterator[str]:
         f"{attack.find_count} finds, {attack.median_find_count} of them at the median honest edit or above. "
         f"{missing} honest edits have no value, {lowest} have 0.\n"
     )
+    by_seed = [(seed, attack.of_seed(seed)) for seed in attack.seeds]
+    yield from table_lines(
+        ("seed", "evaluations", "finds", "at the median or above", "furthest above the worst honest"),
+        [
+            (seed, one.evaluations, one.find_count, one.median_find_count, _margin(one.highest_margin))
+            for seed, one in [*by_seed, ("all", attack)]
+        ],
+    )
+    yield ""
     rows = [
         (
+            one.seed,
             one.instruction,
             candidate.recipe.text,
             _number(candidate.score.value),
@@ -140,7 +151,7 @@ def _attack_lines(reward: str, attack: AttackResult) -> Iterator[str]:
         )
         for one, candidate in attack.best()
     ]
-    yield from table_lines(("request", "recipe", "value", "F x S", "worst honest", "truth"), rows)
+    yield from table_lines(("seed", "request", "recipe", "value", "F x S", "worst honest", "truth"), rows)
 
 
 def _curve_lines(curves: Sequence[Curve]) -> Iterator[str]:
@@ -183,6 +194,11 @@ def _counts(statuses: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in statuses.items() if count)
 
 
+def _margin(margin: float) -> str:
+    """A margin; infinite where nothing could be compared."""
+    return f"{margin:+.4f}" if math.isfinite(margin) else "–"
+
+
 def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
 
@@ -220,11 +236,11 @@ def to_json(result: AnyEditResult, command: str) -> dict[str, Any]:
 
 def _attack_json(attack: AttackResult) -> dict[str, Any]:
     return {
-        "evaluations": attack.evaluations,
-        "finds": attack.find_count,
-        "finds_above_median": attack.median_find_count,
+        **_attack_counts(attack),
+        "by_seed": {seed: _attack_counts(attack.of_seed(seed)) for seed in attack.seeds},
         "requests": [
             {
+                "seed": one.seed,
                 "instruction": one.instruction,
                 "honest": list(one.honest),
                 "honest_without_value": one.missing,
@@ -236,6 +252,7 @@ def _attack_json(attack: AttackResult) -> dict[str, Any]:
         ],
         "best": [
             {
+                "seed": one.seed,
                 "instruction": one.instruction,
                 "recipe": asdict(candidate.recipe),
                 "score": asdict(candidate.score),
@@ -245,4 +262,14 @@ def _attack_json(attack: AttackResult) -> dict[str, Any]:
             }
             for one, candidate in attack.best()
         ],
+    }
+
+
+def _attack_counts(attack: AttackResult) -> dict[str, Any]:
+    margin = attack.highest_margin
+    return {
+        "evaluations": attack.evaluations,
+        "finds": attack.find_count,
+        "finds_above_median": attack.median_find_count,
+        "highest_margin": margin if math.isfinite(margin) else None,
     }

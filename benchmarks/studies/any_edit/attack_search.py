@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -70,9 +71,10 @@ class Candidate:
 @dataclass(frozen=True)
 class RequestAttack:
     """All candidates of a request, and the values of its honest edits, ascending; those without a value are left out.
-    missing: honest edits without a value.
+    seed: of the request, its honest edits and the recipes. missing: honest edits without a value.
     """
 
+    seed: int
     prompt: ScenePrompt
     honest: Sequence[float]
     missing: int
@@ -106,9 +108,17 @@ class RequestAttack:
 
 @dataclass(frozen=True)
 class AttackResult:
-    """The search over all requests."""
+    """The search over all requests of all seeds."""
 
     attacks: Sequence[RequestAttack]
+
+    @property
+    def seeds(self) -> list[int]:
+        return list(dict.fromkeys(attack.seed for attack in self.attacks))
+
+    def of_seed(self, seed: int) -> AttackResult:
+        """The search over the requests of one seed."""
+        return AttackResult([attack for attack in self.attacks if attack.seed == seed])
 
     @property
     def evaluations(self) -> int:
@@ -121,6 +131,14 @@ class AttackResult:
     @property
     def median_find_count(self) -> int:
         return sum(len(attack.finds_above_median) for attack in self.attacks)
+
+    @property
+    def highest_margin(self) -> float:
+        """The most by which a bad candidate is above the worst honest edit of its request; negative without finds.
+
+        Minus infinity where none can be compared.
+        """
+        return max((attack.margin(one) for attack in self.attacks for one in attack.bad), default=float("-inf"))
 
     def best(self, count: int = 12) -> list[tuple[RequestAttack, Candidate]]:
         """The bad candidates furthest above, or least below, the worst honest edit of their request."""
@@ -136,36 +154,39 @@ def search(
     spec: Spec,
     experts: Mapping[str, Expert],
     plan: AttackPlan,
-    seed: int,
+    seeds: Sequence[int],
     log: AnswerLog | None = None,
 ) -> AttackResult:
-    """Search against a reward. log: keeps the answers, so that an interrupted search is repeated quickly."""
+    """Search against a reward, by the plan for each seed.
+
+    log: keeps the answers, so that an interrupted search is repeated quickly.
+    """
     config = SceneConfig.for_size(plan.size)
     attacks = []
     with Engine(log=log) as engine:
         reward = Reward.of(spec, experts, engine=engine, on_failures="none")
-        for number in range(plan.requests):
+        for seed, number in itertools.product(seeds, range(plan.requests)):
             rng = seeded_rng("test", seed, "any-edit search", number)
             before, request = random_scene_request(rng, config, TASK_TYPES[number % len(TASK_TYPES)])
             darkroom = Darkroom(ScenePrompt(request, before), config)
-            attacks.append(_attack(reward, darkroom, plan, rng))
+            attacks.append(_attack(reward, darkroom, plan, seed, rng))
     return AttackResult(attacks)
 
 
-def _attack(reward: Reward, darkroom: Darkroom, plan: AttackPlan, rng: random.Random) -> RequestAttack:
+def _attack(reward: Reward, darkroom: Darkroom, plan: AttackPlan, seed: int, rng: random.Random) -> RequestAttack:
     prompt = darkroom.prompt
     sample = request_sample("search", prompt.request, prompt.before)
     honest = _score(reward, sample, _honest_pictures(darkroom, plan.honest, rng))
     values = sorted(score.value for score in honest if score.value is not None)
     candidates: list[Candidate] = []
     while len(candidates) < plan.evaluations:
-        wanted = min(_BATCH, plan.evaluations - len(candidates))
-        batch = _next_batch(darkroom, candidates, wanted, plan, rng)
+        batch_size = min(_BATCH, plan.evaluations - len(candidates))
+        batch = _next_batch(darkroom, candidates, batch_size, plan, rng)
         scores = _score(reward, sample, [picture for _, picture in batch])
         for (recipe, picture), score in zip(batch, scores, strict=True):
             truth = recovered_truth(prompt.request, prompt.before, picture)
             candidates.append(Candidate(recipe, picture, score, truth.followed, truth.unchanged))
-    return RequestAttack(prompt, values, len(honest) - len(values), candidates)
+    return RequestAttack(seed, prompt, values, len(honest) - len(values), candidates)
 
 
 def _honest_pictures(darkroom: Darkroom, count: int, rng: random.Random) -> list[Image]:

@@ -66,7 +66,7 @@ class AnyEditResult:
                 float(attack.find_count),
                 0.0,
                 True,
-                f"{attack.median_find_count} of them reach the median honest edit",
+                f"{attack.median_find_count} of them reach the median honest edit; {_finds_by_seed(attack)}",
             )
         )
         checks.append(
@@ -85,6 +85,10 @@ class AnyEditResult:
 def _interval_note(text: str, figure: Figure, spread: Sequence[float]) -> str:
     bounds = "{:.3f} to {:.3f}".format(*figure.interval) if figure.interval else "undefined"
     return text.format(bounds, len(spread), min(spread), max(spread))
+
+
+def _finds_by_seed(attack: AttackResult) -> str:
+    return "; ".join(f"seed {seed}: {attack.of_seed(seed).find_count}" for seed in attack.seeds)
 
 
 def _hack_check(hacks: Mapping[int, HackingCheck]) -> ReleaseCheck:

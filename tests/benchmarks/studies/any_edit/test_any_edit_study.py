@@ -14,14 +14,14 @@ from editcritic.benchmarks.studies.any_edit import __main__ as study
 @pytest.mark.slow
 def test_a_quick_run_measures_every_bar(tmp_path, capsys, monkeypatch):
     def tiny():
-        suite = SceneEdit(prompts=9, seed=22)
-        prompts = [(item.sample, prompt) for item in suite.items if (prompt := prompt_of(item.sample))]
+        items = [item for seed in (22, 23) for item in SceneEdit(prompts=9, seed=seed).items]
+        prompts = [(item.sample, prompt) for item in items if (prompt := prompt_of(item.sample))]
         return five_editors.FlawedEditor("confuses", prompts)
 
     monkeypatch.setattr(five_editors, "tiny_editor", tiny)
     out = tmp_path / "out"
     with pytest.raises(SystemExit) as ended:
-        study.main(["--quick", "--seeds", "22", "--out", str(out)])
+        study.main(["--quick", "--seeds", "22", "23", "--out", str(out)])
     assert ended.value.code in (0, 1)  # nine prompts decide no bar
     table = capsys.readouterr().out
     assert "| Spearman with followed x unchanged |" in table
@@ -29,6 +29,10 @@ def test_a_quick_run_measures_every_bar(tmp_path, capsys, monkeypatch):
     assert len(numbers["checks"]) == 8
     assert all(check["measured"] is not None for check in numbers["checks"])
     assert {point["level"] for curve in numbers["curves"] for point in curve["points"]} == {0.0, 0.05, 0.1, 0.2}
+    for searched in numbers["search"].values():
+        assert searched["evaluations"] == sum(one["evaluations"] for one in searched["by_seed"].values()) == 80
+        assert searched["finds"] == sum(one["finds"] for one in searched["by_seed"].values())
+        assert list(searched["by_seed"]) == ["22", "23"]
     for picture in (study.CURVES, *(study.FINDS.format(reward) for reward in numbers["search"])):
         assert (out / picture).stat().st_size > 1000
 

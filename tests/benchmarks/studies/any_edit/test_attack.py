@@ -77,12 +77,22 @@ def test_layers_lie_over_each_other():
 
 @pytest.mark.slow
 def test_a_search_finds_what_a_reward_without_preservation_pays(tmp_path):
-    result = search("edival-if?dense=true", scene_experts(), AttackPlan(2, 30, 3), seed=3)
+    result = search("edival-if?dense=true", scene_experts(), AttackPlan(2, 30, 3), seeds=[3])
     assert result.evaluations == 60
     assert result.find_count >= result.median_find_count
     assert result.find_count > 0
     assert all(not candidate.is_good for _, candidate in result.best())
     draw_finds(tmp_path / "finds.png", result)
     assert (tmp_path / "finds.png").stat().st_size > 1000
-    again = search("edival-if?dense=true", scene_experts(), AttackPlan(1, 30, 3), seed=3)
+    again = search("edival-if?dense=true", scene_experts(), AttackPlan(1, 30, 3), seeds=[3])
     assert [one.recipe for one in again.attacks[0].candidates] == [one.recipe for one in result.attacks[0].candidates]
+
+
+def test_every_seed_is_searched_and_counted():
+    both = search("edival-if?dense=true", scene_experts(), AttackPlan(2, 10, 2, size=32), seeds=[3, 4])
+    assert both.seeds == [3, 4]
+    assert both.evaluations == 2 * 2 * 10
+    assert both.find_count == both.of_seed(3).find_count + both.of_seed(4).find_count
+    assert both.highest_margin == max(both.of_seed(3).highest_margin, both.of_seed(4).highest_margin)
+    (other,) = search("edival-if?dense=true", scene_experts(), AttackPlan(1, 10, 2, size=32), seeds=[4]).attacks
+    assert both.of_seed(4).attacks[0] == other
