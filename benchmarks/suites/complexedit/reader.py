@@ -14,10 +14,11 @@ from ....reward.file_digest import sha256
 from ....reward.sample import Operation
 from ...common.errors import InputError
 from ..extraction_cache import extracted_folder
+from ..split_files import SplitFiles, find_split_files
 from ..suite import DataProblem
-from .split_files import SplitFiles
 
 _INDEX = "images.json"
+_COLUMNS = ("image", "edit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,11 @@ class SplitData:
     edits: Sequence[ComplexEditRow]
     rows: int
     problems: Sequence[DataProblem]
+
+
+def find_files(data: Path, split: str) -> SplitFiles:
+    """The files of a split (see `find_split_files`). Raises `InputError`."""
+    return find_split_files(data, split, _COLUMNS, "Complex-Edit")
 
 
 def read_split(tables: SplitFiles) -> SplitData:

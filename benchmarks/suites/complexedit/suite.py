@@ -26,8 +26,7 @@ from ..tables import Table
 from . import tables
 from .complexity_curves import MEANS, Mean
 from .output_layout import images_by_row, level_folder
-from .reader import ComplexEditRow, read_split
-from .split_files import find_split_files
+from .reader import ComplexEditRow, find_files, read_split
 
 LEVELS = 8
 
@@ -85,7 +84,7 @@ class ComplexEdit(Suite):
         self._sampling: dict[str, Any] = {"n": n, "seed": seed, "max_replacements": max_replacements}
         self._prompts = prompts
         self._metrics(mode)  # rejects invalid options before reading data
-        split_data = read_split(find_split_files(Path(data), split))
+        split_data = read_split(find_files(Path(data), split))
         self.rows = split_data.rows
         problems = [*split_data.problems]
         self.items: Sequence[SuiteItem] = [item for edit in split_data.edits for item in self._items(edit, problems)]

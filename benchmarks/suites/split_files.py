@@ -1,4 +1,4 @@
-"""Files of a Complex-Edit split: parquet shards as on the hub, or a data set saved to disk by `datasets`."""
+"""Files of a split of a data set: parquet shards as on the hub, or a data set saved to disk by `datasets`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...common.errors import InputError
-from ...common.optional_imports import bench_library
+from ..common.errors import InputError
+from ..common.optional_imports import bench_library
 
-COLUMNS = ("image", "edit")
 _SHARD = re.compile(r"(?P<split>.+?)(?:-(?P<number>\d+)-of-(?P<count>\d+))?")
 _ROWS_PER_BATCH = 16
 """Rows in memory at once: images are large."""
@@ -20,10 +19,31 @@ _ROWS_PER_BATCH = 16
 
 @dataclass(frozen=True, slots=True)
 class SplitFiles:
-    """The files of a split, in the order of rows: parquet files, or Arrow streams (`arrow`)."""
+    """The files of a split, in the order of rows: parquet files, or Arrow streams (`arrow`).
+
+    required: columns that each file must have.
+    """
 
     files: Sequence[Path]
     arrow: bool
+    required: Sequence[str]
+
+    def optional(self, *names: str) -> list[str]:
+        """Those of these columns that all files have. Raises `InputError` for an unreadable file."""
+        return [name for name in names if all(name in self._names(path) for path in self.files)]
+
+    def _names(self, path: Path) -> list[str]:
+        try:
+            if not self.arrow:
+                with bench_library("pyarrow.parquet").ParquetFile(path) as file:
+                    return list(file.schema_arrow.names)
+            with (
+                bench_library("pyarrow").memory_map(str(path)) as source,
+                bench_library("pyarrow.ipc").open_stream(source) as stream,
+            ):
+                return list(stream.schema.names)
+        except (OSError, bench_library("pyarrow").ArrowException) as error:
+            raise InputError(f"{path} cannot be read: {error}") from None
 
     def rows(self, *columns: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Location and selected columns of each row. Raises `InputError` for an unreadable file."""
@@ -44,37 +64,37 @@ class SplitFiles:
                 bench_library("pyarrow").memory_map(str(path)) as source,
                 bench_library("pyarrow.ipc").open_stream(source) as stream,
             ):
-                _check(path, stream.schema.names)
+                _check(path, stream.schema.names, self.required)
                 for batch in stream:
                     yield batch.select(list(columns))
         else:
             with bench_library("pyarrow.parquet").ParquetFile(path) as file:
-                _check(path, file.schema_arrow.names)
+                _check(path, file.schema_arrow.names, self.required)
                 yield from file.iter_batches(batch_size=_ROWS_PER_BATCH, columns=list(columns))
 
 
-def _check(path: Path, names: Sequence[str]) -> None:
-    missing = [name for name in COLUMNS if name not in names]
+def _check(path: Path, names: Sequence[str], required: Sequence[str]) -> None:
+    missing = [name for name in required if name not in names]
     if missing:
-        expected, present = ", ".join(COLUMNS), ", ".join(names)
+        expected, present = ", ".join(required), ", ".join(names)
         raise InputError(f"{path} lacks the columns {', '.join(missing)}: expected {expected}; it has {present}")
 
 
-def find_split_files(data: Path, split: str) -> SplitFiles:
+def find_split_files(data: Path, split: str, required: Sequence[str], title: str) -> SplitFiles:
     """The files of a split: `data` is a folder of parquet shards (at any depth), one parquet file, or a data set (with
-    or without splits) written by `save_to_disk`. Raises `InputError`.
+    or without splits) written by `save_to_disk`. title: of the data set, for messages. Raises `InputError`.
     """
     if data.is_file() and data.suffix == ".parquet":
-        return SplitFiles((data,), arrow=False)
+        return SplitFiles((data,), False, required)
     if not data.is_dir():
-        raise InputError(f"{data} does not exist: give the folder of Complex-Edit's parquet files, or one of them")
+        raise InputError(f"{data} does not exist: give the folder of {title}'s parquet files, or one of them")
     if (data / "dataset_dict.json").is_file():
         if not (data / split / "state.json").is_file():
             raise InputError(f"{data} has no split {split!r}: it has {', '.join(_saved_splits(data)) or 'none'}")
         data = data / split
     if (data / "state.json").is_file():
-        return SplitFiles(_saved_to_disk(data), arrow=True)
-    return SplitFiles(_shards(data, split), arrow=False)
+        return SplitFiles(_saved_to_disk(data), True, required)
+    return SplitFiles(_shards(data, split), False, required)
 
 
 def _saved_splits(data: Path) -> list[str]:
