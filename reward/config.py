@@ -1,8 +1,8 @@
 """Build objects from specs, and bind experts to roles.
 
 `build` makes a metric, composition, expert or selector from a spec (syntax: `queries.specs`). An expert may also be
-named by its model: see `experts.loading.model_registry`. `load_experts` binds experts to roles, from a line, a table
-or a TOML file.
+named by its model: see `experts.loading.model_registry`. `load_experts` binds experts to roles, from a bundle, a line,
+a table or a TOML file.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
+from .experts.loading.bundles import bundle_lines, bundles, with_addresses
 from .experts.loading.model_registry import registered_models, resolve_expert
 from .queries.expert import Expert
 from .queries.specs import Group, Spec, SpecError, entry_point_names, parameters
@@ -72,10 +75,11 @@ def _build_nested(value: Any, group: Group) -> Any:
 
 def _construct(name: str, options: Mapping[str, Any], group: Group) -> Any:
     preset: Mapping[str, Any] = {}
-    if group == "editcritic.experts" and (expert := _expert_for_model(name)) is not None:
+    points = entry_point_names(group)
+    if group == "editcritic.experts" and (expert := _expert_for_model(name, points)) is not None:
         target, preset = expert
     else:
-        target = _import_target(name, group)
+        target = _import_target(name, group, points)
     if not callable(target):
         raise SpecError(f"{name} is {type(target).__name__}, which is not callable")
     if not inspect.isclass(target) and hasattr(target, "card"):
@@ -104,15 +108,15 @@ def _construct(name: str, options: Mapping[str, Any], group: Group) -> Any:
         raise SpecError(f"{name}: {error}") from None
 
 
-def _expert_for_model(name: str) -> tuple[Any, Mapping[str, Any]] | None:
+def _expert_for_model(name: str, points: Mapping[str, EntryPoint]) -> tuple[Any, Mapping[str, Any]] | None:
     """The expert class for a model's name, folder or checkpoint, and the options that select this model."""
-    if name in entry_point_names("editcritic.experts"):
+    if name in points:
         return None
     resolved = resolve_expert(name)
     if resolved is None:
         return None
     expert, preset, location = resolved
-    target = _import_target(expert, "editcritic.experts")
+    target = _import_target(expert, "editcritic.experts", points)
     if location:  # of its weights or its server: the expert's first argument, or its base_url
         first = next(iter(parameters(target)))
         key = "base_url" if "://" in location and "base_url" in parameters(target) else first
@@ -140,7 +144,7 @@ def _convert_option(name: str, key: str, value: Any, parameter: inspect.Paramete
     return tuple(value) if annotation.startswith("tuple[") and isinstance(value, list) else value
 
 
-def _import_target(name: str, group: Group) -> Any:
+def _import_target(name: str, group: Group, points: Mapping[str, EntryPoint]) -> Any:
     if ":" in name:
         module, _, path = name.partition(":")
         try:
@@ -150,7 +154,6 @@ def _import_target(name: str, group: Group) -> Any:
         except (ImportError, AttributeError, TypeError, ValueError) as error:  # the last two: an invalid module name
             raise SpecError(f"cannot find {name}: {error}") from None
         return target
-    points = entry_point_names(group)
     if name not in points:
         names = list(points)
         if group == "editcritic.experts":
@@ -175,34 +178,64 @@ def _parse_option(text: str) -> Any:
         return text
 
 
+@dataclass(frozen=True, slots=True)
+class RoleSpec:
+    """What a role is bound to. spec: of an expert, or an expert. context: precedes the role in error messages.
+
+    bundle: the bundle that the spec comes from, if any.
+    """
+
+    spec: Any
+    context: str = ""
+    bundle: str = ""
+
+
 def load_experts(bindings: ExpertBindings, defaults: Mapping[str, Expert] | None = None) -> dict[str, Expert]:
     """Role -> expert, from a line such as
 
         detector=grounding-dino-tiny judge=openai:http://127.0.0.1:8000/v1 features=dinov3-vitb16?dtype=float16
 
     or several lines (the command line's `--experts`), or a table role -> expert or spec (see `queries.specs`). A word
-    without a role is a TOML file with such a table or line, at the top level or as `experts`, or `module:function`,
-    which returns the table. Later words override earlier ones.
+    without a role is a bundle (`small`, see `experts.loading.bundles`); a TOML file with such a table or line, at the
+    top level or as `experts`; or `module:function`, which returns the table. In a table, the key `bundle` names one.
+    Roles override those of bundles, files and functions, and later words earlier ones: `small judge=openai:gpt-4o`.
 
-    defaults: experts for roles that the line leaves open; a file or function replaces all of them. Roles with the same
-    spec share one expert. No weights are loaded yet. Raises `SpecError`.
+    defaults: experts for roles that the line leaves open; a bundle, file or function replaces all of them. Roles with
+    the same spec share one expert. No weights are loaded yet. Raises `SpecError`.
     """
+    tables, single = _read_bindings(bindings)
     shared: dict[str, Expert] = {}
+    specs = {**tables, **single}
+    experts = {} if tables or defaults is None else dict(defaults)
+    return experts | {role: _expert(spec, role, shared) for role, spec in specs.items()}
+
+
+def expert_specs(bindings: ExpertBindings) -> dict[str, Any]:
+    """Role -> spec or expert as `load_experts` would build them, with the addresses that bundles take from the
+    environment. Raises `SpecError`."""
+    tables, single = _read_bindings(bindings)
+    return {role: _with_addresses(spec, role) for role, spec in {**tables, **single}.items()}
+
+
+def _read_bindings(bindings: ExpertBindings) -> tuple[dict[str, RoleSpec], dict[str, RoleSpec]]:
+    """Role -> spec: those of bundles, files and functions, and those given by themselves."""
     if isinstance(bindings, Mapping):
-        return _bind_roles(bindings, shared, "")
-    tables: dict[str, Expert] = {}
-    single: dict[str, Expert] = {}
+        return _flatten(bindings, ""), {}
+    tables: dict[str, RoleSpec] = {}
+    single: dict[str, RoleSpec] = {}
     for word in _words(bindings):
         role, equals, spec = word.partition("=")
         if equals and _ROLE.fullmatch(role):
-            single |= _bind_roles({role: spec}, shared, "")
+            single[role] = RoleSpec(spec)
         elif word.endswith(".toml"):
-            tables |= _bindings_from_file(word, shared)
+            tables |= _bindings_from_file(word)
         elif ":" in word and not equals:
-            tables |= _bind_roles(_bindings_from_function(word), shared, f"{word}: ")
+            tables |= _flatten(_bindings_from_function(word), f"{word}: ")
+        elif word in bundles():
+            tables |= _bundle_specs(word)
         else:
-            raise SpecError(f"expected experts as role=spec, a TOML file, or module:function, got {word!r}")
-    return {**(tables or defaults or {}), **single}
+            raise SpecError(_unknown_word(word))
+    return tables, single
 
 
 def _words(bindings: str | Path | Sequence[str]) -> list[str]:
@@ -215,14 +248,30 @@ def _words(bindings: str | Path | Sequence[str]) -> list[str]:
         raise SpecError(f"cannot parse the experts: {error} in {' '.join(lines)!r}") from None
 
 
-def _bindings_from_file(path: str, shared: dict[str, Expert]) -> dict[str, Expert]:
+def _unknown_word(word: str) -> str:
+    """What to write instead of a word that is none of the forms."""
+    expected = f"expected experts as role=spec, a TOML file, module:function or a bundle, got {word!r}"
+    if (model := registered_models().get(word)) is not None:
+        return f"{expected}: say for which role, as in {model.use.partition(',')[0]}={word}"
+    close = difflib.get_close_matches(word.lower(), bundles(), n=1, cutoff=0.5)
+    return "\n".join([expected + (f": did you mean {close[0]}?" if close else "; the bundles are"), *bundle_lines()])
+
+
+def _bundle_specs(name: Any, context: str = "") -> dict[str, RoleSpec]:
+    if not isinstance(name, str) or name not in bundles():
+        raise SpecError("\n".join([f"{context}there is no bundle {name!r}; the bundles are", *bundle_lines()]))
+    return {role: RoleSpec(spec, context, name) for role, spec in bundles()[name].roles.items()}
+
+
+def _bindings_from_file(path: str) -> dict[str, RoleSpec]:
     table = read_spec(path)
     roles = table.get("experts", table) if isinstance(table, Mapping) else table
     if isinstance(roles, str):
-        return load_experts(roles)
+        tables, single = _read_bindings(roles)
+        return {**tables, **single}
     if not isinstance(roles, Mapping) or not roles:
         raise SpecError(f"{path} binds no expert: give a table of role = spec, or one called experts")
-    return _bind_roles(roles, shared, f"{path}: ")
+    return _flatten(roles, f"{path}: ")
 
 
 def _bindings_from_function(text: str) -> Mapping[str, Any]:
@@ -239,24 +288,30 @@ def _bindings_from_function(text: str) -> Mapping[str, Any]:
     return table
 
 
-def _bind_roles(
-    roles: Mapping[str, Any], shared: dict[str, Expert], context: str, prefix: str = ""
-) -> dict[str, Expert]:
+def _flatten(roles: Mapping[str, Any], context: str, prefix: str = "") -> dict[str, RoleSpec]:
     """context: precedes the role in error messages. prefix: of the roles of a nested table."""
-    experts: dict[str, Expert] = {}
+    specs = _bundle_specs(roles["bundle"], context) if "bundle" in roles and not prefix else {}
     for name, spec in roles.items():
         role = f"{prefix}{name}"
+        if role == "bundle":
+            continue
         if isinstance(spec, Mapping) and "use" not in spec and spec:  # TOML reads judge.quality as a table in a table
-            experts |= _bind_roles(spec, shared, context, f"{role}.")
+            specs |= _flatten(spec, context, f"{role}.")
         else:
-            experts[role] = _expert(spec, shared, f"{context}{role}")
-    return experts
+            specs[role] = RoleSpec(spec, context)
+    return specs
 
 
-def _expert(spec: Any, shared: dict[str, Expert], context: str) -> Expert:
-    if isinstance(spec, Expert):
-        return spec
+def _with_addresses(bound: RoleSpec, role: str) -> Any:
+    return with_addresses(bound.spec, bound.bundle, role) if bound.bundle else bound.spec
+
+
+def _expert(bound: RoleSpec, role: str, shared: dict[str, Expert]) -> Expert:
+    if isinstance(bound.spec, Expert):
+        return bound.spec
+    context = f"{bound.context}{role}"
     try:
+        spec = _with_addresses(bound, role)
         key = json.dumps(spec, sort_keys=True, default=repr)
         if key not in shared:
             built = build(spec, "editcritic.experts")

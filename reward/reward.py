@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from functools import cache
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any, Literal
 
 from .base_reward import BaseReward
 from .boxes import Box
 from .card import Card
-from .config import ExpertBindings, build, load_experts
+from .config import ExpertBindings, build, expert_specs, load_experts
 from .engine.answer_log import AnswerLog
 from .engine.engine import Engine
 from .forks import at_fork, was_held
@@ -271,37 +273,13 @@ def _identity_of(metric: Metric) -> str:
 
 
 def default_experts() -> dict[str, Expert]:
-    """Experts without weights to download: annotated boxes tracked by matching, OCR from its wheel, colours, pixels,
-    plans of EdiVal's nine forms.
+    """Experts without weights to download, those of the bundle `cpu`: annotated boxes tracked by matching, OCR from its
+    wheel, colours, pixels, a planner.
 
     They abstain on other queries: materials, backgrounds, objects without a box, judge queries about anything but
     colours, plans of other sentences, and all segmenter queries.
     """
-    from .experts.abstaining_segmenter import AbstainingSegmenter
-    from .experts.annotated import Annotated
-    from .experts.colour import ColourJudge
-    from .experts.lanczos import Lanczos
-    from .experts.pixel_changes import PixelChanges
-    from .experts.pixel_differences import PixelDifferences
-    from .experts.pixel_features import PixelFeatures
-    from .experts.rapid_ocr import RapidOcr
-    from .planners.edival_forms import EdiValForms
-
-    annotated, pixels = Annotated(), PixelFeatures()
-    return {
-        "detector": annotated,
-        "matcher": annotated,
-        "changes": PixelChanges(),
-        "differences": PixelDifferences(),
-        "enhancer": Lanczos(),
-        "judge": ColourJudge(),
-        "planner": EdiValForms(),
-        "reader": RapidOcr(),
-        "reader.guard": RapidOcr(short_side=320),
-        "features": pixels,
-        "pixels": pixels,
-        "segmenter": AbstainingSegmenter(),
-    }
+    return load_experts("cpu")
 
 
 def score(
@@ -310,12 +288,15 @@ def score(
     instruction: str,
     *,
     reward: Spec | BaseReward = "any-edit",
+    experts: ExpertBindings | None = None,
     boxes: Mapping[str, Sequence[Sequence[float]]] | None = None,
     **fields: Any,
 ) -> Score:
     """Score one edit.
 
-    source, edited: any input of `Image.of`. boxes: objects of the source as pixel corners, name -> [(x0, y0, x1, y1),
+    source, edited: any input of `Image.of`. experts: a bundle such as `small`, or any input of `load_experts`; by
+    default those that need no download, or the reward's own. Weights of the last bundle or line stay loaded; give a
+    `Reward` to hold several. boxes: objects of the source as pixel corners, name -> [(x0, y0, x1, y1),
     ...]. fields: any other field of `EditSample`. Raises ImageError, SpecError or ValueError with what to do.
     """
     before = Image.of(source)
@@ -327,19 +308,36 @@ def score(
     sample = EditSample(
         instruction=instruction, sources=(before,), edited=Image.of(edited), boxes=box_fractions, **fields
     )
-    bound = (
-        reward
-        if isinstance(reward, BaseReward)
-        else _cached_reward(reward)
-        if isinstance(reward, str)
-        else Reward.of(reward)
-    )
-    return bound([sample])[0]
+    return _bound_reward(reward, experts)([sample])[0]
+
+
+def _bound_reward(reward: Spec | BaseReward, experts: ExpertBindings | None) -> BaseReward:
+    if isinstance(reward, BaseReward):
+        if experts is not None:
+            raise ValueError("a built reward has its experts: give them to it, as in Reward.of('any-edit', 'small')")
+        return reward
+    if not isinstance(reward, str):
+        return Reward.of(reward, experts)
+    if experts is None:
+        return _cached_reward(reward)
+    if not isinstance(experts, str | Path):
+        return Reward.of(reward, experts, on_failures="none")
+    # By what it means now: a file or an address may have changed.
+    bound, rewards = _last_experts(str(experts), json.dumps(expert_specs(experts), sort_keys=True, default=id))
+    if reward not in rewards:
+        rewards[reward] = Reward.of(reward, bound, on_failures="none")
+    return rewards[reward]
 
 
 @cache
 def _cached_reward(spec: str) -> Reward:
     return Reward.of(spec, on_failures="none")
+
+
+@lru_cache(maxsize=1)  # weights of several bundles may not fit
+def _last_experts(experts: str, meaning: str) -> tuple[dict[str, Expert], dict[str, Reward]]:
+    """The experts of a line, and the rewards that have been bound to them, by name. meaning: tells changes of it."""
+    return load_experts(experts), {}
 
 
 def _rebuild(spec: dict[str, Any], options: dict[str, Any]) -> Reward:

@@ -258,7 +258,7 @@ def test_the_command_prints_a_table_and_json(editcritic: Command, dino: str, hub
     ("options", "message"),
     [
         (["--experts", "detector=grounding-dino-tinny"], "did you mean grounding-dino-tiny"),
-        (["--experts", "nonsense"], "role=spec"),
+        (["--experts", "mm-grounding-dino-tiny"], "say for which role, as in detector=mm-grounding-dino-tiny"),
         (["--experts", "x=dino:a?size=big"], "x:"),
         (["--experts", "x=dino:a?quantisation=two"], "quantisation is one of"),
         (["--query-servers"], "--query-servers needs --experts"),

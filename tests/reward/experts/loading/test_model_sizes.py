@@ -23,6 +23,7 @@ BASE = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, 
 LARGE = {"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24, "num_attention_heads": 16}
 SWIN_T = {"embed_dim": 96, "depths": [2, 2, 6, 2], "num_heads": [3, 6, 12, 24], "window_size": 7}
 SWIN_B = {"embed_dim": 128, "depths": [2, 2, 18, 2], "num_heads": [4, 8, 16, 32], "window_size": 12, "image_size": 384}
+SWIN_L = {"embed_dim": 192, "depths": [2, 2, 18, 2], "num_heads": [6, 12, 24, 48], "window_size": 12, "image_size": 384}
 QWEN2_7B = {
     "hidden_size": 3584,
     "intermediate_size": 18944,
@@ -44,6 +45,8 @@ QWEN3 = {
     "head_dim": 128,
     "vocab_size": 151936,
 }
+EYES_3 = {"depth": 24, "hidden_size": 1024, "intermediate_size": 4096}
+EYES_3_LARGE = {"depth": 27, "hidden_size": 1152, "intermediate_size": 4304}
 EYES_2_5 = {"depth": 32, "hidden_size": 1280, "intermediate_size": 3420, "num_heads": 16}
 
 
@@ -51,6 +54,18 @@ def grounding_dino(swin: dict[str, Any]) -> Made:
     backbone = transformers.SwinConfig(**swin, out_indices=[2, 3, 4])
     config = transformers.GroundingDinoConfig(backbone_config=backbone, text_config=transformers.BertConfig())
     return transformers.GroundingDinoForObjectDetection, config
+
+
+def mm_grounding_dino(swin: dict[str, Any], *, stages: tuple[int, ...] = (2, 3, 4), levels: int = 4) -> Made:
+    """Its decoder layers have heads of their own, unlike GroundingDINO's."""
+    config = transformers.MMGroundingDinoConfig(
+        backbone_config=transformers.SwinConfig(**swin, out_indices=list(stages)),
+        text_config=transformers.BertConfig(),
+        num_feature_levels=levels,
+        decoder_bbox_embed_share=False,
+        decoder_cls_embed_share=False,
+    )
+    return transformers.MMGroundingDinoForObjectDetection, config
 
 
 def owlv2(vision: dict[str, Any], text: dict[str, Any], width: int) -> Made:
@@ -92,6 +107,33 @@ def qwen3_vl(text: dict[str, Any], vision: dict[str, Any], *, tied: bool) -> Mad
     return transformers.Qwen3VLForConditionalGeneration, config
 
 
+def qwen3_5(text: dict[str, int], vision: dict[str, int], *, tied: bool) -> Made:
+    config = transformers.Qwen3_5Config(
+        text_config={
+            "head_dim": 256,
+            "vocab_size": 248320,
+            "linear_num_key_heads": 16,
+            "linear_key_head_dim": 128,
+            "linear_value_head_dim": 128,
+            **text,
+            "tie_word_embeddings": tied,
+        },
+        vision_config={**vision, "num_heads": 16, "out_hidden_size": text["hidden_size"]},
+        tie_word_embeddings=tied,
+    )
+    return transformers.Qwen3_5ForConditionalGeneration, config
+
+
+QWEN3_5_27B = {
+    "hidden_size": 5120,
+    "intermediate_size": 17408,
+    "num_hidden_layers": 64,
+    "num_attention_heads": 24,
+    "num_key_value_heads": 4,
+    "linear_num_value_heads": 48,
+}
+
+
 def internvl3() -> Made:
     eyes = {**LARGE, "image_size": [448, 448], "patch_size": [14, 14], "attention_bias": True, "use_mean_pooling": True}
     text = transformers.Qwen2Config(**QWEN2_7B, vocab_size=151674)
@@ -117,11 +159,20 @@ def smolvlm() -> Made:
 PUBLISHED: dict[str, Callable[[], Made]] = {
     "grounding-dino-tiny": lambda: grounding_dino(SWIN_T),
     "grounding-dino-base": lambda: grounding_dino(SWIN_B),
+    "mm-grounding-dino-tiny": lambda: mm_grounding_dino(SWIN_T),
+    "mm-grounding-dino-base": lambda: mm_grounding_dino(SWIN_B),
+    "mm-grounding-dino-large": lambda: mm_grounding_dino(SWIN_L, stages=(1, 2, 3, 4), levels=5),
     "owlv2-base": lambda: owlv2({**BASE, "image_size": 960, "patch_size": 16}, {}, 512),
     "owlv2-large": lambda: owlv2({**LARGE, "image_size": 1008, "patch_size": 14}, BASE, 768),
     "dinov3-vitb16": lambda: dinov3(BASE),
     "dinov3-vitl16": lambda: dinov3(LARGE),
     "dinov2-base": lambda: (transformers.Dinov2Model, transformers.Dinov2Config(image_size=518, patch_size=14)),
+    "dinov2-large": lambda: (
+        transformers.Dinov2Model,
+        transformers.Dinov2Config(
+            image_size=518, patch_size=14, hidden_size=1024, num_hidden_layers=24, num_attention_heads=16
+        ),
+    ),
     "clip-vit-base-patch32": lambda: (transformers.CLIPModel, transformers.CLIPConfig()),
     "clip-vit-large-patch14": clip_large,
     "siglip2-base": lambda: (
@@ -142,6 +193,54 @@ PUBLISHED: dict[str, Callable[[], Made]] = {
         {"depth": 24, "hidden_size": 1024, "intermediate_size": 4096, "deepstack_visual_indexes": [5, 11, 17]},
         tied=True,
     ),
+    "qwen3-vl-2b": lambda: qwen3_vl(
+        {"hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 28, "num_attention_heads": 16},
+        {**EYES_3, "deepstack_visual_indexes": [5, 11, 17]},
+        tied=True,
+    ),
+    "qwen3-vl-32b": lambda: qwen3_vl(
+        {"hidden_size": 5120, "intermediate_size": 25600, "num_hidden_layers": 64, "num_attention_heads": 64},
+        {**EYES_3_LARGE, "deepstack_visual_indexes": [8, 16, 24]},
+        tied=False,
+    ),
+    "qwen3.5-2b": lambda: qwen3_5(
+        {
+            "hidden_size": 2048,
+            "intermediate_size": 6144,
+            "num_hidden_layers": 24,
+            "num_attention_heads": 8,
+            "num_key_value_heads": 2,
+            "linear_num_value_heads": 16,
+        },
+        EYES_3,
+        tied=True,
+    ),
+    "qwen3.5-4b": lambda: qwen3_5(
+        {
+            "hidden_size": 2560,
+            "intermediate_size": 9216,
+            "num_hidden_layers": 32,
+            "num_attention_heads": 16,
+            "num_key_value_heads": 4,
+            "linear_num_value_heads": 32,
+        },
+        EYES_3,
+        tied=True,
+    ),
+    "qwen3.5-9b": lambda: qwen3_5(
+        {
+            "hidden_size": 4096,
+            "intermediate_size": 12288,
+            "num_hidden_layers": 32,
+            "num_attention_heads": 16,
+            "num_key_value_heads": 4,
+            "linear_num_value_heads": 32,
+        },
+        EYES_3_LARGE,
+        tied=False,
+    ),
+    "qwen3.5-27b": lambda: qwen3_5(QWEN3_5_27B, EYES_3_LARGE, tied=False),
+    "qwen3.6-27b": lambda: qwen3_5(QWEN3_5_27B, EYES_3_LARGE, tied=False),
     "internvl3-8b": internvl3,
     "smolvlm-500m": smolvlm,
 }
