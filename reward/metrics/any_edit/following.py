@@ -21,10 +21,12 @@ from ..compose import part_without_value
 from ..edival.conditions import Condition, all_hold
 from ..edival.inspector import UnparsableReply
 from .differences import list_differences, words_of
+from .judge_plan import UNCERTAIN
 from .plan_conversion import task_of_operation
 from .plan_of_sample import plan_of
+from .plan_words import words_of_plan
 from .preservation import preservation
-from .question_checks import check_questions
+from .question_checks import check_questions, shows
 from .target_location import LocatedTarget, locate_targets
 from .task_checks import check_task
 
@@ -39,6 +41,12 @@ _VISIBLE_DRIFT = 0.98
 """Share that is left by drift (`preservation`) below which another look of the whole image is visible."""
 _ELSEWHERE = ("position_change", "count_change", "duplicate")
 """Types that may change the image elsewhere than at the target's place."""
+
+_NEED_TARGET = (
+    *("subject_remove", "subject_replace", "position_change", "count_change", "color_alter", "material_alter"),
+    *("resize", "rotate", "duplicate", "extraction", "pose", "expression", "attribute"),
+)
+"""Types that cannot be carried out without their target: they are about an object, and nothing else."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +66,7 @@ class PlanFollowing:
 
     card: ClassVar[Card] = Card(
         name="any-edit-following",
-        version=1,
+        version=2,
         summary="every operation of the instruction was carried out",
         roles=("planner", "detector", "judge", "reader", "changes"),
         requires=("sources", "edited", "instruction"),
@@ -90,18 +98,23 @@ class PlanFollowing:
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         plan = yield from plan_of(sample)
+        planned = Evidence("plan", text=words_of_plan(plan), numbers={"confidence": plan.confidence})
         checks = [_Check(self, sample, operation) for operation in plan.operations]
         scored = yield from gather([check.score() for check in checks])
         credits = {f"operation {number}": score for number, score in enumerate(scored, start=1)}
-        evidence: list[Evidence] = []
+        evidence = [planned]
         answered = not any(score.status in ("failed", "abstained") for score in scored)
         if self.list_differences and answered and any(check.by_questions for check in checks):
-            credits, evidence = yield from self._with_differences(sample, plan, checks, credits)
-        return _whole(credits, evidence).with_signature(self.signature)
+            credits, listed = yield from self._with_differences(sample, plan, checks, credits)
+            evidence.append(listed)
+        score = _whole(credits, evidence).with_signature(self.signature)
+        if plan.confidence <= UNCERTAIN:
+            score = replace(score, reason=f"the plan is uncertain ({words_of_plan(plan)}); {score.reason}")
+        return score
 
     def _with_differences(
         self, sample: EditSample, plan: EditPlan, checks: list[_Check], credits: Mapping[str, Score]
-    ) -> Program[tuple[dict[str, Score], list[Evidence]]]:
+    ) -> Program[tuple[dict[str, Score], Evidence]]:
         """The credits, lowered for operations that questions confirm and no listed difference belongs to."""
         listed = yield from list_differences(sample, plan, self.prompt_pack)
         changed = dict(credits)
@@ -109,7 +122,7 @@ class PlanFollowing:
             if checks[index].by_questions and credit.value is not None and index not in listed.carried_out:
                 reason = f"none of the differences that the judge lists belongs to it; {credit.reason}"
                 changed[name] = replace(credit, value=min(credit.value, _NOT_LISTED), reason=reason)
-        return changed, [listed.evidence]
+        return changed, listed.evidence
 
 
 _NOT_LISTED = 0.25
@@ -134,6 +147,10 @@ class _Check:
             located, detectable = None, False  # about the source alone: the same for every edit of the group
         else:
             detectable = located is None or bool(located.boxes)
+            if located is not None and self._may_be_absent(located):
+                present = yield from shows(self.sample.source, located.target, self.metric.prompt_pack)
+                if not present:
+                    return Score.not_applicable(f"there is no {located.target.words} in the source")
         task = task_of_operation(self.operation) if detectable else None
         try:
             if task is not None:
@@ -162,6 +179,10 @@ class _Check:
         """The target in the source, if there is one. Abstains with a detector that does not know what is new either."""
         located = yield from locate_targets(self.sample.source, self.operation.targets)
         return None if self.operation.target is None else located[self.operation.target]
+
+    def _may_be_absent(self, located: LocatedTarget) -> bool:
+        """Whether a detector finds nothing of the kind that the operation needs in the source."""
+        return not (located.boxes or located.others) and self.operation.type in _NEED_TARGET
 
     def _no_question(self, located: LocatedTarget | None) -> str:
         words = words_of(self.operation)

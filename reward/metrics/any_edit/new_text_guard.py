@@ -38,9 +38,9 @@ class NoUnrequestedText:
 
     card: ClassVar[Card] = Card(
         "guard-no-unrequested-text",
-        1,
+        2,
         "no text appears that was not asked for",
-        roles=("differences", "reader", "planner", "detector"),
+        roles=("differences", "reader", "planner", "judge", "detector"),
         failure_modes=(
             "Words the reader misses, and texts of one or two letters. A request for a sign, a book or a screen lets "
             "any text pass that does not address a judge."

@@ -50,7 +50,7 @@ class PlanPreservation:
 
     card: ClassVar[Card] = Card(
         name="any-edit-preservation",
-        version=1,
+        version=2,
         summary="everything that the instruction does not mention is as it was",
         roles=("planner", "detector", "segmenter", "judge", "reader", "changes", "features"),
         requires=("sources", "edited", "instruction"),

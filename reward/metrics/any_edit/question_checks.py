@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...boxes import Box
-from ...edit_plan import PlannedOperation, Question
-from ...engine.program import Program, ask_many, reply_value
+from ...edit_plan import PlannedOperation, Question, Target
+from ...engine.program import Abstained, Program, ask, ask_many, reply_value
 from ...image import Image
 from ...queries.kinds import Judge
 from ...queries.prompts import Prompts
@@ -24,6 +24,18 @@ from ..edival.inspector import crop_box
 
 _MIN_CROP_SIZE = 0.1
 """Of the image's sides: a smaller crop shows a judge too little of what is around."""
+
+
+def shows(image: Image, target: Target, prompts: Prompts) -> Program[bool]:
+    """Whether a judge sees a target in an image; not where it abstains, so that a detector that found none decides."""
+    slots = {"question": prompts.render("planned_presence", object=target.words)}
+    prompt = prompts.render("question_edited", **slots)
+    query = Judge((Message((image, prompt)),), YesNo(), "any-edit/edited", tuple(slots.items()))
+    try:
+        reply = yield from ask(query)
+    except Abstained:
+        return False
+    return float(reply_value(query, reply)) >= 0.5
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import pytest
 
 from editcritic.reward import Box, EditPlan, Engine, Operation, PlannedOperation, Question, Score, Target, Task
 from editcritic.reward.metrics.any_edit.plan_of_sample import plan_of
-from editcritic.reward.queries import Abstention, Detect, Detections, Plan
+from editcritic.reward.queries import Abstention, Detect, Detections, Judge, Plan
 
 from ...fakes import Fake, picture, sample
 
@@ -20,6 +20,8 @@ class Planner:
         self.plan, self.score, self.seen = plan, score, []
 
     def __call__(self, query):
+        if isinstance(query, Judge):
+            return Abstention("plans nothing")
         self.seen.append(query)
         if isinstance(query, Detect):
             return Detections((Box(0.5, 0.5, 0.2, 0.2, self.score),), min_score=0.05)
@@ -36,7 +38,7 @@ def planned(planner, **fields):
 
     edit = sample(**fields)
     with Engine() as engine:
-        score = engine.submit(program(), dict.fromkeys(["planner", "detector"], Fake(planner))).result(20)
+        score = engine.submit(program(), dict.fromkeys(["planner", "detector", "judge"], Fake(planner))).result(20)
     return plans[0] if plans else score
 
 
@@ -107,7 +109,7 @@ def test_targets_replace_a_planner_that_abstains_and_locate_the_target_of_one_th
 
 
 def test_a_group_shares_the_question_to_the_planner():
-    planner = Fake(Planner(EditPlan((BLUE,))))
+    planner, judge = Fake(Planner(EditPlan((BLUE,)))), Fake(Planner(), name="judge")
 
     def program(edit):
         yield from plan_of(edit)
@@ -115,9 +117,9 @@ def test_a_group_shares_the_question_to_the_planner():
 
     with Engine() as engine:
         edits = [sample(instruction="Paint the cup blue", edited=picture(seed)) for seed in range(4)]
-        futures = [engine.submit(program(edit), {"planner": planner}) for edit in edits]
+        futures = [engine.submit(program(edit), {"planner": planner, "judge": judge}) for edit in edits]
         assert [future.result(20).value for future in futures] == [1.0] * 4
-    assert sum(planner.seen.values()) == 1
+    assert (sum(planner.seen.values()), sum(judge.seen.values())) == (1, 1)
 
 
 def test_too_many_operations_fail():

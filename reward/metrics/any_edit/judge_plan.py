@@ -1,0 +1,173 @@
+"""JudgePlanner: a judge takes an instruction apart; the validator and another reading of the sentence check it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from ...edit_plan import EditPlan
+from ...engine.program import Abstained, Ask, Failed, Program, reply_value
+from ...image import Image
+from ...plan_json import plan_from_json, plan_schema
+from ...queries.kinds import Judge
+from ...queries.outcomes import Abstention, Failure
+from ...queries.prompts import Prompts
+from ...queries.response_formats import Json, Message, Reply
+from .absent_objects import absent_objects
+from .instruction_words import collapsed, is_english
+from .plan_agreement import plans_agree
+from .plan_validation import MAX_INSTRUCTION, plan_problems
+from .plan_words import words_of_plan
+
+ROLE = "judge.planner"
+"""`judge` answers unless another one is bound to it; one that abstains, as `colour`, leaves planning to the planner."""
+UNCERTAIN = 0.5
+"""Confidence of a plan that another reading of the sentence contradicts."""
+
+_MAX_TOKENS = 2048
+_MAX_PROBLEMS = 2000
+"""Characters of what was wrong, in a question and in a reason."""
+_MIN_COVERED = 2 / 3
+"""Share of the letters of a sentence in another language than English that `words` must account for; the rest is what
+such sentences have of particles and courtesy."""
+
+
+@dataclass(frozen=True)
+class JudgePlanner:
+    """Plans an instruction in any language by asking a judge for JSON, once for all edits of a group.
+
+    A reply that is no plan, or whose plan is rejected, is asked again once with the reason. A plan that contradicts
+    `reading`, what another planner made of the sentence, is asked again once too; what still contradicts it has the
+    confidence `UNCERTAIN`. Where no reply is a plan, the reading is the plan, with this confidence.
+
+    The instruction is data to the judge. A judge that obeys it anyway has to account for every word of it, as any plan.
+    """
+
+    prompts: Prompts = field(default_factory=lambda: Prompts("editcritic.reward.metrics.any_edit"))
+
+    def __call__(
+        self, sources: Sequence[Image], instruction: str, reading: EditPlan | None = None
+    ) -> Program[EditPlan | None]:
+        """The plan; None if the judge abstains.
+
+        Raises `Failed` for a judge that is down. Without a reading, raises `Failed` if no reply is a plan, and
+        `Abstained` if the judge says that nothing is asked for.
+        """
+        sentence = collapsed(instruction)
+        if len(sentence) > MAX_INSTRUCTION:
+            raise _failed(f"the instruction has {len(sentence)} characters, and at most {MAX_INSTRUCTION} are planned")
+        query = self._first_query(sources, sentence)
+        attempt = yield from _ask(query, sources, sentence)
+        if attempt is None:
+            return None
+        if attempt.problem:
+            problems = attempt.problem[:_MAX_PROBLEMS]
+            query = _again(query, attempt, self.prompts.render("plan_rejected", problems=problems))
+            attempt = (yield from _ask(query, sources, sentence)) or attempt
+        if reading is None:
+            return _only_plan(attempt, sentence)
+        if not (attempt.problem or attempt.agrees_with(reading)):
+            query = _again(query, attempt, self.prompts.render("plan_doubted", reading=words_of_plan(reading)))
+            second = yield from _ask(query, sources, sentence)
+            attempt = attempt if second is None or second.plan is None else second
+        if attempt.plan is not None and attempt.agrees_with(reading):
+            return attempt.plan
+        plan = attempt.plan or reading
+        return replace(plan, confidence=min(plan.confidence, UNCERTAIN))
+
+    def _first_query(self, sources: Sequence[Image], sentence: str) -> Judge:
+        text = self.prompts.render("plan", instruction=json.dumps(sentence, ensure_ascii=False))
+        form = Json.from_schema(plan_schema(), max_tokens=_MAX_TOKENS)
+        return Judge((Message((*sources, text)),), form, "any-edit/plan", (("instruction", sentence),))
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A judge's reply. plan: None for one without a plan. problem: why; empty where it says that nothing is asked
+    for.
+    """
+
+    reply: str
+    plan: EditPlan | None
+    problem: str
+
+    def agrees_with(self, reading: EditPlan) -> bool:
+        return self.plan is not None and plans_agree(self.plan, reading)
+
+
+def _only_plan(attempt: _Attempt, sentence: str) -> EditPlan:
+    """The plan of a reply that nothing else checks."""
+    if attempt.problem:
+        raise _failed(f"the judge's plan is rejected twice: {attempt.problem[:_MAX_PROBLEMS]}")
+    if attempt.plan is None:
+        reason = f"the judge finds no request of an edit in {sentence!r:.200}"
+        raise Abstained(reason, (Abstention(reason),))
+    return attempt.plan
+
+
+def _ask(query: Judge, sources: Sequence[Image], sentence: str) -> Program[_Attempt | None]:
+    """The judge's plan, or what is wrong with it; None if the judge abstains. Raises `Failed` for one that is down."""
+    (outcome,) = yield Ask((query,), ROLE)
+    if isinstance(outcome, Abstention):
+        return None
+    if isinstance(outcome, Failure):
+        if outcome.infrastructure or not outcome.raw:
+            raise Failed(outcome.reason, (outcome,))
+        return _Attempt(outcome.raw, None, outcome.reason)
+    assert isinstance(outcome, Reply)
+    data: dict[str, Any] = reply_value(query, outcome)
+    if not data["operations"]:
+        return _Attempt(outcome.text, None, "")
+    try:
+        plan = _plan(data)
+    except ValueError as error:
+        return _Attempt(outcome.text, None, str(error))
+    problems = [problem.message for problem in plan_problems(plan, sentence)] + _unquoted(plan, sentence)
+    if not problems:
+        absent = yield from absent_objects(plan, sentence, sources)
+        problems = [problem.message for problem in absent]
+    return _Attempt(outcome.text, None if problems else plan, "; ".join(problems))
+
+
+def _plan(data: dict[str, Any]) -> EditPlan:
+    """The plan in a reply; its confidence is not the judge's to give. Raises ValueError with what to correct."""
+    try:
+        return replace(plan_from_json(data), confidence=1.0)
+    except ValidationError as error:
+        places = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors(include_url=False))
+        raise ValueError("; ".join(places)) from None
+
+
+def _unquoted(plan: EditPlan, sentence: str) -> list[str]:
+    """Words that a plan ascribes to the sentence and that are not in it; in other languages, the rest of the sentence.
+
+    The lists of English words cannot tell what a plan leaves out of another language, but the copied words can.
+    """
+    text = sentence.casefold()
+    copied = [operation.words for operation in plan.operations] + [kept.words for kept in plan.keep]
+    quoted = [collapsed(words).casefold() for words in copied if words.strip()]
+    problems = [f"the text does not say {words!r}: copy `words` from it" for words in quoted if words not in text]
+    if problems or is_english(sentence, plan.language):
+        return problems
+    covered = [False] * len(text)
+    for words in dict.fromkeys(quoted):
+        start = text.find(words)
+        covered[start : start + len(words)] = [True] * len(words)
+    letters = [(character, inside) for character, inside in zip(text, covered, strict=True) if character.isalnum()]
+    if sum(inside for _, inside in letters) >= _MIN_COVERED * len(letters):
+        return []
+    rest = collapsed("".join(" " if inside else character for character, inside in zip(text, covered, strict=True)))
+    return [f"no operation or kept condition has {rest!r} in its `words`: plan it, or say that it stays"]
+
+
+def _again(query: Judge, attempt: _Attempt, text: str) -> Judge:
+    """The query with a judge's reply to it, and what is said about that."""
+    return replace(query, messages=(*query.messages, Message((attempt.reply,), "assistant"), Message((text,))))
+
+
+def _failed(reason: str) -> Failed:
+    return Failed(reason, (Failure(reason),))
