@@ -80,7 +80,7 @@ def kept_score(
     if not same_look:
         return present
     colours = yield from _colours(sample, located, changes)
-    return min(present, colours, key=lambda score: score.value or 0.0)
+    return present if colours.value is None else min(present, colours, key=lambda score: score.value or 0.0)
 
 
 def _in_place(sample: EditSample, located: LocatedTarget, changes: ChangeMap, exempt: Sequence[Box]) -> Score:
@@ -100,15 +100,18 @@ def _colours(sample: EditSample, located: LocatedTarget, changes: ChangeMap) -> 
     """How much of an object before another background has its colours.
 
     Of the patches that a segmenter finds to show nothing but the object. Without a segmenter, or of an object thinner
-    than a patch, of the `_OBJECT_SHARE` of its box that changed least: damage to a part of it is not seen then.
+    than a patch, of the `_OBJECT_SHARE` of its box that changed least: damage to a part of it is not seen then. Not
+    applicable to boxes that hold nothing of the image.
     """
     distance = np.linalg.norm(changes.colour, axis=2)
     is_object = yield from _object_patches(sample, located, changes.shape)
     if is_object.sum() < _MIN_OBJECT_PATCHES:
         boxes = [np.sort(distance[covered_patches([box], changes.shape)]) for box in located.boxes]
-        compared = [inside[: max(1, round(_OBJECT_SHARE * inside.size))] for inside in boxes]
+        compared = [inside[: max(1, round(_OBJECT_SHARE * inside.size))] for inside in boxes if inside.size]
     else:
         compared = [distance[is_object]]
+    if not compared:
+        return Score.not_applicable(f"{located.target.words!r} is outside of the image")
     value = min(1 - float(np.mean(np.interp(part, _RECOLOURED, (0.0, 1.0)))) for part in compared)
     most = max(float(part.mean()) for part in compared)
     return Score.of(value, f"{located.target.words}: its colours changed by {most:.1f} in CIE L*a*b*")

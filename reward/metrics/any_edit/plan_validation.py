@@ -27,7 +27,9 @@ from .plan_account import PlanAccount, words_of_target
 MAX_INSTRUCTION = 4000
 """Characters of an instruction that is planned, blanks collapsed."""
 
-ProblemKind = Literal["unaccounted", "contradiction", "already_true", "swallowed", "unnamed_object", "too_long"]
+ProblemKind = Literal[
+    "unaccounted", "contradiction", "already_true", "swallowed", "unnamed_object", "outside", "too_long"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ def plan_problems(plan: EditPlan, instruction: str) -> tuple[PlanProblem, ...]:
             f"the instruction has {len(sentence)} characters, and at most {MAX_INSTRUCTION} are planned: shorten it"
         )
         return (PlanProblem("too_long", "", message),)
-    problems = [*_contradictions(plan), *_already_true(plan)]
+    problems = [*_contradictions(plan), *_already_true(plan), *_outside(plan)]
     plain, quoted = split_quotes(sentence)
     account = PlanAccount(plan)
     problems += [_unaccounted(f'"{text}"') for text in quoted if not account.has_text(text)]
@@ -171,6 +173,27 @@ def _already_true(plan: EditPlan) -> Iterator[PlanProblem]:
                 f"the {operation.type} operation changes nothing: it is already {state!r}; give what it shall become"
             )
             yield PlanProblem("already_true", state, message)
+
+
+def _outside(plan: EditPlan) -> Iterator[PlanProblem]:
+    """Annotated boxes without any of the picture: of another picture, or in pixels."""
+    annotated = [target for operation in plan.operations for target in operation.targets]
+    annotated += [item.target for item in plan.keep if item.target is not None]
+    for target in dict.fromkeys(related for one in annotated for related in _with_related(one)):
+        for box in target.boxes:
+            if box.x0 >= 1 or box.y0 >= 1 or box.x1 <= 0 or box.y1 <= 0:
+                message = (
+                    f"a box of {target.phrase!r} is outside of the picture: its centre is ({box.cx:g}, {box.cy:g}), "
+                    f"its size {box.w:g} x {box.h:g}; give them as fractions of the picture's width and height"
+                )
+                yield PlanProblem("outside", target.phrase, message)
+
+
+def _with_related(target: Target) -> Iterator[Target]:
+    """The target, and those that it refers to."""
+    yield target
+    if target.relation is not None:
+        yield from _with_related(target.relation.of)
 
 
 def _present_state(operation: PlannedOperation) -> str:

@@ -2,7 +2,19 @@
 
 import pytest
 
-from editcritic.reward import Box, EditPlan, Engine, Operation, PlannedOperation, Question, Score, Target, Task
+from editcritic.reward import (
+    Box,
+    EditPlan,
+    Engine,
+    Kept,
+    Operation,
+    PlannedOperation,
+    Question,
+    Relation,
+    Score,
+    Target,
+    Task,
+)
 from editcritic.reward.metrics.any_edit.plan_of_sample import plan_of
 from editcritic.reward.queries import Abstention, Detect, Detections, Judge, Plan
 
@@ -125,3 +137,22 @@ def test_a_group_shares_the_question_to_the_planner():
 def test_too_many_operations_fail():
     score = planned(Planner(), instruction="a", operations=(Operation("Twirl it"),) * 17)
     assert "at most 16 operations, got 17" in score.reason
+
+
+def test_a_box_outside_of_the_picture_fails_with_what_to_give():
+    outside = Target("cup", boxes=(Box(120.0, 80.0, 40.0, 30.0),))  # in pixels
+    partly = Target("cup", boxes=(Box(0.98, 0.5, 0.2, 0.2), Box(0.0, 0.0, 0.1, 0.1)))
+    on_the_tray = Target("cup", relation=Relation("on", Target("tray", boxes=(Box(0.5, -0.3, 0.2, 0.2),))))
+    sentence = "Paint the cup blue"
+
+    def answer(target, sentence=sentence, keep=()):
+        operation = PlannedOperation("color_alter", target=target, value="blue")
+        return planned(Planner(), instruction=sentence, plan=EditPlan((operation,), keep))
+
+    score = answer(outside)
+    assert score.status == "failed"
+    assert "a box of 'cup' is outside of the picture: its centre is (120, 80), its size 40 x 30" in score.reason
+    assert "fractions" in score.reason
+    assert isinstance(answer(partly), EditPlan)
+    assert "a box of 'tray' is outside" in answer(on_the_tray, "Paint the cup on the tray blue").reason
+    assert "a box of 'cup' is outside" in answer(CUP, keep=(Kept("object", outside),)).reason

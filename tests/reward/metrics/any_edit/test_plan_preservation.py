@@ -57,6 +57,16 @@ def test_a_kept_object_before_another_background_keeps_its_colours(scored, every
     assert gone.value == 0.0
 
 
+def test_boxes_outside_of_the_picture_are_left_out(scored, everywhere) -> None:
+    keep = [Kept("object", Target("cup"))]
+    outside = (1.6, 0.4, 0.3, 0.5, 0.9)
+    for seen in ([outside], [(*CUP, 0.9), outside]):
+        witness = Witness(source={"cup": seen}, edited={"cup": seen})
+        score = scored(PlanPreservation(), plan(SNOW, keep=keep), everywhere, witness)
+        assert score.status == "scored"
+        assert ((score.value or 0.0) < 0.5) is (len(seen) == 2), score.reason
+
+
 def test_another_style_keeps_the_layout_and_the_objects(scored, everywhere) -> None:
     keep = [Kept("object", Target("cup")), Kept("object", Target("spoon"))]
     witness = Witness(source=SEEN, edited=SEEN)
