@@ -296,3 +296,42 @@ def test_a_pair_is_the_first_source_and_the_edit(scored) -> None:
     pairs = [query.images for query in witness.queries if isinstance(query, Judge)]
     assert {len(images) for images in pairs} == {2}
     assert all(images[0] == PHOTO for images in pairs)
+
+
+HORSE = PlannedOperation("subject_remove", "remove the horse", Target("horse"))
+
+
+@pytest.mark.parametrize("edited", [BLUE_CUP, PHOTO], ids=["an edit", "a copy"])
+def test_what_is_not_there_cannot_be_removed_whatever_the_edit_shows(scored, edited) -> None:
+    witness = Witness(answers={"this: horse": (0.1, 0.1), "remove the horse": (0.1, 0.9)}, differences=DONE)
+    score = scored(PlanFollowing(), EditPlan((HORSE,)), edited, witness)
+    assert (score.status, score.value) == ("not_applicable", None)
+    assert score.reason == "there is no horse in the source"
+    assert all(query.images == (PHOTO,) for query in witness.queries if isinstance(query, Judge))
+
+
+def test_a_judge_that_sees_what_the_detector_missed_is_believed(scored) -> None:
+    witness = Witness(
+        answers={"this: horse": (0.9, 0.9), "change: remove the horse": (0.1, 0.9), **WRONG}, differences=DONE
+    )
+    score = scored(PlanFollowing(), EditPlan((HORSE,)), BLUE_CUP, witness)
+    assert (score.value or 0.0) > 0.9
+
+
+def test_another_one_of_its_kind_is_no_reason_to_say_that_it_is_absent(scored) -> None:
+    second = Target("cup", order=2, order_from="left")
+    plan = EditPlan((PlannedOperation("subject_remove", "remove the second cup", second),))
+    score = scored(PlanFollowing(), plan, BLUE_CUP, Witness(source={"cup": [(*CUP, 0.9)]}, differences=DONE))
+    assert score.status == "scored"
+
+
+def test_the_plan_is_in_the_evidence_and_a_doubtful_one_in_the_reason(scored) -> None:
+    witness = Witness(
+        source={"cup": [(*CUP, 0.9)]}, edited={"cup": [(*CUP, 0.9)]}, answers={"cup blue": (0.1, 0.9), **WRONG}
+    )
+    sure = scored(PlanFollowing(), EditPlan((operation(),)), BLUE_CUP, witness)
+    (planned,) = [one for one in sure.evidence if one.what == "plan"]
+    assert (planned.text, planned.numbers) == ("color_alter: cup -> blue", {"confidence": 1.0})
+    doubtful = scored(PlanFollowing(), EditPlan((operation(),), confidence=0.5), BLUE_CUP, witness)
+    assert doubtful.reason == f"the plan is uncertain (color_alter: cup -> blue); {sure.reason}"
+    assert doubtful.value == sure.value
