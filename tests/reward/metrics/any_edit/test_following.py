@@ -312,7 +312,7 @@ def test_what_is_not_there_cannot_be_removed_whatever_the_edit_shows(scored, edi
 
 def test_a_judge_that_sees_what_the_detector_missed_is_believed(scored) -> None:
     witness = Witness(
-        answers={"this: horse": (0.9, 0.9), "change: remove the horse": (0.1, 0.9), **WRONG}, differences=DONE
+        answers={"this: horse": (0.9, 0.9), "one: remove the horse": (0.1, 0.9), **WRONG}, differences=DONE
     )
     score = scored(PlanFollowing(), EditPlan((HORSE,)), BLUE_CUP, witness)
     assert (score.value or 0.0) > 0.9
