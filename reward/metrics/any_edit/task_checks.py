@@ -174,19 +174,20 @@ def _looks_like_the_target(
     fresh = [box for box in after.boxes if same_object(box, known) is None]
     if not fresh or not located.boxes:
         return verdict
-    distances = []
+    originals = [crop_box(inspector.source, old, OPTIONS.min_crop_size) for old in located.boxes[:_MAX_ORIGINALS]]
+    queries = []
     for box in fresh[:_MAX_COPIES]:
         now, before = (crop_box(image, box, OPTIONS.min_crop_size) for image in (inspector.edited, inspector.source))
-        originals = [crop_box(inspector.source, old, OPTIONS.min_crop_size) for old in located.boxes[:_MAX_ORIGINALS]]
-        compared = []
         for original in originals:
             size = original.size
-            appeared, differs = yield from ask_many(
-                [MapChanges(before.resized(*size), now.resized(*size)), MapChanges(original, now.resized(*size))]
-            )
-            compared.append(_difference(appeared, differs))
-        distances.append(min(compared))
-    worst = max(distances)
+            queries += [
+                MapChanges(before.resized(*size), now.resized(*size)),
+                MapChanges(original, now.resized(*size)),
+            ]
+    answers = yield from ask_many(queries)
+    differences = [_difference(*pair) for pair in zip(answers[::2], answers[1::2], strict=True)]
+    copies = range(0, len(differences), len(originals))
+    worst = max(min(differences[first : first + len(originals)]) for first in copies)
     reason = f"its colours differ from those in the source by {worst:.1f} in CIE L*a*b*"
     alike = make_condition(worst <= _ALIKE, max(0.0, 1 - worst / _ALIKE), _ALIKE / worst if worst else 1.0, reason)
     return verdict if alike.holds else all_hold([verdict, alike])

@@ -2,8 +2,9 @@
 
 import pytest
 
-from editcritic.reward import Box
+from editcritic.reward import Box, EditSample, Score
 from editcritic.reward.edit_plan import EditPlan, PlannedOperation, Question, Target
+from editcritic.reward.engine.program import Ask, Program, map_asks
 from editcritic.reward.metrics.any_edit.following import PlanFollowing
 from editcritic.reward.queries import Detect, Judge, ReadText
 from editcritic.reward.queries.kinds import MapChanges, RecognizedText
@@ -237,6 +238,38 @@ def test_a_moved_object_looks_as_it_did(opacity, holds, scored) -> None:
     plan = EditPlan((operation,))
     score = scored(PlanFollowing(), plan, edited, witness, sources=(source,), instruction="move the box to the right")
     assert ((score.value or 0.0) > 0.75) is holds, score.reason
+
+
+class Observed:
+    """`PlanFollowing`. asks: what its programs asked for."""
+
+    card = PlanFollowing.card
+
+    def __init__(self) -> None:
+        self.asks: list[Ask] = []
+
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        return map_asks(PlanFollowing()(sample), self._kept)
+
+    def _kept(self, asked: Ask) -> Ask:
+        self.asks.append(asked)
+        return asked
+
+
+def test_many_copies_are_compared_at_once(scored) -> None:
+    places = [(x / 6, y / 5, 0.06, 0.06, 0.9) for x in range(1, 6) for y in range(1, 5)]
+    source, edited = PHOTO, PHOTO
+    for place in places[:5]:
+        source = painted(Box(*place), pixels=source.pixels)
+    for place in places:
+        edited = painted(Box(*place), pixels=edited.pixels)
+    plan = EditPlan((PlannedOperation("count_change", "make it 20 cups", Target("cup", quantity="all"), count=20),))
+    witness = Witness(original=source, source={"cup": places[:5]}, edited={"cup": places})
+    metric = Observed()
+    score = scored(metric, plan, edited, witness, sources=(source,))
+    assert (score.value or 0.0) > 0.75, score.reason
+    compared = [len(one.queries) for one in metric.asks if isinstance(one.queries[0], MapChanges)]
+    assert compared == [2 * 12 * 4, 1]  # of 15 copies and 5 originals; and the whole image
 
 
 @pytest.mark.parametrize(("count", "holds"), [(1, False), (2, True), (3, False)])
