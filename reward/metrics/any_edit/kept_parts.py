@@ -31,6 +31,8 @@ from .regions import EditRegion
 from .target_location import LocatedTarget
 
 Faces = Literal["judge", "embedder"]
+FACE_EMBEDDER = "features.face"
+"""The role of an expert that embeds faces; `features`, which stands in for it, need not tell people apart."""
 
 _OBJECT_SHARE = 0.2
 """Share of a box whose patches show nothing but its object, at least: a star fills about 0.3 of its box, and the
@@ -144,7 +146,7 @@ def _identity(sample: EditSample, located: LocatedTarget, faces: Faces, prompts:
     pairs = [(crop_box(sample.source, box), crop_box(sample.edited, box)) for box in located.boxes]
     if faces == "embedder":
         region = (Region("cls"),)
-        vectors = yield from ask_many([Embed(crop, region) for pair in pairs for crop in pair], role="features.face")
+        vectors = yield from ask_many([Embed(crop, region) for pair in pairs for crop in pair], role=FACE_EMBEDDER)
         cosines = [before.cosine(after, 0) for before, after in zip(vectors[::2], vectors[1::2], strict=True)]
         value = min(_rise(cosine, _OTHER_FACE, _SAME_FACE) for cosine in cosines)
         return Score.of(value, f"{located.target.words}: similarity {min(cosines):.2f}")

@@ -43,9 +43,10 @@ class FollowedAndPreserved:
             failure_modes=(
                 "An expert that is missing costs: the planner, all instructions but those of EdiVal's nine forms; the "
                 "detector, referring expressions, counts and places, so that a judge alone decides; the judge, all "
-                "that is no matter of boxes, text or colours; the reader, text; `changes`, preservation altogether. "
-                "What stands inside the region of the edit may change at will, and a plan that misreads the "
-                "instruction rewards another edit. Without a quality rating, seams and bad taste are free."
+                "that is no matter of boxes, text or colours; the reader, text; the segmenter, damage to a "
+                "part of a kept object before another background; `changes`, preservation altogether. What stands "
+                "inside the region of the edit may change at will, and a plan that misreads the instruction rewards "
+                "another edit. Without a quality rating, seams and bad taste are free."
             ),
             aspect="overall",
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 from typing import ClassVar, get_args
@@ -16,7 +16,7 @@ from ...queries.prompts import Prompts
 from ...sample import EditSample
 from ...score import Evidence, Score
 from ..compose import part_without_value
-from .kept_parts import Faces, kept_score
+from .kept_parts import FACE_EMBEDDER, Faces, kept_score
 from .plan_of_sample import plan_of
 from .preservation import DRIFT_LIMITS, Preservation, preservation
 from .regions import EditRegion, covered_share, edit_region
@@ -48,16 +48,17 @@ class PlanPreservation:
     `InstructionFollowing`.
     """
 
-    card: ClassVar[Card] = Card(
+    base_card: ClassVar[Card] = Card(
         name="any-edit-preservation",
         version=2,
         summary="everything that the instruction does not mention is as it was",
-        roles=("planner", "detector", "segmenter", "judge", "reader", "changes", "features"),
+        roles=("planner", "detector", "segmenter", "judge", "reader", "changes"),
         requires=("sources", "edited", "instruction"),
         source="docs/metrics.md",
         failure_modes=(
             "A copy has 1. What stands inside the region of the edit may change at will. Of edits of the whole image "
-            "only what the plan names as staying is compared, and the layout."
+            "only what the plan names as staying is compared, and the layout. Without a segmenter, an object before "
+            "another background is compared by the fifth of its box that changed least: damage to a part of it is free."
         ),
         aspect="consistency",
     )
@@ -69,6 +70,11 @@ class PlanPreservation:
         if self.faces not in get_args(Faces):
             raise ValueError(f"faces is one of {', '.join(get_args(Faces))}, got {self.faces!r}")
         _ = self.prompt_pack  # read now; raises for a pack that is not a folder
+
+    @property
+    def card(self) -> Card:
+        roles = self.base_card.roles if self.faces == "judge" else (*self.base_card.roles, FACE_EMBEDDER)
+        return replace(self.base_card, roles=roles)
 
     @cached_property
     def prompt_pack(self) -> Prompts:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from editcritic.reward import Box, Image
+from editcritic.reward import Box, Image, Reward
 from editcritic.reward.edit_plan import EditPlan, Kept, PlannedOperation, Target
 from editcritic.reward.metrics.any_edit.plan_preservation import PlanPreservation
 
@@ -139,3 +139,13 @@ def test_a_word_counts_as_often_as_it_is_read(scored) -> None:
     texts = [("TEN TEN TEN", "TEN TEN TEN"), ("TEN TEN TEN", "TEN")]
     whole, third = (scored(PlanPreservation(), plans, BLUE_CUP, Witness(source=SEEN, text=text)) for text in texts)
     assert third.value == pytest.approx(whole.value / 3)
+
+
+def test_a_face_embedder_is_needed_only_where_it_compares_faces(scored) -> None:
+    judged, embedded = PlanPreservation(), PlanPreservation(faces="embedder")
+    assert embedded.card.roles == (*judged.card.roles, "features.face")
+    assert not any(role.startswith("features") for role in judged.card.roles)
+    experts = dict.fromkeys(judged.card.roles, Witness())
+    Reward(judged, experts)
+    with pytest.raises(ValueError, match=r"needs experts for features\.face"):
+        Reward(embedded, experts)
