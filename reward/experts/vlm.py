@@ -189,6 +189,8 @@ class _VlmCall:
         options: dict[str, Any] = {}
         if "sanitize_control_tokens" in inspect.signature(self.processor.apply_chat_template).parameters:
             options["sanitize_control_tokens"] = True
+        if "enable_thinking" in str(self.processor.chat_template):
+            options["enable_thinking"] = False  # the next token is the answer, and not the first word of a thought
         with patched_image_processor(self.processor, tokens_of) if self.accepts_tokens else contextlib.nullcontext():
             inputs = self.processor.apply_chat_template(
                 [chat_template_message(message, images) for message in query.messages],

@@ -114,7 +114,12 @@ def inputs_of(processor, query):
     ]
     return dict(
         processor.apply_chat_template(
-            messages, tokenize=True, return_dict=True, return_tensors="pt", add_generation_prompt=True
+            messages,
+            tokenize=True,
+            return_dict=True,
+            return_tensors="pt",
+            add_generation_prompt=True,
+            **({"enable_thinking": False} if "enable_thinking" in processor.chat_template else {}),
         )
     )
 

@@ -37,6 +37,15 @@ Tools:{% for tool in tools %} {{ tool | tojson }}{% endfor %}<|im_end|>
 {% endif -%}
 """
 
+THINKING = """\
+{%- if add_generation_prompt %}{% if enable_thinking is defined and not enable_thinking %}<think>
+
+</think>
+
+{% else %}<think>
+{% endif %}{% endif -%}
+"""
+
 
 def tiny_llava(folder: Path, spread: float = 1.0, seed: int = 0, width: int = 32) -> None:
     """A LLaVA: CLIP's vision tower on images of 28 x 28 pixels, two layers of Llama.
@@ -119,6 +128,27 @@ def tiny_qwen3_vl(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
     _save(folder, transformers.Qwen3VLForConditionalGeneration, config, processor, spread, seed)
 
 
+def tiny_qwen3_5(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
+    """A Qwen3.5: a layer of full attention and one of linear attention; its template thinks unless told not to."""
+    tokenizer = _tokenizer(QWEN)
+    vision: dict[str, Any] = {"depth": 2, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2}
+    vision |= {"out_hidden_size": 32, "num_position_embeddings": 16}
+    text = _rotary(tokenizer, {"mrope_section": [1, 1, 0], "mrope_interleaved": True, "partial_rotary_factor": 0.5})
+    text |= {"head_dim": 8, "layer_types": ["full_attention", "linear_attention"]}
+    text |= {"linear_num_key_heads": 2, "linear_num_value_heads": 4}
+    text |= {"linear_key_head_dim": 8, "linear_value_head_dim": 8}
+    config = transformers.Qwen3_5Config(vision_config=vision, text_config=text, **_qwen(tokenizer))
+    processor = transformers.Qwen3VLProcessor(
+        transformers.Qwen2VLImageProcessorPil(
+            patch_size=16, size={"shortest_edge": 32 * 32, "longest_edge": 128 * 128}
+        ),
+        tokenizer,
+        transformers.Qwen3VLVideoProcessor(),
+        chat_template=_QWEN_TEMPLATE + THINKING,
+    )
+    _save(folder, transformers.Qwen3_5ForConditionalGeneration, config, processor, spread, seed)
+
+
 def tiny_internvl(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
     """An InternVL: up to four tiles of 56 x 56 pixels and a thumbnail of each image, four tokens per tile."""
     names = {"start_image_token": "<img>", "end_image_token": "</img>", "context_image_token": "<IMG_CONTEXT>"}
@@ -146,6 +176,7 @@ TINY_VLMS = {
     "qwen2_vl": tiny_qwen2_vl,
     "qwen2_5_vl": tiny_qwen2_5_vl,
     "qwen3_vl": tiny_qwen3_vl,
+    "qwen3_5": tiny_qwen3_5,
     "internvl": tiny_internvl,
 }
 
