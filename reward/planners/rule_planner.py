@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -14,10 +15,18 @@ from ..metrics.edival.task_parser import parse_task
 from ..queries.expert import Expert
 from ..queries.kinds import Outcome, Plan, Query
 from ..queries.outcomes import Abstention
+from ..sample import Task
+from .english.lexicon import ARTICLES, CONJUNCTIONS, OTHER_PREPOSITIONS, POSSESSIVES, PREPOSITIONS, QUANTIFIERS, SCENES
+from .english.sentence_plan import plan_of_sentence
+from .english.tokens import has_refused_word, tokens_of
 
 
 class RulePlanner(Expert):
-    """Answers `Plan` for everyday English requests; abstains on everything else. It does not look at the sources."""
+    """Answers `Plan` for everyday English requests; abstains on everything else. It does not look at the sources.
+
+    A sentence has a plan only if every word of it is read: an operation of a known kind on a named object, what is
+    kept, or how it is done. A plan that the validator rejects is none.
+    """
 
     id = "rules@1"
     kinds: ClassVar[tuple[type[Query[Any]], ...]] = (Plan,)
@@ -30,17 +39,58 @@ class RulePlanner(Expert):
         """The plan of a request, which the validator accepts; None where it is not clear in every word."""
         if len(collapsed(sentence)) > MAX_INSTRUCTION:
             return None
-        task = parse_task(sentence)
-        if task is None:
-            return None
-        try:
-            plan = plan_of_task(task, sentence)
-        except ValueError:
-            return None
-        return None if plan_problems(plan, sentence) else plan
+        plan = _plan_of_form(sentence)
+        if plan is None:
+            tokens = tokens_of(sentence)
+            plan = None if tokens is None else plan_of_sentence(tokens)
+        return None if plan is None or plan_problems(plan, sentence) else plan
 
     def _outcome(self, sentence: str) -> Outcome:
         return self.plan(sentence) or Abstention(
             f"{sentence!r:.200} is not a request that the rules read in every word: bind another planner, or give the "
             "sample a `plan`"
         )
+
+
+def _plan_of_form(sentence: str) -> EditPlan | None:
+    """The plan of a sentence in EdiVal's own words, whose objects have no article: "Add cup on the left of red box"."""
+    task = parse_task(sentence)
+    if task is None or not all(map(_is_bare, _objects(task))):
+        return None
+    if task.object is not None and re.search(rf"\b(?:the|an?)\s+{re.escape(task.object)}", sentence, re.IGNORECASE):
+        return None
+    if task.type not in ("background_change", "text_change") and re.search(
+        rf"\b(?:the|an?)\s+(?:{'|'.join(re.escape(name) for name in _objects(task))})", sentence, re.IGNORECASE
+    ):
+        return None
+    if task.type == "background_change" and not task.keep and not _is_bare(task.value or ""):
+        return None
+    try:
+        return plan_of_task(task, sentence)
+    except ValueError:
+        return None
+
+
+def _objects(task: Task) -> list[str]:
+    return [name for name in (task.object, task.new, task.reference, *task.keep) if name]
+
+
+_NOT_BARE = (
+    ARTICLES
+    | POSSESSIVES
+    | QUANTIFIERS
+    | SCENES
+    | (CONJUNCTIONS - {"and"})
+    | (OTHER_PREPOSITIONS - {"featuring", "showing"})
+    | (PREPOSITIONS.keys() - {"with", "of"})
+    | frozenset(["it", "them", "him", "left", "right", "bottom", "foreground", "background", "front", "this", "that", "these", "those", "other", "another"])
+)
+
+
+def _is_bare(name: str) -> bool:
+    """Whether an object is a plain name: no determiner, no place, no relation beyond "with" and "of"."""
+    words = name.lower().replace("(background)", "").split()
+    tokens = tokens_of(name)
+    if tokens is not None and has_refused_word(tokens):
+        return False
+    return bool(words) and len(words) <= 9 and not any(word.strip(",.") in _NOT_BARE or "'" in word for word in words)

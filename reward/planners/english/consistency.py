@@ -1,0 +1,126 @@
+"""Contradictions inside a sentence, beyond those that the validator sees: by noun, and by words of opposite meaning."""
+
+from __future__ import annotations
+
+from ...edit_plan import EditPlan, OperationType, PlannedOperation, Target
+
+_GONE: frozenset[OperationType] = frozenset(("subject_remove", "subject_replace", "text_remove"))
+_LOOKS: frozenset[OperationType] = frozenset(("style", "filter", "weather", "light", "background_change"))
+_OPPOSITES = tuple(
+    (frozenset(one.split()), frozenset(other.split()))
+    for one, other in (
+        ("brighter brighten brightened lighter lighten light bright", "darker darken darkened dim dimmed dark"),
+        ("bigger larger taller enlarge big large huge", "smaller shorter shrink small tiny"),
+        ("open", "closed close shut"),
+        ("day daytime sunny noon", "night nighttime midnight"),
+        ("winter snowy", "summer sunny"),
+        ("increase raise boost", "decrease reduce lower"),
+        ("happy smile smiling laughing cheerful", "sad cry crying angry frown frowning"),
+        ("wet", "dry"),
+        ("old older", "young younger new newer"),
+        ("sharp sharper sharpened", "blurry blurred blur"),
+        ("warmer", "cooler"),
+        ("empty", "full filled"),
+        ("sit sitting", "stand standing lie lying run running"),
+        ("raise lift", "lower"),
+        ("in", "out"),
+    )
+)
+
+
+def contradicts_itself(plan: EditPlan) -> bool:
+    """Whether two operations, or an operation and what is kept, cannot both be."""
+    operations = plan.operations
+    for index, operation in enumerate(operations):
+        if _is_opposed(operation.value):
+            return True
+        if (
+            operation.new is not None
+            and operation.target is not None
+            and operation.new.phrase == operation.target.phrase
+        ):
+            return True
+        for other in operations[index + 1 :]:
+            if _conflict(operation, other):
+                return True
+    return any(_breaks(operation, plan) for operation in operations)
+
+
+def _conflict(one: PlannedOperation, other: PlannedOperation) -> bool:
+    nouns = {_name(one.target), _name(one.new)} & {_name(other.target), _name(other.new)} - {""}
+    if nouns and _same(one, other):
+        if one.type == other.type and one.type not in ("subject_add", "attribute", "pose"):
+            return True
+        if one.type in _GONE or other.type in _GONE:
+            return True
+        if one.type == "subject_add" and other.type == "subject_add":
+            return True
+        if _opposed(one.value, other.value):
+            return True
+    if one.target is None and other.target is None:
+        if one.type == other.type and one.type in _LOOKS | {"zoom", "crop"}:
+            return True
+        return one.type in _LOOKS and other.type in _LOOKS and _opposed(one.value, other.value)
+    return False
+
+
+def _same(one: PlannedOperation, other: PlannedOperation) -> bool:
+    """Whether two operations may be about one object: neither attributes nor places tell them apart."""
+    targets = [target for target in (one.target or one.new, other.target or other.new) if target is not None]
+    if len(targets) < 2:
+        return False
+    first, second = targets
+    if first.place is not None and second.place is not None and first.place != second.place:
+        return False
+    if first.relation is not None and second.relation is not None and first.relation != second.relation:
+        return False
+    if first.order is not None and second.order is not None and first.order != second.order:
+        return False
+    return not (first.attributes and second.attributes and set(first.attributes) != set(second.attributes))
+
+
+def _breaks(operation: PlannedOperation, plan: EditPlan) -> bool:
+    """Whether an operation changes what is kept."""
+    for item in plan.keep:
+        if item.target is None:
+            if item.aspect == "background" and operation.type == "background_change":
+                return True
+            if item.aspect == "style" and operation.type in ("style", "filter"):
+                return True
+            if item.aspect == "light" and operation.type in ("light",):
+                return True
+            if item.aspect == "text" and operation.type in ("text_change", "text_remove", "text_style"):
+                return True
+            continue
+        if item.aspect in ("object", "identity") and _name(item.target) == _name(operation.target):
+            first, second = item.target, operation.target
+            if second is None or operation.type == "extraction":
+                continue
+            tells_apart = (
+                (first.attributes, first.place, first.relation)
+                != (
+                    second.attributes,
+                    second.place,
+                    second.relation,
+                )
+                and (first.attributes or first.place or first.relation)
+                and (second.attributes or second.place or second.relation)
+            )
+            if not tells_apart:
+                return True
+    return False
+
+
+def _name(target: Target | None) -> str:
+    return "" if target is None else target.noun.casefold()
+
+
+def _opposed(one: str, other: str) -> bool:
+    first, second = set(one.casefold().split()), set(other.casefold().split())
+    return any((first & a and second & b) or (first & b and second & a) for a, b in _OPPOSITES)
+
+
+def _is_opposed(value: str) -> bool:
+    """Whether one value has two opposite words joined by "and": "brighter and darker"."""
+    parts = value.casefold().split(" and ")
+    return len(parts) == 2 and _opposed(parts[0], parts[1])

@@ -1,0 +1,148 @@
+"""What a sentence says must stay: "keep the table", "without changing the background", "leave the rest untouched"."""
+
+from __future__ import annotations
+
+from ...edit_plan import Kept, KeptAspect, Target
+from .clauses import is_scene
+from .lexicon import ARTICLES, PERSON_PRONOUNS, UNCHANGED
+from .noun_phrases import phrase_at, scene_end, with_pronoun_resolved
+from .tokens import Tokens, text_of, words_in
+
+_ASPECTS: dict[str, KeptAspect] = {
+    "background": "background",
+    "backdrop": "background",
+    "lighting": "light",
+    "light": "light",
+    "style": "style",
+    "look": "style",
+    "text": "text",
+    "words": "text",
+    "layout": "layout",
+    "composition": "layout",
+    "structure": "layout",
+    "framing": "layout",
+}
+_OF_OBJECT: dict[str, KeptAspect] = {
+    "identity": "identity",
+    "face": "identity",
+    "likeness": "identity",
+    "features": "identity",
+    "pose": "layout",
+    "position": "layout",
+    "posture": "layout",
+    "shape": "layout",
+    "size": "layout",
+    "proportions": "layout",
+}
+_REST = (
+    ("everything", "else"),
+    ("all", "else"),
+    ("the", "rest"),
+    ("all", "other", "elements"),
+    ("all", "other", "objects"),
+    ("everything", "else", "in", "place"),
+    ("the", "other", "elements"),
+    ("other", "elements"),
+    ("anything", "else"),
+    ("any", "other", "elements"),
+)
+
+
+def kept_of(tokens: Tokens, words: str, antecedent: Target | None) -> list[Kept] | None:
+    """What is kept, as the tokens after "keep" say; None where they say anything else as well."""
+    end = _end_of_objects(tokens)
+    if end is None or not end:
+        return None
+    tokens = tokens[:end]
+    low = tuple(words_in(tokens))
+    for rest in _REST:
+        if low == rest or (low[: len(rest)] == rest and scene_end(tokens, len(rest)) == len(tokens)):
+            return [Kept("layout", None, words)]
+    if is_scene(tokens):
+        return [Kept("layout", None, words)]
+    kept: list[Kept] = []
+    start = 0
+    while start < len(tokens):
+        one = _one_kept(tokens, start, words, antecedent)
+        if one is None:
+            return None
+        kept.append(one[0])
+        start = one[1]
+        before = start
+        while start < len(tokens) and tokens[start].word in (",", "and", "or"):
+            start += 1
+        if start < len(tokens) and start == before:
+            return None
+    return kept
+
+
+def _end_of_objects(tokens: Tokens) -> int | None:
+    """The index after the objects; None where something else follows than that they stay."""
+    words = words_in(tokens)
+    for index in range(len(words)):
+        rest = [word for word in words[index:] if word not in ("exactly", "completely", "entirely", "fully")]
+        if (
+            index
+            and rest
+            and (
+                (rest[0] in UNCHANGED
+                and len(rest) == 1)
+                or rest
+                in (
+                    ["the", "same"],
+                    ["as", "is"],
+                    ["as", "it", "is"],
+                    ["as", "they", "are"],
+                    ["as", "before"],
+                    ["in", "place"],
+                    ["as", "it", "was"],
+                    ["visible"],
+                    ["visible", "in", "the", "foreground"],
+                    ["in", "focus"],
+                    ["the", "way", "it", "is"],
+                    ["exactly", "the", "same"],
+                    ["for", "context"],
+                )
+            )
+        ):
+            return index
+    return len(words)
+
+
+def _one_kept(tokens: Tokens, start: int, words: str, antecedent: Target | None) -> tuple[Kept, int] | None:
+    low = words_in(tokens[start:])
+    offset = 1 if low and low[0] in ARTICLES else 0
+    while low[offset : offset + 1] and low[offset] in (
+        "original",
+        "existing",
+        "current",
+        "overall",
+        "same",
+        "surrounding",
+    ):
+        offset += 1
+    head = low[offset] if offset < len(low) else ""
+    after = low[offset + 1 : offset + 2]
+    if head in _ASPECTS and (not after or after[0] in (",", "and", "or") or scene_end(tokens, start + offset + 1)):
+        end = scene_end(tokens, start + offset + 1) if after and after[0] not in (",", "and", "or") else None
+        return Kept(_ASPECTS[head], None, words), end if end is not None else start + offset + 1
+    if head == "elements" or head == "environment":
+        return None
+    if low[:1] in (["him"], ["her"], ["it"], ["them"]) and (len(low) == 1 or low[1] in (",", "and")):
+        target = antecedent if antecedent is not None else None
+        if target is None and low[0] in PERSON_PRONOUNS:
+            target = Target(PERSON_PRONOUNS[low[0]])
+        return None if target is None else (Kept("object", target, words), start + 1)
+    phrase = phrase_at(tokens, start)
+    if phrase is None:
+        return None
+    resolved = with_pronoun_resolved(phrase, antecedent)
+    if resolved is None:
+        return None
+    target = resolved.target
+    last = target.noun.split()[-1]
+    if last in _OF_OBJECT and target.relation is not None and target.relation.kind == "part":
+        return Kept(_OF_OBJECT[last], target.relation.of, f"{words} {text_of(tokens)}"), phrase.end
+    if last in ("lighting", "style", "composition", "structure") and target.relation is None:
+        return Kept(_ASPECTS[last], None, words), phrase.end
+    return Kept("object", target, words), phrase.end

@@ -1,0 +1,610 @@
+"""Referring expressions: from tokens to a `Target`. One pass from left to right, nothing is tried twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from ...edit_plan import MAX_NESTING, Place, Quantity, Relation, RelationKind, SizeRank, Target
+from .lexicon import (
+    ADJECTIVES,
+    AUXILIARIES,
+    CONJUNCTIONS,
+    DEPICTIONS,
+    DETERMINERS,
+    EDIT_VERBS,
+    FIRST_AND_SECOND_PERSON,
+    HOLDING,
+    LARGEST,
+    LOCATED,
+    MEASURES,
+    MENTIONED,
+    NUMBERS,
+    ORDINALS,
+    OTHER_PREPOSITIONS,
+    PERSON_PRONOUNS,
+    POSSESSIVES,
+    PREPOSITIONS,
+    QUANTIFIERS,
+    SCENES,
+    SIDE_NOUNS,
+    SIDE_RELATIONS,
+    SIDES,
+    SMALLEST,
+    VAGUE_QUANTITIES,
+)
+from .tokens import Tokens, text_of, words_in
+
+MAX_NOUN_WORDS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A target as it was read. end: index after it. article: "the", "a", or empty. loose: some words of it are in no
+    slot of the target, and need a question. pronoun: the pronoun that it is, which needs an antecedent.
+    """
+
+    target: Target
+    end: int
+    article: str = ""
+    loose: bool = False
+    pronoun: str = ""
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A target while it is read."""
+
+    nouns: list[str] = field(default_factory=list)
+    attributes: list[str] = field(default_factory=list)
+    place: Place | None = None
+    order: int | None = None
+    order_from: Place | None = None
+    size: SizeRank | None = None
+    quantity: Quantity = 1
+    relation: Relation | None = None
+    article: str = ""
+    loose: bool = False
+
+    def target(self) -> Target:
+        return Target(
+            " ".join(self.nouns),
+            attributes=tuple(self.attributes),
+            place=self.place,
+            order=self.order if self.order_from is not None else None,
+            order_from=self.order_from if self.order is not None else None,  # type: ignore[arg-type]
+            size=self.size,
+            quantity=self.quantity,
+            relation=self.relation,
+        )
+
+
+STOPS = (
+    CONJUNCTIONS
+    | AUXILIARIES
+    | FIRST_AND_SECOND_PERSON
+    | OTHER_PREPOSITIONS
+    | PREPOSITIONS.keys()
+    | (DETERMINERS - {"some", "any", "another"})
+    | frozenset(["it", "they", "them", "he", "she", "him", "there", "here", "next"])
+)
+"""Words that end a noun phrase."""
+
+
+def phrase_at(tokens: Tokens, start: int = 0, *, depth: int = 0) -> Phrase | None:
+    """The referring expression that begins at an index; None where there is none that can be read.
+
+    It ends before a mark, a conjunction, a verb, or a preposition that is none of a place or a relation.
+    """
+    draft = _Draft()
+    index = _head(tokens, start, draft)
+    if index is None:
+        return None
+    index = _modifiers(tokens, index, draft, depth)
+    if index is None or (draft.order is not None and draft.order_from is None):
+        return None
+    try:
+        return Phrase(draft.target(), index, draft.article, draft.loose)
+    except ValueError:  # nested too deep, or too many attributes
+        return None
+
+
+def whole_phrase(tokens: Tokens) -> Phrase | None:
+    """The referring expression that all the tokens are."""
+    phrase = phrase_at(tokens)
+    return phrase if phrase is not None and phrase.end == len(tokens) else None
+
+
+# -- determiners, adjectives, noun -------------------------------------------------------------------------------------
+
+
+def _head(tokens: Tokens, start: int, draft: _Draft) -> int | None:
+    """Read up to the end of the noun; the index after it."""
+    words = words_in(tokens[start : start + 24])  # no noun phrase of ours is longer
+    index = _determiner(words, draft)
+    begin = index
+    while index < len(words) and _continues(words, index, begin):
+        index += 1
+    core = words[begin:index]
+    while core and core[-1] == ",":
+        core, index = core[:-1], index - 1
+    core = _without_located(core)
+    index = begin + len(core)
+    core = [word for word in core if word != ","]
+    if not core or len(core) > MAX_NOUN_WORDS + 3:
+        return None
+    if words[index : index + 1] in (["'s"], ["'"]):
+        return _possessor(tokens, start, index, core, draft)
+    return start + index if _fill(core, draft) else None
+
+
+def _determiner(words: list[str], draft: _Draft) -> int:
+    index = 0
+    if words[:1] and words[0] in QUANTIFIERS:
+        draft.quantity = "both" if words[0] == "both" else "all"
+        index = 1
+        if words[1:2] == ["of"]:
+            index = 2
+    elif words[:3] == ["one", "of", "the"]:
+        draft.article = "the"
+        return 3
+    if words[index : index + 1] and words[index] in POSSESSIVES:
+        pronoun = words[index]
+        if pronoun in PERSON_PRONOUNS:
+            draft.relation = Relation("part", Target(PERSON_PRONOUNS[pronoun]))
+            draft.article = "the"
+            index += 1
+        elif pronoun == "its":
+            draft.relation = Relation("part", Target("it"))
+            draft.article = "the"
+            index += 1
+    elif words[index : index + 1] and words[index] in DETERMINERS:
+        draft.article = "a" if words[index] in ("a", "an", "some", "another", "any") else "the"
+        if words[index] == "another":
+            draft.attributes.append("another")
+        index += 1
+        if words[index : index + 1] == words[index - 1 : index]:  # "the the"
+            index += 1
+    if words[index : index + 1] and words[index] in NUMBERS and draft.quantity == 1 and words[index] != "one":
+        draft.quantity = NUMBERS[words[index]]
+        index += 1
+    elif words[index : index + 1] and words[index].isdecimal() and 1 < int(words[index][:4]) <= 100:
+        draft.quantity = int(words[index][:4])
+        index += 1
+    elif words[index : index + 1] and words[index] in ORDINALS and draft.article == "the":
+        draft.order = ORDINALS[words[index]]
+        index += 1
+    elif words[index : index + 1] and words[index] in VAGUE_QUANTITIES:
+        draft.attributes.append(words[index])
+        draft.article = draft.article or "a"
+        index += 1
+    elif words[index : index + 2] == ["few", "more"] or words[index : index + 1] == ["few"]:
+        draft.attributes.append("few")
+        index += 1
+    return index
+
+
+def _continues(words: list[str], index: int, begin: int) -> bool:
+    """Whether the word at an index still belongs to the noun phrase."""
+    word = words[index]
+    if word in ("and", "&", ","):
+        before, after = words[index - 1] if index > begin else "", words[index + 1] if index + 1 < len(words) else ""
+        return before in ADJECTIVES and after in ADJECTIVES and index + 2 < len(words) and words[index + 2] not in STOPS
+    if word in STOPS or not (word[0].isalnum()):
+        return False
+    if word in EDIT_VERBS and word in (
+        "remove",
+        "delete",
+        "add",
+        "replace",
+        "insert",
+        "erase",
+        "extract",
+        "make",
+        "keep",
+    ):
+        return False
+    return not (word.endswith("ly") and word not in _NOUNS_IN_LY)
+
+
+_NOUNS_IN_LY = frozenset(
+    ["fly", "butterfly", "family", "lily", "jelly", "bully", "holly", "dragonfly", "firefly", "ugly", "silly", "curly", "friendly", "elderly", "lovely", "woolly", "bubbly", "trolly", "belly", "poly", "wooly", "curly", "lively"]
+)
+
+
+def _without_located(core: list[str]) -> list[str]:
+    """The words up to a participle after the noun: "the person | sitting on the bench"."""
+    for index, word in enumerate(core):
+        if index == 0:
+            continue
+        is_last = index + 1 == len(core)
+        if word in MENTIONED and (is_last or core[index + 1] in LOCATED):
+            return core[:index]
+        if is_last and word.endswith("ing") and word in LOCATED:
+            return core[:index]
+        if word in HOLDING or (word in LOCATED and is_last):
+            return core[:index]
+        if word.endswith(("ing", "ed")) and word not in ADJECTIVES and core[index - 1] not in ADJECTIVES and is_last:
+            if word in _NOUNS_IN_ING:
+                continue
+            return core[:index]
+        if word in ("worn", "made", "that's", "who's", "hung"):
+            return core[:index]
+    return core
+
+
+_NOUNS_IN_ING = frozenset(
+    ["building", "painting", "drawing", "ring", "king", "string", "wing", "swing", "ceiling", "railing", "lighting", "clothing", "frosting", "icing", "paneling", "evening", "morning", "thing", "spring", "bed", "shed", "seed", "reed", "crossing", "awning", "lettering", "writing", "stocking", "dressing", "wedding", "pudding", "earring", "opening", "parking", "landing", "covering", "duckling", "sibling", "sling", "filling", "trailing", "topping", "setting", "siding", "flooring", "tubing", "piping", "lining", "feed", "weed", "hundred", "bunk-bed", "flowerbed"]
+)
+
+
+def _possessor(tokens: Tokens, start: int, index: int, core: list[str], draft: _Draft) -> int | None:
+    """Read on after "the dog's": what has been read so far owns the rest."""
+    owner = _Draft(quantity=draft.quantity, order=draft.order, relation=draft.relation, attributes=draft.attributes)
+    if not _fill(core, owner) or owner.order is not None:
+        return None
+    try:
+        draft.relation = Relation("part", owner.target())
+    except ValueError:
+        return None
+    draft.quantity, draft.attributes, draft.article = 1, [], "the"
+    words = words_in(tokens[start + index + 1 : start + index + 25])
+    begin = 0
+    if words[:1] and words[0] in NUMBERS:
+        draft.quantity, begin = NUMBERS[words[0]], 1
+    end = begin
+    while end < len(words) and _continues(words, end, begin):
+        end += 1
+    rest = words[begin:end]
+    while rest and rest[-1] == ",":
+        rest = rest[:-1]
+    rest = _without_located(rest)
+    end = begin + len(rest)
+    rest = [word for word in rest if word != ","]
+    if words[end : end + 1] == ["'s"] or not _fill(rest, draft):
+        return None
+    return start + index + 1 + end
+
+
+_SIDED_NAMES = frozenset(
+    ("top hat", "top hats", "bottom line", "left behind", "upper body", "lower body", "middle finger", "center piece")
+)
+
+
+def _fill(core: list[str], draft: _Draft) -> bool:
+    """Split the words before the end of the noun into place, size, attributes and noun."""
+    words = list(core)
+    if len(words) > 1 and words[0] in SIDES and " ".join(words[:2]) not in _SIDED_NAMES:
+        side = words.pop(0)
+        if draft.relation is not None or words[-1] in _OWN_SIDES:  # "his left arm" is no place in the picture
+            draft.attributes.append(side)
+        else:
+            draft.place = SIDES[side]
+            if words[0] in SIDES and len(words) > 1:
+                return False  # two places: the slot has one
+    while len(words) > 1:
+        word = words[0]
+        if word in LARGEST or word in SMALLEST:
+            draft.size = "largest" if word in LARGEST else "smallest"
+        elif len(words) > 3 and words[1] == "and" and words[2] in ADJECTIVES and word in ADJECTIVES:
+            draft.attributes.append(" ".join(words[:3]))
+            words = words[2:]
+        elif _is_adjective(word):
+            draft.attributes.append(word)
+        elif word == "only":
+            return False
+        else:
+            break
+        words = words[1:]
+    if "and" in words or not words or words[-1] in ("one", "ones", "thing", "things", "stuff"):
+        return False
+    if len(words) > MAX_NOUN_WORDS or (len(words) == 1 and words[0] in QUANTIFIERS | VAGUE_QUANTITIES):
+        return False
+    draft.nouns = words
+    return True
+
+
+_OWN_SIDES = frozenset(
+    ["arm", "arms", "hand", "hands", "leg", "legs", "foot", "feet", "eye", "eyes", "ear", "ears", "shoulder", "knee", "elbow", "cheek", "wrist", "ankle", "sleeve", "shoe", "sock", "glove", "wing", "paw", "boot", "thumb", "eyebrow", "hip", "thigh", "palm"]
+)
+
+
+def _is_adjective(word: str) -> bool:
+    return word in ADJECTIVES or ("-" in word and word not in SIDES and not word[0].isdigit())
+
+
+# -- what follows the noun ---------------------------------------------------------------------------------------------
+
+
+def _modifiers(tokens: Tokens, index: int, draft: _Draft, depth: int) -> int | None:
+    """Read scene phrases, places, relations and participles; the index after them."""
+    while index < len(tokens):
+        end = scene_end(tokens, index)
+        if end is None:
+            end = _order_end(tokens, index, draft)
+        if end is None:
+            found = place_at(tokens, index)
+            if found is not None:
+                place, end, both = found
+                if both or (draft.place is not None and draft.place != place):
+                    draft.loose = True
+                draft.place = draft.place or place
+        if end is None:
+            end = _participle_end(tokens, index, draft)
+        if end is None:
+            result = _relation_end(tokens, index, draft, depth)
+            if result is None:
+                return index
+            if result < 0:
+                return None
+            end = result
+        index = end
+    return index
+
+
+def scene_end(tokens: Tokens, start: int) -> int | None:
+    """The index after a phrase such as "in the image" or "visible in this photo"; None without one."""
+    words = words_in(tokens[start : start + 6])
+    index = 0
+    if words and words[0] in MENTIONED:
+        index = 1
+    if words[index : index + 1] and words[index] in ("in", "from", "of", "within", "on", "to", "for", "into", "across"):
+        index += 1
+        if words[index : index + 1] and words[index] in ("the", "this", "that", "your", "an", "a"):
+            after = index + 1
+            if words[after : after + 1] and words[after] in (
+                "whole",
+                "entire",
+                "given",
+                "original",
+                "provided",
+                "input",
+            ):
+                after += 1
+            if (
+                words[after : after + 1]
+                and words[after] in SCENES
+                and words[after + 1 : after + 2] not in (["'s"], ["of"])
+            ):
+                return start + after + 1
+    return start + 1 if words and words[0] in ("visible", "present", "shown") and len(words) == 1 else None
+
+
+def _order_end(tokens: Tokens, start: int, draft: _Draft) -> int | None:
+    """The index after "from the left", the origin of an order."""
+    words = words_in(tokens[start : start + 3])
+    if draft.order is None or words[:1] != ["from"] or len(words) < 2:
+        return None
+    rest = words[2:] if words[1] == "the" else words[1:]
+    if not rest or SIDES.get(rest[0]) not in ("left", "right", "top", "bottom"):
+        return None
+    draft.order_from = SIDES[rest[0]]
+    return start + (3 if words[1] == "the" else 2)
+
+
+def place_at(tokens: Tokens, start: int) -> tuple[Place, int, bool] | None:
+    """A place in the picture, as in "on the left (side (of the image))": the place, the index after it, and whether two
+    places were named. None for the side of an object, and without a place.
+    """
+    side = _side_at(tokens, start)
+    if side is None:
+        return None
+    place, index, both, _ = side
+    if index < len(tokens) and tokens[index].word == "of":
+        end = scene_end(tokens, index)
+        return None if end is None else (place, end, both)
+    return place, index, both
+
+
+def _side_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | None:
+    """A side: place, index after it, whether two places were named, whether a noun such as "side" follows."""
+    words = words_in(tokens[start : start + 8])
+    index = 0
+    if words[:1] and words[0] in MENTIONED | LOCATED:
+        index = 1
+    if words[index : index + 2] == ["close", "to"]:
+        index += 1
+    if words[index : index + 1] and words[index] in (
+        *("on", "in", "at", "to", "from", "near", "towards", "toward", "onto", "into", "by", "across", "along"),
+    ):
+        index += 1
+    else:
+        return None
+    has_article = words[index : index + 1] == ["the"]
+    if has_article:
+        index += 1
+    if words[index : index + 1] and words[index] in ("far", "very", "extreme", "immediate"):
+        index += 1
+    if index >= len(words):
+        return None
+    names = words[index].split("-") if words[index] not in SIDES else [words[index]]
+    if not all(name in SIDES for name in names) or not names:
+        return None
+    place = SIDES[names[0]]
+    if not has_article and place not in ("left", "right", "foreground", "background", "top"):
+        return None
+    index += 1
+    both = len(names) > 1 and SIDES[names[-1]] != place
+    if both and place == "center":
+        place = SIDES[names[-1]]
+    if words[index : index + 1] and words[index] in SIDES:
+        both = both or SIDES[words[index]] != place
+        place = SIDES[words[index]] if place == "center" else place
+        index += 1
+    has_noun = words[index : index + 1] != [] and words[index] in SIDE_NOUNS
+    if has_noun:
+        index += 1
+        if words[index : index + 1] == ["side"]:
+            index += 1
+    if (
+        not has_noun
+        and index < len(words)
+        and words[index] not in STOPS | {"visible", "next"}
+        and words[index][0].isalnum()
+    ):
+        return None  # "in the left hand", "on the bottom shelf"
+    return place, start + index, both, has_noun
+
+
+def _participle_end(tokens: Tokens, index: int, draft: _Draft) -> int | None:
+    """The index after a participle or a relative pronoun that leads a place or relation."""
+    words = words_in(tokens[index : index + 3])
+    if words[0] in ("that's", "who's"):
+        return index + 1
+    if words[0] in ("that", "which", "who") and words[1:2] and words[1] in ("is", "are", "was"):
+        return index + 2
+    follows = words[1:2] and (
+        words[1] in PREPOSITIONS
+        or words[1]
+        in (
+            "to",
+            "from",
+            "next",
+            "close",
+            "directly",
+            "right",
+            "around",
+            "along",
+            "across",
+            "against",
+            "out",
+            "up",
+            "through",
+            "toward",
+            "towards",
+        )
+    )
+    if words[0] in MENTIONED and follows:
+        return index + 1
+    if words[0] in LOCATED and (follows or len(words) == 1):
+        draft.attributes.append(words[0])
+        return index + 1
+    if words[0] == "directly" and follows:
+        draft.loose = True
+        return index + 1
+    return None
+
+
+_MULTIWORD: tuple[tuple[tuple[str, ...], RelationKind], ...] = tuple(
+    (tuple(words.split()), kind)  # type: ignore[misc]
+    for words, kind in (
+        ("on top of", "on"),
+        ("at the top of", "on"),
+        ("in front of", "in_front"),
+        ("in the front of", "in_front"),
+        ("at the front of", "in_front"),
+        ("next to", "beside"),
+        ("close to", "beside"),
+        ("adjacent to", "beside"),
+        ("at the back of", "behind"),
+        ("right of", "right"),
+        ("left of", "left"),
+        ("worn by", "on"),
+        ("held by", "with"),
+        ("attached to", "on"),
+        ("out of", "in"),
+        ("off of", "on"),
+    )
+)
+
+
+def relation_at(tokens: Tokens, start: int) -> tuple[RelationKind, int, bool] | None:
+    """A relation: its kind, the index after its words, and whether the kind leaves some of them out."""
+    words = tuple(words_in(tokens[start : start + 8]))
+    if words and words[0] in ("directly", "just", "right") and len(words) > 1 and words[1] in PREPOSITIONS:
+        found = relation_at(tokens, start + 1)
+        return None if found is None else (found[0], found[1], True)
+    for phrase, kind in _MULTIWORD:
+        if words[: len(phrase)] == phrase:
+            return kind, start + len(phrase), kind not in ("beside", "in_front", "left", "right")
+    side = _side_at(tokens, start)
+    if side is not None:
+        place, index, both, _ = side
+        if index < len(tokens) and tokens[index].word == "of" and place in SIDE_RELATIONS:
+            return SIDE_RELATIONS[place], index + 1, both or place not in ("left", "right")
+        return None
+    if (
+        words
+        and words[0] in HOLDING
+        and words[0] not in ("with", "riding", "eating", "drinking", "reading", "playing", "driving", "walking")
+    ):
+        return "with", start + 1, True
+    if words and words[0] in PREPOSITIONS and words[0] != "without":
+        kept = words[0] in (
+            "on",
+            "in",
+            "above",
+            "below",
+            "beside",
+            "behind",
+            "with",
+            "of",
+            "near",
+            "under",
+            "beneath",
+            "underneath",
+            "at",
+            "by",
+            "upon",
+            "into",
+            "onto",
+            "over",
+        )
+        return PREPOSITIONS[words[0]], start + 1, not kept
+    return None
+
+
+def _relation_end(tokens: Tokens, index: int, draft: _Draft, depth: int) -> int | None:
+    """The index after a relation; None without one, -1 where it cannot be read."""
+    if tokens[index].word == "of" and draft.nouns and draft.nouns[-1] in MEASURES | DEPICTIONS:
+        return _measured(tokens, index, draft)
+    if tokens[index].word == "made" and index + 2 < len(tokens) and tokens[index + 1].word == "of":
+        material = tokens[index + 2].word
+        draft.attributes.append(f"made of {material}")
+        return index + 3 if material not in STOPS else -1
+    found = relation_at(tokens, index)
+    if found is None:
+        return None
+    kind, after, loose = found
+    if depth >= MAX_NESTING:
+        return -1
+    other = phrase_at(tokens, after, depth=depth + 1)
+    if other is None:
+        return -1
+    if draft.relation is not None:
+        return -1  # one relation only
+    draft.relation = Relation(kind, other.target)
+    draft.loose = draft.loose or loose or other.loose
+    return other.end
+
+
+def _measured(tokens: Tokens, index: int, draft: _Draft) -> int | None:
+    """Read on after "a cup of": what is in it belongs to the name."""
+    content = _Draft()
+    end = _head(tokens, index + 1, content)
+    if end is None:
+        return -1
+    is_bare = not content.article or draft.nouns[-1] in DEPICTIONS
+    if content.relation is not None or content.place is not None:
+        return -1
+    if is_bare:
+        text = text_of(tokens[index:end]).lower()
+        draft.nouns.append(text)
+        return end
+    try:
+        draft.relation = Relation("part", content.target())
+    except ValueError:
+        return -1
+    return end if draft.relation is not None else -1
+
+
+def with_pronoun_resolved(phrase: Phrase, antecedent: Target | None) -> Phrase | None:
+    """The phrase with "its" replaced by what it stands for; None where nothing does."""
+    relation = phrase.target.relation
+    if relation is None or relation.of.noun != "it":
+        return phrase
+    if antecedent is None:
+        return None
+    try:
+        return replace(phrase, target=replace(phrase.target, relation=Relation(relation.kind, antecedent)))
+    except ValueError:
+        return None

@@ -1,0 +1,75 @@
+"""The plan of a sentence, or None: clauses, operations, what is kept, and whether all of it fits together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...edit_plan import EditPlan, Kept, PlannedOperation, Target
+from ...metrics.any_edit.plan_conversion import scope_of
+from .clauses import Clause, clauses_of
+from .consistency import contradicts_itself
+from .kept_conditions import kept_of
+from .requests import Request, operations_of
+from .tokens import Tokens, has_refused_word, text_of
+
+MAX_CLAUSES = 12
+_NOTED_TYPES = frozenset(("subject_add", "extraction", "background_change", "style", "weather", "light"))
+
+
+def plan_of_sentence(tokens: Tokens) -> EditPlan | None:
+    """The plan of an English sentence or several; None where a part of it is not read, or contradicts another one."""
+    clauses = clauses_of(tokens)
+    if not clauses or len(clauses) > MAX_CLAUSES or any(has_refused_word(clause.tokens) for clause in clauses):
+        return None
+    if clauses[0].kind == "note":
+        return None
+    operations: list[PlannedOperation] = []
+    kept: list[Kept] = []
+    antecedent: Target | None = None
+    for index, clause in enumerate(clauses):
+        if clause.kind == "note":
+            if not operations:
+                return None
+            continue
+        words = text_of(clause.tokens)
+        if clause.kind == "keep":
+            found = kept_of(clause.tokens, _keep_words(clause), antecedent)
+            if found is None:
+                return None
+            kept += found
+            continue
+        note = _note_after(clauses, index)
+        request = Request(words if note is None else f"{words}, {note}", note or "", antecedent)
+        made = operations_of(clause.tokens, request)
+        if made is None or (note and not all(operation.type in _NOTED_TYPES for operation in made)):
+            return None
+        operations += made
+        antecedent = _antecedent(made) or antecedent
+    if not operations or len(operations) > 16:
+        return None
+    try:
+        plan = EditPlan(tuple(operations), tuple(kept), scope=scope_of(operations))
+    except ValueError:
+        return None
+    return None if contradicts_itself(plan) else plan
+
+
+def _keep_words(clause: Clause) -> str:
+    return f"keep {text_of(clause.tokens)}"
+
+
+def _note_after(clauses: Sequence[Clause], index: int) -> str | None:
+    """The notes that follow a clause, as text; None without one."""
+    notes = []
+    for clause in clauses[index + 1 :]:
+        if clause.kind == "request":
+            break
+        if clause.kind == "note":
+            notes.append(text_of(clause.tokens))
+    return ", ".join(notes) or None
+
+
+def _antecedent(operations: Sequence[PlannedOperation]) -> Target | None:
+    """What "it" means after operations: the object of the only one that has one."""
+    named = [operation.new or operation.target for operation in operations if operation.new or operation.target]
+    return named[0] if len(named) == 1 else None

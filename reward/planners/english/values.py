@@ -1,0 +1,195 @@
+"""Values: colours, materials, looks, weather, backgrounds, as said after "to", "into" or "in"."""
+
+from __future__ import annotations
+
+from .lexicon import (
+    ADJECTIVE_ENDINGS,
+    ARTICLES,
+    AUXILIARIES,
+    BACKGROUND_NOUNS,
+    COLOR_MODIFIERS,
+    COLOR_NOUNS,
+    COLORS,
+    CONJUNCTIONS,
+    DEGREES,
+    EDIT_VERBS,
+    FILTERS,
+    FIRST_AND_SECOND_PERSON,
+    MATERIALS,
+    SCENE_HEADS,
+    SCENERY,
+    SIZES,
+    STATES,
+    STYLE_HEADS,
+    STYLE_NOUNS,
+    WEATHER_WORDS,
+)
+from .tokens import Tokens, text_of, words_in
+
+
+def plain_text(tokens: Tokens) -> str:
+    """The tokens as text without a leading article."""
+    start = 1 if tokens and tokens[0].word in ARTICLES else 0
+    return text_of(tokens[start:])
+
+
+def color_value(tokens: Tokens) -> str | None:
+    """The colour that all the tokens say, as in "a soft blue" or "a darker shade of gray"."""
+    words = words_in(tokens)
+    words = words[1:] if words and words[0] in ARTICLES else words
+    if not words or len(words) > 9:
+        return None
+    if words[:2] == ["the", "color"]:
+        words = words[2:]
+    has_color = any(word in COLORS or _is_compound_color(word) for word in words)
+    is_shade = words[-1] in COLOR_NOUNS and words[0] in COLOR_MODIFIERS and len(words) <= 4
+    if not (has_color or is_shade) or words[-1] in ("of", "and", "in") or words[0] in ("of", "and"):
+        return None
+    known = COLORS | COLOR_MODIFIERS | COLOR_NOUNS | {"of", "and", "a", "the", "in", ",", "finish", "with"}
+    if not all(word in known or _is_compound_color(word) for word in words):
+        return None
+    if has_color and words[-1] not in COLORS | COLOR_NOUNS | {"finish"} and not _is_compound_color(words[-1]):
+        return None
+    return plain_text(tokens)
+
+
+def _is_compound_color(word: str) -> bool:
+    parts = word.split("-")
+    return len(parts) > 1 and parts[-1] in COLORS
+
+
+def material_value(tokens: Tokens) -> str | None:
+    """The material that all the tokens say, as in "(made) (out) of white porcelain"; None for a thing of it."""
+    words = words_in(tokens)
+    start = 0
+    while start < len(words) and words[start] in ("made", "out", "of", "from", "be", "entirely", "completely"):
+        start += 1
+    rest = words[start:]
+    if not rest or len(rest) > 4 or rest[-1] not in MATERIALS:
+        return None
+    if not start and rest[0] in ARTICLES:
+        return None
+    known = MATERIALS | COLORS | COLOR_MODIFIERS | STATES | {"solid", "and"}
+    return text_of(tokens[start:]) if all(word in known for word in rest) else None
+
+
+def state_value(tokens: Tokens, *, open_ended: bool = True) -> str | None:
+    """The property that all the tokens say, as in "slightly older". open_ended: adjectives by their endings, too."""
+    words = words_in(tokens)
+    core = [word for word in words if word not in DEGREES and word not in ("and", ",")]
+    if not core or len(core) > 4 or words[-1] in DEGREES - {"all"} or words[-1] == "and" or words[0] in ("a", "and"):
+        return None
+    return text_of(tokens) if all(is_adjective(word, open_ended=open_ended) for word in core) else None
+
+
+def is_adjective(word: str, *, open_ended: bool = True) -> bool:
+    """Whether a word is a property: listed, or by its ending."""
+    if word in STATES or word in SIZES or word in COLORS or word in MATERIALS or word in WEATHER_WORDS - _WEATHER_NOUNS:
+        return True
+    return open_ended and len(word) > 5 and word.endswith(ADJECTIVE_ENDINGS) and word not in _NOUNS
+
+
+_WEATHER_NOUNS = frozenset(
+    ["snow", "rain", "fog", "mist", "storm", "thunderstorm", "snowfall", "night", "nighttime", "day", "daytime", "dusk", "dawn", "sunset", "sunrise", "winter", "summer", "spring", "autumn", "fall", "evening", "morning", "noon", "midnight", "twilight", "springtime", "wintertime", "summertime", "nightfall", "drizzle", "blizzard"]
+)
+_NOUNS = frozenset(
+    ["fabric", "picnic", "mechanic", "comic", "music", "plastic", "ceramic", "traffic", "mosaic", "attic", "clinic", "garlic", "tunic", "critic", "antic", "topic", "basic", "arctic", "public", "republic", "panic", "logic", "magic", "organic", "octopus", "handful", "relic", "radish", "british", "finish", "polish", "dish", "goldfish", "starfish", "jellyfish", "swordfish", "fish", "english"]
+)
+
+
+def is_style(tokens: Tokens) -> bool:
+    """Whether tokens name a look of a whole picture: "a watercolor painting", "pixel art", "the style of Van Gogh"."""
+    words = [word for word in words_in(tokens) if word not in ARTICLES]
+    if not words or len(words) > 14 or _has_request_word(words):
+        return False
+    if words[0] in ("style", "manner") and words[1:2] == ["of"]:
+        return len(words) > 2
+    for index, word in enumerate(words):
+        if word in ("by", "of", "in", "from", "with", "on"):
+            return index > 0 and words[index - 1] in STYLE_HEADS | STYLE_NOUNS
+    return words[-1] in STYLE_HEADS or (words[-1] in STYLE_NOUNS and len(words) <= 3)
+
+
+def is_filter(tokens: Tokens) -> bool:
+    """Whether tokens name a filter: "black and white", "sepia tones"."""
+    words = [word for word in words_in(tokens) if word not in ARTICLES]
+    if words[-1:] and words[-1] in ("photo", "photograph", "image", "picture", "tone", "tones", "filter", "version"):
+        words = words[:-1]
+    return words in (
+        ["black", "and", "white"],
+        ["black-and-white"],
+        ["grayscale"],
+        ["greyscale"],
+        ["sepia"],
+        ["monochrome"],
+    ) or (len(words) == 1 and words[0] in FILTERS)
+
+
+def is_weather(tokens: Tokens) -> bool:
+    """Whether tokens name weather, a season or a time of day."""
+    words = [word for word in words_in(tokens) if word not in ARTICLES]
+    known = WEATHER_WORDS | {
+        "time",
+        "heavy",
+        "light",
+        "clear",
+        "bright",
+        "early",
+        "late",
+        "weather",
+        "day",
+        "season",
+        "at",
+        "very",
+        "more",
+        "dark",
+        "scene",
+        "golden",
+        "hour",
+        "and",
+    }
+    return (
+        bool(words)
+        and len(words) <= 4
+        and any(word in WEATHER_WORDS for word in words)
+        and all(word in known for word in words)
+    )
+
+
+def is_background(tokens: Tokens) -> bool:
+    """Whether tokens name what a background may become, by its head: "a lush forest setting with pine trees"."""
+    return head_of(words_in(tokens)) in SCENE_HEADS | SCENERY
+
+
+def is_whole_background(tokens: Tokens) -> bool:
+    """Whether the head of the tokens is a setting, an environment, a landscape."""
+    return head_of(words_in(tokens)) in SCENE_HEADS
+
+
+_HEAD_ENDS = frozenset(
+    ["with", "in", "of", "on", "at", "near", "by", "from", "featuring", "under", "over", "including", "where", "that", "filled", "surrounded", "and", ",", "during", "visible"]
+)
+
+
+def head_of(words: list[str]) -> str:
+    """The last word of the noun phrase that words begin with."""
+    end = next((index for index, word in enumerate(words) if word in _HEAD_ENDS and index > 0), len(words))
+    if words[end : end + 1] in (["and"], [","]) and words[end - 1] not in SCENERY | BACKGROUND_NOUNS:
+        rest = words[end + 1 :]
+        return head_of(rest) if rest else ""
+    return words[end - 1] if words else ""
+
+
+def _has_request_word(words: list[str]) -> bool:
+    refused = AUXILIARIES | FIRST_AND_SECOND_PERSON | (CONJUNCTIONS - {"and", "or", "that", "where"})
+    verbs = EDIT_VERBS & frozenset(
+        ["remove", "delete", "erase", "add", "replace", "extract", "make", "keep", "insert", "eliminate", "change", "give"]
+    )
+    return any(word in refused or word in verbs for word in words)
+
+
+def is_description(tokens: Tokens, most: int = 45) -> bool:
+    """Whether tokens only describe: no quoted text, no request, nobody addressed."""
+    return (
+        len(tokens) <= most and not any(token.is_quote for token in tokens) and not _has_request_word(words_in(tokens))
+    )
