@@ -1,9 +1,9 @@
-"""`editcritic judge agreement`: metrics compared with human labels, or with results of other experts."""
+"""`editcritic judge agreement`: metrics compared with people, or with results of other experts."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +11,16 @@ import typer
 
 from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
 from ...benchmarks.common.terminal import echo, exit_code_command, progress_bar
-from ..options import BootstrapSamples, Json, ResultFolders
+from ..options import (
+    DEFAULT_REWARD,
+    AnswerCache,
+    BootstrapSamples,
+    Download,
+    Experts,
+    Json,
+    MaxFailureRate,
+    OnFailures,
+)
 
 if TYPE_CHECKING:
     from ...benchmarks.human_eval.label_matching import LabelMetric
@@ -20,7 +29,12 @@ if TYPE_CHECKING:
 
 @exit_code_command
 def agreement(
-    results: ResultFolders,
+    results: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[RESULTS...]", help="Result folders of one suite, or folders that contain them. None with --set."
+        ),
+    ] = None,
     labels: Annotated[
         list[Path] | None,
         typer.Option("--labels", help="File of human labels (JSONL, written by `judge label`). Repeatable."),
@@ -31,6 +45,29 @@ def agreement(
             "--swap-results",
             help="Results of the same outputs scored with other experts, one folder per editor. Repeatable.",
         ),
+    ] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="NAME=FOLDER: a public set of human preferences (edit-reward-bench, edit-score-bench, genai-bench, "
+            "imagenhub, vc-reward-bench, edit-reward-compass); NAME alone: from the hub's cache, or with --download "
+            "from the hub. Repeatable.",
+        ),
+    ] = None,
+    reward: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--reward",
+            help="With --set: a reward as in `score`, or pairwise-judge, which sees both edits. Repeatable: they are "
+            "compared side by side. Default: any-edit.",
+        ),
+    ] = None,
+    experts: Experts = None,
+    cache: AnswerCache = None,
+    download: Download = False,
+    num_items: Annotated[
+        int | None, typer.Option("--num-items", min=1, help="With --set: only this many rows of it. Default: all.")
     ] = None,
     metric: Annotated[
         list[str] | None,
@@ -65,7 +102,7 @@ def agreement(
         typer.Option(
             "--group-by",
             help="Item label to group by, or `editor`. Repeatable. Default: type (with --swap-results: turn, "
-            "else type).",
+            "else type; with --set: those of the set, such as task or dimension).",
         ),
     ] = None,
     pool: Annotated[
@@ -80,14 +117,29 @@ def agreement(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Output folder for the tables (Markdown, CSV and LaTeX).")
+        Path | None,
+        typer.Option(
+            "-o",
+            "--out",
+            help="Output folder for the tables (Markdown, CSV and LaTeX); with --set also for all values.",
+        ),
     ] = None,
+    window: Annotated[
+        int, typer.Option("--max-in-flight", min=1, help="With --set: edits in flight; bounds memory.")
+    ] = 64,
+    max_failure_rate: MaxFailureRate = 0.5,
+    on_failures: OnFailures = "raise",
     bootstrap_samples: BootstrapSamples = BOOTSTRAP_SAMPLES,
     as_json: Json = False,
 ) -> int:
-    """Measure the agreement of metrics with human labels, or with results of other experts.
+    """Measure the agreement of metrics with human labels or results of other experts, or of rewards with public sets.
+
+    With --set, every missing value counts as wrong. Exit code 1 if scores failed, as those of missing pictures; 2 if
+    rows of a set are invalid. With --cache, an interrupted run asks nothing again.
 
     Example: editcritic judge agreement results/tiny --labels labels.jsonl
+
+    Example: editcritic judge agreement --set genai-bench=data/genai --reward any-edit --reward clip-directional
     """
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.human_eval import agreement_tables, expert_swap
@@ -97,6 +149,51 @@ def agreement(
     from ...benchmarks.suites.human_labels import read_labels
     from ...benchmarks.suites.results import load_results
 
+    if sets:
+        from .preference_sets import PreferenceSettings, compare_on_sets
+
+        _refuse_with(
+            "--set",
+            {
+                "RESULTS": results,
+                "--labels": labels,
+                "--swap-results": swap_results,
+                "--metric": metric,
+                "--range": ranges,
+                "--threshold": thresholds,
+                "--tie-margin": tie_margins,
+                "--average-metric": average_metrics,
+            },
+        )
+        return compare_on_sets(
+            PreferenceSettings(
+                sets=sets,
+                rewards=reward or [DEFAULT_REWARD],
+                experts=experts,
+                cache=cache,
+                download=download,
+                num_items=num_items,
+                group_by=group_by,
+                max_in_flight=window,
+                max_failure_rate=max_failure_rate,
+                on_failures=on_failures,
+                out=out,
+                bootstrap_samples=bootstrap_samples,
+                as_json=as_json,
+            )
+        )
+    _refuse_without(
+        "--set",
+        {
+            "--reward": reward,
+            "--experts": experts,
+            "--cache": cache,
+            "--download": download,
+            "--num-items": num_items,
+        },
+    )
+    if not results:
+        raise InputError("give result folders with --labels or --swap-results, or --set for a public set")
     if bool(labels) == bool(swap_results):
         raise InputError("give either --labels (human labels) or --swap-results (results of other experts)")
     loaded = [load_results(folder) for folder in results]
@@ -134,6 +231,20 @@ def agreement(
         computed = compute_tables(tables, bootstrap_samples)
     report_tables(computed, descriptions, out, as_json, editors=[run.editor for run in loaded], **more)
     return 0
+
+
+def _refuse_with(option: str, others: Mapping[str, object]) -> None:
+    from ...benchmarks.common.errors import InputError
+
+    if given := [name for name, value in others.items() if value]:
+        raise InputError(f"{', '.join(given)} and {option} do not go together: {option} reads what people say itself")
+
+
+def _refuse_without(option: str, others: Mapping[str, object]) -> None:
+    from ...benchmarks.common.errors import InputError
+
+    if given := [name for name, value in others.items() if value]:
+        raise InputError(f"{', '.join(given)} is for {option}: scores of results are computed by `bench run`")
 
 
 def _parse_assignments(option: str, values: Sequence[str] | None) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,23 @@ def snapshot(name: str, revision: str, folder: Path) -> list[DatasetFile]:
     return [
         DatasetFile(file, f"{endpoint}/datasets/{name}/resolve/{revision}/{file}", revision) for file in sorted(names)
     ]
+
+
+def cached_snapshot(name: str, patterns: Sequence[str], *, download: bool) -> Path:
+    """The folder of a data set in the hub's cache, with the files that match `patterns`.
+
+    download: fetch what is missing; otherwise nothing is fetched. Raises `InputError`.
+    """
+    hub = _hub()
+    try:
+        folder = hub.snapshot_download(
+            name, repo_type="dataset", allow_patterns=list(patterns), local_files_only=not download
+        )
+    except Exception as error:
+        if not download:
+            raise InputError(f"{name} is not in the hub's cache: give its folder, or --download") from error
+        raise InputError(f"{name} cannot be downloaded: {_line(error)}; the same command resumes") from error
+    return Path(folder)
 
 
 def _hub() -> Any:

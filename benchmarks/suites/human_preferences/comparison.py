@@ -1,0 +1,87 @@
+"""The common structure of preference sets: a comparison of edits of one source by one instruction, judged by people.
+
+A reader yields comparisons one by one, with their pictures unread, and `InvalidRow` for a row that is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from ....reward import Image, ImageError
+from ....reward.image import FileIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture that is not read yet: a file, or encoded bytes; with neither, `problem` says why."""
+
+    path: Path | None = None
+    data: bytes | None = field(default=None, repr=False)
+    problem: str = ""
+
+    @staticmethod
+    def of_file(folder: Path, name: Any) -> Picture:
+        """A file of a data set by the name that its rows give, which must lead into the folder."""
+        if not isinstance(name, str) or not name.strip():
+            return Picture(problem=f"expected the name of a picture, got {name!r:.80}")
+        relative = PurePosixPath(name)
+        if relative.is_absolute() or ".." in relative.parts:
+            return Picture(problem=f"the picture {name!r:.120} is outside of {folder}: names must lead into it")
+        try:
+            path = folder / relative
+            return Picture(path) if path.is_file() else Picture(problem=f"there is no picture {path}")
+        except (OSError, ValueError) as error:  # a name that no file can have
+            return Picture(problem=f"no file can be named {name!r:.80}: {error}")
+
+    @staticmethod
+    def of_cell(folder: Path, value: Any) -> Picture:
+        """A cell of a picture column as `datasets` writes it: bytes, a struct of `bytes` and `path`, or a path."""
+        if isinstance(value, Mapping):
+            value = value["bytes"] if value.get("bytes") else value.get("path")
+        if isinstance(value, bytes):
+            return Picture(data=value) if value else Picture(problem="the picture's cell is empty")
+        return Picture.of_file(folder, value) if value is not None else Picture(problem="the picture's cell is empty")
+
+    def open(self, index: FileIndex | None = None) -> Image:
+        """Read it. index: file digest -> image digest, to avoid decoding. Raises `ImageError`."""
+        if self.path is not None:
+            return Image.open(self.path, index=index)
+        if self.data is not None:
+            return Image.of(self.data)
+        raise ImageError(self.problem)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Edits of one source by one instruction, and what people say about them.
+
+    id: unique in the set. group: comparisons with the same group belong to one question to people, and count together
+    where the set counts groups. candidates: name -> edited picture. preferences: pair of names -> 1 if people prefer
+    the first, -1 the second, 0 for a tie. ratings: name -> the mean rating of people, in [0, 1]; for sets that rate
+    each edit. others: name -> for each rater, the rating and the mean of those of the others. labels: what tables group
+    by, as in {"task": "color_alter"}.
+    """
+
+    id: str
+    group: str
+    instruction: str
+    sources: tuple[Picture, ...]
+    candidates: Mapping[str, Picture]
+    preferences: Mapping[tuple[str, str], int]
+    ratings: Mapping[str, float] = field(default_factory=dict)
+    others: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidRow:
+    """A row that is no comparison. location: file and row. problem: what is wrong with it."""
+
+    location: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.location}: {self.problem}"
