@@ -13,8 +13,9 @@ from ..benchmarks.common.terminal import echo, exit_code_command, print_json, pr
 from .options import DEFAULT_REWARD, AnswerCache, Experts, Json, MaxFailureRate, OnFailures, Protocol, RewardSpec
 
 if TYPE_CHECKING:
+    from ..benchmarks.common.inputs import OneEdit
     from ..benchmarks.run.scoring_run import ScoringReport
-    from ..reward import Score
+    from ..reward import EditSample, Reward, Score
 
 
 @exit_code_command
@@ -22,11 +23,13 @@ def score(
     samples: Annotated[
         Path,
         typer.Argument(
-            help="A JSONL file with one edit per line (image paths relative to it), or a folder: with a "
-            "`samples.jsonl`, or with pairs `<id>_source.png` and `<id>_edited.png` (or .jpg, .webp, "
-            "...) and the instruction in `<id>.txt` or --instruction."
+            help="The source image of one edit; or a JSONL file with one edit per line (image paths relative to it), "
+            "or a folder: with a `samples.jsonl`, or with pairs `<id>_source.png` and `<id>_edited.png` (or .jpg, "
+            ".webp, ...) and the instruction in `<id>.txt` or --instruction."
         ),
     ],
+    edited: Annotated[Path | None, typer.Argument(help="The edited image, after a source image.")] = None,
+    sentence: Annotated[str | None, typer.Argument(help="What was asked for, after the two images.")] = None,
     reward: RewardSpec = DEFAULT_REWARD,
     experts: Experts = None,
     protocol: Protocol = None,
@@ -36,6 +39,17 @@ def score(
     ] = None,
     instruction: Annotated[
         str | None, typer.Option("--instruction", help="Instruction of all pairs in a folder that have no <id>.txt.")
+    ] = None,
+    boxes: Annotated[
+        str | None,
+        typer.Option(
+            "--boxes",
+            help='Of one edit: boxes of source objects in pixels: {"cup": [\\[x0, y0, x1, y1]]}, or a file of that.',
+        ),
+    ] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option("--picture", help="Of one edit: write source, edit, changes and parts of the score as a PNG."),
     ] = None,
     cache: AnswerCache = None,
     record: Annotated[
@@ -48,15 +62,18 @@ def score(
     profile: Annotated[bool, typer.Option("--profile", help="Print query and expert statistics.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Score edits and print a summary: counts of each status, quantiles of the values, reasons for missing scores.
+    """Score one edit, given as two images and a sentence, or many, from a file or a folder.
 
-    A line of the JSONL file: {"id": "a", "source": "a.png", "edited": "b.png", "instruction": "Remove cup", "boxes":
-    {"cup": [[10, 20, 90, 80]]}}; boxes are pixel corners in the source. `any-edit` reads instructions in EdiVal's
-    sentence forms ("Remove cup", "Change the color of cup to blue"); for others give a `task` in the file, or a reward
-    that asks a judge: --reward judge-yes-no --experts judge=qwen2.5-vl-7b. Statuses: scored; not_applicable; abstained
-    (no expert can know); failed (an expert could not answer).
+    Of one edit, the plan and the parts of the score are printed; of many, a line for each and a summary: counts of each
+    status, quantiles of the values, reasons for missing scores.
 
-    Example: editcritic score samples.jsonl --reward any-edit -o scores.jsonl
+    A line of the JSONL file: {"id": "a", "source": "a.png", "edited": "b.png", "instruction": "Make the mug blue"};
+    further fields, such as "boxes": {"mug": [[10, 20, 90, 80]]} (pixel corners in the source), or a "plan" that says
+    what the instruction means, are in docs/metrics.md. Without a judge, a planner of rules reads everyday English;
+    --experts small binds one that reads any language. Statuses: scored; not_applicable; abstained (no expert can know);
+    failed (an expert could not answer).
+
+    Example: editcritic score a.png b.png "Make the mug blue" --experts small --picture result.png
     """
     from ..benchmarks.common.errors import InputError
     from ..benchmarks.common.inputs import SampleSource, load_reward, require_distinct_files, spec_argument
@@ -69,8 +86,9 @@ def score(
         raise InputError("a --record file is also a cache: give either --cache or --record")
     if as_json and out == Path("-"):
         raise InputError("--json and -o - both write to standard output: give a file to -o")
-    require_distinct_files(samples=samples, out=out, cache=cache, record=record)
-    source = SampleSource.open(samples, instruction=instruction)
+    require_distinct_files(samples=samples, out=out, cache=cache, record=record, picture=picture)
+    one = _one_edit(samples, edited, sentence, boxes, picture)
+    source = one or SampleSource.open(samples, instruction=instruction)
     path = cache or record
     with ExitStack() as stack:
         log = None if path is None else stack.enter_context(AnswerLog(path, record_queries=record is not None))
@@ -94,8 +112,10 @@ def score(
                 rows.flush()
             elif as_json:
                 json_rows.append(json.loads(score_line(name, score, signature)))
-            else:
+            elif one is None:
                 echo(format_score(name, score), stderr=False)
+            if one is not None:
+                _show_edit(one.sample, score, bound_reward, picture, is_printed=not as_json)
             if recording is not None:
                 recording.add_score(name, score)
             step()
@@ -120,12 +140,45 @@ def score(
                     "warnings": warned,
                 }
             )
-        else:
+        elif one is None or outcome.problems:
             render_report(outcome, bound_reward.card.name, stderr=out == Path("-"), profile=profile)
         if outcome.exit_code == 130:
             stack.pop_all()  # the engine's thread may use the log until the process ends
         # A log that stopped writing has lost answers: harmless in a cache, not in a recording.
         return outcome.exit_code or int(record is not None and bool(warned))
+
+
+def _one_edit(
+    source: Path, edited: Path | None, sentence: str | None, boxes: str | None, picture: Path | None
+) -> OneEdit | None:
+    """The edit of the three arguments; None for a file or folder of samples. Raises `InputError`."""
+    from ..benchmarks.common.errors import InputError
+    from ..benchmarks.common.inputs import IMAGE_SUFFIXES, OneEdit
+
+    if edited is not None and sentence is not None:
+        return OneEdit.open(source, edited, sentence, boxes)
+    if edited is not None or source.suffix.lower() in IMAGE_SUFFIXES:
+        raise InputError(
+            'one edit is a source image, an edited image and what was asked for: a.png b.png "make the mug blue"'
+        )
+    if boxes is not None or picture is not None:
+        raise InputError(
+            '--boxes and --picture are for one edit, as in a.png b.png "make the mug blue"; a file of samples has '
+            "boxes of its own, and `editcritic rank` makes a sheet of many"
+        )
+    return None
+
+
+def _show_edit(sample: EditSample, score: Score, reward: Reward, picture: Path | None, *, is_printed: bool) -> None:
+    """Print the score of one edit with its parts, and draw it."""
+    from ..benchmarks.report.edit_picture import write_edit_picture
+    from ..benchmarks.report.edit_report import render_edit
+
+    if is_printed:
+        render(render_edit(score))
+    if picture is not None:
+        write_edit_picture(picture, sample, score, reward.experts.get("changes"))
+        echo(f"editcritic: drawn in {picture}")
 
 
 def render_report(report: ScoringReport, name: str, *, stderr: bool = False, profile: bool = False) -> None:

@@ -111,6 +111,32 @@ class SampleSource:
         return parse_entry(row, location, folder=self.path, index=index)
 
 
+@dataclass(frozen=True, slots=True)
+class OneEdit:
+    """A source, an edit and an instruction from the command line, to be read like a `SampleSource`."""
+
+    entry: SampleEntry
+    count: int = 1
+
+    @staticmethod
+    def open(source: Path, edited: Path, instruction: str, boxes: str | None = None) -> OneEdit:
+        """boxes: as in `candidate_entries`. Raises `InputError`."""
+        row = {"id": edited.stem, "source": str(source), "edited": str(edited), "instruction": instruction}
+        entry = parse_entry({**row, "boxes": _read_boxes(boxes)}, str(edited))
+        if entry.sample is None:
+            raise InputError(entry.problem)
+        return OneEdit(entry)
+
+    @property
+    def sample(self) -> EditSample:
+        assert self.entry.sample is not None
+        return self.entry.sample
+
+    def read(self, index: FileIndex | None = None) -> Iterator[SampleEntry]:
+        """Its entry."""
+        yield self.entry
+
+
 def _open_lines(path: Path) -> Any:
     try:
         return path.open("rb")

@@ -170,7 +170,10 @@ def _answer(query: Judge) -> Outcome:
     slots = dict(query.slots)
     name, value = slots.get("object", "object"), slots.get("value", "")
     if query.topic not in _TOPICS:
-        return Abstention(f"a colour judge cannot tell {query.topic or 'anything but colours'}: bind another judge")
+        return Abstention(
+            "nothing looks at the pictures here: the colour judge knows the colours of annotated objects only "
+            f"(asked: {query.topic or 'another question'}); bind a judge, as with experts='small'"
+        )
     colour = basic_colour(value)
     if colour is None:
         return Abstention(f"a colour judge cannot tell {value!r}: it knows {', '.join(COLOURS)}, and shades of one")

@@ -182,7 +182,7 @@ class _Check:
 
     def _may_be_absent(self, located: LocatedTarget) -> bool:
         """Whether a detector finds nothing of the kind that the operation needs in the source."""
-        return not (located.boxes or located.others) and self.operation.type in _NEED_TARGET
+        return not located.detected and self.operation.type in _NEED_TARGET
 
     def _no_question(self, located: LocatedTarget | None) -> str:
         words = words_of(self.operation)

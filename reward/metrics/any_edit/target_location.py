@@ -20,11 +20,14 @@ MAX_BOX_SIZE = 0.98
 
 @dataclass(frozen=True, slots=True)
 class LocatedTarget:
-    """A target in the source. boxes: those that are meant; empty if it was not found. others: of the same phrase."""
+    """A target in the source. boxes: those that are meant; empty if it was not found. others: of the same phrase.
+    detected: whether a detector finds anything of the phrase, be it as large as the picture.
+    """
 
     target: Target
     boxes: tuple[Box, ...]
     others: tuple[Box, ...] = ()
+    detected: bool = True
 
 
 def locate_targets(source: Image, targets: Iterable[Target]) -> Program[Mapping[Target, LocatedTarget]]:
@@ -32,7 +35,7 @@ def locate_targets(source: Image, targets: Iterable[Target]) -> Program[Mapping[
     needed = list(dict.fromkeys(chained for target in targets for chained in _chain(target)))
     unknown = list(dict.fromkeys(target.phrase for target in needed if not target.boxes))
     detections = yield from ask_many([Detect(source, (phrase,)) for phrase in unknown])
-    boxes = {phrase: useful_boxes(answer.above(THRESHOLD)) for phrase, answer in zip(unknown, detections, strict=True)}
+    boxes = {phrase: answer.above(THRESHOLD) for phrase, answer in zip(unknown, detections, strict=True)}
     located: dict[Target, LocatedTarget] = {}
     for target in needed:  # the related ones come first
         located[target] = _locate(target, boxes.get(target.phrase, ()), located)
@@ -53,5 +56,6 @@ def _locate(target: Target, boxes: tuple[Box, ...], located: Mapping[Target, Loc
     if target.boxes:
         return LocatedTarget(target, target.boxes)
     related = located[target.relation.of].boxes if target.relation is not None else ()
-    referred = referred_boxes(target, boxes, related)
-    return LocatedTarget(target, referred, tuple(box for box in boxes if box not in referred))
+    useful = useful_boxes(boxes)
+    referred = referred_boxes(target, useful, related)
+    return LocatedTarget(target, referred, tuple(box for box in useful if box not in referred), bool(boxes))

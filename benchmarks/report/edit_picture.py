@@ -1,0 +1,107 @@
+"""One edit as a picture: source, edit, and what changed where nothing should have, above what the score consists of."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import PIL.ImageDraw
+import PIL.ImageFont
+
+from ...reward import Box, EditSample, Expert, Image, Score
+from ...reward.metrics.any_edit.preservation import preservation
+from ...reward.queries.change_map import ChangeMap
+from ...reward.queries.kinds import MapChanges
+from .edit_report import edit_lines
+
+_SIDE = 420
+"""Width of a panel, in pixels."""
+_GAP, _LINE, _FONT = 12, 22, 15
+_TEXT_WIDTH = 150
+"""Characters of a line of text."""
+_BLUE, _ORANGE, _INK = (0, 114, 178), (213, 94, 0), (34, 34, 34)
+_FULL_HEAT = 6.0
+"""Change, in units of what is harmless, from which on a patch is drawn in the strongest colour."""
+
+
+def write_edit_picture(path: Path, sample: EditSample, score: Score, expert: Expert | None) -> None:
+    """Write a PNG. expert: maps changes; without it, or for another outcome than a map, the third panel is left out.
+
+    Raises OSError for a file that cannot be written.
+    """
+    boxes = _region(score)
+    query = MapChanges(sample.source, sample.edited.resized(*sample.source.size))
+    (changes,) = (None,) if expert is None else expert([query])
+    panels = [("source", _outlined(sample.source, boxes, _BLUE)), ("edit", _fitted(sample.edited))]
+    if isinstance(changes, ChangeMap):
+        panels.append(
+            (
+                "orange: unrequested change; blue: may change",
+                _heat(sample.source, changes, boxes),
+            )
+        )
+    lines = [line for name, text in edit_lines(score) for line in _wrapped(name, text)]
+    height = max(picture.height for _, picture in panels)
+    width = len(panels) * (_SIDE + _GAP) + _GAP
+    sheet = PIL.Image.new("RGB", (width, _GAP + 2 * _LINE + height + _GAP + len(lines) * _LINE + _GAP), "white")
+    draw = PIL.ImageDraw.Draw(sheet)
+    font = PIL.ImageFont.load_default(_FONT)
+    draw.text((_GAP, _GAP), _shortened(sample.instruction), _INK, font)
+    for number, (title, picture) in enumerate(panels):
+        left = _GAP + number * (_SIDE + _GAP)
+        draw.text((left, _GAP + _LINE), title, _INK, font)
+        sheet.paste(picture, (left, _GAP + 2 * _LINE))
+    for number, line in enumerate(lines):
+        draw.text((_GAP, 2 * _GAP + 2 * _LINE + height + number * _LINE), line, _INK, font)
+    sheet.save(path, "PNG")
+
+
+def _region(score: Score) -> tuple[Box, ...]:
+    """Where the plan allows changes, by the evidence."""
+    return tuple(box for item in _evidence(score) for box in item if box.label == "may change")
+
+
+def _evidence(score: Score) -> Iterator[Sequence[Box]]:
+    yield from (item.boxes for item in score.evidence)
+    for part in score.parts.values():
+        yield from _evidence(part)
+
+
+def _fitted(image: Image) -> PIL.Image.Image:
+    picture = image.pil()
+    return picture.resize((_SIDE, max(1, round(picture.height * _SIDE / picture.width))), PIL.Image.Resampling.LANCZOS)
+
+
+def _outlined(image: Image, boxes: Sequence[Box], colour: tuple[int, int, int]) -> PIL.Image.Image:
+    picture = _fitted(image)
+    draw = PIL.ImageDraw.Draw(picture)
+    for box in boxes:
+        draw.rectangle(box.corners(picture.size), outline=colour, width=3)
+    return picture
+
+
+def _heat(source: Image, changes: ChangeMap, boxes: Sequence[Box]) -> PIL.Image.Image:
+    """The source in gray; orange: changes beyond what is harmless; blue: where the plan allows changes."""
+    heat = preservation(changes, tuple(boxes)).heat
+    allowed = ~np.isfinite(heat)
+    strength = np.where(allowed, 0.0, np.clip(np.nan_to_num(heat, posinf=_FULL_HEAT) / _FULL_HEAT, 0.0, 1.0))
+    gray = _fitted(source).convert("L").convert("RGB")
+    mask = _mask(strength, gray.size)
+    gray.paste(PIL.Image.new("RGB", gray.size, _ORANGE), mask=mask)
+    gray.paste(PIL.Image.new("RGB", gray.size, _BLUE), mask=_mask(allowed * 0.45, gray.size))
+    return gray
+
+
+def _mask(share: np.ndarray, size: tuple[int, int]) -> PIL.Image.Image:
+    return PIL.Image.fromarray(np.uint8(255 * share)).resize(size, PIL.Image.Resampling.NEAREST)
+
+
+def _wrapped(name: str, text: str) -> list[str]:
+    return textwrap.wrap(f"{name}: {text}", _TEXT_WIDTH, subsequent_indent="    ", max_lines=3, placeholder=" ...")
+
+
+def _shortened(text: str) -> str:
+    return textwrap.shorten(text, _TEXT_WIDTH, placeholder=" ...")

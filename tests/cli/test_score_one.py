@@ -1,0 +1,94 @@
+"""`editcritic score` of one edit: two images and a sentence; what is known is shown, what nobody knows is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import PIL.Image
+import pytest
+import skimage.data
+
+from ..benchmarks.conftest import Command
+
+SENTENCE = "Change the color of coffee to green"
+BOXES = '{"coffee": [[205, 95, 370, 195]]}'
+BLUE, ORANGE = np.array([0, 114, 178]), np.array([213, 94, 0])
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A photograph, and an edit of it: green coffee, and a patch of the table that nobody asked for."""
+    folder = tmp_path_factory.mktemp("pair")
+    source = skimage.data.coffee()
+    rows, columns = np.ogrid[: source.shape[0], : source.shape[1]]
+    inside = ((columns - 286) / 82) ** 2 + ((rows - 145) / 50) ** 2 <= 1
+    edited = np.where(inside[..., None], source[..., [1, 0, 2]], source)
+    edited[300:340, 450:520] = (40, 90, 50)
+    paths = folder / "a.png", folder / "b.png"
+    for path, pixels in zip(paths, (source, edited), strict=True):
+        PIL.Image.fromarray(pixels).save(path)
+    return paths
+
+
+def test_what_is_known_without_a_judge(pair: tuple[Path, Path], editcritic: Command) -> None:
+    result = editcritic("score", *pair, SENTENCE)
+    lines = {line.split()[0]: line for line in result.stdout.splitlines() if line.strip()}
+    assert result.exit_code == 0
+    assert "none: abstained" in lines["score"]
+    assert "color_alter: coffee -> green" in lines["plan"]
+    assert "passed" in lines["guards"]
+    assert "bind a judge, as with experts='small'" in " ".join(result.stdout.split())
+    preserved = float(lines["preservation"].split()[1])
+    assert 0 < preserved < 0.8
+    assert f"at most {preserved:.2f}" in lines["known"]
+
+
+def test_with_a_box_the_colour_is_judged(pair: tuple[Path, Path], editcritic: Command) -> None:
+    result = editcritic("score", *pair, SENTENCE, "--boxes", BOXES, "--json")
+    (row,) = json.loads(result.stdout)["scores"]
+    assert row["id"] == "b"
+    following = row["parts"]["reward"]["parts"]["following"]
+    assert following["value"] > 0.9
+    assert 0 < row["value"] < following["value"]
+
+
+def test_the_picture_shows_where_something_changed(
+    pair: tuple[Path, Path], editcritic: Command, tmp_path: Path
+) -> None:
+    picture = tmp_path / "result.png"
+    result = editcritic("score", *pair, SENTENCE, "--boxes", BOXES, "--picture", picture)
+    assert f"drawn in {picture}" in result.stderr
+    pixels = np.asarray(PIL.Image.open(picture)).astype(int)
+    heat = pixels[:, 2 * pixels.shape[1] // 3 :]
+    assert (np.abs(heat - ORANGE).sum(axis=2) < 30).sum() > 500  # the patch
+    outline = pixels[:, : pixels.shape[1] // 3]
+    assert (np.abs(outline - BLUE).sum(axis=2) < 30).sum() > 200  # the target
+
+
+def test_a_guard_that_rejects_is_named(pair: tuple[Path, Path], editcritic: Command) -> None:
+    source, _ = pair
+    result = editcritic("score", source, source, SENTENCE, "--boxes", BOXES)
+    assert "0.00" in result.stdout
+    assert "guards" in result.stdout
+    assert "passed" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("a.png",), 'a.png b.png "make the mug blue"'),
+        (("a.png", "b.png"), 'a.png b.png "make the mug blue"'),
+        (("a.png", "none.png", "Remove cup"), "none.png"),
+        (("samples.jsonl", "--picture", "out.png"), "--boxes and --picture are for one edit"),
+        (("a.png", "b.png", "Remove cup", "--boxes", "{"), "--boxes is not JSON"),
+    ],
+)
+def test_mistakes(words: tuple[str, ...], message: str, pair: Any, editcritic: Command, monkeypatch: Any) -> None:
+    monkeypatch.chdir(pair[0].parent)
+    result = editcritic("score", *words)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
