@@ -149,12 +149,12 @@ class PoolScores:
         """Pairs of editors (worse, better) by the truth that the mean values put the other way round."""
         means = self.editor_means(values)
         truths = self.editor_means([edit.worth for edit in self.edits])
-        found = []
+        inverted = []
         for pair in combinations(means, 2):
             worse, better = sorted(pair, key=lambda editor: truths[editor] or 0.0)
             if (means[worse] or 0.0) > (means[better] or 0.0):
-                found.append((worse, better))
-        return found
+                inverted.append((worse, better))
+        return inverted
 
     def _editor_mean(self, editor: str, values: Sequence[float | None]) -> Statistic:
         rows = [

@@ -65,8 +65,8 @@ def align(source: Plane, edited: Plane) -> Alignment | None:
     criteria = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, _STEPS, _PRECISION)
     try:
         for blur in (9, 5):
-            _, found = cv2.findTransformECC(small[0], small[1], warp, cv2.MOTION_AFFINE, criteria, everywhere, blur)
-            warp = np.asarray(found)
+            _, refined = cv2.findTransformECC(small[0], small[1], warp, cv2.MOTION_AFFINE, criteria, everywhere, blur)
+            warp = np.asarray(refined)
     except cv2.error:  # no convergence
         return None
     if not np.isfinite(warp).all():

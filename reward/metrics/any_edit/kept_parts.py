@@ -131,13 +131,13 @@ def _object_patches(sample: EditSample, located: LocatedTarget, shape: tuple[int
 
 def _presence(sample: EditSample, located: LocatedTarget) -> Program[Score]:
     """Whether a detector finds each of the objects at its place."""
-    found = yield from ask(Detect(sample.edited, (located.target.phrase,)))
+    detections = yield from ask(Detect(sample.edited, (located.target.phrase,)))
     scores = [
-        max((box.score for box in found.boxes if same_object(box, [old]) is not None), default=0.0)
+        max((box.score for box in detections.boxes if same_object(box, [old]) is not None), default=0.0)
         for old in located.boxes
     ]
     value = sum(_rise(score, _LOST, _FOUND) for score in scores) / len(scores)
-    evidence = Evidence(f"{located.target.phrase} in the edited image", sample.edited.digest, found.boxes)
+    evidence = Evidence(f"{located.target.phrase} in the edited image", sample.edited.digest, detections.boxes)
     return Score.of(value, f"{located.target.words}: found with {min(scores):.2f}", evidence=[evidence])
 
 

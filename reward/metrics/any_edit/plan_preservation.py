@@ -137,33 +137,22 @@ class PlanPreservation:
                 located[target] = LocatedTarget(target, ())
         same_look = not any(operation.type in _NEW_LOOK for operation in plan.operations)
         programs = [
-            self._kept_part(sample, kept, located.get(kept.target) if kept.target else None, changes, region, same_look)
+            kept_score(
+                sample,
+                kept,
+                located.get(kept.target) if kept.target else None,
+                changes,
+                region,
+                same_look=same_look,
+                faces=self.faces,
+                prompts=self.prompt_pack,
+            )
             for kept in plan.keep
         ]
         scores = yield from gather(programs)
         return {
             _name(kept, number): score for number, (kept, score) in enumerate(zip(plan.keep, scores, strict=True), 1)
         }
-
-    def _kept_part(
-        self,
-        sample: EditSample,
-        kept: Kept,
-        located: LocatedTarget | None,
-        changes: ChangeMap,
-        region: EditRegion,
-        same_look: bool,
-    ) -> Program[Score]:
-        return kept_score(
-            sample,
-            kept,
-            located,
-            changes,
-            region,
-            same_look=same_look,
-            faces=self.faces,
-            prompts=self.prompt_pack,
-        )
 
 
 _BURIED = 0.5

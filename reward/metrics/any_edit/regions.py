@@ -174,10 +174,10 @@ def _copies_region(sample: EditSample, operation: PlannedOperation, target: Loca
 def _text_region(sample: EditSample, operation: PlannedOperation) -> Program[EditRegion]:
     """Where the requested text is read in the edited image."""
     reading = yield from ask(ReadText(sample.edited))
-    wanted = normalize_text(operation.text)
+    requested = normalize_text(operation.text)
 
     def fits(line: str) -> bool:
-        matcher = SequenceMatcher(None, normalize_text(line), wanted, autojunk=False)
+        matcher = SequenceMatcher(None, normalize_text(line), requested, autojunk=False)
         matched = sum(block.size for block in matcher.get_matching_blocks())
         return matched >= _TEXT_MATCH * max(1, len(normalize_text(line)))
 

@@ -67,11 +67,11 @@ def test_a_changed_object_stands_out_where_it_is():
 
 @pytest.mark.parametrize(("zoom", "x", "y"), [(1.01, 0, 0), (0.985, 2, -1), (1.0, 4, 3), (1.02, -2, 2)])
 def test_small_zooms_and_shifts_are_aligned(zoom, x, y):
-    found = changes(scene(), moved(scene(), zoom, x, y))
-    assert found.aligned
-    assert found.scale == pytest.approx(zoom, abs=0.002)
-    assert found.shift == pytest.approx((x / 320, y / 320), abs=0.001)
-    assert np.median(found.features) < 1
+    change_map = changes(scene(), moved(scene(), zoom, x, y))
+    assert change_map.aligned
+    assert change_map.scale == pytest.approx(zoom, abs=0.002)
+    assert change_map.shift == pytest.approx((x / 320, y / 320), abs=0.001)
+    assert np.median(change_map.features) < 1
 
 
 def test_a_large_shift_is_no_alignment():

@@ -23,12 +23,12 @@ def near_miss(*operations):
 
 @given(PLANS)
 def test_every_plan_has_questions_and_a_near_miss(plan):
-    asked = with_questions(plan)
-    assert asked == with_questions(plan)
-    assert with_questions(asked) == asked
-    assert any(question.near_miss for operation in asked.operations for question in operation.questions)
-    assert all(any(not one.near_miss for one in operation.questions) for operation in asked.operations)
-    assert [replace(one, questions=()) for one in asked.operations] == [
+    complete = with_questions(plan)
+    assert complete == with_questions(plan)
+    assert with_questions(complete) == complete
+    assert any(question.near_miss for operation in complete.operations for question in operation.questions)
+    assert all(any(not one.near_miss for one in operation.questions) for operation in complete.operations)
+    assert [replace(one, questions=()) for one in complete.operations] == [
         replace(one, questions=()) for one in plan.operations
     ]
 

@@ -22,44 +22,44 @@ def region(
     operation: PlannedOperation, witness: Witness, edited: Image = EDITED, also: PlannedOperation | None = None
 ) -> EditRegion:
     """The region of one operation, or two."""
-    found: list[EditRegion] = []
+    regions: list[EditRegion] = []
 
     def program(sample: EditSample) -> Program[Score]:
         changes = yield from ask(MapChanges(sample.source, sample.edited))
-        found.append((yield from edit_region(sample, [operation, *([also] if also else [])], changes)))
+        regions.append((yield from edit_region(sample, [operation, *([also] if also else [])], changes)))
         return Score.of(1.0, evidence=[Evidence("region")])
 
     sample = EditSample("s", "see the plan", (PHOTO,), edited)
     experts: dict[str, Any] = {**dict.fromkeys(("detector", "reader"), witness), "changes": CHANGES}
     with Engine() as engine:
         engine.submit(program(sample), experts, sample).result(timeout=60)
-    return found[0]
+    return regions[0]
 
 
-def covered(found: EditRegion) -> float:
-    return sum(box.area for box in found.boxes)
+def covered(allowed: EditRegion) -> float:
+    return sum(box.area for box in allowed.boxes)
 
 
 def test_a_target_may_change_where_it_is_in_the_source() -> None:
     witness = Witness(source={"cup": [(*CUP, 0.9)]}, edited={"cup": [(0.5, 0.5, 0.9, 0.9, 0.9)]})
-    found = region(PlannedOperation("color_alter", "", Target("cup"), value="blue"), witness)
-    ((x, w),) = [(box.cx, box.w) for box in found.boxes]
+    allowed = region(PlannedOperation("color_alter", "", Target("cup"), value="blue"), witness)
+    ((x, w),) = [(box.cx, box.w) for box in allowed.boxes]
     assert (x, w) == pytest.approx((0.5, 1.1 * 0.2))  # what the edited image shows does not count
 
 
 @pytest.mark.parametrize("size", [0.3, 0.6, 0.95])
 def test_something_added_may_cover_a_bounded_share(size) -> None:
     witness = Witness(edited={"dog": [(0.5, 0.5, size, size, 0.9)]})
-    found = region(PlannedOperation("subject_add", "", new=Target("dog")), witness)
+    allowed = region(PlannedOperation("subject_add", "", new=Target("dog")), witness)
     loose = (1.1 * size) ** 2
-    assert covered(found) == pytest.approx(min(loose, MAX_NEW_SHARE))
-    assert bool(found.capped) == (loose > MAX_NEW_SHARE)
+    assert covered(allowed) == pytest.approx(min(loose, MAX_NEW_SHARE))
+    assert bool(allowed.capped) == (loose > MAX_NEW_SHARE)
 
 
 def test_what_the_source_has_already_is_not_the_new_one() -> None:
     witness = Witness(source={"dog": [(*CUP, 0.9)]}, edited={"dog": [(*CUP, 0.9), (0.1, 0.1, 0.1, 0.1, 0.5)]})
-    found = region(PlannedOperation("subject_add", "", new=Target("dog")), witness)
-    assert [box.cx for box in found.boxes] == [0.1]
+    allowed = region(PlannedOperation("subject_add", "", new=Target("dog")), witness)
+    assert [box.cx for box in allowed.boxes] == [0.1]
 
 
 @pytest.mark.parametrize(("x", "count"), [(0.3, 1), (0.7, 0)])
@@ -71,8 +71,8 @@ def test_something_new_may_only_stand_on_its_side(x, count) -> None:
 
 def test_a_replacement_stands_where_the_old_object_stood() -> None:
     witness = Witness(source={"cup": [(*CUP, 0.9)]}, edited={"dog": [(0.5, 0.5, 0.9, 0.9, 0.9)]})
-    found = region(PlannedOperation("subject_replace", "", Target("cup"), Target("dog")), witness)
-    assert max(box.w for box in found.boxes) == pytest.approx(1.5 * 0.2)
+    allowed = region(PlannedOperation("subject_replace", "", Target("cup"), Target("dog")), witness)
+    assert max(box.w for box in allowed.boxes) == pytest.approx(1.5 * 0.2)
 
 
 def test_a_moved_object_is_no_larger_than_it_was() -> None:
@@ -87,8 +87,8 @@ def test_a_moved_object_is_no_larger_than_it_was() -> None:
 def test_as_many_copies_may_appear_as_were_asked_for() -> None:
     places = [(x, 0.9, 0.1, 0.1, 0.9) for x in (0.1, 0.3, 0.7, 0.9)]
     witness = Witness(source={"cup": [(*CUP, 0.9)]}, edited={"cup": [(*CUP, 0.9), *places]})
-    found = region(PlannedOperation("count_change", "", Target("cup"), count=3), witness)
-    assert len(found.boxes) == 1 + 2  # the one that is there, and two more
+    allowed = region(PlannedOperation("count_change", "", Target("cup"), count=3), witness)
+    assert len(allowed.boxes) == 1 + 2  # the one that is there, and two more
 
 
 def test_another_background_or_style_may_change_everything() -> None:
@@ -99,8 +99,8 @@ def test_another_background_or_style_may_change_everything() -> None:
 
 def test_a_text_may_stand_where_it_is_read() -> None:
     witness = Witness(text=("", "SALE"))
-    found = region(PlannedOperation("text_change", "", text="SALE"), witness)
-    assert covered(found) == pytest.approx(MAX_NEW_SHARE)  # this reader does not say where
+    allowed = region(PlannedOperation("text_change", "", text="SALE"), witness)
+    assert covered(allowed) == pytest.approx(MAX_NEW_SHARE)  # this reader does not say where
     other = region(PlannedOperation("text_change", "", text="SALE"), Witness(text=("", "nothing like it")))
     assert other.boxes == ()
 
