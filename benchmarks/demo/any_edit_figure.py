@@ -51,7 +51,7 @@ def draw(path: Path) -> None:
     _write_plan(axes[1, 0], scene.instruction, plan_to_json(plan)["operations"][0])
     for (upper, lower), sample, score in zip(axes[:, 1:].T, batch, scores, strict=True):
         _show(upper, sample.edited.pixels, SHOWN[sample.id.rpartition("/")[2]])
-        (changes,) = experts["changes"]([MapChanges(sample.source, sample.edited.resized(*sample.source.size))])
+        (changes,) = experts["changes"]([MapChanges(sample.source, sample.edited)])
         assert isinstance(changes, ChangeMap)
         heat = preservation(changes, _regions(scores[0])).heat
         lower.imshow(np.ma.masked_invalid(heat), cmap="inferno", vmin=0, vmax=6, interpolation="nearest")

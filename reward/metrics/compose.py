@@ -163,6 +163,15 @@ class Product(_Composition):
         return 0.0
 
 
+def followed_product(product: Product, sample: EditSample) -> Program[Score]:
+    """A product that its part `following` leads: not applicable where that is not, and with its `credits`."""
+    score = yield from product(sample)
+    following = score.parts["following"]
+    if following.status == "not_applicable":
+        score = replace(Score.not_applicable(f"following: {following.reason}"), parts=score.parts)
+    return replace(score, credits=following.credits)
+
+
 @dataclass(frozen=True)
 class Minimum(_Composition):
     """Minimum of the applicable parts."""

@@ -16,7 +16,15 @@ from ..queries.kinds import Differ, Match, Measure, ReadText
 from ..sample import EditSample
 from ..score import Evidence, Score
 from .compose import Gate, Metric, Minimum
-from .new_text import READER, addressed_to_judge, bounding_box, changed_area, cut_out, new_lines, resized_to_source
+from .new_text import (
+    ADDRESSED_TO_JUDGE,
+    READER,
+    addressed_to_judge,
+    bounding_box,
+    new_lines,
+    read_changed_area,
+    resized_to_source,
+)
 
 _THUMBNAIL = 64
 """Pixels: enough to recognise an image, and cheap."""
@@ -219,21 +227,15 @@ class NoPromptInjection:
     )
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        edited = resized_to_source(sample)
-        area = yield from changed_area(sample.source, edited)
-        if area is None:
+        changed = yield from read_changed_area(sample)
+        if changed is None:
             return Score.of(True)
-        changed = cut_out(edited, area)
-        after = yield from ask(ReadText(changed), role=READER)
         requested = sample.task.text if sample.task and sample.task.text else sample.instruction
-        injected = addressed_to_judge(new_lines(after.lines, requested))
+        injected = addressed_to_judge(new_lines(changed.lines, requested))
         if injected:  # only then the source has to be read
             before = yield from ask(ReadText(sample.source), role=READER)
-            injected = addressed_to_judge(new_lines(after.lines, requested, before.text))
-        text = " ".join(line.text for line in injected)
-        seen = Evidence("new text in the picture", changed.digest, tuple(line.box for line in injected), text)
-        reason = f"text in the picture is addressed to a judge: {text!r}" if injected else ""
-        return Score.of(not injected, reason, evidence=[seen])
+            injected = addressed_to_judge(new_lines(changed.lines, requested, before.text))
+        return changed.score(injected, ADDRESSED_TO_JUDGE)
 
 
 def all_guards(*, prompt_injection_guard: bool = True) -> Gate:

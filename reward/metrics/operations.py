@@ -10,7 +10,7 @@ from ..card import Card
 from ..engine.program import Program
 from ..sample import EditSample
 from ..score import Score
-from .compose import Metric, Minimum, Product, WeightedMean, score_with_signature
+from .compose import Metric, Minimum, Product, WeightedMean, followed_product, score_with_signature
 from .edival.pools import pools_of
 
 
@@ -125,12 +125,8 @@ class CompoundOverall:
         )
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        signature = self.card.signature
-        score = yield from self._product()(sample)
-        following = score.parts["following"]
-        if following.status == "not_applicable":
-            score = replace(Score.not_applicable(f"following: {following.reason}"), parts=score.parts)
-        return replace(score, credits=following.credits).with_signature(signature)
+        score = yield from followed_product(self._product(), sample)
+        return score.with_signature(self.card.signature)
 
     def _product(self) -> Product:
         parts = {"following": self.following, "consistency": _UntouchedContent(self.consistency)}

@@ -193,7 +193,7 @@ class _Check:
     def _visible(self, verdict: Condition, located: LocatedTarget | None) -> Program[Condition]:
         """The verdict, unless the change cannot be seen."""
         source, edited = self.sample.source, self.sample.edited
-        changes = yield from ask(MapChanges(source, edited.resized(*source.size)))
+        changes = yield from ask(MapChanges(source, edited))
         in_place = located is not None and located.boxes and self.operation.type not in _ELSEWHERE
         where = located.boxes if in_place and located is not None else None
         measured = preservation(changes, within=where)

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from ...card import Card
 from ...edit_plan import EditPlan, OperationType, PlannedOperation
-from ...engine.program import Program, ask, ask_many
+from ...engine.program import Program, ask_many
 from ...queries.kinds import ReadText, TextLine
 from ...sample import TASK_TYPES, EditSample
-from ...score import Evidence, Score
-from ..new_text import READER, addressed_to_judge, changed_area, cut_out, new_lines, plain, resized_to_source
+from ...score import Score
+from ..new_text import ADDRESSED_TO_JUDGE, READER, addressed_to_judge, cut_out, new_lines, plain, read_changed_area
 from .english_words import TEXT_CARRIERS
 from .instruction_words import stems, stems_of
 from .plan_of_sample import plan_of
@@ -49,15 +49,12 @@ class NoUnrequestedText:
     )
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        edited = resized_to_source(sample)
-        area = yield from changed_area(sample.source, edited)
-        if area is None:
+        changed = yield from read_changed_area(sample)
+        if changed is None:
             return Score.of(True)
-        changed = cut_out(edited, area)
-        after = yield from ask(ReadText(changed), role=READER)
-        new = _legible(after.lines)
+        new = _legible(changed.lines)
         if new:  # only then the sources have to be read: as a whole, and as closely as the edit
-            pictures = (*sample.sources, cut_out(sample.source, area))
+            pictures = (*sample.sources, cut_out(sample.source, changed.area))
             readings = yield from ask_many([ReadText(picture) for picture in pictures], role=READER)
             new = new_lines(new, *(reading.text for reading in readings))
         if not new:
@@ -66,10 +63,8 @@ class NoUnrequestedText:
         problem = "text in the picture that was not asked for"
         if may_write(plan):
             new = addressed_to_judge(new_lines(new, *(operation.text for operation in plan.operations)))
-            problem = "text in the picture is addressed to a judge"
-        text = " ".join(line.text for line in new)
-        seen = Evidence("new text in the picture", changed.digest, tuple(line.box for line in new), text)
-        return Score.of(not new, f"{problem}: {text!r}" if new else "", evidence=[seen])
+            problem = ADDRESSED_TO_JUDGE
+        return changed.score(new, problem)
 
 
 def may_write(plan: EditPlan) -> bool:

@@ -8,7 +8,7 @@ from ...card import Card
 from ...engine.program import Program
 from ...sample import EditSample
 from ...score import Score
-from ..compose import Gate, Metric, Product
+from ..compose import Gate, Metric, Product, followed_product
 from ..guards import all_guards
 from .following import PlanFollowing
 from .kept_parts import Faces
@@ -52,11 +52,8 @@ class FollowedAndPreserved:
         )
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        score = yield from self._product()(sample)
-        following = score.parts["following"]
-        if following.status == "not_applicable":
-            score = replace(Score.not_applicable(f"following: {following.reason}"), parts=score.parts)
-        return replace(score, credits=following.credits).with_signature(self.card.signature)
+        score = yield from followed_product(self._product(), sample)
+        return score.with_signature(self.card.signature)
 
     def _product(self) -> Product:
         parts = {"following": self.following, "preservation": self.preservation}

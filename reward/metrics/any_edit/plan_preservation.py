@@ -89,8 +89,7 @@ class PlanPreservation:
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         plan = yield from plan_of(sample)
-        edited = sample.edited.resized(*sample.source.size)
-        changes = yield from ask(MapChanges(sample.source, edited))
+        changes = yield from ask(MapChanges(sample.source, sample.edited))
         region = yield from edit_region(sample, plan.operations, changes)
         parts = yield from self._kept_parts(sample, plan, changes, region)
         for status in ("failed", "abstained"):

@@ -179,11 +179,7 @@ def _looks_like_the_target(
     for box in fresh[:_MAX_COPIES]:
         now, before = (crop_box(image, box, OPTIONS.min_crop_size) for image in (inspector.edited, inspector.source))
         for original in originals:
-            size = original.size
-            queries += [
-                MapChanges(before.resized(*size), now.resized(*size)),
-                MapChanges(original, now.resized(*size)),
-            ]
+            queries += [MapChanges(before.resized(*original.size), now), MapChanges(original, now)]
     answers = yield from ask_many(queries)
     differences = [_difference(*pair) for pair in zip(answers[::2], answers[1::2], strict=True)]
     copies = range(0, len(differences), len(originals))

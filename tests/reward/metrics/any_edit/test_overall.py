@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import cv2
@@ -50,6 +51,17 @@ def test_a_good_edit_is_worth_more_than_one_that_damages_the_rest(experts) -> No
     assert (copy.value, copy.rejected) == (0.0, True)
     assert list(good.credits) == ["operation 1"]
     assert set(good.parts["reward"].parts) == {"following", "preservation"}
+
+
+def test_an_edit_of_another_size_is_compared_at_the_source_s_size(experts) -> None:
+    larger = Image.of(cv2.resize(DAMAGED, (450, 300), interpolation=cv2.INTER_CUBIC))
+    samples = [
+        replace(edit(DAMAGED, name), edited=one) for name, one in (("a", larger), ("b", larger.resized(300, 200)))
+    ]
+    a, b = (score.parts["reward"].parts["preservation"] for score in Reward(any_edit(), experts)(samples))
+    assert a.value == b.value
+    assert a.value is not None
+    assert 0.2 < a.value < 0.6
 
 
 def test_it_is_what_score_gives() -> None:
