@@ -1,0 +1,42 @@
+"""A judge that prefers bright pictures, slowly if wanted, and writes down what it was asked."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+
+from editcritic.reward import Expert, Image
+from editcritic.reward.queries import Judge, Reply
+
+
+class BrightJudge(Expert):
+    """Says yes to an edit by its level, and of two edits that the brighter one is better.
+
+    paid: a file that gets a line per query.
+    """
+
+    id = "bright-judge@1"
+    kinds = (Judge,)
+    batch = 4
+
+    def __init__(self, paid: str = os.devnull, seconds: float = 0.0) -> None:
+        self.paid = paid
+        self.seconds = seconds
+
+    def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
+        file = os.open(self.paid, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        for query in queries:
+            os.write(file, f"{query.digest}\n".encode())
+        os.close(file)
+        time.sleep(self.seconds)
+        return [_reply(query) for query in queries]
+
+
+def _reply(query: Judge) -> Reply:
+    levels = [float(part.pixels.mean()) for part in query.messages[-1].content if isinstance(part, Image)]
+    if query.topic == "pairwise":
+        first, second = levels[-2:]
+        return Reply("first" if first > second else "second" if second > first else "same")
+    yes = levels[-1] / 255
+    return Reply("yes" if yes >= 0.5 else "no", probabilities={"yes": yes, "no": 1 - yes})
