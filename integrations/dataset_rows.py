@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..reward import EditSample, Image, ImageError, Operation, Pools
+from ..reward import EditPlan, EditSample, Image, ImageError, Operation, Pools
 from ..reward.plan_json import plan_from_json
 from ..verifiers import edit_request
 from .unusable_rows import UnusableRow, image_or_reason
@@ -69,11 +69,21 @@ def sample_from_row(row: DatasetRow) -> EditSample:
         fields["pools"] = Pools(**{name: tuple(names) for name, names in pools.items()}, background=background)
     fields["operations"] = tuple(Operation(text) for text in columns.get("operations", ()))
     if "plan" in columns:
-        plan = columns["plan"]
-        fields["plan"] = plan_from_json(json.loads(plan) if isinstance(plan, str) else _without_none(plan))
+        fields["plan"] = _plan(columns["plan"], str(columns.get("id", columns["instruction"])))
     images = sources if isinstance(sources, list | tuple) else [sources]
     sample = edit_request(columns["instruction"], *map(to_image, images), **fields)
     return replace(sample, edited=to_image(columns["edited"])) if "edited" in columns else sample
+
+
+def _plan(column: Any, row: str) -> EditPlan:
+    """The plan of a row. row: its id or instruction. Raises ValueError."""
+    try:
+        return plan_from_json(json.loads(column) if isinstance(column, str) else _without_none(column))
+    except (ValueError, RecursionError) as error:  # of JSON and of pydantic
+        raise ValueError(
+            f"the column `plan` of the row {row!r:.80} holds no plan: give an EditPlan as `plan_to_json` writes it, as "
+            f"a table or as JSON text, or nothing; {error}"
+        ) from None
 
 
 def _without_none(value: Any) -> Any:

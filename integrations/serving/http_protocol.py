@@ -23,7 +23,7 @@ The response has one score per sample, in order, as in `Score.to_json`, with the
 reward that computed them (`BaseReward.identity`), which differs if weights, prompts or options do. A client refuses
 another one than before:
 
-    {"schema": 2, "reward": "any-edit@3#0123abcd", "identity": "0123abcd...",
+    {"schema": 2, "reward": "any-edit@1#0123abcd", "identity": "0123abcd...",
      "scores": [{"id": "a", "value": 0.81, "status": "scored"}]}
 
 Errors are `{"error": "...", "retryable": true}`: 4xx is a client error; on 503, wait as `Retry-After` says and repeat

@@ -95,3 +95,23 @@ def test_a_plan_is_a_table_or_its_json(as_text):
     assert [sample_from_row(row).plan for row in rows] == plans
     with pytest.raises(ValueError, match=r"operations\.0\.type"):
         sample_from_row({"instruction": "x", "source": source, "plan": {"operations": [{"type": "paint"}]}})
+
+
+@pytest.mark.parametrize(
+    ("plan", "problem"),
+    [
+        ('{"operations": [', "Expecting value"),
+        ("paint it", "Expecting value"),
+        ("[" * 100_000, "recursion"),
+        ('{"operations": [{"type": "paint"}]}', r"operations\.0\.type"),
+        ({"operations": [{"type": "other", "target": None, "word": "x"}]}, r"operations\.0\.word"),
+    ],
+)
+def test_a_column_that_holds_no_plan_is_named_with_its_row_and_what_it_should_hold(plan, problem):
+    row = {"id": "seven", "instruction": "x", "source": scenes(1)[0].source.pil(), "plan": plan}
+    with pytest.raises(
+        ValueError, match=rf"column `plan` of the row 'seven' holds no plan: .*plan_to_json(.|\n)*{problem}"
+    ):
+        sample_from_row(row)
+    with pytest.raises(ValueError, match="of the row 'twirl it'"):
+        sample_from_row({**row, "id": None, "instruction": "twirl it"})

@@ -21,7 +21,7 @@ An item without a score is missing from `results`, with the reason in `errors`, 
 step and names the samples. It does not retry 4xx except 429; it retries 503 three times, a second apart, unless
 `max_retries` and `retry_delay` are set: increase them for a server that loads for minutes.
 
-Identities are echoed. `scorer_version` is the reward's signature, as in any-edit@3#0123abcd, joined by + for
+Identities are echoed. `scorer_version` is the reward's signature, as in any-edit@1#0123abcd, joined by + for
 several rewards. A request may expect one, with or without the digits of the identity; if another one is served, it is
 rejected. Items that all have an `idempotency_key` are scored once when repeated together. Groups are determined by text
 and images; group_id is only echoed.
