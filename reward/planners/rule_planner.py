@@ -16,7 +16,16 @@ from ..queries.expert import Expert
 from ..queries.kinds import Outcome, Plan, Query
 from ..queries.outcomes import Abstention
 from ..sample import Task
-from .english.lexicon import ARTICLES, CONJUNCTIONS, OTHER_PREPOSITIONS, POSSESSIVES, PREPOSITIONS, QUANTIFIERS, SCENES
+from .english.lexicon import (
+    ARTICLES,
+    CONJUNCTIONS,
+    OTHER_PREPOSITIONS,
+    POSSESSIVES,
+    PREPOSITIONS,
+    QUANTIFIERS,
+    SCENES,
+    word_set,
+)
 from .english.sentence_plan import plan_of_sentence
 from .english.tokens import has_refused_word, tokens_of
 
@@ -57,6 +66,8 @@ def _plan_of_form(sentence: str) -> EditPlan | None:
     task = parse_task(sentence)
     if task is None or not all(map(_is_bare, _objects(task))):
         return None
+    if task.type == "subject_add" and task.reference is None:
+        return None  # rain and filters are no objects
     if task.object is not None and re.search(rf"\b(?:the|an?)\s+{re.escape(task.object)}", sentence, re.IGNORECASE):
         return None
     if task.type not in ("background_change", "text_change") and re.search(
@@ -83,7 +94,7 @@ _NOT_BARE = (
     | (CONJUNCTIONS - {"and"})
     | (OTHER_PREPOSITIONS - {"featuring", "showing"})
     | (PREPOSITIONS.keys() - {"with", "of"})
-    | frozenset(["it", "them", "him", "left", "right", "bottom", "foreground", "background", "front", "this", "that", "these", "those", "other", "another"])
+    | word_set("it them him left right bottom foreground background front this that these those other another")
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .lexicon import ARTICLES, DETERMINERS, POSSESSIVES
+from .lexicon import ARTICLES, DETERMINERS, POSSESSIVES, word_set
 from .noun_phrases import place_at, scene_end
 from .tokens import Tokens, words_in
 
@@ -80,7 +80,7 @@ _ASPECTS = {
     "lighting": "lighting illumination",
 }
 _ASPECT_OF = {word: name for name, words in _ASPECTS.items() for word in words.split()}
-_BEFORE = frozenset(["overall", "main", "body", "exterior", "base", "primary", "facial", "artistic", "art"])
+_BEFORE = word_set("overall main body exterior base primary facial artistic art")
 
 
 def aspect_of(tokens: Tokens) -> Aspect | None:

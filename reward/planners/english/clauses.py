@@ -17,6 +17,7 @@ from .lexicon import (
     QUANTIFIERS,
     SCENES,
     WITHOUT,
+    word_set,
 )
 from .tokens import Token, Tokens, words_in
 
@@ -73,8 +74,10 @@ def _without_politeness(tokens: list[Token]) -> list[Token]:
     return tokens[start:end]
 
 
-_ALWAYS_VERBS = CLAUSE_VERBS & frozenset(
-    ["add", "insert", "remove", "delete", "erase", "eliminate", "replace", "make", "give", "extract", "isolate", "include", "introduce", "convert", "transform", "keep", "preserve", "maintain", "retain", "leave", "change", "enlarge", "brighten", "darken", "apply", "attach", "get", "take", "put", "swap", "turn"]
+_ALWAYS_VERBS = CLAUSE_VERBS & word_set(
+    "add insert remove delete erase eliminate replace make give extract isolate include introduce convert "
+    "transform keep preserve maintain retain leave change enlarge brighten darken apply attach get take put "
+    "swap turn"
 )
 """Verbs that are hardly ever nouns."""
 _OBJECT_STARTS = DETERMINERS | QUANTIFIERS | {"it", "them", "him", "everything", '"', "rid"}
@@ -126,9 +129,7 @@ def _kind_at(tokens: list[Token], index: int) -> tuple[ClauseKind, int] | None:
     return None
 
 
-_NOTES = frozenset(
-    ["ensuring", "making", "excluding", "isolating", "separating", "including", "focusing", "leaving", "maintaining", "blending"]
-)
+_NOTES = word_set("ensuring making excluding isolating separating including focusing leaving maintaining blending")
 
 
 def _boundary(tokens: list[Token], index: int) -> tuple[ClauseKind, int] | None:

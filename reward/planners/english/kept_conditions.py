@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ...edit_plan import Kept, KeptAspect, Target
 from .clauses import is_scene
-from .lexicon import ARTICLES, PERSON_PRONOUNS, UNCHANGED
+from .lexicon import ARTICLES, PERSON_PRONOUNS, SCENES, UNCHANGED
 from .noun_phrases import phrase_at, scene_end, with_pronoun_resolved
-from .tokens import Tokens, text_of, words_in
+from .tokens import Tokens, words_in
 
 _ASPECTS: dict[str, KeptAspect] = {
     "background": "background",
@@ -21,6 +21,11 @@ _ASPECTS: dict[str, KeptAspect] = {
     "composition": "layout",
     "structure": "layout",
     "framing": "layout",
+    "atmosphere": "style",
+    "ambiance": "style",
+    "mood": "style",
+    "theme": "style",
+    "colors": "style",
 }
 _OF_OBJECT: dict[str, KeptAspect] = {
     "identity": "identity",
@@ -33,6 +38,9 @@ _OF_OBJECT: dict[str, KeptAspect] = {
     "shape": "layout",
     "size": "layout",
     "proportions": "layout",
+    "structure": "layout",
+    "composition": "layout",
+    "layout": "layout",
 }
 _REST = (
     ("everything", "else"),
@@ -85,8 +93,7 @@ def _end_of_objects(tokens: Tokens) -> int | None:
             index
             and rest
             and (
-                (rest[0] in UNCHANGED
-                and len(rest) == 1)
+                (rest[0] in UNCHANGED and len(rest) == 1)
                 or rest
                 in (
                     ["the", "same"],
@@ -142,7 +149,8 @@ def _one_kept(tokens: Tokens, start: int, words: str, antecedent: Target | None)
     target = resolved.target
     last = target.noun.split()[-1]
     if last in _OF_OBJECT and target.relation is not None and target.relation.kind == "part":
-        return Kept(_OF_OBJECT[last], target.relation.of, f"{words} {text_of(tokens)}"), phrase.end
-    if last in ("lighting", "style", "composition", "structure") and target.relation is None:
+        owner = None if target.relation.of.noun in SCENES else target.relation.of
+        return Kept(_OF_OBJECT[last], owner, words), phrase.end
+    if last in _ASPECTS and target.relation is None:
         return Kept(_ASPECTS[last], None, words), phrase.end
     return Kept("object", target, words), phrase.end

@@ -8,28 +8,35 @@ from types import MappingProxyType
 from ...edit_plan import Place, RelationKind
 
 
-def _set(words: str) -> frozenset[str]:
+def word_set(words: str) -> frozenset[str]:
+    """The words of a text."""
     return frozenset(words.split())
 
 
 # -- closed classes ----------------------------------------------------------------------------------------------------
 
-ARTICLES = _set("a an the")
-DETERMINERS = ARTICLES | _set("this that these those its his her their some any another")
-POSSESSIVES = _set("his her their its")
+ARTICLES = word_set("a an the")
+DETERMINERS = ARTICLES | word_set("this that these those its his her their some any another")
+POSSESSIVES = word_set("his her their its")
 PERSON_PRONOUNS: Mapping[str, str] = MappingProxyType(
     {"him": "person", "he": "person", "she": "person", "her": "person", "his": "person", "their": "people"}
 )
 """Pronoun -> a noun for a detector; "it" and "them" may be anything."""
 NUMBERS: Mapping[str, int] = MappingProxyType(
-    dict(zip(["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"], range(1, 13), strict=True))
+    dict(
+        zip(
+            ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"],
+            range(1, 13),
+            strict=True,
+        )
+    )
 )
 ORDINALS: Mapping[str, int] = MappingProxyType(
     {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "sixth": 6}
 )
-QUANTIFIERS = _set("all every each both")
-VAGUE_QUANTITIES = _set("several many few multiple various numerous more extra additional")
-LARGEST, SMALLEST = _set("largest biggest tallest"), _set("smallest tiniest shortest")
+QUANTIFIERS = word_set("all every each both")
+VAGUE_QUANTITIES = word_set("several many few multiple various numerous more extra additional")
+LARGEST, SMALLEST = word_set("largest biggest tallest"), word_set("smallest tiniest shortest")
 
 PREPOSITIONS: Mapping[str, RelationKind] = MappingProxyType(
     {
@@ -59,24 +66,26 @@ PREPOSITIONS: Mapping[str, RelationKind] = MappingProxyType(
         "of": "part",
     }
 )
-OTHER_PREPOSITIONS = _set(
+OTHER_PREPOSITIONS = word_set(
     "from to for between among across along through toward towards around about like as off out up down past than via "
     "during after before until since throughout amid outside including featuring showing"
 )
 """They have no kind of relation."""
-CONJUNCTIONS = _set("and or but while so then because if when where whereas although though that which who whose nor")
-AUXILIARIES = _set(
+CONJUNCTIONS = word_set(
+    "and or but while so then because if when where whereas although though that which who whose nor"
+)
+AUXILIARIES = word_set(
     "is are was were be been being am do does did has have had having will would shall should can could may might must "
     "not no never isn't aren't don't doesn't didn't won't"
 )
-FIRST_AND_SECOND_PERSON = _set(
+FIRST_AND_SECOND_PERSON = word_set(
     "i me my mine myself you your yours yourself yourselves we us our ours i'm i'd i'll i've you're we're let's"
 )
-QUESTION_WORDS = _set("what why how whom where when who which")
+QUESTION_WORDS = word_set("what why how whom where when who which")
 
 # -- places in the picture ---------------------------------------------------------------------------------------------
 
-SCENES = _set("image images picture pictures photo photos photograph photographs scene shot frame")
+SCENES = word_set("image images picture pictures photo photos photograph photographs scene shot frame")
 SIDES: Mapping[str, Place] = MappingProxyType(
     {
         "left": "left",
@@ -100,51 +109,60 @@ SIDES: Mapping[str, Place] = MappingProxyType(
         "uppermost": "top",
     }
 )
-SIDE_NOUNS = _set("side half part corner edge area portion section third hand end region")
+SIDE_NOUNS = word_set("side half part corner edge area portion section third hand end region")
 SIDE_RELATIONS: Mapping[Place, RelationKind] = MappingProxyType(
     {"left": "left", "right": "right", "top": "on", "bottom": "below", "center": "in", "foreground": "in_front"}
 )
 """Side of an object -> how something there lies to it."""
 
-BACKGROUND_NOUNS = _set("background backdrop setting environment surroundings scenery backgrounds surrounding")
-SCENERY = BACKGROUND_NOUNS | _set(
+BACKGROUND_NOUNS = word_set("background backdrop setting environment surroundings scenery backgrounds surrounding")
+SCENERY = BACKGROUND_NOUNS | word_set(
     "forest beach desert field meadow jungle garden landscape cityscape skyline city street mountain mountains hills "
     "cliffs ocean sea lake river park countryside greenery foliage grassland tundra sky rainforest woods trees lawn "
     "grass ground area site scene hillside valley road backyard vegetation terrain"
 )
 """What a background may be."""
-SCENE_HEADS = _set("setting environment landscape scene background backdrop cityscape scenery atmosphere surroundings")
+SCENE_HEADS = word_set(
+    "setting environment landscape scene background backdrop cityscape scenery atmosphere surroundings"
+)
 """Heads of a value that is a whole background."""
 
 # -- adjectives --------------------------------------------------------------------------------------------------------
 
-COLORS = _set(
+COLORS = word_set(
     "red orange yellow green blue purple violet pink brown black white gray grey beige turquoise teal cyan magenta "
     "maroon crimson scarlet burgundy lavender lilac indigo navy olive gold golden silver tan cream ivory peach coral "
     "mint amber emerald blonde blond khaki mauve rainbow multicolored multicoloured colorful colourful charcoal rose "
     "aqua fuchsia azure sapphire ruby bronze copper platinum rust mustard"
 )
-COLOR_MODIFIERS = _set(
+OBJECT_COLORS = word_set(
+    "orange peach rose olive mint coral ruby emerald sapphire lavender lilac cherry chocolate cream gold silver violet "
+    "rainbow amber rust copper bronze charcoal mustard ivory turquoise"
+)
+"""Names of colours that are objects, too: "a peach"."""
+COLOR_MODIFIERS = word_set(
     "light lighter dark darker deep deeper bright brighter pale paler soft softer vibrant vivid solid matte glossy "
     "metallic neon pastel rich warm cool muted royal sky baby hot forest lime dusty jet snow pure plain slightly very "
     "much bit little shiny brilliant dull bold electric intense all entirely completely fully totally mostly more less "
     "off midnight lemon sea ocean blood wine cherry chocolate gradient bluish reddish greenish yellowish different"
 )
-COLOR_NOUNS = _set("color colour colors colours shade shades hue hues tone tones tint")
-MATERIALS = _set(
+COLOR_NOUNS = word_set("color colour colors colours shade shades hue hues tone tones tint")
+MATERIALS = word_set(
     "wood wooden glass metal leather plastic stone marble brick concrete cement steel iron bronze copper ceramic "
     "porcelain clay wool woolen velvet silk denim cotton paper cardboard rubber ice crystal diamond straw bamboo fabric "
     "lace granite chrome aluminum aluminium brass linen satin suede wicker tin titanium sandstone slate mahogany oak "
     "pine felt fur knitted crystal obsidian jade lego chocolate gold silver lava tile tiles stainless polycarbonate "
     "terracotta canvas nylon"
 )
-SIZES = _set(
+SIZES = word_set(
     "small large big little tiny huge giant enormous tall short long wide narrow thick thin massive gigantic miniature "
     "oversized mini medium full-size"
 )
-LARGER = _set("bigger larger taller longer wider thicker fatter huge giant enormous gigantic big large tall long huge")
-SMALLER = _set("smaller shorter narrower thinner tiny small short tinier miniature")
-STATES = _set(
+LARGER = word_set(
+    "bigger larger taller longer wider thicker fatter huge giant enormous gigantic big large tall long huge"
+)
+SMALLER = word_set("smaller shorter narrower thinner tiny small short tinier miniature")
+STATES = word_set(
     "open closed empty full broken rusty dirty clean wet dry old new young older younger muddy dusty shiny glossy matte "
     "smooth rough fluffy furry hairy bald curly straight wavy striped checkered spotted plaid floral polka-dot "
     "transparent translucent opaque frozen melted burnt burning lit unlit sharp blurry damaged cracked torn wrinkled "
@@ -162,7 +180,7 @@ STATES = _set(
     "regular normal plain ordinary unusual strange weird magical tropical urban rural industrial sickly holy royal "
     "well-known real fake white-haired"
 )
-EXPRESSIONS = _set(
+EXPRESSIONS = word_set(
     "happy sad angry scared surprised excited tired bored worried serious cheerful smiling laughing crying frowning "
     "joyful shocked confused disgusted afraid furious amused annoyed calm neutral happier sadder angrier gloomy "
     "melancholic delighted terrified grumpy"
@@ -172,127 +190,139 @@ ADJECTIVES = (
     | MATERIALS
     | SIZES
     | STATES
-    | _set(
+    | word_set(
         "light dark bright pale deep soft vibrant neon pastel navy charming modern classic picturesque human red-brick "
         "elderly sliced blurred painted parked colored coloured mounted toy decorative elegant graceful floating flying "
         "hanging standing sitting sleeping running walking moving beautiful simple lush green dense scenic coastal snowy "
         "cloudy potted stuffed plastic-wrapped inflatable hungry matching other same main entire whole front rear back "
         "delicious professional delicate exotic wild tame tasty sweet warm cold hot heavy sunlit nearby distant turquoise "
-        "concert minimalist luxury stylized cartoon framed winged spotted electric"
+        "concert minimalist luxury stylized cartoon framed winged spotted electric subtle illuminated fluttering distressed sheer pointed armored haunted "
+        "enchanted striking gentle faint ornate intricate fierce brave tattered worn-out embroidered pleated ripped "
+        "sleeveless hooded bright-red spiky feathered leafy flowering mossy majestic"
     )
 )
 ADJECTIVE_ENDINGS = ("ous", "ful", "less", "ish", "ic", "like", "-shaped", "-style", "-colored", "-sleeve", "-themed")
 """Endings of adjectives that are not listed, where no noun is expected."""
-DEGREES = _set("slightly very more less much bit little all entirely completely fully totally even far way a too so")
+DEGREES = word_set(
+    "slightly very more less much bit little all entirely completely fully totally even far way a too so"
+)
 
 # -- what a value says about the kind of change ------------------------------------------------------------------------
 
-STYLE_NOUNS = _set(
+STYLE_NOUNS = word_set(
     "painting drawing sketch watercolor watercolour cartoon anime comic illustration mosaic mural graffiti portrait "
     "engraving woodcut etching lithograph fresco collage ukiyo-e manga pixel-art animation render rendering caricature "
     "photograph photo poster charcoal impressionism cubism surrealism sculpture style artwork art woodblock print "
     "aesthetic look doodle watercolors claymation origami oil pastel ink pencil 3d 2d pop fauvism baroque"
 )
-STYLE_HEADS = _set(
+STYLE_HEADS = word_set(
     "painting drawing sketch watercolor watercolour cartoon anime comic illustration mosaic mural graffiti portrait "
     "engraving woodcut etching lithograph fresco collage manga animation render rendering caricature photograph style "
     "artwork art woodblock print aesthetic doodle claymation impressionism cubism surrealism pixel-art poster"
 )
-FILTERS = _set("sepia monochrome grayscale greyscale black-and-white negative")
-WEATHER_WORDS = _set(
+FILTERS = word_set("sepia monochrome grayscale greyscale black-and-white negative")
+WEATHER_WORDS = word_set(
     "snow rain fog mist storm thunderstorm snowfall night nighttime day daytime dusk dawn sunset sunrise winter summer "
     "spring autumn fall evening morning noon midnight twilight springtime wintertime summertime snowy rainy foggy misty "
     "stormy sunny cloudy windy overcast nightfall snowing raining drizzle blizzard"
 )
-WEATHER_NOUNS = _set("weather season time-of-day day")
-TEXT_NOUNS = _set(
+WEATHER_NOUNS = word_set("weather season time-of-day day")
+TEXT_NOUNS = word_set(
     "text word words letter letters lettering caption writing number numbers title slogan sentence phrase inscription "
     "label sign logo"
 )
-TEXT_INTRODUCERS = _set(
+TEXT_INTRODUCERS = word_set(
     "text word words letter letters caption writing number numbers title slogan phrase message name"
 )
-CLOTHES = _set("clothes clothing outfit attire dress costume")
-BODY_PARTS = _set(
+CLOTHES = word_set("clothes clothing outfit attire dress costume")
+BODY_PARTS = word_set(
     "arm arms hand hands leg legs head foot feet eye eyes ear ears finger fingers shoulder shoulders knee knees elbow "
     "tail paw paws wing wings mouth eyebrow eyebrows thumb chin face"
 )
-PERSONS = _set(
+PERSONS = word_set(
     "man woman boy girl person child kid baby people men women guy lady dog cat figure player character doll statue"
 )
 """Who may be given something without an article: "give the man glasses"."""
-MEASURES = _set(
+MEASURES = word_set(
     "cup glass bottle bowl plate slice piece pair group bunch bouquet stack pile set row herd flock bag box jar can "
     "basket tray couple pack family school team vase mug pot loaf jug tub bucket crowd string collection cluster patch "
     "field carton lot swarm bundle handful pitcher wall sheet bar ball stick cloud type kind variety ring circle trail "
     "garden body"
 )
 """Heads whose "of" belongs to the name: "a cup of coffee"."""
-DEPICTIONS = _set("drawing painting picture photo image statue portrait poster figurine sculpture map model reflection")
-GENERIC_PARTS = _set("color colour colors colours")
+DEPICTIONS = word_set(
+    "drawing painting picture photo image statue portrait poster figurine sculpture map model reflection"
+)
+GENERIC_PARTS = word_set("color colour colors colours")
 
 # -- verbs -------------------------------------------------------------------------------------------------------------
 
 VERBS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
-        "remove": _set("remove delete erase eliminate"),
-        "extract": _set("extract isolate"),
-        "add": _set("add insert include introduce attach install overlay draw create generate"),
-        "put": _set("put place position set arrange hang lay stick"),
-        "move": _set("move shift relocate slide reposition"),
-        "replace": _set("replace exchange"),
-        "swap": _set("swap switch trade"),
-        "substitute": _set("substitute"),
-        "change": _set("change convert transform turn alter modify morph transfer adjust switch update translate"),
-        "color": _set("paint color colour dye tint recolor recolour repaint colorize colourise colorise"),
-        "make": _set("make"),
-        "render": _set("render redraw reimagine restyle stylize stylise depict redesign recreate repaint show draw"),
-        "give": _set("give"),
-        "light": _set("brighten darken lighten dim illuminate"),
-        "degree": _set("increase decrease reduce raise lower boost adjust enhance intensify"),
-        "rotate": _set("rotate flip mirror tilt"),
-        "crop": _set("crop trim"),
-        "zoom": _set("zoom"),
-        "filter": _set("blur pixelate soften defocus"),
-        "restore": _set("sharpen denoise deblur restore upscale unblur"),
-        "resize": _set("enlarge shrink resize scale widen magnify lengthen shorten"),
-        "duplicate": _set("duplicate clone copy"),
-        "write": _set("write print engrave inscribe"),
-        "pose": _set("raise lower lift bend stretch open close cross fold turn tilt"),
-        "dress": _set("dress clothe"),
-        "cover": _set("cover wrap fill decorate surround"),
-        "keep": _set("keep preserve maintain retain leave"),
-        "let": _set("let have"),
+        "remove": word_set("remove delete erase eliminate"),
+        "extract": word_set("extract isolate"),
+        "add": word_set("add insert include introduce attach install overlay draw create generate"),
+        "put": word_set("put place position set arrange hang lay stick"),
+        "move": word_set("move shift relocate slide reposition"),
+        "replace": word_set("replace exchange"),
+        "swap": word_set("swap switch trade"),
+        "substitute": word_set("substitute"),
+        "change": word_set("change convert transform turn alter modify morph transfer adjust switch update translate"),
+        "color": word_set("paint color colour dye tint recolor recolour repaint colorize colourise colorise"),
+        "make": word_set("make"),
+        "render": word_set(
+            "render redraw reimagine restyle stylize stylise depict redesign recreate repaint show draw"
+        ),
+        "give": word_set("give"),
+        "light": word_set("brighten darken lighten dim illuminate"),
+        "degree": word_set("increase decrease reduce raise lower boost adjust enhance intensify"),
+        "rotate": word_set("rotate flip mirror tilt"),
+        "crop": word_set("crop trim"),
+        "zoom": word_set("zoom"),
+        "filter": word_set("blur pixelate soften defocus"),
+        "restore": word_set("sharpen denoise deblur restore upscale unblur"),
+        "resize": word_set("enlarge shrink resize scale widen magnify lengthen shorten"),
+        "duplicate": word_set("duplicate clone copy"),
+        "write": word_set("write print engrave inscribe"),
+        "pose": word_set("raise lower lift bend stretch open close cross fold turn tilt"),
+        "dress": word_set("dress clothe"),
+        "cover": word_set("cover wrap fill decorate surround"),
+        "keep": word_set("keep preserve maintain retain leave"),
+        "let": word_set("let have"),
     }
 )
 """Frame -> verbs, in the order in which frames are tried."""
-EDIT_VERBS = frozenset(verb for verbs in VERBS.values() for verb in verbs) | _set("get take cut swap edit photoshop")
-CLAUSE_VERBS = EDIT_VERBS - _set("have show fold cross lay stick set scale print copy dress mirror open close can")
+EDIT_VERBS = frozenset(verb for verbs in VERBS.values() for verb in verbs) | word_set(
+    "get take cut swap edit photoshop"
+)
+CLAUSE_VERBS = EDIT_VERBS - word_set("have show fold cross lay stick set scale print copy dress mirror open close can")
 """Verbs that begin another request after "and" or a comma."""
 
-ACTIONS = _set(
+ACTIONS = word_set(
     "raise lower lift turn look smile frown laugh cry sit stand walk run jump lie sleep swing ride fly hold lick dance "
     "wave point eat drink read kneel swim climb throw catch kick play sing shout yawn wink blink nod bend stretch lean "
     "face open close cross fold hug kiss drive push pull touch carry chase bark roar roll float crouch squat clap pose "
     "bow grin stare gaze glance salute yell scream stick tilt rest bite spread drop shake hang hide bloom"
 )
-EXPRESSION_VERBS = _set("smile frown laugh cry grin wink yawn scream")
-LOOKING = _set("look appear seem")
-WEARING = _set("wear hold have carry")
-LOCATED = _set(
+EXPRESSION_VERBS = word_set("smile frown laugh cry grin wink yawn scream")
+LOOKING = word_set("look appear seem")
+WEARING = word_set("wear hold have carry")
+LOCATED = word_set(
     "visible present shown seen located placed situated positioned depicted pictured found parked standing sitting "
     "lying hanging seated perched leaning resting growing floating mounted suspended sleeping walking running swimming "
     "flying displayed set lounging"
 )
 """Participles before a place or a relation."""
-MENTIONED = _set("visible present shown seen located situated positioned depicted pictured found appearing")
+MENTIONED = word_set("visible present shown seen located situated positioned depicted pictured found appearing")
 """Those that say nothing more than that it is there."""
-HOLDING = _set("wearing holding carrying having featuring riding with driving walking eating drinking reading playing")
+HOLDING = word_set(
+    "wearing holding carrying having featuring riding with driving walking eating drinking reading playing"
+)
 
-KEEP_VERBS = _set("keep preserve maintain retain leave")
-KEEPING = _set("keeping preserving maintaining retaining leaving")
-WITHOUT = _set("changing altering affecting touching modifying disturbing moving removing")
-UNCHANGED = _set("unchanged untouched intact unaltered same identical original alone still")
+KEEP_VERBS = word_set("keep preserve maintain retain leave")
+KEEPING = word_set("keeping preserving maintaining retaining leaving")
+WITHOUT = word_set("changing altering affecting touching modifying disturbing moving removing")
+UNCHANGED = word_set("unchanged untouched intact unaltered same identical original alone still")
 
 POLITE_LEADS: tuple[tuple[str, ...], ...] = tuple(
     tuple(words.split())
@@ -348,7 +378,7 @@ POLITE_ENDS: tuple[tuple[str, ...], ...] = tuple(
 
 # -- what is no request to edit a picture ------------------------------------------------------------------------------
 
-ORDERS = _set(
+ORDERS = word_set(
     "instruction instructions prompt prompts score scores rating ratings reward rewards judge judges evaluator "
     "assistant chatbot verdict system ignore disregard forget override planner plan plans answer answers question "
     "questions reply respond output token tokens admin administrator developer jailbreak policy policies grade grades "
@@ -356,7 +386,7 @@ ORDERS = _set(
     "password passwords account login user username pretend evaluate evaluation benchmark metric points"
 )
 """Words of orders to a planner, judge or program."""
-ERRANDS = _set(
+ERRANDS = word_set(
     "trash garbage rubbish recycling meeting meetings appointment appointments alarm reminder email emails mail "
     "calendar schedule flight flights deadline list playlist spreadsheet file files folder folders document documents "
     "essay poem article story summary paragraph report recipe dough batter oven tablespoon teaspoon tbsp tsp flour "
@@ -366,7 +396,7 @@ ERRANDS = _set(
     "mistake mistakes noise temperature degrees medicine appendix vocabulary grammar sentence sentences"
 )
 """Words of errands that are said with the verbs of editing."""
-FOREIGN = _set(
+FOREIGN = word_set(
     "le la les des du une un el los las del al una uno der die das dem des ein eine einen einem und et y e il lo gli "
     "di da do dos na no's em um uma para por con sin avec dans sur pour par aux mit auf aus bei zu zum zur im ist sind "
     "nicht het een op van voor met och att ett en det som med till og af til jeg je tu il nous vous sie wir ich du mi "
@@ -374,5 +404,5 @@ FOREIGN = _set(
     "ao aos nas nos pela pelo foto imagen imagem bild immagine fondo fond hintergrund sfondo rojo rouge rot rosso azul "
     "bleu blau verde vert schwarz noir negro nero blanco blanc weiss bianco zdjęciu obrazu gambar latar warna yang dan "
     "dari ke menjadi perro chat gato chien hund cane gatto hat't"
-) - _set("die do no's chat son ton hat't e y en no fond mon sur son ma me ha sin con per bei")
+) - word_set("die do no's chat son ton hat't e y en no fond mon sur son ma me ha sin con per bei")
 """Function words of other languages, without those that are English words as well."""

@@ -8,6 +8,8 @@ from ...edit_plan import MAX_NESTING, Place, Quantity, Relation, RelationKind, S
 from .lexicon import (
     ADJECTIVES,
     AUXILIARIES,
+    COLOR_MODIFIERS,
+    COLORS,
     CONJUNCTIONS,
     DEPICTIONS,
     DETERMINERS,
@@ -22,6 +24,7 @@ from .lexicon import (
     ORDINALS,
     OTHER_PREPOSITIONS,
     PERSON_PRONOUNS,
+    PERSONS,
     POSSESSIVES,
     PREPOSITIONS,
     QUANTIFIERS,
@@ -31,6 +34,7 @@ from .lexicon import (
     SIDES,
     SMALLEST,
     VAGUE_QUANTITIES,
+    word_set,
 )
 from .tokens import Tokens, text_of, words_in
 
@@ -85,7 +89,7 @@ STOPS = (
     | OTHER_PREPOSITIONS
     | PREPOSITIONS.keys()
     | (DETERMINERS - {"some", "any", "another"})
-    | frozenset(["it", "they", "them", "he", "she", "him", "there", "here", "next"])
+    | word_set("it they them he she him there here next instead")
 )
 """Words that end a noun phrase."""
 
@@ -95,6 +99,10 @@ def phrase_at(tokens: Tokens, start: int = 0, *, depth: int = 0) -> Phrase | Non
 
     It ends before a mark, a conjunction, a verb, or a preposition that is none of a place or a relation.
     """
+    if depth and start < len(tokens) and tokens[start].word in ("him", "her"):
+        follows = tokens[start + 1].word if start + 1 < len(tokens) else ""
+        if tokens[start].word == "him" or not follows or follows in STOPS or not follows[0].isalnum():
+            return Phrase(Target("person"), start + 1, "the")
     draft = _Draft()
     index = _head(tokens, start, draft)
     if index is None:
@@ -133,6 +141,8 @@ def _head(tokens: Tokens, start: int, draft: _Draft) -> int | None:
     if not core or len(core) > MAX_NOUN_WORDS + 3:
         return None
     if words[index : index + 1] in (["'s"], ["'"]):
+        if start + index > 1 and tokens[start + index - 1].text[:1].isupper() and core[:-1]:
+            return _branded(tokens, start, index, core, draft)
         return _possessor(tokens, start, index, core, draft)
     return start + index if _fill(core, draft) else None
 
@@ -206,8 +216,9 @@ def _continues(words: list[str], index: int, begin: int) -> bool:
     return not (word.endswith("ly") and word not in _NOUNS_IN_LY)
 
 
-_NOUNS_IN_LY = frozenset(
-    ["fly", "butterfly", "family", "lily", "jelly", "bully", "holly", "dragonfly", "firefly", "ugly", "silly", "curly", "friendly", "elderly", "lovely", "woolly", "bubbly", "trolly", "belly", "poly", "wooly", "curly", "lively"]
+_NOUNS_IN_LY = word_set(
+    "fly butterfly family lily jelly bully holly dragonfly firefly ugly silly curly friendly elderly lovely "
+    "woolly bubbly trolly belly poly wooly curly lively"
 )
 
 
@@ -221,20 +232,37 @@ def _without_located(core: list[str]) -> list[str]:
             return core[:index]
         if is_last and word.endswith("ing") and word in LOCATED:
             return core[:index]
-        if word in HOLDING or (word in LOCATED and is_last):
+        if word in HOLDING or (word in LOCATED and (is_last or core[index - 1] not in ADJECTIVES)):
             return core[:index]
         if word.endswith(("ing", "ed")) and word not in ADJECTIVES and core[index - 1] not in ADJECTIVES and is_last:
             if word in _NOUNS_IN_ING:
                 continue
-            return core[:index]
+            person = next((number for number, one in enumerate(core) if one in PERSONS), index - 1)
+            return core[: person + 1]  # "a person | ice skating"
         if word in ("worn", "made", "that's", "who's", "hung"):
             return core[:index]
     return core
 
 
-_NOUNS_IN_ING = frozenset(
-    ["building", "painting", "drawing", "ring", "king", "string", "wing", "swing", "ceiling", "railing", "lighting", "clothing", "frosting", "icing", "paneling", "evening", "morning", "thing", "spring", "bed", "shed", "seed", "reed", "crossing", "awning", "lettering", "writing", "stocking", "dressing", "wedding", "pudding", "earring", "opening", "parking", "landing", "covering", "duckling", "sibling", "sling", "filling", "trailing", "topping", "setting", "siding", "flooring", "tubing", "piping", "lining", "feed", "weed", "hundred", "bunk-bed", "flowerbed"]
+_NOUNS_IN_ING = word_set(
+    "building painting drawing ring king string wing swing ceiling railing lighting clothing frosting icing "
+    "paneling evening morning thing spring bed shed seed reed crossing awning lettering writing stocking "
+    "dressing wedding pudding earring opening parking landing covering duckling sibling sling filling trailing "
+    "topping setting siding flooring tubing piping lining feed weed hundred bunk-bed flowerbed"
 )
+
+
+def _branded(tokens: Tokens, start: int, index: int, core: list[str], draft: _Draft) -> int | None:
+    """Read on after "the white Levi's": a name that belongs to the object."""
+    words = words_in(tokens[start + index + 1 : start + index + 25])
+    end = 0
+    while end < len(words) and _continues(words, end, 0):
+        end += 1
+    rest = _without_located([word for word in words[:end] if word != ","])
+    if not rest or "'s" in words[end : end + 1] or not all(_is_adjective(word) for word in core[:-1]):
+        return None
+    draft.attributes += [*core[:-1], f"{core[-1]}'s"]
+    return start + index + 1 + len(rest) if _fill(rest, draft) else None
 
 
 def _possessor(tokens: Tokens, start: int, index: int, core: list[str], draft: _Draft) -> int | None:
@@ -289,7 +317,9 @@ def _fill(core: list[str], draft: _Draft) -> bool:
             draft.attributes.append(" ".join(words[:3]))
             words = words[2:]
         elif _is_adjective(word):
-            draft.attributes.append(word)
+            shade = word in COLOR_MODIFIERS and len(words) > 2 and words[1] in COLORS
+            draft.attributes.append(f"{word} {words[1]}" if shade else word)  # "light blue"
+            words = words[1:] if shade else words
         elif word == "only":
             return False
         else:
@@ -297,14 +327,21 @@ def _fill(core: list[str], draft: _Draft) -> bool:
         words = words[1:]
     if "and" in words or not words or words[-1] in ("one", "ones", "thing", "things", "stuff"):
         return False
-    if len(words) > MAX_NOUN_WORDS or (len(words) == 1 and words[0] in QUANTIFIERS | VAGUE_QUANTITIES):
+    if len(words) > MAX_NOUN_WORDS or (len(words) == 1 and words[0] in _NO_NOUNS):
         return False
     draft.nouns = words
     return True
 
 
-_OWN_SIDES = frozenset(
-    ["arm", "arms", "hand", "hands", "leg", "legs", "foot", "feet", "eye", "eyes", "ear", "ears", "shoulder", "knee", "elbow", "cheek", "wrist", "ankle", "sleeve", "shoe", "sock", "glove", "wing", "paw", "boot", "thumb", "eyebrow", "hip", "thigh", "palm"]
+_NO_NOUNS = (
+    QUANTIFIERS
+    | VAGUE_QUANTITIES
+    | word_set("stop go left right same other rest others else hundred thousand subtle instead")
+)
+"""They are no object by themselves."""
+_OWN_SIDES = word_set(
+    "arm arms hand hands leg legs foot feet eye eyes ear ears shoulder knee elbow cheek wrist ankle sleeve shoe "
+    "sock glove wing paw boot thumb eyebrow hip thigh palm"
 )
 
 
@@ -389,6 +426,7 @@ def place_at(tokens: Tokens, start: int) -> tuple[Place, int, bool] | None:
     if side is None:
         return None
     place, index, both, _ = side
+    both = both or tokens[start].word in ("near", "close", "toward", "towards", "by")
     if index < len(tokens) and tokens[index].word == "of":
         end = scene_end(tokens, index)
         return None if end is None else (place, end, both)
@@ -520,6 +558,8 @@ def relation_at(tokens: Tokens, start: int) -> tuple[RelationKind, int, bool] | 
     if side is not None:
         place, index, both, _ = side
         if index < len(tokens) and tokens[index].word == "of" and place in SIDE_RELATIONS:
+            if tokens[index - 1].word in SIDE_NOUNS - {"side"}:  # "near the right edge of the lake" is within it
+                return ("beside" if tokens[start].word == "near" else "in"), index + 1, True
             return SIDE_RELATIONS[place], index + 1, both or place not in ("left", "right")
         return None
     if (

@@ -32,6 +32,8 @@ from .lexicon import (
     PERSON_PRONOUNS,
     PERSONS,
     PREPOSITIONS,
+    SCENE_HEADS,
+    SCENERY,
     SCENES,
     SMALLER,
     STATES,
@@ -39,19 +41,20 @@ from .lexicon import (
     TEXT_NOUNS,
     VERBS,
     WEATHER_WORDS,
+    word_set,
 )
 from .noun_phrases import Phrase, phrase_at, place_at, relation_at, scene_end, whole_phrase, with_pronoun_resolved
 from .tokens import Token, Tokens, text_of, words_in
 from .values import (
     color_value,
     head_of,
-    is_background,
     is_description,
     is_filter,
     is_style,
     is_weather,
     material_value,
     plain_text,
+    starts_value,
     state_value,
 )
 
@@ -82,9 +85,9 @@ class Request:
         """The object that all the tokens name; pronouns stand for what was named before."""
         words = words_in(tokens)
         if len(words) == 1 and words[0] in ("it", "them", "him", "her", "they"):
-            if self.antecedent is not None:
-                return Phrase(self.antecedent, 1, "the", pronoun=words[0])
             noun = PERSON_PRONOUNS.get(words[0])
+            if self.antecedent is not None and (noun is None or self.antecedent.noun.split()[-1] in PERSONS):
+                return Phrase(self.antecedent, 1, "the", pronoun=words[0])
             return None if noun is None else Phrase(Target(noun), 1, "the", pronoun=words[0])
         phrase = whole_phrase(tokens)
         return None if phrase is None else with_pronoun_resolved(phrase, self.antecedent)
@@ -108,6 +111,8 @@ def operations_of(tokens: Tokens, request: Request) -> Operations | None:
             return None
         tokens = rewritten
         words = words_in(tokens)
+    if "instead" in words:
+        return _instead(tokens, request)
     frame, verb, start = _frame_at(words)
     if frame is None:
         return _fragment(tokens, request)
@@ -129,6 +134,24 @@ _PHRASAL: tuple[tuple[tuple[str, ...], str], ...] = tuple(
         ("scale down", "resize"),
     )
 )
+
+
+def _instead(tokens: Tokens, request: Request) -> Operations | None:
+    """`add a car instead of the bus`: one takes the place of the other."""
+    words = words_in(tokens)
+    index = words.index("instead")
+    verb, new, old = words[0], tokens[1:index], tokens[index + 2 :]
+    if words[index + 1 : index + 2] != ["of"] or not new or not old:
+        return None
+    if verb == "give":
+        start = 1 if words[1] in ("him", "her", "them") else _second_object(words_in(new))
+        new = new[start:] if start else []
+    elif verb not in ("add", "put", "include", "insert", "use", "draw", "place"):
+        return None
+    target, phrase = request.target(old), request.target(new) if new else None
+    if target is None or phrase is None or phrase.pronoun or target.pronoun:
+        return None
+    return request.operation("subject_replace", target=target.target, new=phrase.target, loose=True)
 
 
 def _frame_at(words: list[str]) -> tuple[Frame | None, str, int]:
@@ -221,6 +244,8 @@ def _objects(tokens: Tokens, request: Request) -> list[Phrase] | None:
         start = phrase.end
         if start == len(tokens):
             return found
+        if _has_with(phrase.target):
+            return None  # "the man with a hat and a coat"
         separators = 0
         while start < len(tokens) and tokens[start].word in (",", "and", "as", "well"):
             start += 1
@@ -270,8 +295,9 @@ def _remove(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     return operations
 
 
-_NOT_REMOVED = frozenset(
-    ["background", "backdrop", "color", "colour", "colors", "fog", "haze", "mist", "rain", "snow", "everything", "anything", "all", "else", "rest", "glare", "light", "lighting", "darkness", "smile", "effect", "style", "details", "detail", "foreground", "skin"]
+_NOT_REMOVED = word_set(
+    "background backdrop color colour colors fog haze mist rain snow everything anything all else rest glare "
+    "light lighting darkness smile effect style details detail foreground skin"
 )
 
 
@@ -326,15 +352,24 @@ def _extract(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     if rest and rest[0].word == "from" and phrase_at(rest, 1) is not None:
         end = cast(Phrase, phrase_at(rest, 1)).end
         rest = rest[end:]
-    if rest and rest[0].word == "and":
+    if rest and rest[0].word == "and" and not _has_with(target):
         return _extract_several(tokens, request)
+    if rest and rest[0].word in ("and", ",") and _has_with(target) and is_description(rest):
+        return request.operation("extraction", target=resolved.target)
     if rest and not (_is_tail(rest) and is_description([t for t in rest if not t.is_quote])):
         return None
     return request.operation("extraction", target=resolved.target)
 
 
-_NOT_EXTRACTED = frozenset(
-    ["text", "words", "information", "data", "color", "colors", "colour", "palette", "numbers", "table", "content", "contents", "details", "facts", "keywords", "meaning", "essence", "key", "keys", "honey", "juice", "tooth", "teeth", "dna"]
+def _has_with(target: Target) -> bool:
+    """Whether a relation says what a target has: what follows "and" is another thing that it has."""
+    relation = target.relation
+    return relation is not None and (relation.kind == "with" or _has_with(relation.of))
+
+
+_NOT_EXTRACTED = word_set(
+    "text words information data color colors colour palette numbers table content contents details facts "
+    "keywords meaning essence key keys honey juice tooth teeth dna"
 )
 
 
@@ -356,8 +391,8 @@ def _is_tail(tokens: Tokens) -> bool:
     words = words_in(tokens)
     word = words[0]
     if word == ",":
-        return (
-            (len(words) > 1 and _is_tail(tokens[1:])) or (len(words) > 1 and words[1] in ("slightly", "close", "visible"))
+        return (len(words) > 1 and _is_tail(tokens[1:])) or (
+            len(words) > 1 and words[1] in ("slightly", "close", "visible")
         )
     if word in ("(",):
         return ")" in words
@@ -373,15 +408,17 @@ def _is_tail(tokens: Tokens) -> bool:
 # -- adding ------------------------------------------------------------------------------------------------------------
 
 _SIDE_POSITIONS = ("left", "right", "above", "below")
-_NOT_ADDED = frozenset(
-    ["color", "colour", "colors", "contrast", "brightness", "saturation", "detail", "details", "depth", "texture", "warmth", "theme", "atmosphere", "mood", "feel", "vibe", "touch", "style", "look", "effect", "effects", "drama", "realism", "background", "backdrop", "smile", "frown", "sunset", "sunrise", "night", "light", "lighting", "elements", "element", "text", "word", "words", "caption", "title", "slogan", "sense", "ambiance", "ambience", "space", "more", "something", "anything", "person's", "noise", "sharpness", "salt", "sugar", "butter", "milk", "eggs", "egg", "garlic", "onion", "onions", "pepper", "oil", "vinegar"]
+_NOT_ADDED = word_set(
+    "color colour colors contrast brightness saturation detail details depth texture warmth theme atmosphere "
+    "mood feel vibe touch style look effect effects drama realism background backdrop smile frown sunset "
+    "sunrise night light lighting elements element text word words caption title slogan sense ambiance ambience "
+    "space more something anything person's noise sharpness salt sugar butter milk eggs egg garlic onion onions "
+    "pepper oil vinegar"
 )
-_WEATHER_ADDED = frozenset(["snow", "rain", "fog", "mist", "snowfall", "storm", "thunderstorm", "lightning"])
-_PARTICLES = frozenset(
-    ["confetti", "bubbles", "sparkles", "snowflakes", "raindrops", "dust", "smoke", "embers", "sparks", "fireflies", "petals"]
-)
-_FILTERS = frozenset(["filter", "tint", "vignette", "overlay"])
-_EFFECTS = frozenset(["glow", "flare", "bokeh", "blur", "haze"])
+_WEATHER_ADDED = word_set("snow rain fog mist snowfall storm thunderstorm lightning")
+_PARTICLES = word_set("confetti bubbles sparkles snowflakes raindrops dust smoke embers sparks fireflies petals")
+_FILTERS = word_set("filter tint vignette overlay")
+_EFFECTS = word_set("glow flare bokeh blur haze")
 
 
 def _add(verb: str, tokens: Tokens, request: Request) -> Operations | None:
@@ -396,6 +433,10 @@ def _add(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     if resolved is None:
         return None
     rest = tokens[phrase.end :]
+    if rest and rest[0].word == "and" and _has_with(phrase.target):
+        if len(rest) < 2 or rest[1].word in ARTICLES or not is_description(rest):
+            return None
+        return _added(replace(resolved, loose=True), [], request)
     if rest and rest[0].word == "and" and len(rest) > 1:
         first = _added(resolved, [], request)
         second = _add(verb, rest[1:], request)
@@ -614,6 +655,10 @@ def _added_to(new: Tokens, owner: Tokens, request: Request) -> Operations | None
         return None
     target = request.target(owner)
     phrase = phrase_at(new)
+    if words_in(owner) == ["them"] and target is None and phrase is not None and phrase.end == len(new):
+        if phrase.article == "the" or head in ("smile", "frown", "grin", "expression", "haircut", "hairstyle", "pose"):
+            return None
+        return request.operation("subject_add", new=phrase.target, loose=True)
     if target is None or phrase is None or phrase.article == "the":
         return None
     rest = new[phrase.end :]
@@ -670,8 +715,9 @@ def _cover(verb: str, tokens: Tokens, request: Request) -> Operations | None:
 
 # -- moving ------------------------------------------------------------------------------------------------------------
 
-_DIRECTIONS = frozenset(
-    ["to", "onto", "into", "toward", "towards", "closer", "further", "farther", "next", "behind", "beside", "below", "above", "under", "beneath", "underneath", "near", "up", "down", "over", "upward", "upwards", "downward", "downwards", "forward", "backward", "away", "left", "right", "between", "around"]
+_DIRECTIONS = word_set(
+    "to onto into toward towards closer further farther next behind beside below above under beneath underneath "
+    "near up down over upward upwards downward downwards forward backward away left right between around"
 )
 
 
@@ -702,15 +748,19 @@ def _move(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     return None
 
 
-_DIRECTION_WORDS = frozenset(
-    ["to", "the", "up", "down", "left", "right", "upward", "upwards", "downward", "downwards", "forward", "backward", "back", "a", "bit", "little", "slightly", "closer", "further", "center", "centre", "middle", "side", "top", "bottom", "towards", "toward", "far", "corner", "into", "foreground", "background", "away", "of", "edge", "more", "over"]
+_DIRECTION_WORDS = word_set(
+    "to the up down left right upward upwards downward downwards forward backward back a bit little slightly "
+    "closer further center centre middle side top bottom towards toward far corner into foreground background "
+    "away of edge more over"
 )
 
 
 def _destination_start(tokens: Tokens, verb: str) -> int | None:
     words = words_in(tokens)
     for index in range(1, len(words)):
-        if words[index] in ("to", "onto", "into", "toward", "towards", "closer", "further", "farther") and words[index - 1] not in ("next", "close"):
+        if words[index] in ("to", "onto", "into", "toward", "towards", "closer", "further", "farther") and words[
+            index - 1
+        ] not in ("next", "close"):
             if words[index - 1] in ("slightly", "bit"):
                 return index
             return index
@@ -810,6 +860,8 @@ def _changed(change: Change, request: Request, verb: str) -> Operations | None:
         return None
     if request.is_scene(old):
         return _whole(new, request)
+    if not starts_value(new):
+        return None
     aspect = aspect_of(old)
     if aspect is not None:
         return _aspect_changed(aspect.name, aspect.owner, new, request, aspect.loose)
@@ -818,8 +870,7 @@ def _changed(change: Change, request: Request, verb: str) -> Operations | None:
 
 def _whole(new: Tokens, request: Request) -> Operations | None:
     """Another look, weather or filter of the whole picture."""
-    while new and (end := scene_end(new, len(new) - 3) if len(new) > 3 else None) == len(new):
-        new = new[:-3]
+    new = _without_scene(new)
     if is_filter(new):
         return request.operation("filter", value=plain_text(new))
     if is_weather(new):
@@ -915,7 +966,7 @@ def _background_target(old: Tokens) -> tuple[Target | None, bool] | None:
 
 
 def _background_changed(old: Tokens, new: Tokens, request: Request, *, loose: bool) -> Operations | None:
-    if not is_description(new) or not is_description(old):
+    if not is_description(new) or not is_description(old) or not starts_value(new):
         return None
     value = plain_text(_without_scene(new))
     if not value:
@@ -957,11 +1008,9 @@ def _object_changed(change: Change, request: Request, verb: str) -> Operations |
             return None
     if is_weather(old) and is_weather(new) and len(words) == 1:
         return request.operation("weather", value=plain_text(new))
-    is_behind = "background" in words_in(old) or head in _GREAT_SCENERY
-    if is_background(new) and is_behind and head_of(words_in(_stripped(new))) in _SETTINGS:
-        return _background_changed(old, new, request, loose=True)
-    if "background" in words_in(old) and is_background(new) and head in _GREAT_SCENERY:
-        return _background_changed(old, new, request, loose=True)
+    is_behind = "background" in words_in(old) or head in SCENERY
+    if head_of(words_in(new)) in SCENE_HEADS:
+        return _background_changed(old, new, request, loose=True) if is_behind else None
     target = request.target(old)
     if target is None:
         return _several_changed(old, new, request)
@@ -974,11 +1023,13 @@ def _stripped(tokens: Tokens) -> Tokens:
     return tokens[1:] if tokens and tokens[0].word in ARTICLES else tokens
 
 
-_SETTINGS = frozenset(
-    ["setting", "environment", "landscape", "scene", "cityscape", "backdrop", "background", "scenery", "skyline", "desert", "jungle", "beach", "forest", "mountain", "mountains", "rainforest", "tundra", "city", "countryside"]
+_SETTINGS = word_set(
+    "setting environment landscape scene cityscape backdrop background scenery skyline desert jungle beach "
+    "forest mountain mountains rainforest tundra city countryside"
 )
-_GREAT_SCENERY = frozenset(
-    ["forest", "beach", "desert", "field", "meadow", "jungle", "landscape", "cityscape", "skyline", "ocean", "sea", "countryside", "mountains", "hills", "cliffs", "trees", "grass", "greenery", "woods", "woodland", "vegetation"]
+_GREAT_SCENERY = word_set(
+    "forest beach desert field meadow jungle landscape cityscape skyline ocean sea countryside mountains hills "
+    "cliffs trees grass greenery woods woodland vegetation"
 )
 
 
@@ -1016,6 +1067,8 @@ def _one_changed(target: Phrase, new: Tokens, request: Request) -> Operations | 
     if phrase.article == "the" and phrase.target.relation is None and phrase.target.noun in _PLACES_TO_GO:
         return None
     fresh = phrase.target
+    if target.target.noun.split()[-1] in _NOT_REPLACED:
+        return None
     if fresh.noun.split()[-1] in (
         "color",
         "shade",
@@ -1038,7 +1091,10 @@ def _one_changed(target: Phrase, new: Tokens, request: Request) -> Operations | 
     return request.operation("subject_replace", target=target.target, new=fresh, loose=target.loose or phrase.loose)
 
 
-_PLACES_TO_GO = frozenset(["beach", "forest", "city", "desert", "park", "mountains", "street", "countryside", "moon"])
+_NOT_REPLACED = word_set(
+    "theme mood concept atmosphere style size age name vibe text word words side half resolution format"
+)
+_PLACES_TO_GO = word_set("beach forest city desert park mountains street countryside moon")
 
 
 def _text_replaced(old: Tokens, new: Tokens, request: Request) -> Operations | None:
@@ -1298,10 +1354,8 @@ def _acted(object_tokens: Tokens, action: Tokens, request: Request) -> Operation
     verb, rest = words[0], action[1:]
     if not rest and verb in ("be", "have", "wear", "look", "appear", "seem"):
         return None
-    if (
-        (request.is_scene(object_tokens)
-        and not words_in(object_tokens) == ["it"])
-        or (words_in(object_tokens) == ["it"] and request.antecedent is None)
+    if (request.is_scene(object_tokens) and not words_in(object_tokens) == ["it"]) or (
+        words_in(object_tokens) == ["it"] and request.antecedent is None
     ):
         if verb in ("rain", "snow"):
             return request.operation("weather", value=verb)
@@ -1315,7 +1369,9 @@ def _acted(object_tokens: Tokens, action: Tokens, request: Request) -> Operation
         return _became(target, object_tokens, rest, request)
     if verb in LOOKING:
         return _looked(target, object_tokens, verb, rest, request)
-    if verb in ("wear", "have") or (verb in ("hold", "carry") and words_in(rest)[:1] != ["its"]):
+    if verb in ("hold", "carry") and words_in(rest)[:1] and words_in(rest)[0] in ("a", "an", "some", "another"):
+        return None  # another object, or another pose
+    if verb in ("wear", "have"):
         if (words_in(rest)[:1] and words_in(rest)[0] in (*ARTICLES, *NUMBERS, "some", "another")) or verb == "wear":
             if verb == "wear" and (color_value(rest) is not None or head_of(words_in(rest)) in ("clothes", "clothing")):
                 return None
@@ -1344,7 +1400,7 @@ def _became(target: Phrase, object_tokens: Tokens, value: Tokens, request: Reque
         return None if material is None else _each(object_tokens, request, "material_alter", material)
     if words[0].endswith("ing") and len(words[0]) > 4 and is_description(value, 14) and words[0] not in STATES:
         if words[0] in ("wearing", "holding", "carrying") and words[1:2] and words[1] in ("a", "an", "some"):
-            return _added_to(value[1:], object_tokens, request)
+            return _added_to(value[1:], object_tokens, request) if words[0] == "wearing" else None
         return request.operation("pose", target=target.target, value=text_of(value))
     if words[0] in ("removed", "gone", "deleted", "erased") and len(words) == 1:
         return _remove("remove", object_tokens, request)
@@ -1387,6 +1443,8 @@ def _looked(target: Phrase, object_tokens: Tokens, verb: str, rest: Tokens, requ
     core = [word for word in words if word not in DEGREES]
     if core and all(word in EXPRESSIONS or word == "and" for word in core):
         return request.operation("expression", target=target.target, value=text_of(rest))
+    if words[0] == "like" and words[1:3] in (["it's", "made"], ["they're", "made"]) and material_value(rest[2:]):
+        return _each(object_tokens, request, "material_alter", cast(str, material_value(rest[2:])))
     if words[0] in ("like", "as") and len(words) > 1 and is_description(rest, 14):
         return request.operation("attribute", target=target.target, value=text_of([Token(verb, verb), *rest]))
     value = state_value(rest)
@@ -1402,7 +1460,7 @@ def _property(object_tokens: Tokens, value: Tokens, request: Request) -> Operati
     if not core:
         return None
     color = color_value(value)
-    if color is not None and not (core == ["golden"]):
+    if color is not None:
         return _each(object_tokens, request, "color_alter", color)
     material = material_value(value)
     if material is not None:
@@ -1411,6 +1469,8 @@ def _property(object_tokens: Tokens, value: Tokens, request: Request) -> Operati
     if phrase is None or phrase.article == "a" or (phrase.pronoun and request.antecedent is None):
         return None
     target = phrase.target
+    if target.noun in ("side", "half", "part", "area", "top", "bottom", "corner") and target.relation is None:
+        return None
     if all(word in LARGER or word in SMALLER for word in core):
         return request.operation("resize", target=target, value=text_of(value))
     if core in (["brighter"], ["darker"], ["lighter"]):
@@ -1540,8 +1600,9 @@ def _rotate(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     return request.operation("rotate", target=target.target, value=" ".join(tail))
 
 
-_ROTATION_WORDS = frozenset(
-    ["by", "degrees", "degree", "°", "90", "180", "45", "270", "360", "30", "60", "15", "clockwise", "counterclockwise", "counter-clockwise", "anticlockwise", "anti-clockwise", "horizontally", "vertically", "upside", "down", "to", "the", "left", "right", "over", "around", "slightly"]
+_ROTATION_WORDS = word_set(
+    "by degrees degree ° 90 180 45 270 360 30 60 15 clockwise counterclockwise counter-clockwise anticlockwise "
+    "anti-clockwise horizontally vertically upside down to the left right over around slightly"
 )
 
 
@@ -1623,9 +1684,7 @@ def _resize(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     return request.operation("resize", target=target.target, value=" ".join([verb, *tail]))
 
 
-_RESIZE_WORDS = frozenset(
-    ["by", "to", "slightly", "up", "down", "half", "twice", "double", "its", "original", "size", "the", "percent", "a", "bit", "little", "of"]
-)
+_RESIZE_WORDS = word_set("by to slightly up down half twice double its original size the percent a bit little of")
 
 
 def _duplicate(verb: str, tokens: Tokens, request: Request) -> Operations | None:

@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ...edit_plan import EditPlan, Kept, PlannedOperation, Target
+from ...metrics.any_edit.instruction_words import words_of
+from ...metrics.any_edit.plan_account import PlanAccount
 from ...metrics.any_edit.plan_conversion import scope_of
+from ...metrics.any_edit.plan_questions import own_questions
+from ...sample import TASK_TYPES
 from .clauses import Clause, clauses_of
 from .consistency import contradicts_itself
 from .kept_conditions import kept_of
+from .lexicon import (
+    EDIT_VERBS,
+    HOLDING,
+    LOCATED,
+    MENTIONED,
+    OTHER_PREPOSITIONS,
+    PREPOSITIONS,
+    SIDE_NOUNS,
+    TEXT_INTRODUCERS,
+    WEARING,
+    word_set,
+)
 from .requests import Request, operations_of
 from .tokens import Tokens, has_refused_word, text_of
 
@@ -47,11 +64,39 @@ def plan_of_sentence(tokens: Tokens) -> EditPlan | None:
         antecedent = _antecedent(made) or antecedent
     if not operations or len(operations) > 16:
         return None
+    operations = [_with_question(operation) for operation in operations]
     try:
         plan = EditPlan(tuple(operations), tuple(kept), scope=scope_of(operations))
     except ValueError:
         return None
     return None if contradicts_itself(plan) else plan
+
+
+def _with_question(operation: PlannedOperation) -> PlannedOperation:
+    """The operation with a question, if its slots leave out words of the grammar, such as "get rid of" or "side"."""
+    if operation.questions or operation.type not in TASK_TYPES:
+        return operation
+    account = PlanAccount(EditPlan((operation,)))
+    words = words_of(operation.words)
+    missing = {word for word in words if not account.has_word(word)} | set(account.missing_places(words))
+    return (
+        replace(operation, questions=own_questions(operation)) if missing and missing <= _GRAMMAR_WORDS else operation
+    )
+
+
+_GRAMMAR_WORDS = (
+    EDIT_VERBS
+    | SIDE_NOUNS
+    | LOCATED
+    | MENTIONED
+    | HOLDING
+    | WEARING
+    | TEXT_INTRODUCERS
+    | PREPOSITIONS.keys()
+    | OTHER_PREPOSITIONS
+    | word_set("rid away that's who's worn held attached adjacent close closer side far very next")
+)
+"""Words that say how slots are filled, and are in none."""
 
 
 def _keep_words(clause: Clause) -> str:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...metrics.any_edit.instruction_words import collapsed
-from .lexicon import ERRANDS, FIRST_AND_SECOND_PERSON, FOREIGN, ORDERS
+from .lexicon import ERRANDS, FIRST_AND_SECOND_PERSON, FOREIGN, ORDERS, word_set
 
 MAX_CHARACTERS = 4000
 _APOSTROPHES = str.maketrans({"’": "'", "‘": "'", "`": "'", "“": '"', "”": '"', "–": "-", "—": "-"})  # noqa: RUF001
 _WORD = re.compile(r"[A-Za-zÀ-ÖØ-öø-ÿ0-9]+(?:[-'][A-Za-zÀ-ÖØ-öø-ÿ0-9]+)*")
-_ACCENTED = frozenset(
-    ["café", "cafés", "décor", "façade", "façades", "crème", "brûlée", "purée", "jalapeño", "piñata", "fiancé", "fiancée", "naïve", "rosé", "entrée"]
+_ACCENTED = word_set(
+    "café cafés décor façade façades crème brûlée purée jalapeño piñata fiancé fiancée naïve rosé entrée"
 )
 _POSSESSIVE_NAMES = frozenset(("it's", "that's", "there's", "he's", "she's", "what's", "let's", "who's"))
 
@@ -120,4 +120,11 @@ def _is_foreign(tokens: Tokens) -> bool:
 
 def has_refused_word(tokens: Tokens) -> bool:
     """Whether a word says that this is an order to somebody else, an errand, or another language."""
-    return any(not token.is_quote and token.word in _REFUSED for token in tokens)
+    words = ["" if token.is_quote else token.word for token in tokens]
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        if word in _REFUSED and not (word in _BINS and after in _BIN_NOUNS and "take" not in words):
+            return True
+    return False
+
+
+_BINS, _BIN_NOUNS = word_set("trash garbage rubbish recycling"), word_set("can cans bin bins bag bags")

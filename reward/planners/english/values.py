@@ -16,6 +16,7 @@ from .lexicon import (
     FILTERS,
     FIRST_AND_SECOND_PERSON,
     MATERIALS,
+    OBJECT_COLORS,
     SCENE_HEADS,
     SCENERY,
     SIZES,
@@ -23,6 +24,7 @@ from .lexicon import (
     STYLE_HEADS,
     STYLE_NOUNS,
     WEATHER_WORDS,
+    word_set,
 )
 from .tokens import Tokens, text_of, words_in
 
@@ -39,8 +41,11 @@ def color_value(tokens: Tokens) -> str | None:
     words = words[1:] if words and words[0] in ARTICLES else words
     if not words or len(words) > 9:
         return None
-    if words[:2] == ["the", "color"]:
-        words = words[2:]
+    if words[:1] in (["color"], ["colour"]) and len(words) > 1:
+        words = words[1:]
+        tokens = tokens[len(tokens) - len(words) :]
+    elif tokens[0].word in ("a", "an") and len(words) == 1 and words[0] in OBJECT_COLORS:
+        return None
     has_color = any(word in COLORS or _is_compound_color(word) for word in words)
     is_shade = words[-1] in COLOR_NOUNS and words[0] in COLOR_MODIFIERS and len(words) <= 4
     if not (has_color or is_shade) or words[-1] in ("of", "and", "in") or words[0] in ("of", "and"):
@@ -89,11 +94,15 @@ def is_adjective(word: str, *, open_ended: bool = True) -> bool:
     return open_ended and len(word) > 5 and word.endswith(ADJECTIVE_ENDINGS) and word not in _NOUNS
 
 
-_WEATHER_NOUNS = frozenset(
-    ["snow", "rain", "fog", "mist", "storm", "thunderstorm", "snowfall", "night", "nighttime", "day", "daytime", "dusk", "dawn", "sunset", "sunrise", "winter", "summer", "spring", "autumn", "fall", "evening", "morning", "noon", "midnight", "twilight", "springtime", "wintertime", "summertime", "nightfall", "drizzle", "blizzard"]
+_WEATHER_NOUNS = word_set(
+    "snow rain fog mist storm thunderstorm snowfall night nighttime day daytime dusk dawn sunset sunrise winter "
+    "summer spring autumn fall evening morning noon midnight twilight springtime wintertime summertime "
+    "nightfall drizzle blizzard"
 )
-_NOUNS = frozenset(
-    ["fabric", "picnic", "mechanic", "comic", "music", "plastic", "ceramic", "traffic", "mosaic", "attic", "clinic", "garlic", "tunic", "critic", "antic", "topic", "basic", "arctic", "public", "republic", "panic", "logic", "magic", "organic", "octopus", "handful", "relic", "radish", "british", "finish", "polish", "dish", "goldfish", "starfish", "jellyfish", "swordfish", "fish", "english"]
+_NOUNS = word_set(
+    "fabric picnic mechanic comic music plastic ceramic traffic mosaic attic clinic garlic tunic critic antic "
+    "topic basic arctic public republic panic logic magic organic octopus handful relic radish british finish "
+    "polish dish goldfish starfish jellyfish swordfish fish english"
 )
 
 
@@ -105,6 +114,8 @@ def is_style(tokens: Tokens) -> bool:
     if words[0] in ("style", "manner") and words[1:2] == ["of"]:
         return len(words) > 2
     for index, word in enumerate(words):
+        if word == "of" and index and words[index - 1] not in ("style", "manner"):
+            return False  # "a painting of a dog" has another content
         if word in ("by", "of", "in", "from", "with", "on"):
             return index > 0 and words[index - 1] in STYLE_HEADS | STYLE_NOUNS
     return words[-1] in STYLE_HEADS or (words[-1] in STYLE_NOUNS and len(words) <= 3)
@@ -166,8 +177,8 @@ def is_whole_background(tokens: Tokens) -> bool:
     return head_of(words_in(tokens)) in SCENE_HEADS
 
 
-_HEAD_ENDS = frozenset(
-    ["with", "in", "of", "on", "at", "near", "by", "from", "featuring", "under", "over", "including", "where", "that", "filled", "surrounded", "and", ",", "during", "visible"]
+_HEAD_ENDS = word_set(
+    "with in of on at near by from featuring under over including where that filled surrounded and , during visible"
 )
 
 
@@ -180,11 +191,20 @@ def head_of(words: list[str]) -> str:
     return words[end - 1] if words else ""
 
 
+_NO_VALUES = word_set(
+    "portray evoke resemble be reflect look show match depict give create have include feature convey appear become "
+    "where suit fit represent"
+)
+
+
+def starts_value(tokens: Tokens) -> bool:
+    """Whether tokens may be a value: they do not begin with a verb."""
+    return bool(tokens) and tokens[0].word not in _NO_VALUES
+
+
 def _has_request_word(words: list[str]) -> bool:
     refused = AUXILIARIES | FIRST_AND_SECOND_PERSON | (CONJUNCTIONS - {"and", "or", "that", "where"})
-    verbs = EDIT_VERBS & frozenset(
-        ["remove", "delete", "erase", "add", "replace", "extract", "make", "keep", "insert", "eliminate", "change", "give"]
-    )
+    verbs = EDIT_VERBS & word_set("remove delete erase add replace extract make keep insert eliminate change give")
     return any(word in refused or word in verbs for word in words)
 
 
