@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ...boxes import Box
 from ...edit_plan import COMPLEX_EDIT_TYPES, MAX_TEXT, EditPlan, Kept, OperationType, PlannedOperation, Scope, Target
 from ...sample import TASK_TYPES, Operation, Task
 from ..edival.task_parser import parse_task
+from .instruction_words import stem, words_of
 
 WHOLE_PICTURE_TYPES: frozenset[OperationType] = frozenset(
     {"background_change", "filter", "light", "crop", "reframe", "zoom", "style", "weather", "camera", "restoration"}
@@ -89,6 +90,45 @@ def with_boxes(plan: EditPlan, targets: Sequence[Box]) -> EditPlan:
         return plan
     target = replace(operation.target, boxes=tuple(targets))
     return replace(plan, operations=(replace(operation, target=target),))
+
+
+def with_annotated_names(plan: EditPlan, names: Iterable[str]) -> EditPlan:
+    """The plan with the names of annotated objects for what it says of them in other words.
+
+    "the red mug" is the annotated `mug`, and "the mug" the annotated `red mug`, if that is the only annotated mug.
+    What a plan adds is no annotated object.
+    """
+    stemmed = {name: [stem(word) for word in words_of(name)] for name in names}
+    if not stemmed:
+        return plan
+    operations = tuple(
+        replace(
+            operation,
+            target=operation.target and _renamed(operation.target, stemmed),
+            reference=operation.reference and _renamed(operation.reference, stemmed),
+        )
+        for operation in plan.operations
+    )
+    kept = tuple(replace(item, target=item.target and _renamed(item.target, stemmed)) for item in plan.keep)
+    return replace(plan, operations=operations, keep=kept)
+
+
+def _renamed(target: Target, stemmed: Mapping[str, Sequence[str]]) -> Target:
+    """The target, and those it relates to, by their annotated names. stemmed: name -> stems of its words."""
+    if target.boxes:
+        return target
+    if target.relation is not None:
+        target = replace(target, relation=replace(target.relation, of=_renamed(target.relation.of, stemmed)))
+    own = [stem(word) for word in words_of(target.phrase)]
+    alike = [name for name, other in stemmed.items() if own and other and _is_same_name(own, other)]
+    if len(alike) != 1 or target.phrase in stemmed:
+        return target
+    return replace(target, noun=alike[0], attributes=())
+
+
+def _is_same_name(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether two names have one head, and one of them says no more than the other."""
+    return one[-1] == other[-1] and (set(one) <= set(other) or set(other) <= set(one))
 
 
 def task_of_operation(operation: PlannedOperation) -> Task | None:

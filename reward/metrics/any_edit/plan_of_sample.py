@@ -9,7 +9,14 @@ from ...queries.outcomes import Failure
 from ...sample import EditSample
 from .absent_objects import absent_objects
 from .judge_plan import JudgePlanner
-from .plan_conversion import plan_of_operation, plan_of_operations, plan_of_targets, plan_of_task, with_boxes
+from .plan_conversion import (
+    plan_of_operation,
+    plan_of_operations,
+    plan_of_targets,
+    plan_of_task,
+    with_annotated_names,
+    with_boxes,
+)
 from .plan_questions import with_questions
 from .plan_validation import PlanProblem, plan_problems
 
@@ -19,8 +26,9 @@ def plan_of(sample: EditSample) -> Program[EditPlan]:
 
     It is the sample's `plan`, or that of its `operations`, or of its `task`, or else a judge's, which the planner's
     answer checks (`JudgePlanner`), or the planner's alone where the judge abstains; for a sample with `targets`,
-    `plan_of_targets` replaces the plan where both abstain. A plan that the validator rejects raises
-    `Failed` with the words in question, so that the score fails. Annotated operations are validated one by one, each
+    `plan_of_targets` replaces the plan where both abstain. Objects have the names of the sample's annotated `boxes`
+    (`with_annotated_names`). A plan that the validator rejects raises `Failed` with the words in question, so that the
+    score fails. Annotated operations are validated one by one, each
     against its own instruction; one that is known by its words only needs no validation, since its question has them.
     """
     if sample.plan is None and sample.operations:
@@ -33,7 +41,7 @@ def plan_of(sample: EditSample) -> Program[EditPlan]:
             problems = yield from absent_objects(plan, sample.instruction, sample.sources)
     if problems:
         raise _failed("the plan is rejected: " + "; ".join(problem.message for problem in problems))
-    return with_questions(plan)
+    return with_questions(with_annotated_names(plan, sample.boxes))
 
 
 def _plan_of_operations(sample: EditSample) -> EditPlan:

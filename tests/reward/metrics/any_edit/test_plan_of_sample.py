@@ -156,3 +156,31 @@ def test_a_box_outside_of_the_picture_fails_with_what_to_give():
     assert isinstance(answer(partly), EditPlan)
     assert "a box of 'tray' is outside" in answer(on_the_tray, "Paint the cup on the tray blue").reason
     assert "a box of 'cup' is outside" in answer(CUP, keep=(Kept("object", outside),)).reason
+
+
+@pytest.mark.parametrize(
+    ("target", "names", "noun"),
+    [
+        (Target("mug", ("red",)), ["mug", "table"], "mug"),
+        (Target("mug"), ["red mug", "table"], "red mug"),
+        (Target("mugs"), ["mug"], "mug"),
+        (Target("mug"), ["red mug", "blue mug"], "mug"),
+        (Target("mug", ("red",)), ["blue mug"], "red mug"),
+        (Target("mug"), ["mug rack", "table"], "mug"),
+        (Target("mug"), [], "mug"),
+    ],
+)
+def test_annotated_objects_keep_their_names(target, names, noun):
+    box = (Box(0.5, 0.5, 0.2, 0.2),)
+    sentence = f"Paint the {target.phrase} blue"
+    plan = EditPlan((PlannedOperation("color_alter", sentence, target, value="blue"),))
+    one = planned(Planner(plan), instruction=sentence, boxes=dict.fromkeys(names, box))
+    assert one.operations[0].target.phrase == noun
+
+
+def test_what_is_added_is_no_annotated_object():
+    on_table = Relation("on", Target("table"))
+    plan = EditPlan((PlannedOperation("subject_add", new=Target("mug", relation=on_table)),))
+    boxes = dict.fromkeys(["red mug", "wooden table"], (Box(0.5, 0.5, 0.2, 0.2),))
+    one = planned(Planner(plan), instruction="Put a mug on the table", boxes=boxes)
+    assert one.operations[0].new.phrase == "mug"
