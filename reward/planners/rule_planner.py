@@ -90,10 +90,11 @@ _NOT_BARE = (
     ARTICLES
     | POSSESSIVES
     | QUANTIFIERS
-    | SCENES
+    | (SCENES - {"frame"})
     | (CONJUNCTIONS - {"and"})
     | (OTHER_PREPOSITIONS - {"featuring", "showing"})
     | (PREPOSITIONS.keys() - {"with", "of"})
+    | word_set("keep remove delete erase add insert replace change make everything anything something nothing")
     | word_set("it them him left right bottom foreground background front this that these those other another")
 )
 
@@ -102,6 +103,6 @@ def _is_bare(name: str) -> bool:
     """Whether an object is a plain name: no determiner, no place, no relation beyond "with" and "of"."""
     words = name.lower().replace("(background)", "").split()
     tokens = tokens_of(name)
-    if tokens is not None and has_refused_word(tokens):
+    if tokens is not None and has_refused_word(tokens, errands=False):
         return False
     return bool(words) and len(words) <= 9 and not any(word.strip(",.") in _NOT_BARE or "'" in word for word in words)

@@ -12,7 +12,7 @@ _OPPOSITES = tuple(
         ("brighter brighten brightened lighter lighten light bright", "darker darken darkened dim dimmed dark"),
         ("bigger larger taller enlarge big large huge", "smaller shorter shrink small tiny"),
         ("open", "closed close shut"),
-        ("day daytime sunny noon", "night nighttime midnight"),
+        ("day daytime daylight sunny noon", "night nighttime midnight"),
         ("winter snowy", "summer sunny"),
         ("increase raise boost", "decrease reduce lower"),
         ("happy smile smiling laughing cheerful", "sad cry crying angry frown frowning"),
@@ -92,6 +92,8 @@ def _breaks(operation: PlannedOperation, plan: EditPlan) -> bool:
             if item.aspect == "text" and operation.type in ("text_change", "text_remove", "text_style"):
                 return True
             continue
+        if operation.type in _LOOKS and _opposed(operation.value, item.target.phrase):
+            return True
         if item.aspect in ("object", "identity") and _name(item.target) == _name(operation.target):
             first, second = item.target, operation.target
             if second is None or operation.type == "extraction":

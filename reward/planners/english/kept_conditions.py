@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...edit_plan import Kept, KeptAspect, Target
 from .clauses import is_scene
-from .lexicon import ARTICLES, PERSON_PRONOUNS, SCENES, UNCHANGED
-from .noun_phrases import phrase_at, scene_end, with_pronoun_resolved
+from .lexicon import ARTICLES, COLORS, OBJECT_COLORS, PERSON_PRONOUNS, SCENES, STATES, UNCHANGED
+from .noun_phrases import Phrase, phrase_at, scene_end, with_pronoun_resolved
 from .tokens import Tokens, words_in
 
 _ASPECTS: dict[str, KeptAspect] = {
@@ -67,7 +69,7 @@ def kept_of(tokens: Tokens, words: str, antecedent: Target | None) -> list[Kept]
         if low == rest or (low[: len(rest)] == rest and scene_end(tokens, len(rest)) == len(tokens)):
             return [Kept("layout", None, words)]
     if is_scene(tokens):
-        return [Kept("layout", None, words)]
+        return None  # nothing may change, or it says nothing
     kept: list[Kept] = []
     start = 0
     while start < len(tokens):
@@ -116,6 +118,17 @@ def _end_of_objects(tokens: Tokens) -> int | None:
     return len(words)
 
 
+def _without_value(tokens: Tokens, start: int) -> Phrase | None:
+    """The object that is kept, without what it is kept as: "the walls white"."""
+    phrase = phrase_at(tokens, start)
+    if phrase is None:
+        return None
+    *nouns, last = phrase.target.noun.split()
+    if nouns and (last in COLORS or last in STATES) and last not in OBJECT_COLORS:
+        return replace(phrase, target=replace(phrase.target, noun=" ".join(nouns)))
+    return phrase
+
+
 def _one_kept(tokens: Tokens, start: int, words: str, antecedent: Target | None) -> tuple[Kept, int] | None:
     low = words_in(tokens[start:])
     offset = 1 if low and low[0] in ARTICLES else 0
@@ -140,7 +153,7 @@ def _one_kept(tokens: Tokens, start: int, words: str, antecedent: Target | None)
         if target is None and low[0] in PERSON_PRONOUNS:
             target = Target(PERSON_PRONOUNS[low[0]])
         return None if target is None else (Kept("object", target, words), start + 1)
-    phrase = phrase_at(tokens, start)
+    phrase = _without_value(tokens, start)
     if phrase is None:
         return None
     resolved = with_pronoun_resolved(phrase, antecedent)
@@ -148,6 +161,8 @@ def _one_kept(tokens: Tokens, start: int, words: str, antecedent: Target | None)
         return None
     target = resolved.target
     last = target.noun.split()[-1]
+    if last in ("color", "colour", "material", "texture", "expression"):
+        return None
     if last in _OF_OBJECT and target.relation is not None and target.relation.kind == "part":
         owner = None if target.relation.of.noun in SCENES else target.relation.of
         return Kept(_OF_OBJECT[last], owner, words), phrase.end

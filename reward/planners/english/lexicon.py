@@ -57,6 +57,8 @@ PREPOSITIONS: Mapping[str, RelationKind] = MappingProxyType(
         "beside": "beside",
         "near": "beside",
         "by": "beside",
+        "along": "beside",
+        "around": "beside",
         "alongside": "beside",
         "at": "beside",
         "against": "beside",
@@ -67,7 +69,7 @@ PREPOSITIONS: Mapping[str, RelationKind] = MappingProxyType(
     }
 )
 OTHER_PREPOSITIONS = word_set(
-    "from to for between among across along through toward towards around about like as off out up down past than via "
+    "from to for between among across through toward towards about like as off out up down past than via "
     "during after before until since throughout amid outside including featuring showing"
 )
 """They have no kind of relation."""
@@ -267,7 +269,9 @@ VERBS: Mapping[str, frozenset[str]] = MappingProxyType(
         "replace": word_set("replace exchange"),
         "swap": word_set("swap switch trade"),
         "substitute": word_set("substitute"),
-        "change": word_set("change convert transform turn alter modify morph transfer adjust switch update translate"),
+        "change": word_set(
+            "change convert transform turn alter modify morph transfer adjust switch update translate edit"
+        ),
         "color": word_set("paint color colour dye tint recolor recolour repaint colorize colourise colorise"),
         "make": word_set("make"),
         "render": word_set(
@@ -391,15 +395,15 @@ ERRANDS = word_set(
     "calendar schedule flight flights deadline list playlist spreadsheet file files folder folders document documents "
     "essay poem article story summary paragraph report recipe dough batter oven tablespoon teaspoon tbsp tsp flour "
     "minutes hours tomorrow tonight yesterday monday tuesday wednesday thursday friday saturday sunday weekly daily "
-    "homework groceries laundry dishes bill bills rent oil battery batteries filter's settings volume channel topic "
+    "homework groceries laundry dishes bill bills rent battery batteries filter's settings volume channel topic "
     "subject mind opinion wifi router contact contacts cart order subscription invoice budget salary job team's diet "
-    "mistake mistakes noise temperature degrees medicine appendix vocabulary grammar sentence sentences"
+    "mistake mistakes temperature medicine appendix vocabulary grammar sentence sentences"
 )
 """Words of errands that are said with the verbs of editing."""
 FOREIGN = word_set(
     "le la les des du une un el los las del al una uno der die das dem des ein eine einen einem und et y e il lo gli "
     "di da do dos na no's em um uma para por con sin avec dans sur pour par aux mit auf aus bei zu zum zur im ist sind "
-    "nicht het een op van voor met och att ett en det som med till og af til jeg je tu il nous vous sie wir ich du mi "
+    "nicht het een op voor met och att ett en det som med till og af til jeg je tu il nous vous sie wir ich du mi "
     "su sus tus mon ma mes ton ta tes son sa ses leur mein meine dein deine seine ihre della delle nel nella degli dei "
     "ao aos nas nos pela pelo foto imagen imagem bild immagine fondo fond hintergrund sfondo rojo rouge rot rosso azul "
     "bleu blau verde vert schwarz noir negro nero blanco blanc weiss bianco zdjęciu obrazu gambar latar warna yang dan "

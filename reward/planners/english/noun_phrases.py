@@ -68,6 +68,8 @@ class _Draft:
     relation: Relation | None = None
     article: str = ""
     loose: bool = False
+    is_any: bool = False
+    """Any one of several, which is no target that can be found."""
 
     def target(self) -> Target:
         return Target(
@@ -84,6 +86,7 @@ class _Draft:
 
 STOPS = (
     CONJUNCTIONS
+    | QUANTIFIERS
     | AUXILIARIES
     | FIRST_AND_SECOND_PERSON
     | OTHER_PREPOSITIONS
@@ -108,7 +111,7 @@ def phrase_at(tokens: Tokens, start: int = 0, *, depth: int = 0) -> Phrase | Non
     if index is None:
         return None
     index = _modifiers(tokens, index, draft, depth)
-    if index is None or (draft.order is not None and draft.order_from is None):
+    if index is None or (draft.order is not None and draft.order_from is None) or (draft.is_any and not depth):
         return None
     try:
         return Phrase(draft.target(), index, draft.article, draft.loose)
@@ -155,7 +158,7 @@ def _determiner(words: list[str], draft: _Draft) -> int:
         if words[1:2] == ["of"]:
             index = 2
     elif words[:3] == ["one", "of", "the"]:
-        draft.article = "the"
+        draft.article, draft.is_any = "the", True
         return 3
     if words[index : index + 1] and words[index] in POSSESSIVES:
         pronoun = words[index]
@@ -568,6 +571,8 @@ def relation_at(tokens: Tokens, start: int) -> tuple[RelationKind, int, bool] | 
         and words[0] not in ("with", "riding", "eating", "drinking", "reading", "playing", "driving", "walking")
     ):
         return "with", start + 1, True
+    if words[:2] in (["along", "with"], ["by", "the"]) and words[0] == "along":
+        return None
     if words and words[0] in PREPOSITIONS and words[0] != "without":
         kept = words[0] in (
             "on",

@@ -21,6 +21,7 @@ from .lexicon import (
     COLORS,
     DEGREES,
     DETERMINERS,
+    EDIT_VERBS,
     EXPRESSION_VERBS,
     EXPRESSIONS,
     LARGER,
@@ -48,6 +49,7 @@ from .tokens import Token, Tokens, text_of, words_in
 from .values import (
     color_value,
     head_of,
+    is_adjective,
     is_description,
     is_filter,
     is_style,
@@ -104,6 +106,10 @@ def operations_of(tokens: Tokens, request: Request) -> Operations | None:
     """The operations that a clause asks for; None where it is not read in every word."""
     words = words_in(tokens)
     if not words or tokens[0].is_quote:
+        return None
+    tokens = _without_edit_lead(tokens)
+    words = words_in(tokens)
+    if not words:
         return None
     rewritten = _as_imperative(tokens)
     if rewritten is not None:
@@ -171,6 +177,31 @@ def _frame_at(words: list[str]) -> tuple[Frame | None, str, int]:
     if verb == "take":
         return _take, verb, 1
     return None, verb, 0
+
+
+def _without_edit_lead(tokens: Tokens) -> Tokens:
+    """The tokens without "edit the image to", "modify this photo so that"."""
+    words = words_in(tokens)
+    if words[0] not in ("edit", "modify", "adjust", "alter", "update", "change"):
+        return tokens
+    for size in (3, 2):
+        if len(words) > size + 2 and is_scene(tokens[1:size]):
+            if words[size] == "to" and words[size + 1] in EDIT_VERBS:
+                return tokens[size + 1 :]
+            if words[size : size + 2] == ["so", "that"] or words[size] == "so":
+                return _as_made(tokens[size + (2 if words[size + 1] == "that" else 1) :])
+    return tokens
+
+
+def _as_made(tokens: Tokens) -> Tokens:
+    """`the car is red` as a request."""
+    for index, token in enumerate(tokens):
+        if token.word in ("is", "are", "looks", "look", "has", "have", "wears") and index:
+            verb = {"is": "be", "are": "be", "looks": "look", "has": "have", "wears": "wear"}.get(
+                token.word, token.word
+            )
+            return [Token("make", "make"), *tokens[:index], Token(verb, verb), *tokens[index + 1 :]]
+    return []
 
 
 def _as_imperative(tokens: Tokens) -> list[Token] | None:
@@ -339,6 +370,12 @@ def _take(verb: str, tokens: Tokens, request: Request) -> Operations | None:
 
 
 def _extract(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    end = len(tokens)
+    for index in range(1, end):  # "from the background" is no place of it
+        if tokens[index].word == "from" and tokens[-1].word in BACKGROUND_NOUNS and end - index <= 4:
+            end = index
+            break
+    tokens = tokens[:end]
     phrase = phrase_at(tokens)
     if phrase is None or phrase.article == "a":
         return None
@@ -396,6 +433,8 @@ def _is_tail(tokens: Tokens) -> bool:
         )
     if word in ("(",):
         return ")" in words
+    if word == "without" and len(words) > 1 and words[1].endswith("ing"):
+        return False
     if word in PREPOSITIONS or word in LOCATED or word in ("next", "close", "so", "that", "which", "who", "slightly"):
         return word != "so" or words[1:2] == ["that"]
     if word in OTHER_PREPOSITIONS - {"off", "out", "up", "down", "past"}:
@@ -427,6 +466,9 @@ def _add(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     phrase = phrase_at(tokens)
     if phrase is None:
         return None
+    is_drawn = verb in ("draw", "create", "generate")
+    if is_drawn and phrase.end == len(tokens) and (phrase.target.relation, phrase.target.place) == (None, None):
+        return None  # a new picture
     if phrase.article == "the" and verb in ("put", "place", "position", "set", "arrange", "hang", "lay", "stick"):
         return _move(verb, tokens, request)
     resolved = with_pronoun_resolved(phrase, request.antecedent)
@@ -449,7 +491,7 @@ def _added(phrase: Phrase, rest: Tokens, request: Request) -> Operations | None:
     head = new.noun.split()[0] if " of " in new.noun else new.noun.split()[-1]
     if (
         head in _NOT_ADDED
-        or new.noun in SCENES
+        or new.noun.split()[0] in SCENES
         or (new.relation is not None and new.relation.kind == "part" and head in BACKGROUND_NOUNS)
     ):
         return None
@@ -666,6 +708,10 @@ def _added_to(new: Tokens, owner: Tokens, request: Request) -> Operations | None
         rest = []
     if rest or phrase.target.noun in (
         "break",
+        "bath",
+        "walk",
+        "lift",
+        "home",
         "chance",
         "name",
         "call",
@@ -715,6 +761,7 @@ def _cover(verb: str, tokens: Tokens, request: Request) -> Operations | None:
 
 # -- moving ------------------------------------------------------------------------------------------------------------
 
+_STORES = word_set("fridge oven microwave freezer dishwasher sink drawer cupboard closet garage bin car mail")
 _DIRECTIONS = word_set(
     "to onto into toward towards closer further farther next behind beside below above under beneath underneath "
     "near up down over upward upwards downward downwards forward backward away left right between around"
@@ -730,8 +777,12 @@ def _move(verb: str, tokens: Tokens, request: Request) -> Operations | None:
         return None
     rest = tokens[start:]
     words = words_in(rest)
+    if words[-1] in _STORES:
+        return None  # a chore
     found = (
-        _destination(rest, request) if words[0] not in ("closer", "further", "farther", "away", "up", "down") else None
+        _destination(rest, request)
+        if words[0] not in ("closer", "further", "farther", "away", "up", "down", "lower", "higher")
+        else None
     )
     if found is not None:
         kind, reference, loose = found
@@ -749,7 +800,7 @@ def _move(verb: str, tokens: Tokens, request: Request) -> Operations | None:
 
 
 _DIRECTION_WORDS = word_set(
-    "to the up down left right upward upwards downward downwards forward backward back a bit little slightly "
+    "lower higher to the up down left right upward upwards downward downwards forward backward back a bit little slightly "
     "closer further center centre middle side top bottom towards toward far corner into foreground background "
     "away of edge more over"
 )
@@ -779,6 +830,8 @@ def _destination_start(tokens: Tokens, verb: str) -> int | None:
             "on",
             "up",
             "down",
+            "lower",
+            "higher",
             "inside",
             "over",
             "between",
@@ -860,6 +913,8 @@ def _changed(change: Change, request: Request, verb: str) -> Operations | None:
         return None
     if request.is_scene(old):
         return _whole(new, request)
+    if new[0].word in ("be", "look", "appear", "have", "wear") and verb != "replace":
+        return _make("make", [*old, *new], request)
     if not starts_value(new):
         return None
     aspect = aspect_of(old)
@@ -1146,7 +1201,7 @@ def _text_replaced(old: Tokens, new: Tokens, request: Request) -> Operations | N
 
 
 def _color(verb: str, tokens: Tokens, request: Request) -> Operations | None:
-    if verb in ("colorize", "colourise", "colorise") and (request.is_scene(tokens) or not tokens):
+    if verb in ("colorize", "colourise", "colorise") and (not tokens or tokens[-1].word in SCENES):
         return request.operation("restoration")
     words = words_in(tokens)
     if verb in ("paint", "draw", "repaint") and words and words[0] in ("a", "an", "some"):
@@ -1205,20 +1260,12 @@ def _value_start(tokens: Tokens) -> int | None:
 
 
 def _is_value_word(word: str) -> bool:
-    return (
-        word in COLORS
-        or word in COLOR_MODIFIERS
-        or word in STATES
-        or word in MATERIALS
-        or word in DEGREES
-        or word in LARGER
-        or word in SMALLER
-        or word in EXPRESSIONS
-        or word in WEATHER_WORDS
-        or word in ("and", "shade")
-        or word in ("larger", "bigger", "smaller")
-        or ("-" in word and word.rsplit("-", maxsplit=1)[-1] in COLORS)
-    )
+    return is_adjective(word) or word in _VALUE_WORDS or ("-" in word and word.split("-")[-1] in COLORS)
+
+
+_VALUE_WORDS = (
+    COLORS | COLOR_MODIFIERS | STATES | MATERIALS | DEGREES | LARGER | SMALLER | EXPRESSIONS | WEATHER_WORDS
+) | {"and", "shade"}
 
 
 def _may_end_object(words: list[str]) -> bool:
@@ -1271,7 +1318,7 @@ def _make(verb: str, tokens: Tokens, request: Request) -> Operations | None:
 
 def _scene_prefix(tokens: Tokens, request: Request) -> int | None:
     """The index after a name of the whole picture that the tokens begin with; None without one."""
-    for size in (1, 2, 3):
+    for size in (3, 2, 1):
         if len(tokens) > size and request.is_scene(tokens[:size]):
             if words_in(tokens[:size]) == ["it"] or tokens[size].word not in ("of", "'s", "frame", "frames"):
                 return size
@@ -1411,6 +1458,10 @@ def _became(target: Phrase, object_tokens: Tokens, value: Tokens, request: Reque
     made = _property(object_tokens, value, request)
     if made is not None:
         return made
+    if words[0] in ("covered", "filled", "decorated", "wrapped") and words[1:2] in (["with"], ["in"], ["by"]):
+        if not is_description(value, 8):
+            return None
+        return request.operation("attribute", target=target.target, value=text_of(value))
     if words[0] in ("a", "an"):
         return _one_changed(target, value, request)
     return None

@@ -64,7 +64,7 @@ def plan_of_sentence(tokens: Tokens) -> EditPlan | None:
         antecedent = _antecedent(made) or antecedent
     if not operations or len(operations) > 16:
         return None
-    operations = [_with_question(operation) for operation in operations]
+    operations = _with_questions(operations, kept)
     try:
         plan = EditPlan(tuple(operations), tuple(kept), scope=scope_of(operations))
     except ValueError:
@@ -72,16 +72,19 @@ def plan_of_sentence(tokens: Tokens) -> EditPlan | None:
     return None if contradicts_itself(plan) else plan
 
 
-def _with_question(operation: PlannedOperation) -> PlannedOperation:
-    """The operation with a question, if its slots leave out words of the grammar, such as "get rid of" or "side"."""
-    if operation.questions or operation.type not in TASK_TYPES:
-        return operation
-    account = PlanAccount(EditPlan((operation,)))
-    words = words_of(operation.words)
+def _with_questions(operations: list[PlannedOperation], kept: list[Kept]) -> list[PlannedOperation]:
+    """The operations with questions, if their slots leave out words of the grammar, such as "get rid of" or "side"."""
+    account = PlanAccount(EditPlan(tuple(operations), tuple(kept)))
+    words = [word for operation in operations for word in words_of(operation.words)]
     missing = {word for word in words if not account.has_word(word)} | set(account.missing_places(words))
-    return (
-        replace(operation, questions=own_questions(operation)) if missing and missing <= _GRAMMAR_WORDS else operation
-    )
+    if not missing or not missing <= _GRAMMAR_WORDS:
+        return operations
+    return [
+        replace(operation, questions=own_questions(operation))
+        if operation.type in TASK_TYPES and not operation.questions
+        else operation
+        for operation in operations
+    ]
 
 
 _GRAMMAR_WORDS = (

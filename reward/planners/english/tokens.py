@@ -111,18 +111,21 @@ def _split_possessive(word: str) -> list[Token]:
     return [Token(word, lower)]
 
 
-_REFUSED = (ORDERS | ERRANDS | FOREIGN | FIRST_AND_SECOND_PERSON) - frozenset(("me", "let's", "us"))
+_REFUSED = (ORDERS | FOREIGN | FIRST_AND_SECOND_PERSON) - frozenset(("me", "let's", "us"))
 
 
 def _is_foreign(tokens: Tokens) -> bool:
     return any(not token.word.isascii() and token.word not in _ACCENTED and not token.is_quote for token in tokens)
 
 
-def has_refused_word(tokens: Tokens) -> bool:
-    """Whether a word says that this is an order to somebody else, an errand, or another language."""
+def has_refused_word(tokens: Tokens, *, errands: bool = True) -> bool:
+    """Whether a word says that this is an order to somebody else, another language or, if `errands`, an errand."""
     words = ["" if token.is_quote else token.word for token in tokens]
+    words = words[1:] if words and words[0] in ("i", "i'd") else words  # "I want the wall to be green"
     for word, after in zip(words, [*words[1:], ""], strict=True):
-        if word in _REFUSED and not (word in _BINS and after in _BIN_NOUNS and "take" not in words):
+        if word in _REFUSED:
+            return True
+        if errands and word in ERRANDS and not (word in _BINS and after in _BIN_NOUNS and "take" not in words):
             return True
     return False
 
