@@ -1,1 +1,1 @@
-"""Matching annotated objects in edited images, from pixels only."""
+"""Finding annotated objects again in edited images, and comparing images with their sources, from pixels only."""
