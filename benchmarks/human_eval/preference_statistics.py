@@ -208,11 +208,12 @@ def mean_correlation(models: Sequence[Sequence[RatedEdit]], cases: int, *, fishe
     fisher: the mean of Fisher's z = artanh(r), transformed back. Otherwise as in the released code of VIEScore and
     EditReward, which transforms the mean of r itself by tanh: lower, and what their tables have. A model whose ratings
     are all equal has no correlation and is left out; values that are all equal have one of 0. A missing value counts as
-    wrong: it is placed at the end of the order that is farthest from the rating.
+    wrong: it is placed at the end of the order that is farthest from the rating. Without any value there is no
+    correlation.
     """
     rated = [edits for edits in models if has_correlation(edits)]
-    if not rated:
-        return Statistic(lambda weights: np.full(len(weights), np.nan), cases, 0)
+    if all(edit.value is None for edits in rated for edit in edits):
+        return Statistic(lambda weights: np.full(len(weights), np.nan), cases, 0, sum(map(len, rated)))
 
     def make(missing: Missing) -> Statistic:
         return mean_of([_correlation(edits, cases, missing) for edits in rated], fisher=fisher)

@@ -183,6 +183,11 @@ def test_a_missing_value_is_farthest_from_its_rating() -> None:
     assert statistic.num_missing == 1
     assert statistic.highest is not None
     assert statistic.highest.value == pytest.approx(1.0, abs=1e-6)
-    everything = mean_correlation([edits(ratings, [None] * 5)], 5, fisher=True)
-    assert everything.value is not None
-    assert everything.value < -0.5
+    half = mean_correlation([edits(ratings, [None, None, 2, None, None])], 5, fisher=True)
+    assert half.value is not None
+    assert half.value < -0.5
+
+
+def test_without_any_value_there_is_no_correlation() -> None:
+    nothing = mean_correlation([edits([0.0, 0.5, 1.0], [None] * 3)], 3, fisher=True)
+    assert (nothing.value, nothing.count, nothing.num_missing) == (None, 0, 3)
