@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .lexicon import ARTICLES, DETERMINERS, POSSESSIVES, word_set
-from .noun_phrases import place_at, scene_end
+from .places import place_at, scene_end
 from .tokens import Tokens, words_in
 
 
@@ -16,11 +16,6 @@ class Change:
     old: Tokens
     new: Tokens
     source: Tokens | None = None
-
-    @property
-    def whole_old(self) -> Tokens:
-        """What changes, without what it was before."""
-        return self.old
 
 
 def change_of(tokens: Tokens) -> Change | None:
@@ -75,6 +70,7 @@ _ASPECTS = {
     "pattern": "pattern print design",
     "shape": "shape",
     "position": "position location",
+    "font": "font typeface",
     "weather": "weather season",
     "style": "style",
     "lighting": "lighting illumination",

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .lexicon import (
-    ADJECTIVES,
     CLAUSE_VERBS,
     DETERMINERS,
     KEEP_VERBS,
@@ -172,8 +171,3 @@ def is_scene(tokens: Tokens) -> bool:
     ):
         words = words[1:]
     return len(words) == 1 and words[0] in SCENES and "another" not in words_in(tokens)
-
-
-def starts_object(word: str) -> bool:
-    """Whether a word may begin an object after a verb."""
-    return word in _OBJECT_STARTS or word in ADJECTIVES

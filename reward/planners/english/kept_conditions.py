@@ -7,7 +7,8 @@ from dataclasses import replace
 from ...edit_plan import Kept, KeptAspect, Target
 from .clauses import is_scene
 from .lexicon import ARTICLES, COLORS, OBJECT_COLORS, PERSON_PRONOUNS, SCENES, STATES, UNCHANGED
-from .noun_phrases import Phrase, phrase_at, scene_end, with_pronoun_resolved
+from .noun_phrases import Phrase, phrase_at, with_pronoun_resolved
+from .places import scene_end
 from .tokens import Tokens, words_in
 
 _ASPECTS: dict[str, KeptAspect] = {
@@ -146,7 +147,7 @@ def _one_kept(tokens: Tokens, start: int, words: str, antecedent: Target | None)
     if head in _ASPECTS and (not after or after[0] in (",", "and", "or") or scene_end(tokens, start + offset + 1)):
         end = scene_end(tokens, start + offset + 1) if after and after[0] not in (",", "and", "or") else None
         return Kept(_ASPECTS[head], None, words), end if end is not None else start + offset + 1
-    if head == "elements" or head == "environment":
+    if head in {"elements", "environment"}:
         return None
     if low[:1] in (["him"], ["her"], ["it"], ["them"]) and (len(low) == 1 or low[1] in (",", "and")):
         target = antecedent if antecedent is not None else None

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ...edit_plan import MAX_NESTING, Place, Quantity, Relation, RelationKind, SizeRank, Target
+from ...edit_plan import MAX_NESTING, Place, Quantity, Relation, SizeRank, Target
 from .lexicon import (
     ADJECTIVES,
-    AUXILIARIES,
     COLOR_MODIFIERS,
     COLORS,
-    CONJUNCTIONS,
     DEPICTIONS,
     DETERMINERS,
     EDIT_VERBS,
-    FIRST_AND_SECOND_PERSON,
     HOLDING,
     LARGEST,
     LOCATED,
@@ -22,20 +19,18 @@ from .lexicon import (
     MENTIONED,
     NUMBERS,
     ORDINALS,
-    OTHER_PREPOSITIONS,
     PERSON_PRONOUNS,
     PERSONS,
     POSSESSIVES,
     PREPOSITIONS,
     QUANTIFIERS,
-    SCENES,
-    SIDE_NOUNS,
-    SIDE_RELATIONS,
     SIDES,
     SMALLEST,
+    STOPS,
     VAGUE_QUANTITIES,
     word_set,
 )
+from .places import place_at, relation_at, scene_end
 from .tokens import Tokens, text_of, words_in
 
 MAX_NOUN_WORDS = 6
@@ -82,19 +77,6 @@ class _Draft:
             quantity=self.quantity,
             relation=self.relation,
         )
-
-
-STOPS = (
-    CONJUNCTIONS
-    | QUANTIFIERS
-    | AUXILIARIES
-    | FIRST_AND_SECOND_PERSON
-    | OTHER_PREPOSITIONS
-    | PREPOSITIONS.keys()
-    | (DETERMINERS - {"some", "any", "another"})
-    | word_set("it they them he she him there here next instead")
-)
-"""Words that end a noun phrase."""
 
 
 def phrase_at(tokens: Tokens, start: int = 0, *, depth: int = 0) -> Phrase | None:
@@ -157,6 +139,9 @@ def _determiner(words: list[str], draft: _Draft) -> int:
         index = 1
         if words[1:2] == ["of"]:
             index = 2
+    elif len(words) > 3 and words[0] in NUMBERS and words[0] != "one" and words[1:3] == ["of", "the"]:
+        draft.quantity, draft.article = NUMBERS[words[0]], "the"
+        return 3
     elif words[:3] == ["one", "of", "the"]:
         draft.article, draft.is_any = "the", True
         return 3
@@ -202,6 +187,8 @@ def _continues(words: list[str], index: int, begin: int) -> bool:
     if word in ("and", "&", ","):
         before, after = words[index - 1] if index > begin else "", words[index + 1] if index + 1 < len(words) else ""
         return before in ADJECTIVES and after in ADJECTIVES and index + 2 < len(words) and words[index + 2] not in STOPS
+    if word in ("can", "cans") and index > begin:
+        return True  # "the trash can"
     if word in STOPS or not (word[0].isalnum()):
         return False
     if word in EDIT_VERBS and word in (
@@ -339,7 +326,10 @@ def _fill(core: list[str], draft: _Draft) -> bool:
 _NO_NOUNS = (
     QUANTIFIERS
     | VAGUE_QUANTITIES
-    | word_set("stop go left right same other rest others else hundred thousand subtle instead")
+    | word_set(
+        "stop go left right same other rest others else hundred thousand subtle instead everything everyone "
+        "everybody something someone anything nothing all none bit lot touch hint one"
+    )
 )
 """They are no object by themselves."""
 _OWN_SIDES = word_set(
@@ -381,34 +371,6 @@ def _modifiers(tokens: Tokens, index: int, draft: _Draft, depth: int) -> int | N
     return index
 
 
-def scene_end(tokens: Tokens, start: int) -> int | None:
-    """The index after a phrase such as "in the image" or "visible in this photo"; None without one."""
-    words = words_in(tokens[start : start + 6])
-    index = 0
-    if words and words[0] in MENTIONED:
-        index = 1
-    if words[index : index + 1] and words[index] in ("in", "from", "of", "within", "on", "to", "for", "into", "across"):
-        index += 1
-        if words[index : index + 1] and words[index] in ("the", "this", "that", "your", "an", "a"):
-            after = index + 1
-            if words[after : after + 1] and words[after] in (
-                "whole",
-                "entire",
-                "given",
-                "original",
-                "provided",
-                "input",
-            ):
-                after += 1
-            if (
-                words[after : after + 1]
-                and words[after] in SCENES
-                and words[after + 1 : after + 2] not in (["'s"], ["of"])
-            ):
-                return start + after + 1
-    return start + 1 if words and words[0] in ("visible", "present", "shown") and len(words) == 1 else None
-
-
 def _order_end(tokens: Tokens, start: int, draft: _Draft) -> int | None:
     """The index after "from the left", the origin of an order."""
     words = words_in(tokens[start : start + 3])
@@ -419,71 +381,6 @@ def _order_end(tokens: Tokens, start: int, draft: _Draft) -> int | None:
         return None
     draft.order_from = SIDES[rest[0]]
     return start + (3 if words[1] == "the" else 2)
-
-
-def place_at(tokens: Tokens, start: int) -> tuple[Place, int, bool] | None:
-    """A place in the picture, as in "on the left (side (of the image))": the place, the index after it, and whether two
-    places were named. None for the side of an object, and without a place.
-    """
-    side = _side_at(tokens, start)
-    if side is None:
-        return None
-    place, index, both, _ = side
-    both = both or tokens[start].word in ("near", "close", "toward", "towards", "by")
-    if index < len(tokens) and tokens[index].word == "of":
-        end = scene_end(tokens, index)
-        return None if end is None else (place, end, both)
-    return place, index, both
-
-
-def _side_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | None:
-    """A side: place, index after it, whether two places were named, whether a noun such as "side" follows."""
-    words = words_in(tokens[start : start + 8])
-    index = 0
-    if words[:1] and words[0] in MENTIONED | LOCATED:
-        index = 1
-    if words[index : index + 2] == ["close", "to"]:
-        index += 1
-    if words[index : index + 1] and words[index] in (
-        *("on", "in", "at", "to", "from", "near", "towards", "toward", "onto", "into", "by", "across", "along"),
-    ):
-        index += 1
-    else:
-        return None
-    has_article = words[index : index + 1] == ["the"]
-    if has_article:
-        index += 1
-    if words[index : index + 1] and words[index] in ("far", "very", "extreme", "immediate"):
-        index += 1
-    if index >= len(words):
-        return None
-    names = words[index].split("-") if words[index] not in SIDES else [words[index]]
-    if not all(name in SIDES for name in names) or not names:
-        return None
-    place = SIDES[names[0]]
-    if not has_article and place not in ("left", "right", "foreground", "background", "top"):
-        return None
-    index += 1
-    both = len(names) > 1 and SIDES[names[-1]] != place
-    if both and place == "center":
-        place = SIDES[names[-1]]
-    if words[index : index + 1] and words[index] in SIDES:
-        both = both or SIDES[words[index]] != place
-        place = SIDES[words[index]] if place == "center" else place
-        index += 1
-    has_noun = words[index : index + 1] != [] and words[index] in SIDE_NOUNS
-    if has_noun:
-        index += 1
-        if words[index : index + 1] == ["side"]:
-            index += 1
-    if (
-        not has_noun
-        and index < len(words)
-        and words[index] not in STOPS | {"visible", "next"}
-        and words[index][0].isalnum()
-    ):
-        return None  # "in the left hand", "on the bottom shelf"
-    return place, start + index, both, has_noun
 
 
 def _participle_end(tokens: Tokens, index: int, draft: _Draft) -> int | None:
@@ -525,79 +422,6 @@ def _participle_end(tokens: Tokens, index: int, draft: _Draft) -> int | None:
     return None
 
 
-_MULTIWORD: tuple[tuple[tuple[str, ...], RelationKind], ...] = tuple(
-    (tuple(words.split()), kind)  # type: ignore[misc]
-    for words, kind in (
-        ("on top of", "on"),
-        ("at the top of", "on"),
-        ("in front of", "in_front"),
-        ("in the front of", "in_front"),
-        ("at the front of", "in_front"),
-        ("next to", "beside"),
-        ("close to", "beside"),
-        ("adjacent to", "beside"),
-        ("at the back of", "behind"),
-        ("right of", "right"),
-        ("left of", "left"),
-        ("worn by", "on"),
-        ("held by", "with"),
-        ("attached to", "on"),
-        ("out of", "in"),
-        ("off of", "on"),
-    )
-)
-
-
-def relation_at(tokens: Tokens, start: int) -> tuple[RelationKind, int, bool] | None:
-    """A relation: its kind, the index after its words, and whether the kind leaves some of them out."""
-    words = tuple(words_in(tokens[start : start + 8]))
-    if words and words[0] in ("directly", "just", "right") and len(words) > 1 and words[1] in PREPOSITIONS:
-        found = relation_at(tokens, start + 1)
-        return None if found is None else (found[0], found[1], True)
-    for phrase, kind in _MULTIWORD:
-        if words[: len(phrase)] == phrase:
-            return kind, start + len(phrase), kind not in ("beside", "in_front", "left", "right")
-    side = _side_at(tokens, start)
-    if side is not None:
-        place, index, both, _ = side
-        if index < len(tokens) and tokens[index].word == "of" and place in SIDE_RELATIONS:
-            if tokens[index - 1].word in SIDE_NOUNS - {"side"}:  # "near the right edge of the lake" is within it
-                return ("beside" if tokens[start].word == "near" else "in"), index + 1, True
-            return SIDE_RELATIONS[place], index + 1, both or place not in ("left", "right")
-        return None
-    if (
-        words
-        and words[0] in HOLDING
-        and words[0] not in ("with", "riding", "eating", "drinking", "reading", "playing", "driving", "walking")
-    ):
-        return "with", start + 1, True
-    if words[:2] in (["along", "with"], ["by", "the"]) and words[0] == "along":
-        return None
-    if words and words[0] in PREPOSITIONS and words[0] != "without":
-        kept = words[0] in (
-            "on",
-            "in",
-            "above",
-            "below",
-            "beside",
-            "behind",
-            "with",
-            "of",
-            "near",
-            "under",
-            "beneath",
-            "underneath",
-            "at",
-            "by",
-            "upon",
-            "into",
-            "onto",
-            "over",
-        )
-        return PREPOSITIONS[words[0]], start + 1, not kept
-    return None
-
-
 def _relation_end(tokens: Tokens, index: int, draft: _Draft, depth: int) -> int | None:
     """The index after a relation; None without one, -1 where it cannot be read."""
     if tokens[index].word == "of" and draft.nouns and draft.nouns[-1] in MEASURES | DEPICTIONS:
@@ -628,7 +452,7 @@ def _measured(tokens: Tokens, index: int, draft: _Draft) -> int | None:
     end = _head(tokens, index + 1, content)
     if end is None:
         return -1
-    is_bare = not content.article or draft.nouns[-1] in DEPICTIONS
+    is_bare = not content.article or (draft.nouns[-1] in DEPICTIONS and content.article == "a")
     if content.relation is not None or content.place is not None:
         return -1
     if is_bare:
@@ -639,7 +463,7 @@ def _measured(tokens: Tokens, index: int, draft: _Draft) -> int | None:
         draft.relation = Relation("part", content.target())
     except ValueError:
         return -1
-    return end if draft.relation is not None else -1
+    return end
 
 
 def with_pronoun_resolved(phrase: Phrase, antecedent: Target | None) -> Phrase | None:

@@ -26,7 +26,8 @@ from .lexicon import (
     WEARING,
     word_set,
 )
-from .requests import Request, operations_of
+from .request import Request
+from .requests import operations_of
 from .tokens import Tokens, has_refused_word, text_of
 
 MAX_CLAUSES = 12

@@ -17,7 +17,6 @@ from .lexicon import (
     FIRST_AND_SECOND_PERSON,
     MATERIALS,
     OBJECT_COLORS,
-    SCENE_HEADS,
     SCENERY,
     SIZES,
     STATES,
@@ -167,16 +166,6 @@ def is_weather(tokens: Tokens) -> bool:
     )
 
 
-def is_background(tokens: Tokens) -> bool:
-    """Whether tokens name what a background may become, by its head: "a lush forest setting with pine trees"."""
-    return head_of(words_in(tokens)) in SCENE_HEADS | SCENERY
-
-
-def is_whole_background(tokens: Tokens) -> bool:
-    """Whether the head of the tokens is a setting, an environment, a landscape."""
-    return head_of(words_in(tokens)) in SCENE_HEADS
-
-
 _HEAD_ENDS = word_set(
     "with in of on at near by from featuring under over including where that filled surrounded and , during visible"
 )
@@ -192,8 +181,8 @@ def head_of(words: list[str]) -> str:
 
 
 _NO_VALUES = word_set(
-    "portray evoke resemble be reflect look show match depict give create have include feature convey appear become "
-    "where suit fit represent"
+    "portray evoke resemble be reflect look show match depict give create have include feature convey appear "
+    "become where suit fit represent"
 )
 
 

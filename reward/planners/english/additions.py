@@ -1,0 +1,318 @@
+"""What is added to the picture or given to an object, and texts that are written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+from ...edit_plan import Relation
+from ...sample import Position
+from .changes import aspect_of, change_of
+from .destinations import SIDE_POSITIONS, carrier_of, destination_of
+from .lexicon import (
+    ARTICLES,
+    BACKGROUND_NOUNS,
+    COLOR_MODIFIERS,
+    COLORS,
+    DETERMINERS,
+    LOCATED,
+    NUMBERS,
+    OTHER_PREPOSITIONS,
+    PERSONS,
+    PREPOSITIONS,
+    SCENES,
+    TEXT_INTRODUCERS,
+    word_set,
+)
+from .moves import move
+from .noun_phrases import Phrase, phrase_at, with_pronoun_resolved
+from .replacements import changed
+from .request import Operations, Request, has_with, is_tail
+from .tokens import Tokens, text_of, words_in
+from .values import head_of, is_description, plain_text
+
+_NOT_ADDED = word_set(
+    "color colour colors contrast brightness saturation detail details depth texture warmth theme atmosphere "
+    "mood feel vibe touch style look effect effects drama realism background backdrop smile frown sunset "
+    "sunrise night light lighting elements element text word words caption title slogan sense ambiance ambience "
+    "space more something anything person's noise sharpness salt sugar butter milk eggs egg garlic onion onions "
+    "pepper oil vinegar"
+)
+
+
+_WEATHER_ADDED = word_set("snow rain fog mist snowfall storm thunderstorm lightning")
+
+
+_PARTICLES = word_set("confetti bubbles sparkles snowflakes raindrops dust smoke embers sparks fireflies petals")
+
+
+_FILTERS = word_set("filter tint vignette overlay")
+
+
+_EFFECTS = word_set("glow flare bokeh blur haze")
+
+
+def add(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`add a hat to the dog`, `put a cup on the table`."""
+    if any(token.is_quote for token in tokens):
+        return _text_added(tokens, request)
+    phrase = phrase_at(tokens)
+    if phrase is None:
+        return None
+    is_drawn = verb in ("draw", "create", "generate")
+    if is_drawn and phrase.end == len(tokens) and (phrase.target.relation, phrase.target.place) == (None, None):
+        return None  # a new picture
+    if verb == "set" and phrase.article == "the" and (change := change_of(tokens)) is not None:
+        is_aspect = aspect_of(change.old) is not None or phrase.target.noun in BACKGROUND_NOUNS
+        return changed(change, request, verb) if is_aspect else None
+    if phrase.article == "the" and verb in ("put", "place", "position", "set", "arrange", "hang", "lay", "stick"):
+        return move(verb, tokens, request)
+    resolved = with_pronoun_resolved(phrase, request.antecedent)
+    if resolved is None:
+        return None
+    rest = tokens[phrase.end :]
+    if rest and rest[0].word == "and" and has_with(phrase.target):
+        if len(rest) < 2 or rest[1].word in ARTICLES or not is_description(rest):
+            return None
+        return _added(replace(resolved, loose=True), [], request)
+    if rest and rest[0].word == "and" and len(rest) > 1:
+        first = _added(resolved, [], request)
+        second = add(verb, rest[1:], request)
+        return None if first is None or second is None or len(second) > 3 else [*first, *second]
+    return _added(resolved, rest, request)
+
+
+def _added(phrase: Phrase, rest: Tokens, request: Request) -> Operations | None:
+    new, loose = phrase.target, phrase.loose
+    head = new.noun.split()[0] if " of " in new.noun else new.noun.split()[-1]
+    if (
+        head in _NOT_ADDED
+        or new.noun.split()[0] in SCENES
+        or (new.relation is not None and new.relation.kind == "part" and head in BACKGROUND_NOUNS)
+    ):
+        return None
+    reference = None
+    position: Position | None = None
+    if new.relation is not None and new.relation.kind in SIDE_POSITIONS:
+        position, reference = cast(Position, new.relation.kind), new.relation.of
+        new = replace(new, relation=None)
+    if rest:
+        ending = destination_of(rest, request)
+        if ending is not None:
+            kind, other, end_loose = ending
+            loose = loose or end_loose
+            if kind in SIDE_POSITIONS and position is None and other is not None:
+                position, reference = cast(Position, kind), other
+            elif other is not None and rest[0].word in ("around", "for", "between", "from"):
+                loose = True
+            elif other is not None and new.relation is None:
+                new = replace(new, relation=Relation("on", other)) if other.nesting < 3 else new
+                loose = loose or other.nesting >= 3
+            else:
+                loose = True
+        elif is_tail(rest) and is_description(rest):
+            loose = True
+        else:
+            return None
+    if head in _WEATHER_ADDED and reference is None:
+        return request.operation("weather", value=new.phrase)
+    if head in _FILTERS:
+        return request.operation("filter", value=new.phrase)
+    if head in _EFFECTS:
+        return request.operation("effect_add", value=new.phrase)
+    if head in _PARTICLES:
+        return request.operation("particles_add", value=new.phrase, new=new)
+    return request.operation("subject_add", new=new, position=position, reference=reference, loose=loose)
+
+
+def _text_added(tokens: Tokens, request: Request) -> Operations | None:
+    """`the word "PAUSE" on the wall`, and "WELCOME" above the door."""
+    quotes = [index for index, token in enumerate(tokens) if token.is_quote]
+    if len(quotes) != 1:
+        return None
+    index = quotes[0]
+    before = [word for word in words_in(tokens[:index]) if word not in ARTICLES]
+    colors = [word for word in before if word in COLORS | COLOR_MODIFIERS or word in ("bold", "large", "big", "small")]
+    rest = [word for word in before if word not in colors]
+    if rest and rest[-1] in ("saying", "reading", "says"):
+        return None
+    if not all(word in TEXT_INTRODUCERS for word in rest):
+        return None
+    after = tokens[index + 1 :]
+    if after and after[0].word in TEXT_INTRODUCERS and len(after) > 1:
+        after = after[1:]
+    carrier = carrier_of(after, request)
+    if carrier is None:
+        return None
+    target, loose = carrier
+    return request.operation("text_change", text=tokens[index].text, target=target, loose=loose or bool(colors))
+
+
+def write(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`write "OPEN" on the door`."""
+    return _text_added(tokens, request)
+
+
+def give(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`give the man a hat`, `give a hat to the man`."""
+    words = words_in(tokens)
+    if not words:
+        return None
+    if words[0] in ("him", "her", "them", "it") and len(words) > 1:
+        boundary = 1
+    else:
+        boundary = second_object(words) or 0
+        if not boundary:
+            for index, word in enumerate(words):
+                if word == "to" and index > 1 and request.target(tokens[index + 1 :]) is not None:
+                    return added_to(tokens[:index], tokens[index + 1 :], request)
+            return None
+    return added_to(tokens[boundary:], tokens[:boundary], request)
+
+
+def second_object(words: list[str]) -> int | None:
+    """The index where a second object begins, as in "the man | a hat" or "the man | glasses"."""
+    for index in range(1, len(words)):
+        word, before = words[index], words[index - 1]
+        is_preposition = word in PREPOSITIONS or word in OTHER_PREPOSITIONS
+        if is_preposition and index + 1 < len(words) and word not in ("of", "with", "in", "on"):
+            return None if word == "to" else _second_object_after(words, index)
+        if word in ("a", "an", "some", "another", *NUMBERS) and index > 1 and may_precede_object(before):
+            return index
+        is_noun = word[0].isalnum() and not is_preposition and word not in LOCATED and not word.endswith("ing")
+        if before in PERSONS and index > 1 and is_noun:
+            return index
+    return None
+
+
+def _second_object_after(words: list[str], start: int) -> int | None:
+    for index in range(start + 2, len(words)):
+        if words[index] in ("a", "an", "some", "another") and may_precede_object(words[index - 1]):
+            return index
+    return None
+
+
+def may_precede_object(word: str) -> bool:
+    """Whether a word may end an object, so that another one begins after it."""
+    return not (
+        word in PREPOSITIONS
+        or word in OTHER_PREPOSITIONS
+        or word in DETERMINERS
+        or word in ("and", ",", "'s", "be", "it's")
+        or word
+        in (
+            "wearing",
+            "holding",
+            "carrying",
+            "having",
+            "like",
+            "such",
+            "riding",
+            "eating",
+            "playing",
+            "wear",
+            "hold",
+            "have",
+            "all",
+            "both",
+            "than",
+            "is",
+        )
+    )
+
+
+def added_to(new: Tokens, owner: Tokens, request: Request) -> Operations | None:
+    """Something new, a look or an expression, given to an owner."""
+    words = words_in(new)
+    head = head_of(words)
+    if head in ("tone", "tint", "filter") and request.is_scene(owner):
+        return request.operation("filter", value=plain_text(new)) if is_description(new, 8) else None
+    if head in (
+        "look",
+        "style",
+        "appearance",
+        "finish",
+        "feel",
+        "aesthetic",
+        "vibe",
+        "theme",
+        "atmosphere",
+        "makeover",
+    ):
+        if request.is_scene(owner):
+            return request.operation("style", value=plain_text(new)) if is_description(new, 14) else None
+        target = request.target(owner)
+        if target is None or not is_description(new, 14) or head in ("atmosphere", "vibe", "theme", "feel"):
+            return None
+        return request.operation("attribute", target=target.target, value=plain_text(new))
+    if request.is_scene(owner) or words_in(owner) == ["it"]:
+        return None
+    target = request.target(owner)
+    phrase = phrase_at(new)
+    if words_in(owner) == ["them"] and target is None and phrase is not None and phrase.end == len(new):
+        if phrase.article == "the" or head in ("smile", "frown", "grin", "expression", "haircut", "hairstyle", "pose"):
+            return None
+        return request.operation("subject_add", new=phrase.target, loose=True)
+    if target is None or phrase is None or phrase.article == "the":
+        return None
+    rest = new[phrase.end :]
+    if words_in(rest) in (["to", "wear"], ["to", "hold"]):
+        rest = []
+    if (
+        rest
+        or (phrase.target.noun == "coat" and phrase.target.relation is not None)
+        or phrase.target.noun
+        in (
+            "break",
+            "bath",
+            "walk",
+            "lift",
+            "home",
+            "chance",
+            "name",
+            "call",
+            "hug",
+            "kiss",
+            "ride",
+            "try",
+            "hand",
+            "raise",
+            "tone",
+            "skin",
+        )
+    ):
+        return None
+    if head in ("smile", "frown", "grin", "expression"):
+        return request.operation("expression", target=target.target, value=phrase.target.phrase)
+    if head in ("haircut", "hairstyle", "tone", "complexion", "pose"):
+        return request.operation("attribute", target=target.target, value=phrase.target.phrase)
+    added = phrase.target
+    loose = phrase.loose or target.loose
+    if added.relation is None and target.target.nesting < 3:
+        added = replace(added, relation=Relation("on", target.target))
+    else:
+        loose = True
+    return request.operation("subject_add", new=added, loose=loose)
+
+
+def dress(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`dress the man in a suit`."""
+    for index, token in enumerate(tokens):
+        if token.word in ("in", "with") and index:
+            words = words_in(tokens[index + 1 :])
+            if not words or words[0] not in ("a", "an", "some") or head_of(words) in ("style",):
+                return None
+            return added_to(tokens[index + 1 :], tokens[:index], request)
+    return None
+
+
+def cover(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`cover the ground with snow`."""
+    for index in range(len(tokens) - 1, 0, -1):
+        if tokens[index].word in ("in", "with"):
+            target = request.target(tokens[:index])
+            if target is None or not is_description(tokens[index + 1 :], 6) or verb == "surround":
+                return None
+            participle = {"cover": "covered", "wrap": "wrapped", "fill": "filled", "decorate": "decorated"}[verb]
+            return request.operation("attribute", target=target.target, value=f"{participle} {text_of(tokens[index:])}")
+    return None

@@ -1,0 +1,195 @@
+"""Operations on the whole picture, and on objects as they are: light, filters, turning, scaling, copying."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from ...edit_plan import OperationType
+from .lexicon import ARTICLES, BODY_PARTS, DETERMINERS, SCENES, word_set
+from .noun_phrases import phrase_at, with_pronoun_resolved
+from .places import scene_end
+from .replacements import change_object
+from .request import Operations, Request, objects_of
+from .tokens import Tokens, words_in
+from .values import head_of, is_description, is_style, plain_text
+
+
+def render(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`render the image as a sketch`."""
+    for index, token in enumerate(tokens):
+        if token.word in ("as", "in", "into", "like", "to") and index:
+            if not request.is_scene(tokens[:index]):
+                return None
+            return (
+                request.operation("style", value=plain_text(tokens[index + 1 :]))
+                if is_style(tokens[index + 1 :])
+                else None
+            )
+    return None
+
+
+def fragment(tokens: Tokens, request: Request) -> Operations | None:
+    """A look alone: "as a watercolor painting", "in the style of Van Gogh"."""
+    words = words_in(tokens)
+    if words[0] == "as" and words[1:2] in (["a"], ["an"]) and len(words) <= 10 and is_style(tokens[1:]):
+        return request.operation("style", value=plain_text(tokens[1:]))
+    if words[:4] == ["in", "the", "style", "of"] and len(words) <= 12 and is_style(tokens[1:]):
+        return request.operation("style", value=plain_text(tokens[1:]))
+    return None
+
+
+def light(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`brighten the image`."""
+    words = words_in(tokens)
+    while words and words[-1] in ("up", "slightly", "bit", "a", "little", "down"):
+        words, tokens = words[:-1], tokens[:-1]
+    while words and words[0] in ("up",):
+        words, tokens = words[1:], tokens[1:]
+    if not tokens or (verb == "dim" and words[-1:] == ["lights"] and len(words) == 2):
+        return None
+    if request.is_scene(tokens):
+        return request.operation("light", value=f"{verb}ed" if not verb.endswith("e") else f"{verb}d")
+    target = request.target(tokens)
+    if target is None or target.article == "a" or (target.pronoun and request.antecedent is None):
+        return None
+    return request.operation("light", target=target.target, value={"dim": "dimmed"}.get(verb, f"{verb.rstrip('e')}ed"))
+
+
+def apply_look(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`apply a sepia filter (to the image)`, `apply a blur to the background`."""
+    index = next((number for number, token in enumerate(tokens) if token.word == "to" and number), len(tokens))
+    applied, owner = tokens[:index], tokens[index + 1 :]
+    head = head_of(words_in(applied))
+    is_whole = not owner or request.is_scene(owner)
+    if not is_description(applied, 8):
+        return None
+    if head in ("filter", "tone", "tones", "tint") and is_whole:
+        return request.operation("filter", value=plain_text(applied))
+    if head == "style" and is_whole:
+        return request.operation("style", value=plain_text(applied))
+    if head == "blur":
+        target = None if is_whole else request.target(owner)
+        if not is_whole and target is None:
+            return None
+        return request.operation("filter", target=None if target is None else target.target, value=plain_text(applied))
+    return None
+
+
+_PICTURE_PROPERTIES: Mapping[str, OperationType] = MappingProxyType(
+    {
+        "brightness": "light",
+        "exposure": "light",
+        "lighting": "light",
+        "light": "light",
+        "contrast": "filter",
+        "saturation": "filter",
+        "warmth": "filter",
+        "vibrance": "filter",
+        "sharpness": "restoration",
+    }
+)
+
+
+def change_degree(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`increase the contrast`, `reduce the size of the ball`."""
+    words = words_in(tokens)
+    if verb in ("adjust",):
+        return change_object("change", tokens, request)
+    core = [word for word in words if word not in ARTICLES and word not in ("overall", "slightly")]
+    if not core:
+        return None
+    if core[0] in _PICTURE_PROPERTIES:
+        start = words.index(core[0]) + 1
+        rest = tokens[start:]
+        if rest and scene_end(rest, 0) != len(rest):
+            return None
+        return request.operation(_PICTURE_PROPERTIES[core[0]], value=f"{verb} {core[0]}")
+    if core[0] in ("size", "scale") and core[1:2] == ["of"]:
+        target = request.target(tokens[words.index("of") + 1 :])
+        if target is None or verb not in ("increase", "decrease", "reduce"):
+            return None
+        return request.operation("resize", target=target.target, value=f"{verb} size")
+    if core[0] in ("number", "count") and core[1:2] == ["of"]:
+        return change_object("change", tokens, request)
+    return None
+
+
+def soften(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`blur the background`."""
+    words = words_in(tokens)
+    while words and words[0] in ("out",):
+        words, tokens = words[1:], tokens[1:]
+    while words and words[-1] in ("slightly", "out"):
+        words, tokens = words[:-1], tokens[:-1]
+    value = {"blur": "blurred", "pixelate": "pixelated", "soften": "softened", "defocus": "defocused"}[verb]
+    if request.is_scene(tokens):
+        return request.operation("filter", value=value)
+    objects = objects_of(tokens, request) if tokens else None
+    if objects is None or len(objects) != 1 or (objects[0].pronoun and request.antecedent is None):
+        return None
+    return request.operation("filter", target=objects[0].target, value=value)
+
+
+def restore(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`sharpen the image`, `restore the old photo`."""
+    if request.is_scene(tokens):
+        return request.operation("restoration", value=f"{verb.removesuffix('e')}ed")
+    words = [word for word in words_in(tokens) if word not in DETERMINERS]
+    if words[-1:] and words[-1] in SCENES and all(word in ("old", "damaged", "blurry", "faded") for word in words[:-1]):
+        return request.operation("restoration", value=f"{verb.removesuffix('e')}ed")
+    return None
+
+
+def resize(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`enlarge the cat`."""
+    words = words_in(tokens)
+    end = next(
+        (index for index, word in enumerate(words) if index and word in ("by", "to", "slightly", "up", "down")),
+        len(words),
+    )
+    tail = words[end:]
+    if not all(word in _RESIZE_WORDS or word.isdecimal() for word in tail) or not tokens:
+        return None
+    if request.is_scene(tokens[:end]):
+        return None
+    target = request.target(tokens[:end])
+    if target is None or target.article == "a" or (target.pronoun and request.antecedent is None):
+        return None
+    return request.operation("resize", target=target.target, value=" ".join([verb, *tail]))
+
+
+_RESIZE_WORDS = word_set("by to slightly up down half twice double its original size the percent a bit little of")
+
+
+def duplicate(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`duplicate the tree`."""
+    phrase = phrase_at(tokens)
+    if phrase is None or phrase.article == "a" or phrase.target.noun in SCENES:
+        return None
+    rest = tokens[phrase.end :]
+    if rest and not (words_in(rest) in (["twice"], ["once"], ["three", "times"]) or _is_place_after(rest)):
+        return None
+    return request.operation("duplicate", target=phrase.target)
+
+
+def _is_place_after(tokens: Tokens) -> bool:
+    words = words_in(tokens)
+    return words[:2] == ["and", "place"] and is_description(tokens, 12)
+
+
+def pose(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`raise the person's right arm`: a part of a body is put elsewhere."""
+    phrase = phrase_at(tokens)
+    if phrase is None or phrase.article == "a":
+        return None
+    target = phrase.target
+    if target.noun.split()[-1] not in BODY_PARTS or target.relation is None:
+        return None
+    rest = tokens[phrase.end :]
+    if rest and not is_description(rest, 8):
+        return None
+    resolved = with_pronoun_resolved(phrase, request.antecedent)
+    if resolved is None:
+        return None
+    return request.operation("pose", target=resolved.target, value=" ".join([verb, *words_in(rest)]))

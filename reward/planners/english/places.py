@@ -1,0 +1,173 @@
+"""Scenes, places in the picture and relations, as said by prepositions: "in the image", "on the left", "next to"."""
+
+from __future__ import annotations
+
+from ...edit_plan import Place, RelationKind
+from .lexicon import HOLDING, LOCATED, MENTIONED, PREPOSITIONS, SCENES, SIDE_NOUNS, SIDE_RELATIONS, SIDES, STOPS
+from .tokens import Tokens, words_in
+
+
+def scene_end(tokens: Tokens, start: int) -> int | None:
+    """The index after a phrase such as "in the image" or "visible in this photo"; None without one."""
+    words = words_in(tokens[start : start + 6])
+    index = 0
+    if words and words[0] in MENTIONED:
+        index = 1
+    if words[index : index + 1] and words[index] in ("in", "from", "of", "within", "on", "to", "for", "into", "across"):
+        index += 1
+        if words[index : index + 1] and words[index] in ("the", "this", "that", "your", "an", "a"):
+            after = index + 1
+            if words[after : after + 1] and words[after] in (
+                "whole",
+                "entire",
+                "given",
+                "original",
+                "provided",
+                "input",
+            ):
+                after += 1
+            if (
+                words[after : after + 1]
+                and words[after] in SCENES
+                and words[after + 1 : after + 2] not in (["'s"], ["of"])
+            ):
+                return start + after + 1
+    return start + 1 if words and words[0] in ("visible", "present", "shown") and len(words) == 1 else None
+
+
+def place_at(tokens: Tokens, start: int) -> tuple[Place, int, bool] | None:
+    """A place in the picture, as in "on the left (side (of the image))": the place, the index after it, and whether two
+    places were named. None for the side of an object, and without a place.
+    """
+    side = _side_at(tokens, start)
+    if side is None:
+        return None
+    place, index, both, _ = side
+    both = both or tokens[start].word in ("near", "close", "toward", "towards", "by")
+    if index < len(tokens) and tokens[index].word == "of":
+        end = scene_end(tokens, index)
+        return None if end is None else (place, end, both)
+    return place, index, both
+
+
+def _side_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | None:
+    """A side: place, index after it, whether two places were named, whether a noun such as "side" follows."""
+    words = words_in(tokens[start : start + 8])
+    index = 0
+    if words[:1] and words[0] in MENTIONED | LOCATED:
+        index = 1
+    if words[index : index + 2] == ["close", "to"]:
+        index += 1
+    if words[index : index + 1] and words[index] in (
+        *("on", "in", "at", "to", "from", "near", "towards", "toward", "onto", "into", "by", "across", "along"),
+    ):
+        index += 1
+    else:
+        return None
+    has_article = words[index : index + 1] == ["the"]
+    if has_article:
+        index += 1
+    if words[index : index + 1] and words[index] in ("far", "very", "extreme", "immediate"):
+        index += 1
+    if index >= len(words):
+        return None
+    names = words[index].split("-") if words[index] not in SIDES else [words[index]]
+    if not all(name in SIDES for name in names) or not names:
+        return None
+    place = SIDES[names[0]]
+    if not has_article and place not in ("left", "right", "foreground", "background", "top"):
+        return None
+    index += 1
+    both = len(names) > 1 and SIDES[names[-1]] != place
+    if both and place == "center":
+        place = SIDES[names[-1]]
+    if words[index : index + 1] and words[index] in SIDES:
+        both = both or SIDES[words[index]] != place
+        place = SIDES[words[index]] if place == "center" else place
+        index += 1
+    has_noun = words[index : index + 1] != [] and words[index] in SIDE_NOUNS
+    if has_noun:
+        index += 1
+        if words[index : index + 1] == ["side"]:
+            index += 1
+    if (
+        not has_noun
+        and index < len(words)
+        and words[index] not in STOPS | {"visible", "next"}
+        and words[index][0].isalnum()
+    ):
+        return None  # "in the left hand", "on the bottom shelf"
+    return place, start + index, both, has_noun
+
+
+_MULTIWORD: tuple[tuple[tuple[str, ...], RelationKind], ...] = tuple(
+    (tuple(words.split()), kind)  # type: ignore[misc]
+    for words, kind in (
+        ("on top of", "on"),
+        ("at the top of", "on"),
+        ("in front of", "in_front"),
+        ("in the front of", "in_front"),
+        ("at the front of", "in_front"),
+        ("next to", "beside"),
+        ("close to", "beside"),
+        ("adjacent to", "beside"),
+        ("at the back of", "behind"),
+        ("right of", "right"),
+        ("left of", "left"),
+        ("worn by", "on"),
+        ("held by", "with"),
+        ("attached to", "on"),
+        ("out of", "in"),
+        ("off of", "on"),
+    )
+)
+
+
+def relation_at(tokens: Tokens, start: int) -> tuple[RelationKind, int, bool] | None:
+    """A relation: its kind, the index after its words, and whether the kind leaves some of them out."""
+    words = tuple(words_in(tokens[start : start + 8]))
+    if words and words[0] in ("directly", "just", "right") and len(words) > 1 and words[1] in PREPOSITIONS:
+        found = relation_at(tokens, start + 1)
+        return None if found is None else (found[0], found[1], True)
+    for phrase, kind in _MULTIWORD:
+        if words[: len(phrase)] == phrase:
+            return kind, start + len(phrase), kind not in ("beside", "in_front", "left", "right")
+    side = _side_at(tokens, start)
+    if side is not None:
+        place, index, both, _ = side
+        if index < len(tokens) and tokens[index].word == "of" and place in SIDE_RELATIONS:
+            if tokens[index - 1].word in SIDE_NOUNS - {"side"}:  # "near the right edge of the lake" is within it
+                return ("beside" if tokens[start].word == "near" else "in"), index + 1, True
+            return SIDE_RELATIONS[place], index + 1, both or place not in ("left", "right")
+        return None
+    if (
+        words
+        and words[0] in HOLDING
+        and words[0] not in ("with", "riding", "eating", "drinking", "reading", "playing", "driving", "walking")
+    ):
+        return "with", start + 1, True
+    if words[:2] == ("along", "with"):
+        return None
+    if words and words[0] in PREPOSITIONS and words[0] != "without":
+        kept = words[0] in (
+            "on",
+            "in",
+            "above",
+            "below",
+            "beside",
+            "behind",
+            "with",
+            "of",
+            "near",
+            "under",
+            "beneath",
+            "underneath",
+            "at",
+            "by",
+            "upon",
+            "into",
+            "onto",
+            "over",
+        )
+        return PREPOSITIONS[words[0]], start + 1, not kept
+    return None

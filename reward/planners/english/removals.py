@@ -1,0 +1,149 @@
+"""What is removed, or cut out of the picture."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from ...edit_plan import OperationType
+from .destinations import carrier_of
+from .lexicon import ARTICLES, SCENES, TEXT_INTRODUCERS, word_set
+from .moves import move
+from .noun_phrases import Phrase, phrase_at, with_pronoun_resolved
+from .places import place_at, scene_end
+from .request import Operations, Request, has_with, is_tail, objects_of
+from .tokens import Token, Tokens, words_in
+from .values import is_description
+
+
+def remove(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`remove the dog and the cat`, `remove the text "SALE"`."""
+    text = _text_removed(tokens, request)
+    if text is not None:
+        return text
+    tokens = _from_as_relation(tokens)
+    objects = objects_of(tokens, request)
+    if objects is None:
+        return None
+    operations: Operations = []
+    for phrase in objects:
+        target = phrase.target
+        head = target.noun.split()[-1]
+        if head in _NOT_REMOVED or target.noun in SCENES:
+            return None
+        kind: OperationType = "subject_remove"
+        if head in (
+            "text",
+            "words",
+            "lettering",
+            "writing",
+            "caption",
+            "captions",
+            "watermark",
+            "watermarks",
+            "letters",
+            "subtitles",
+            "subtitle",
+        ):
+            kind = "text_remove"
+        elif head in ("blur", "blurriness", "noise", "grain", "scratches", "artifacts"):
+            kind = "restoration"
+        elif head in ("filter",):
+            kind = "effect_remove"
+        made = request.operation(kind, target=target, loose=phrase.loose)
+        if made is None:
+            return None
+        operations += made
+    return operations
+
+
+_NOT_REMOVED = word_set(
+    "background backdrop color colour colors fog haze mist rain snow everything anything all else rest glare "
+    "light lighting darkness smile effect style details detail foreground skin"
+)
+
+
+def _text_removed(tokens: Tokens, request: Request) -> Operations | None:
+    quotes = [index for index, token in enumerate(tokens) if token.is_quote]
+    if len(quotes) != 1:
+        return None
+    index = quotes[0]
+    before = [word for word in words_in(tokens[:index]) if word not in ARTICLES]
+    if not all(word in TEXT_INTRODUCERS for word in before):
+        return None
+    carrier = carrier_of(tokens[index + 1 :], request)
+    if carrier is None:
+        return None
+    target, loose = carrier
+    return request.operation("text_remove", target=target, old_text=tokens[index].text, loose=loose)
+
+
+def _from_as_relation(tokens: Tokens) -> Tokens:
+    """The tokens with "from the table" read as "on the table"; the scene stays as it is."""
+    for index in range(len(tokens) - 1, 0, -1):
+        if tokens[index].word == "from" and scene_end(tokens, index) is None and place_at(tokens, index) is None:
+            return [*tokens[:index], Token("on", "on"), *tokens[index + 1 :]]
+    return tokens
+
+
+def take_away(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`take the painting away`, `take the book out of the bag`."""
+    words = words_in(tokens)
+    if words[-1:] in (["out"], ["away"], ["off"]) and len(words) > 2:
+        return remove("remove", tokens[:-1], request)
+    for index, word in enumerate(words):
+        if word in ("out", "off", "away") and words[index + 1 : index + 2] in (["of"], ["from"]) and index > 1:
+            rest = list(tokens[index + 2 :])
+            lead = Token("in", "in") if word == "out" else Token("on", "on")
+            return remove("remove", [*tokens[:index], lead, *rest], request)
+        if word == "to" and index > 1:
+            return move(verb, tokens, request)
+    return None
+
+
+def extract(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`extract the jacket worn by the person`."""
+    end = len(tokens)
+    for index in range(1, end):  # "from the background" is no place of it
+        if tokens[index].word in ("from", "on", "against") and tokens[-1].word == "background" and end - index <= 4:
+            end = index
+            break
+    tokens = tokens[:end]
+    phrase = phrase_at(tokens)
+    if phrase is None or phrase.article == "a":
+        return None
+    target = phrase.target
+    if target.noun.split()[-1] in _NOT_EXTRACTED:
+        return None
+    resolved = with_pronoun_resolved(phrase, request.antecedent)
+    if resolved is None:
+        return None
+    rest = tokens[phrase.end :]
+    if rest and rest[0].word == "from" and phrase_at(rest, 1) is not None:
+        end = cast(Phrase, phrase_at(rest, 1)).end
+        rest = rest[end:]
+    if rest and rest[0].word == "and" and not has_with(target):
+        return _extract_several(tokens, request)
+    if rest and rest[0].word in ("and", ",") and has_with(target) and is_description(rest):
+        return request.operation("extraction", target=resolved.target)
+    if rest and not (is_tail(rest) and is_description([t for t in rest if not t.is_quote])):
+        return None
+    return request.operation("extraction", target=resolved.target)
+
+
+_NOT_EXTRACTED = word_set(
+    "text words information data color colors colour palette numbers table content contents details facts "
+    "keywords meaning essence key keys honey juice tooth teeth dna"
+)
+
+
+def _extract_several(tokens: Tokens, request: Request) -> Operations | None:
+    objects = objects_of(tokens, request)
+    if objects is None:
+        return None
+    operations: Operations = []
+    for phrase in objects:
+        made = request.operation("extraction", target=phrase.target)
+        if made is None or phrase.target.noun.split()[-1] in _NOT_EXTRACTED:
+            return None
+        operations += made
+    return operations

@@ -1,0 +1,367 @@
+"""What takes the place of something: another object, colour, material, background or look."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...edit_plan import Target
+from .changes import Change, aspect_of, change_of
+from .destinations import SIDE_POSITIONS, carrier_of, destination_of
+from .lexicon import (
+    ARTICLES,
+    BACKGROUND_NOUNS,
+    DETERMINERS,
+    NUMBERS,
+    SCENE_HEADS,
+    SCENERY,
+    SCENES,
+    TEXT_INTRODUCERS,
+    TEXT_NOUNS,
+    word_set,
+)
+from .noun_phrases import Phrase
+from .places import scene_end
+from .request import Operations, Request, objects_of
+from .tokens import Token, Tokens, text_of, words_in
+from .values import (
+    color_value,
+    head_of,
+    is_description,
+    is_filter,
+    is_style,
+    is_weather,
+    material_value,
+    plain_text,
+    starts_value,
+    state_value,
+)
+
+
+def replace_object(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`replace the cat with a dog`."""
+    return _exchange(tokens, ("with", "by", "for") if verb == "exchange" else ("with", "by"), request)
+
+
+def swap(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`swap the cat for a dog`."""
+    return _exchange(tokens, ("for", "with", "to"), request)
+
+
+def _exchange(tokens: Tokens, separators: Sequence[str], request: Request) -> Operations | None:
+    boundaries = [
+        index for index, token in enumerate(tokens) if token.word in separators and index and not token.is_quote
+    ]
+    if not boundaries:
+        return None
+    if len(boundaries) > 1:
+        # "replace the man with a hat with a statue": the first one belongs to the object if two follow each other.
+        if len(boundaries) != 2 or tokens[boundaries[0]].word != tokens[boundaries[1]].word:
+            boundaries = boundaries[:1]
+        else:
+            return None
+    index = boundaries[0]
+    change = Change(tokens[:index], tokens[index + 1 :])
+    return changed(change, request, verb="replace")
+
+
+def substitute(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`substitute a rose for the tulip`."""
+    words = words_in(tokens)
+    if "for" in words[1:] and "with" not in words:
+        index = words.index("for", 1)
+        return changed(Change(tokens[index + 1 :], tokens[:index]), request, verb="replace")
+    return _exchange(tokens, ("with", "by"), request)
+
+
+def change_object(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`change the cup to blue`, `turn the horse into a zebra`."""
+    change = change_of(tokens)
+    if change is None:
+        return None
+    for index, token in enumerate(change.new):  # "the left cup to red and the right cup to blue"
+        following = change.new[index + 1 :]
+        if token.word == "and" and following and following[0].word in ("the", "his", "her") and change_of(following):
+            first = changed(replace(change, new=change.new[:index]), request, verb)
+            second = change_object(verb, following, request)
+            return None if first is None or second is None else [*first, *second]
+    return changed(change, request, verb)
+
+
+def changed(change: Change, request: Request, verb: str) -> Operations | None:
+    """What becomes what: text, look, aspect, background or object."""
+    old, new = change.old, change.new
+    if not new:
+        return None
+    if any(token.is_quote for token in (*old, *new)):
+        return _text_replaced(old, new, request)
+    if not old:
+        return _whole(new, request)
+    if old[-1].word == "back":
+        return None
+    if request.is_scene(old):
+        return _whole(new, request)
+    if not starts_value(new):
+        return None
+    aspect = aspect_of(old)
+    if aspect is not None:
+        return _aspect_changed(aspect.name, aspect.owner, new, request, aspect.loose, change.source is not None)
+    return _object_changed(change, request, verb)
+
+
+def _whole(new: Tokens, request: Request) -> Operations | None:
+    """Another look, weather or filter of the whole picture."""
+    new = _without_scene(new)
+    if is_filter(new):
+        return request.operation("filter", value=plain_text(new))
+    if is_weather(new):
+        return request.operation("weather", value=plain_text(new))
+    if is_style(new):
+        return request.operation("style", value=plain_text(new))
+    return None
+
+
+def _aspect_changed(
+    aspect: str, owner: Tokens, new: Tokens, request: Request, loose: bool, is_from: bool
+) -> Operations | None:
+    if aspect in ("weather", "season", "time"):
+        return request.operation("weather", value=plain_text(new)) if is_weather(new) else None
+    if aspect == "style":
+        if owner and not request.is_scene(owner):
+            return None
+        return request.operation("style", value=plain_text(new)) if is_description(new, 14) else None
+    if aspect == "lighting":
+        return request.operation("light", value=plain_text(new)) if is_description(new, 14) else None
+    if not owner:
+        return None
+    target = request.target(owner)
+    if target is None:
+        return None
+    loose = loose or target.loose or is_from
+    match aspect:
+        case "color":
+            value = color_value(new)
+            if value is None:
+                return None
+            return request.operation("color_alter", target=target.target, value=value, loose=loose)
+        case "material" | "texture":
+            text = plain_text(new)
+            if not is_description(new, 8) or len(text) > 80:
+                return None
+            return request.operation("material_alter", target=target.target, value=text, loose=loose)
+        case "count":
+            words = words_in(new)
+            count = NUMBERS.get(words[0], None) if len(words) == 1 else None
+            if count is None and len(words) == 1 and words[0].isdecimal():
+                count = int(words[0][:6])
+            if count is None:
+                return None
+            return request.operation("count_change", target=target.target, count=count, loose=loose)
+        case "expression":
+            return (
+                request.operation("expression", target=target.target, value=plain_text(new))
+                if is_description(new, 8)
+                else None
+            )
+        case "pose":
+            return (
+                request.operation("pose", target=target.target, value=plain_text(new))
+                if is_description(new, 10)
+                else None
+            )
+        case "font":
+            return (
+                request.operation("text_style", target=target.target, value=plain_text(new))
+                if is_description(new, 6)
+                else None
+            )
+        case "pattern" | "shape":
+            return (
+                request.operation("attribute", target=target.target, value=plain_text(new))
+                if is_description(new, 8)
+                else None
+            )
+        case "position":
+            found = destination_of(new, request) or destination_of([Token("to", "to"), *new], request)
+            if found is None:
+                return None
+            kind, reference, _ = found
+            if kind in SIDE_POSITIONS and reference is not None:
+                return request.operation(
+                    "position_change", target=target.target, position=kind, reference=reference, loose=loose
+                )
+            return request.operation("position_change", target=target.target, loose=True)
+        case _:
+            return None
+
+
+def _background_changed(old: Tokens, new: Tokens, request: Request, *, loose: bool) -> Operations | None:
+    if not is_description(new) or not is_description(old) or not starts_value(new):
+        return None
+    value = plain_text(_without_scene(new))
+    if not value:
+        return None
+    phrase = request.target(old)
+    words = words_in(old)
+    head = head_of([word for word in words if word not in DETERMINERS])
+    if phrase is not None and head in BACKGROUND_NOUNS and phrase.target.relation is None:
+        target: Target | None = phrase.target
+        if target is not None and target.phrase.casefold() in ("background", "backdrop") and target.place is None:
+            target = None
+        return request.operation("background_change", target=target, value=value, loose=loose or phrase.loose)
+    objects = objects_of(old, request)
+    if objects is None:
+        return None
+    target = objects[0].target if len(objects) == 1 else None
+    return request.operation("background_change", target=target, value=value, loose=True)
+
+
+def _without_scene(tokens: Tokens) -> Tokens:
+    """The tokens without a scene phrase at their end."""
+    for size in (4, 3):
+        start = len(tokens) - size
+        if start > 0 and scene_end(tokens, start) == len(tokens):
+            return tokens[:start]
+    return tokens
+
+
+def _object_changed(change: Change, request: Request, verb: str) -> Operations | None:
+    old, new = change.old, change.new
+    words = [word for word in words_in(_without_scene(old)) if word not in DETERMINERS]
+    head = head_of(words)
+    if head in BACKGROUND_NOUNS or (words[-1:] == ["background"] and words[-2:-1] not in (["the"], ["in"])):
+        return _background_changed(old, new, request, loose=change.source is not None)
+    if change.source is not None:
+        if is_weather(change.source) and is_weather(new):
+            return request.operation("weather", value=plain_text(new))
+        if color_value(change.source) is None or color_value(new) is None:
+            return None
+    if is_weather(old) and is_weather(new) and len(words) == 1:
+        return request.operation("weather", value=plain_text(new))
+    is_behind = "background" in words_in(old) or head in SCENERY
+    if head_of(words_in(new)) in SCENE_HEADS:
+        return _background_changed(old, new, request, loose=True) if is_behind else None
+    target = request.target(old)
+    if target is None:
+        return _several_changed(old, new, request)
+    if target.article == "a" or target.target.noun in SCENES:
+        return None
+    if change.source is not None:
+        target = replace(target, loose=True)
+    return changed_object(target, new, request)
+
+
+def _several_changed(old: Tokens, new: Tokens, request: Request) -> Operations | None:
+    objects = objects_of(old, request)
+    if objects is None or color_value(new) is None:
+        return None
+    operations: Operations = []
+    for phrase in objects:
+        made = changed_object(phrase, new, request)
+        if made is None:
+            return None
+        operations += made
+    return operations
+
+
+def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations | None:
+    """Another colour, material, property or object in place of one."""
+    if target.target in (Target("background"), Target("backdrop")):
+        if not is_description(new, 30) or not starts_value(new):
+            return None
+        return request.operation("background_change", value=plain_text(new))
+    color = color_value(new)
+    if color is not None:
+        return request.operation("color_alter", target=target.target, value=color, loose=target.loose)
+    material = material_value(new)
+    if material is not None:
+        return request.operation("material_alter", target=target.target, value=material, loose=target.loose)
+    words = words_in(new)
+    if words[0] not in ARTICLES and state_value(new, open_ended=False) is not None:
+        return request.operation("attribute", target=target.target, value=text_of(new))
+    if is_weather(new) or is_style(new) or head_of(words) in ("setting", "environment", "finish", "look", "appearance"):
+        return None
+    if target.pronoun and target.pronoun not in ("him", "her") and request.antecedent is None:
+        return None
+    phrase = request.target(new)
+    if phrase is None or phrase.pronoun or phrase.target.noun in SCENES:
+        return None
+    if phrase.article == "the" and phrase.target.relation is None and phrase.target.noun in _PLACES_TO_GO:
+        return None
+    fresh = phrase.target
+    if target.target.noun.split()[-1] in _NOT_REPLACED:
+        return None
+    if fresh.noun.split()[-1] in (
+        "color",
+        "shade",
+        "tone",
+        "match",
+        "style",
+        "version",
+        "design",
+        "pattern",
+        "one",
+        "ones",
+        "position",
+        "state",
+    ):
+        if fresh.noun.split()[-1] in ("design", "pattern", "version", "style"):
+            return None
+        return None
+    if fresh.place is not None:
+        return None
+    return request.operation("subject_replace", target=target.target, new=fresh, loose=target.loose or phrase.loose)
+
+
+_NOT_REPLACED = word_set(
+    "theme mood concept atmosphere style size age name vibe text word words side half resolution format breed "
+    "fur skin hair font hairstyle haircut gender weather season time view viewpoint angle perspective direction"
+)
+
+
+_PLACES_TO_GO = word_set("beach forest city desert park mountains street countryside moon")
+
+
+def _text_replaced(old: Tokens, new: Tokens, request: Request) -> Operations | None:
+    quoted = [token for token in (*old, *new) if token.is_quote]
+    if len(new) < 1 or len(quoted) > 2:
+        return None
+    after = [token for token in new if token.is_quote]
+    if len(after) != 1:
+        return None
+    lead = [
+        word for word in words_in(new[: new.index(after[0])]) if word not in ARTICLES and word not in ("say", "read")
+    ]
+    if not all(word in TEXT_INTRODUCERS for word in lead):
+        return None
+    carrier_tokens: Tokens = new[new.index(after[0]) + 1 :]
+    before = [token for token in old if token.is_quote]
+    if before:
+        index = list(old).index(before[0])
+        lead = [word for word in words_in(old[:index]) if word not in ARTICLES]
+        if not all(word in TEXT_INTRODUCERS for word in lead):
+            return None
+        tail = old[index + 1 :]
+        if tail and tail[0].word in TEXT_INTRODUCERS:
+            tail = tail[1:]
+        if tail and carrier_tokens:
+            return None
+        carrier = carrier_of(tail or carrier_tokens, request)
+    else:
+        words = [word for word in words_in(old) if word not in ARTICLES]
+        if carrier_tokens:
+            return None
+        if words and words[0] in TEXT_NOUNS - {"sign", "logo", "label"}:
+            start = next(index for index, token in enumerate(old) if token.word == words[0]) + 1
+            carrier = carrier_of(old[start:], request)
+        else:
+            phrase = request.target(old)
+            if phrase is None or phrase.target.noun.split()[-1] not in TEXT_NOUNS:
+                return None
+            carrier = (phrase.target, phrase.loose)
+    if carrier is None:
+        return None
+    target, loose = carrier
+    return request.operation(
+        "text_change", text=after[0].text, old_text=before[0].text if before else "", target=target, loose=loose
+    )

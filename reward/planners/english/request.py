@@ -1,0 +1,106 @@
+"""A clause while it is read, and the objects that it names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...edit_plan import OperationType, PlannedOperation, Target
+from ...metrics.any_edit.plan_questions import own_questions
+from ...sample import TASK_TYPES
+from .clauses import is_scene
+from .lexicon import LOCATED, OTHER_PREPOSITIONS, PERSON_PRONOUNS, PERSONS, PREPOSITIONS
+from .noun_phrases import Phrase, phrase_at, whole_phrase, with_pronoun_resolved
+from .tokens import Tokens, words_in
+
+Operations = list[PlannedOperation]
+
+
+@dataclass(slots=True)
+class Request:
+    """A clause while it is read. words: of the whole clause. note: how it shall be done. antecedent: what "it" is."""
+
+    words: str
+    note: str = ""
+    antecedent: Target | None = None
+
+    def operation(self, kind: OperationType, *, loose: bool = False, **slots: Any) -> Operations | None:
+        """One operation of this clause. loose: its slots leave words out, so that it needs a question of its own."""
+        try:
+            made = PlannedOperation(kind, words=self.words, **slots)
+        except ValueError:
+            return None
+        if kind in TASK_TYPES and (loose or self.note):
+            made = replace(made, questions=own_questions(made))
+        return [made]
+
+    def target(self, tokens: Tokens) -> Phrase | None:
+        """The object that all the tokens name; pronouns stand for what was named before."""
+        words = words_in(tokens)
+        if len(words) == 1 and words[0] in ("it", "them", "him", "her", "they"):
+            noun = PERSON_PRONOUNS.get(words[0])
+            if self.antecedent is not None and (noun is None or self.antecedent.noun.split()[-1] in PERSONS):
+                return Phrase(self.antecedent, 1, "the", pronoun=words[0])
+            return None if noun is None else Phrase(Target(noun), 1, "the", pronoun=words[0])
+        phrase = whole_phrase(tokens)
+        return None if phrase is None else with_pronoun_resolved(phrase, self.antecedent)
+
+    def is_scene(self, tokens: Tokens) -> bool:
+        """Whether tokens name the whole picture; "it" does where nothing was named before."""
+        return is_scene(tokens) or (words_in(tokens) in (["it"], ["this"]) and self.antecedent is None)
+
+
+def objects_of(tokens: Tokens, request: Request) -> list[Phrase] | None:
+    """One or several objects joined by "and" or commas, which are all the tokens; None where one cannot be read."""
+    single = request.target(tokens)
+    if single is not None:
+        return [single]
+    found: list[Phrase] = []
+    start = 0
+    while start < len(tokens):
+        phrase = phrase_at(tokens, start)
+        if phrase is None:
+            return None
+        resolved = with_pronoun_resolved(phrase, request.antecedent)
+        if resolved is None:
+            return None
+        found.append(resolved)
+        start = phrase.end
+        if start == len(tokens):
+            return found
+        if has_with(phrase.target):
+            return None  # "the man with a hat and a coat"
+        separators = 0
+        while start < len(tokens) and tokens[start].word in (",", "and", "as", "well"):
+            start += 1
+            separators += 1
+        if not separators:
+            return None
+    return None
+
+
+def has_with(target: Target) -> bool:
+    """Whether a relation says what a target has: what follows "and" is another thing that it has."""
+    relation = target.relation
+    return relation is not None and (relation.kind == "with" or has_with(relation.of))
+
+
+def is_tail(tokens: Tokens) -> bool:
+    """Whether tokens may follow an object as a description: a preposition, a participle, a relative clause."""
+    words = words_in(tokens)
+    word = words[0]
+    if word == ",":
+        return (len(words) > 1 and is_tail(tokens[1:])) or (
+            len(words) > 1 and words[1] in ("slightly", "close", "visible")
+        )
+    if word in ("(",):
+        return ")" in words
+    if word == "without" and len(words) > 1 and words[1].endswith("ing"):
+        return False
+    if word in PREPOSITIONS or word in LOCATED or word in ("next", "close", "so", "that", "which", "who", "slightly"):
+        return word != "so" or words[1:2] == ["that"]
+    if word in OTHER_PREPOSITIONS - {"off", "out", "up", "down", "past"}:
+        return True
+    if word == "to":
+        return True
+    return (len(word) > 4 and (word.endswith(("ing", "ed")))) or word in ("worn", "set", "hung", "seen")

@@ -1,0 +1,97 @@
+"""Wishes and questions as imperatives: "the cup should be blue", "can you ...", "what if the man had a hat"."""
+
+from __future__ import annotations
+
+from .additions import may_precede_object
+from .clauses import is_scene
+from .lexicon import DETERMINERS, EDIT_VERBS, NUMBERS
+from .tokens import Token, Tokens, words_in
+
+
+def _asked(tokens: Tokens) -> list[Token]:
+    """`can the cat be orange` and `could there be a boat` as imperatives; empty where it is another question."""
+    words = words_in(tokens)
+    if words[1:3] == ["there", "be"] or (words[1:2] == ["we"] and words[2:3] in (["have"], ["add"], ["put"])):
+        return [Token("add", "add"), *tokens[3:]]
+    if words[1:2] and words[1] in ("the", "his", "her", "all", "both"):
+        for index in range(3, len(words) - 1):
+            if words[index] in ("be", "have", "wear") and may_precede_object(words[index - 1]):
+                return [Token("make", "make"), *tokens[1:]]
+    return []
+
+
+def without_edit_lead(tokens: Tokens) -> Tokens:
+    """The tokens without "edit the image to", "modify this photo so that"."""
+    words = words_in(tokens)
+    if words[0] not in ("edit", "modify", "adjust", "alter", "update", "change"):
+        return tokens
+    for size in (3, 2):
+        if len(words) > size + 2 and is_scene(tokens[1:size]):
+            if words[size] == "to" and words[size + 1] in EDIT_VERBS:
+                return tokens[size + 1 :]
+            if words[size : size + 2] == ["so", "that"] or words[size] == "so":
+                return _as_made(tokens[size + (2 if words[size + 1] == "that" else 1) :])
+    return tokens
+
+
+def _as_made(tokens: Tokens) -> Tokens:
+    """`the car is red` as a request."""
+    for index, token in enumerate(tokens):
+        if token.word in ("is", "are", "looks", "look", "has", "have", "wears") and index:
+            verb = {"is": "be", "are": "be", "looks": "look", "has": "have", "wears": "wear"}.get(
+                token.word, token.word
+            )
+            return [Token("make", "make"), *tokens[:index], Token(verb, verb), *tokens[index + 1 :]]
+    return []
+
+
+def as_imperative(tokens: Tokens) -> list[Token] | None:
+    """A wish ("the cup should be blue", "what if the man had a hat", "let the cup be blue") as an imperative."""
+    words = words_in(tokens)
+    make, add, give = Token("make", "make"), Token("add", "add"), Token("give", "give")
+    start, is_wish = 0, False
+    if words[:2] == ["what", "if"]:
+        start, is_wish = 2, True
+    elif words[:2] in (["i", "want"], ["i'd", "like"], ["i", "need"]):
+        start = 2
+    elif words[:3] == ["i", "would", "like"]:
+        start = 3
+    elif words[0] in ("let", "have"):
+        start = 1
+    if words[0] in ("can", "could", "would", "should", "will"):
+        return _asked(tokens)
+    rest = list(tokens[start:])
+    after = words[start:]
+    if start and after[:2] == ["there", "be"]:
+        return [add, *rest[2:]]
+    if is_wish and after[:2] in (["there", "was"], ["there", "were"], ["there", "is"]):
+        return [add, *rest[2:]]
+    if is_wish:
+        for index, word in enumerate(after):
+            if word in ("was", "were") and index:
+                return [make, *rest[:index], Token("be", "be"), *rest[index + 1 :]]
+            if word == "had" and index:
+                return [give, *rest[:index], *rest[index + 1 :]]
+        return []
+    if words[0] in ("let", "have"):
+        return [make, *rest]
+    if start:
+        for index, word in enumerate(after):
+            if word == "to" and after[index + 1 : index + 2] == ["be"] and index:
+                return [make, *rest[:index], *rest[index + 1 :]]
+            if word == "to" and after[index + 1 : index + 2] and after[index + 1] in ("have", "wear", "hold") and index:
+                return [make, *rest[:index], *rest[index + 1 :]]
+        return [add, *rest] if after[:1] and after[0] in ("a", "an", "another", *NUMBERS) else []
+    for modal in (("should",), ("must",), ("needs", "to"), ("need", "to"), ("ought", "to")):
+        size = len(modal)
+        for index in range(1, min(len(words) - size, 24)):
+            if tuple(words[index : index + size]) != modal:
+                continue
+            if words[:index] == ["there"] and words[index + size] == "be":
+                return [add, *tokens[index + size + 1 :]]
+            if words[0] in ("a", "an", "another", "some") and words[index + size] == "be":
+                return [add, *tokens[:index], *tokens[index + size + 1 :]]
+            if words[0] in DETERMINERS or words[0] in ("all", "both", "it"):
+                return [make, *tokens[:index], *tokens[index + size :]]
+            return []
+    return None
