@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ...edit_plan import OperationType
+from ...edit_plan import OperationType, Target
 from .lexicon import ARTICLES, BODY_PARTS, DETERMINERS, SCENES, word_set
 from .noun_phrases import phrase_at, with_pronoun_resolved
 from .places import scene_end
@@ -112,6 +112,62 @@ def change_degree(verb: str, tokens: Tokens, request: Request) -> Operations | N
         return request.operation("resize", target=target.target, value=f"{verb} size")
     if core[0] in ("number", "count") and core[1:2] == ["of"]:
         return change_object("change", tokens, request)
+    return None
+
+
+def rotate(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`rotate the chair to the left`, `flip the image`."""
+    words = words_in(tokens)
+    end = next((index for index, word in enumerate(words) if word in _ROTATION_WORDS and index), len(words))
+    tail = words[end:]
+    if not tokens or not all(word in _ROTATION_WORDS or word.isdecimal() for word in tail):
+        return None
+    if request.is_scene(tokens[:end]):
+        return request.operation("rotate", target=Target("image"), value=" ".join(tail))
+    target = request.target(tokens[:end])
+    if target is None or target.article == "a" or (target.pronoun and request.antecedent is None):
+        return None
+    return request.operation("rotate", target=target.target, value=" ".join(tail))
+
+
+_ROTATION_WORDS = word_set(
+    "by degrees degree ° 90 180 45 270 360 30 60 15 clockwise counterclockwise counter-clockwise anticlockwise "
+    "anti-clockwise horizontally vertically upside down to the left right over around slightly"
+)
+
+
+def crop(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`crop the image to the dog`."""
+    words = words_in(tokens)
+    index = next((number for number, word in enumerate(words) if word in ("to", "around") and number), len(words))
+    if not tokens or not request.is_scene(tokens[:index]):
+        return None
+    rest = tokens[index + 1 :]
+    if not rest:
+        return request.operation("crop") if index == len(words) else None
+    while rest and rest[0].word in ("show", "only", "just", "focus", "on"):
+        rest = rest[1:]
+    target = request.target(rest)
+    if target is not None:
+        return request.operation("crop", target=target.target)
+    return request.operation("crop", value=plain_text(rest)) if is_description(rest, 8) else None
+
+
+def zoom(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`zoom in on the flower`."""
+    value = verb.removeprefix("zoom ")
+    if value == verb:
+        return None
+    words = words_in(tokens)
+    while words and words[0] in ("slightly", "a", "bit", "little", "closer", "more"):
+        if words[0] == "a" and words[1:2] not in (["bit"], ["little"]):
+            break
+        words, tokens = words[1:], tokens[1:]
+    if not tokens or scene_end(tokens, 0) == len(tokens):
+        return request.operation("zoom", value=value)
+    if words[0] in ("on", "to", "onto", "from", "of"):
+        target = request.target(tokens[1:])
+        return None if target is None else request.operation("zoom", target=target.target, value=value)
     return None
 
 
