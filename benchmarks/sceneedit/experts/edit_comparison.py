@@ -19,6 +19,7 @@ from .instruction_parser import ParsedRequest, parse_instruction
 from .object_names import ObjectName
 from .object_segments import DetectedObject
 from .perception import ImagePerception, PerceptionCache, visibility
+from .picture_looks import PictureChange
 from .request_outcomes import RequestOutcome, is_mentioned, match_probability, request_outcome
 
 _MIN_CERTAINTY = 0.5
@@ -75,6 +76,11 @@ class EditComparison:
     def is_identical(self) -> bool:
         """Whether both images are equal."""
         return self.source.digest == self.edited.digest
+
+    @cached_property
+    def picture_change(self) -> PictureChange:
+        """What the edit did to the whole of the picture."""
+        return PictureChange(self.source.pixels, self.edited.pixels, self.source.objects)
 
     # -- preservation -------------------------------------------------------------------------------------------------
 

@@ -34,7 +34,8 @@ class SceneJudge(Expert):
     """Answers on the topics of EdiVal, Complex-Edit, DLEBench, I2I-Bench, the baselines and `any-edit`.
 
     It uses the images in their order and reads the slots, not the message: instructions in the nine forms of EdiVal,
-    several of them in one sentence, and `Put … of the second picture into the first one, …`. Each image and pair is
+    several of them in one sentence, and `Put … of the second picture into the first one, …`; of `any-edit`, everyday
+    words for changes of the whole picture too. Each image and pair is
     analysed once. Sampled answers depend on the query and its draw alone. Abstains on other topics, on unknown words,
     and on other images than the topic has.
 
@@ -42,7 +43,7 @@ class SceneJudge(Expert):
     """
 
     kinds = (Judge,)
-    id = "scene-judge@2"
+    id = "scene-judge@3"
 
     def __init__(self, perception: PerceptionCache | None = None) -> None:
         perception = perception or PerceptionCache()

@@ -3,26 +3,55 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 
+from ....reward import Box
 from ....reward.queries import Judge, Reply
-from .edit_comparison import EditComparisonCache
-from .instruction_parser import UnanswerableError
-from .perception import PerceptionCache
+from ....reward.queries.prompts import Prompts
+from .change_words import crop_of, is_never_drawn, look_of
+from .edit_comparison import EditComparison, EditComparisonCache, most_likely_name
+from .instruction_parser import ParsedRequest, UnanswerableError, parse_instruction
+from .object_names import ObjectName, find_names
+from .perception import ImagePerception, PerceptionCache
+from .picture_looks import CHANGES, LOOKS, is_blurred
 from .question_language import yes_probability
 from .reply_builders import json_reply, yes_no_reply
+from .request_outcomes import best_match, is_mentioned, match_probability, request_outcome
 
 _DONE = 0.5
 """Credit from which on an operation shows in the edited image."""
 _LINE = re.compile(r"(\d+)\. (.+)")
 _REPORTED_SEVERITY = 0.3
 """Severity from which on an unrequested change is listed."""
+_CHANGED = 0.7
+"""Similarity of an object below which it differs."""
+_UNSEEN = 0.03
+"""Probability of something that no picture shows."""
+_MIN_SHARE_OF_WINDOW = 0.3
+"""Sides of an object, relative to those of a part of the picture, from which on the part is of this object."""
+
+_PROMPTS = Prompts("editcritic.reward.metrics.any_edit")
+
+
+def _asking(prompt: str, slot: str) -> re.Pattern[str]:
+    """The pattern of a question that a prompt makes, with what its slot says as the group `words`."""
+    text = " ".join(_PROMPTS.render(prompt, **{slot: "SLOT"}).split())
+    return re.compile(re.escape(text).replace("SLOT", "(?P<words>.+)"), re.IGNORECASE)
+
+
+_ABOUT_CHANGE = (_asking("planned_change", "change"), _asking("planned_change_again", "change"))
+_ABOUT_LOOK = _asking("planned_look", "value")
+_ABOUT_CONTENT = " ".join(_PROMPTS.render("planned_content").split())
 
 
 class AnyEditJudge:
-    """Answers the topics of `any-edit/`. Questions are those of `question_language`, or quote an instruction in double
-    quotes: whether the pair shows that it was carried out.
+    """Answers the topics of `any-edit/`.
+
+    Questions are those of `question_language`; or quote an instruction in double quotes: whether the pair shows that it
+    was carried out; or are those that `any-edit` makes of plans: whether a change was made, which may be one of the
+    whole picture in everyday words, whether the picture has a look, and whether its content is as before.
     """
 
     topics = ("edited", "crop", "pair", "differences")
@@ -37,26 +66,119 @@ class AnyEditJudge:
         count = 2 if topic == "pair" else 1
         if len(query.images) != count:
             raise UnanswerableError(f"any-edit/{topic} by {len(query.images)} pictures: expected {count}")
-        question = slots.get("question", "")
-        instruction = re.search(r'"(.+)"', question) if topic == "pair" else None
-        if instruction is not None:
-            comparison = self._comparisons.get(query.images[:1], query.images[1], instruction[1])
-            return yes_no_reply(comparison.success_probability)
-        return yes_no_reply(yes_probability(question, self._comparisons.get(query.images[:1], query.images[-1], "")))
+        question = " ".join(slots.get("question", "").split())
+        comparison = self._comparisons.get(query.images[:1], query.images[-1], "")
+        if topic == "pair":
+            return yes_no_reply(self._about_pair(question, query, comparison))
+        look = _ABOUT_LOOK.fullmatch(question)
+        if look is not None and topic == "edited":
+            return yes_no_reply(_look_probability(look["words"], comparison.edited))
+        return yes_no_reply(yes_probability(question, comparison))
+
+    def _about_pair(self, question: str, query: Judge, comparison: EditComparison) -> float:
+        if question == _ABOUT_CONTENT:
+            return comparison.picture_change.same_content
+        asked = next((match for pattern in _ABOUT_CHANGE if (match := pattern.fullmatch(question))), None)
+        if asked is not None:
+            return _change_probability(asked["words"], comparison)
+        instruction = re.search(r'"(.+)"', question)
+        if instruction is None:
+            return yes_probability(question, comparison)
+        return self._comparisons.get(query.images[:1], query.images[1], instruction[1]).success_probability
 
     def _differences(self, query: Judge, slots: Mapping[str, str]) -> Reply:
         operations = [match[2] for line in slots.get("operations", "").splitlines() if (match := _LINE.match(line))]
-        comparison = self._comparisons.get(
-            query.images[:-1], query.images[-1], "all of them", operations=json.dumps(operations)
-        )
+        comparison = self._comparisons.get(query.images[:-1], query.images[-1], "")
         entries = [
             {"what": words, "operation": number}
-            for number, (words, outcome) in enumerate(zip(operations, comparison.outcomes, strict=True), start=1)
-            if outcome.credit >= _DONE
+            for number, words in enumerate(operations, start=1)
+            if _difference_probability(words, comparison) >= _DONE
         ]
-        entries += [
-            {"what": change.description, "operation": 0}
-            for change in comparison.unrequested_changes
-            if change.severity >= _REPORTED_SEVERITY
-        ]
+        requests = [request for words in operations for request in _requests(words)]
+        if len(requests) == len(operations):  # it understands which changes nobody asked for
+            asked = self._comparisons.get(
+                query.images[:-1], query.images[-1], "all of them", operations=json.dumps(operations)
+            )
+            entries += [
+                {"what": change.description, "operation": 0}
+                for change in asked.unrequested_changes
+                if change.severity >= _REPORTED_SEVERITY
+            ]
         return json_reply({"differences": entries})
+
+
+def _requests(words: str) -> tuple[ParsedRequest, ...]:
+    """The requests of a sentence in EdiVal's forms; none for others."""
+    try:
+        return parse_instruction(words)
+    except UnanswerableError:
+        return ()
+
+
+def _look_probability(words: str, picture: ImagePerception) -> float:
+    """Whether a picture has a look by itself."""
+    look = look_of(words)
+    if look == "blur":
+        return is_blurred(picture.pixels, picture.objects)
+    if look is None or look not in LOOKS:
+        raise UnanswerableError(f"whether a picture looks like {words!r:.120}: it knows {', '.join(LOOKS)}, blurred")
+    return LOOKS[look](picture.pixels)
+
+
+def _change_probability(words: str, comparison: EditComparison) -> float:
+    """Whether a change was made from source to edit."""
+    requests = _requests(words)
+    if requests:
+        outcomes = [request_outcome(request, comparison.source, comparison.edited) for request in requests]
+        return min(outcome.success_probability for outcome in outcomes)
+    shown = crop_of(words)
+    if shown is not None:
+        return _crop_probability(shown, comparison)
+    look = look_of(words)
+    if look is not None and look in CHANGES:
+        return comparison.picture_change.probability(look)
+    if is_never_drawn(words):
+        return _UNSEEN
+    raise UnanswerableError(f"whether this was done: {words!r:.120}")
+
+
+def _crop_probability(shown: Box | ObjectName, comparison: EditComparison) -> float:
+    """Whether the edit shows this part of the source, and little else."""
+    window = comparison.picture_change.window
+    if window is None:
+        return _UNSEEN
+    if isinstance(shown, Box):
+        return _rising(window.iou(shown) - 0.7, 0.05)
+    box = best_match(comparison.source, shown)
+    if box is None:
+        return _UNSEEN
+    inside = max(0.0, min(box.x1, window.x1) - max(box.x0, window.x0)) * max(
+        0.0, min(box.y1, window.y1) - max(box.y0, window.y0)
+    )
+    share = max(box.w, box.h) / max(window.w, window.h)
+    return (
+        match_probability(box.score)
+        * _rising(inside / max(box.area, 1e-9) - 0.8, 0.05)
+        * _rising(share - _MIN_SHARE_OF_WINDOW, 0.03)
+    )
+
+
+def _difference_probability(words: str, comparison: EditComparison) -> float:
+    """Whether a difference between the two pictures belongs to a request: of a request that it does not understand in
+    full, whether an object that it names differs.
+    """
+    requests = _requests(words)
+    if requests:
+        return min(request_outcome(request, comparison.source, comparison.edited).credit for request in requests)
+    if crop_of(words) is not None or look_of(words) is not None:
+        return _change_probability(words, comparison)
+    names = find_names(words)
+    if not names:
+        raise UnanswerableError(f"whether a difference belongs to this: {words!r:.120}")
+    changed = [obj for obj, similarity in comparison.untouched_objects if similarity < _CHANGED]
+    changed += comparison.spurious_objects
+    return float(any(is_mentioned(names, most_likely_name(obj)) for obj in changed))
+
+
+def _rising(ahead: float, soft: float) -> float:
+    return 1 / (1 + math.exp(-max(-50.0, min(50.0, ahead / soft))))

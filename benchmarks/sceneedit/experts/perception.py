@@ -40,6 +40,11 @@ class ImagePerception:
         self.digest = image.digest
         self.size = image.size
 
+    @property
+    def pixels(self) -> NDArray[np.uint8]:
+        """The image, H x W x 3."""
+        return self._pixels
+
     @cached_property
     def objects(self) -> list[DetectedObject]:
         """Detected objects, the largest first."""

@@ -1,0 +1,1 @@
+"""`any-edit` on sentences in open language: `python -m editcritic.benchmarks.studies.open_language`."""
