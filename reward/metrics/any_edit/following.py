@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...card import Card
-from ...edit_plan import EditPlan, PlannedOperation
+from ...edit_plan import EditPlan, OperationType, PlannedOperation
 from ...engine.program import Abstained, Program, ask, gather
 from ...queries.kinds import MapChanges
 from ...queries.prompts import Prompts
@@ -27,6 +27,7 @@ from .plan_of_sample import plan_of
 from .plan_words import words_of_plan
 from .preservation import preservation
 from .question_checks import check_questions, shows
+from .referring import names_picture
 from .target_location import LocatedTarget, locate_targets
 from .task_checks import check_task
 
@@ -99,7 +100,7 @@ class PlanFollowing:
     def __call__(self, sample: EditSample) -> Program[Score]:
         plan = yield from plan_of(sample)
         planned = Evidence("plan", text=words_of_plan(plan), numbers={"confidence": plan.confidence})
-        checks = [_Check(self, sample, operation) for operation in plan.operations]
+        checks = [_Check(self, sample, plan, operation) for operation in plan.operations]
         scored = yield from gather([check.score() for check in checks])
         credits = {f"operation {number}": score for number, score in enumerate(scored, start=1)}
         evidence = [planned]
@@ -135,6 +136,7 @@ class _Check:
 
     metric: PlanFollowing
     sample: EditSample
+    plan: EditPlan
     operation: PlannedOperation
     by_questions: bool = False
 
@@ -158,7 +160,9 @@ class _Check:
                 done_before = yield from decided_before
                 if done_before.holds:
                     return Score.not_applicable(f"the source shows it already: {words_of(self.operation)}")
-                inspector, decided = check_task(self.sample, self.sample.edited, self.operation, task, located)
+                inspector, decided = check_task(
+                    self.sample, self.sample.edited, self.operation, task, located, self._also()
+                )
                 evidence = inspector.evidence
                 verdict: Condition | None = yield from decided
             else:
@@ -175,10 +179,17 @@ class _Check:
             verdict = yield from self._visible(verdict, located)
         return Score.of(verdict.degree, verdict.reason, evidence=evidence)
 
+    def _also(self) -> set[OperationType]:
+        """What other operations of the plan do to the same target."""
+        target = self.operation.target
+        others = (other for other in self.plan.operations if other is not self.operation)
+        return set() if target is None else {other.type for other in others if other.target == target}
+
     def _locate(self) -> Program[LocatedTarget | None]:
         """The target in the source, if there is one. Abstains with a detector that does not know what is new either."""
-        located = yield from locate_targets(self.sample.source, self.operation.targets)
-        return None if self.operation.target is None else located[self.operation.target]
+        targets = [target for target in self.operation.targets if not names_picture(target)]
+        located = yield from locate_targets(self.sample.source, targets)
+        return None if self.operation.target is None else located.get(self.operation.target)
 
     def _may_be_absent(self, located: LocatedTarget) -> bool:
         """Whether a detector finds nothing of the kind that the operation needs in the source."""

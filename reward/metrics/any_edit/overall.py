@@ -10,6 +10,7 @@ from ...sample import EditSample
 from ...score import Score
 from ..compose import Gate, Metric, Product, followed_product
 from ..guards import all_guards
+from .aspect_guard import AspectAsPlanned
 from .following import PlanFollowing
 from .kept_parts import Faces
 from .new_text_guard import NoUnrequestedText
@@ -69,7 +70,7 @@ def any_edit(
     instruction. text_guard: whether to include `NoUnrequestedText`, which needs OCR. list_differences: of
     `PlanFollowing`. faces: of `PlanPreservation`. quality: of `FollowedAndPreserved`.
     """
-    guards = all_guards(prompt_injection_guard=False)
+    guards = all_guards(prompt_injection_guard=False, aspect_guard=AspectAsPlanned())
     if text_guard:
         guards = Gate(guards, NoUnrequestedText(), name="guards")
     reward = FollowedAndPreserved(

@@ -13,9 +13,11 @@ from .english_words import (
     CATCH_ALL_TYPES,
     GROUP_TYPES,
     KEEP_WORDS,
+    LARGE_WORDS,
     LEADING_WORDS,
     PLACE_GROUPS,
     REST_WORDS,
+    SMALL_WORDS,
     TYPE_WORDS,
     WITHOUT_WORDS,
 )
@@ -58,6 +60,7 @@ class PlanAccount:
         self.numbers = set(_numbers(plan)) | {
             value for word in words_of(self.text) if (value := number_of(word)) is not None
         }
+        self.sizes = {target.size for target in all_targets(plan)}
         self.places = {group for word in words_of(self.text) if (group := PLACE_GROUPS.get(word))}
 
     def has_text(self, text: str) -> bool:
@@ -73,6 +76,10 @@ class PlanAccount:
             return number in self.numbers
         if word in KEEP_WORDS or word in WITHOUT_WORDS or word == "without":
             return True  # see `swallowed`
+        if word in LARGE_WORDS or word in SMALL_WORDS:
+            return ("largest" if word in LARGE_WORDS else "smallest") in self.sizes
+        if word == "side" and self.places:
+            return True  # of the picture
         if word in ALL_WORDS:
             return bool(self.plan.keep) or self.plan.scope == "whole" or _has_quantity(self.plan)
         return not word.isascii() and word in self.text
@@ -176,6 +183,8 @@ def _numbers(plan: EditPlan) -> Iterator[int]:
     for target in all_targets(plan):
         if target.order is not None:
             yield target.order
+        if target.size is not None:
+            yield 2  # "the smaller of the two"
         yield 2 if target.quantity == "both" else target.quantity if isinstance(target.quantity, int) else 1
     yield from (operation.count for operation in plan.operations if operation.count is not None)
 

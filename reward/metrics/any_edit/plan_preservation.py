@@ -7,6 +7,8 @@ from functools import cached_property
 from statistics import fmean
 from typing import ClassVar, get_args
 
+import numpy as np
+
 from ...card import Card
 from ...edit_plan import EditPlan, Kept, OperationType, Target
 from ...engine.program import Abstained, Program, ask, gather
@@ -31,8 +33,9 @@ _NEW_LOOK: frozenset[OperationType] = frozenset(
 _SAME_LAYOUT: frozenset[OperationType] = _NEW_LOOK | {"particles_remove", "background_change"}
 """Types of the whole image that move nothing. Another background has a layout of its own: the agreement counts only
 where the plan names nothing that stays before it."""
-_LAYOUT = (0.3, 0.8)
-"""Agreement of layouts up to which nothing of it is left, and from which on it is the same (`ChangeMap.structure`)."""
+_LAYOUT = ((0.0, 0.2, 0.8), (0.0, 0.2, 1.0))
+"""Agreement of layouts (`ChangeMap.structure`), and how much of the layout is left. Another picture is near 0; rain and
+the blocks of pixel art cover textures, so that some honest edits have 0.2."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +111,7 @@ class PlanPreservation:
             evidence.append(_map_evidence(sample, region, measured))
             reason = _reason(measured, region)
         elif types <= _NEW_LOOK or (types <= _SAME_LAYOUT and not kept):
-            low, high = _LAYOUT
-            factors.append(min(max((changes.structure - low) / (high - low), 0.0), 1.0))
+            factors.append(float(np.interp(changes.structure, *_LAYOUT)))
             reason = f"agreement of layouts {changes.structure:.2f}"
         else:
             reason = ""

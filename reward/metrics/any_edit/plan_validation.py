@@ -23,6 +23,7 @@ from .instruction_words import (
     words_of,
 )
 from .plan_account import PlanAccount, words_of_target
+from .referring import names_picture
 
 MAX_INSTRUCTION = 4000
 """Characters of an instruction that is planned, blanks collapsed."""
@@ -82,7 +83,7 @@ def unnamed_objects(plan: EditPlan, instruction: str) -> tuple[str, ...]:
     for target in _objects(plan, english):
         last = words_of(target.noun)[-1:]
         is_named = target.noun.casefold() in sentence.casefold() or any(stem(word) in named for word in last)
-        if not (is_named or target.boxes):
+        if not (is_named or target.boxes or names_picture(target)):
             phrases.append(target.phrase)
     return tuple(dict.fromkeys(phrases))
 

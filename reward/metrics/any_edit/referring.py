@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from ...boxes import Box, suppress_overlaps
 from ...edit_plan import Place, RelationKind, Target
+from .english_words import SCENE_WORDS
 
 _DUPLICATE_IOU = 0.8
 _NEAR = 0.15
@@ -21,6 +22,11 @@ def is_plain(target: Target) -> bool:
     """Whether the name alone says which object is meant: every box of the phrase is one."""
     qualifiers = (target.place, target.order, target.size, target.relation)
     return target.quantity == 1 and all(qualifier is None for qualifier in qualifiers)
+
+
+def names_picture(target: Target) -> bool:
+    """Whether a target is the picture itself, as in "mirror the photo": no detector finds it in the picture."""
+    return is_plain(target) and not (target.attributes or target.boxes) and target.noun.casefold() in SCENE_WORDS
 
 
 def referred_boxes(target: Target, boxes: Sequence[Box], related: Sequence[Box] = ()) -> tuple[Box, ...]:

@@ -26,7 +26,7 @@ from ...queries.kinds import Detect, ReadText
 from ...sample import EditSample, Position
 from ..edival.conditions import normalize_text
 from .preservation import HARMLESS_EXCESS, preservation
-from .referring import same_object
+from .referring import names_picture, same_object
 from .target_location import THRESHOLD, LocatedTarget, locate_targets, useful_boxes
 
 MAX_NEW_SHARE = 0.3
@@ -85,6 +85,8 @@ def edit_region(sample: EditSample, operations: Sequence[PlannedOperation], chan
 
 def is_whole(operation: PlannedOperation) -> bool:
     """Whether an operation may change every pixel."""
+    if operation.target is not None and names_picture(operation.target):
+        return operation.type in WHOLE_IMAGE or operation.type == "rotate"
     return operation.type in WHOLE_IMAGE and (operation.target is None or operation.type in _WHOLE_WITH_TARGET)
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...boxes import Box
+from ...boxes import Box, suppress_overlaps
 from ...edit_plan import Target
-from ...engine.program import Program, ask_many
+from ...engine.program import Abstained, Program, ask_many, reply_value
 from ...image import Image
-from ...queries.kinds import Detect
+from ...queries.kinds import Detect, Judge
+from ...queries.prompts import Prompts
+from ...queries.response_formats import Message, YesNo
+from ..edival.inspector import crop_box
+from ..edival.pools import COLORS
 from .referring import referred_boxes
 
 THRESHOLD = 0.35
@@ -36,10 +40,50 @@ def locate_targets(source: Image, targets: Iterable[Target]) -> Program[Mapping[
     unknown = list(dict.fromkeys(target.phrase for target in needed if not target.boxes))
     detections = yield from ask_many([Detect(source, (phrase,)) for phrase in unknown])
     boxes = {phrase: answer.above(THRESHOLD) for phrase, answer in zip(unknown, detections, strict=True)}
+    useful = {phrase: useful_boxes(found) for phrase, found in boxes.items()}
+    coloured = yield from _of_their_colour(source, useful)
     located: dict[Target, LocatedTarget] = {}
     for target in needed:  # the related ones come first
-        located[target] = _locate(target, boxes.get(target.phrase, ()), located)
+        phrase = target.phrase
+        known = useful.get(phrase, ())
+        located[target] = _locate(target, coloured.get(phrase, known), known, located, bool(boxes.get(phrase)))
     return located
+
+
+_MAX_COLOURED = 12
+"""Boxes of one phrase whose colours are asked about."""
+_CERTAINLY_OTHER = 0.3
+"""Probability of the colour up to which a box has another one, if a box beside it has the right one."""
+_EDIVAL = Prompts("editcritic.reward.metrics.edival")
+
+
+def _of_their_colour(source: Image, boxes: Mapping[str, tuple[Box, ...]]) -> Program[Mapping[str, tuple[Box, ...]]]:
+    """Phrase -> its boxes without those of another colour, for phrases with a colour and several boxes.
+
+    Detectors find the blue mug too when asked for the red one. A judge is asked about each box; without one, all count.
+    """
+    asked: list[tuple[str, Box, Judge]] = []
+    for phrase, found in boxes.items():
+        colours = [word for word in phrase.casefold().split() if word in COLORS]
+        distinct = suppress_overlaps(sorted(found, key=lambda box: -box.score), 0.8)
+        if len(colours) == 1 and 1 < len(distinct) <= _MAX_COLOURED:
+            slots = {"object": phrase, "value": colours[0]}
+            prompt = _EDIVAL.render("color", **slots)
+            for box in distinct:
+                message = Message((crop_box(source, box), prompt))
+                asked.append((phrase, box, Judge((message,), YesNo(), "edival/color", tuple(slots.items()))))
+    try:
+        replies = yield from ask_many([query for _, _, query in asked])
+    except Abstained:  # about the source alone: the same for every edit of the group
+        return {}
+    probabilities: dict[str, dict[Box, float]] = {}
+    for (phrase, box, query), reply in zip(asked, replies, strict=True):
+        probabilities.setdefault(phrase, {})[box] = float(reply_value(query, reply))
+    return {
+        phrase: tuple(box for box, p in of_boxes.items() if p > _CERTAINLY_OTHER)
+        for phrase, of_boxes in probabilities.items()
+        if max(of_boxes.values()) >= 0.5
+    }
 
 
 def useful_boxes(boxes: Sequence[Box]) -> tuple[Box, ...]:
@@ -52,10 +96,16 @@ def _chain(target: Target) -> tuple[Target, ...]:
     return (*_chain(target.relation.of), target) if target.relation is not None else (target,)
 
 
-def _locate(target: Target, boxes: tuple[Box, ...], located: Mapping[Target, LocatedTarget]) -> LocatedTarget:
+def _locate(
+    target: Target,
+    boxes: tuple[Box, ...],
+    of_phrase: tuple[Box, ...],
+    located: Mapping[Target, LocatedTarget],
+    detected: bool,
+) -> LocatedTarget:
+    """boxes: of the target's phrase and colour. of_phrase: those of another colour too."""
     if target.boxes:
         return LocatedTarget(target, target.boxes)
     related = located[target.relation.of].boxes if target.relation is not None else ()
-    useful = useful_boxes(boxes)
-    referred = referred_boxes(target, useful, related)
-    return LocatedTarget(target, referred, tuple(box for box in useful if box not in referred), bool(boxes))
+    referred = referred_boxes(target, boxes, related)
+    return LocatedTarget(target, referred, tuple(box for box in of_phrase if box not in referred), detected)

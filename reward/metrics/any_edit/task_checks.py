@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
 
 from ...boxes import Box, highest_scoring
-from ...edit_plan import PlannedOperation
+from ...edit_plan import OperationType, PlannedOperation
 from ...engine.program import Program, ask_many
 from ...image import Image
 from ...queries.change_map import ChangeMap
@@ -41,18 +41,32 @@ asked about."""
 
 
 def check_task(
-    sample: EditSample, edited: Image, operation: PlannedOperation, task: Task, located: LocatedTarget | None
+    sample: EditSample,
+    edited: Image,
+    operation: PlannedOperation,
+    task: Task,
+    located: LocatedTarget | None,
+    also: Collection[OperationType] = (),
 ) -> tuple[EditInspector, Program[Condition]]:
     """Whether an image shows the operation done, with the evidence so far. edited: the edited image, or the source.
 
-    located: the target in the source; None where the operation has none. Raises what the algorithms raise.
+    located: the target in the source; None where the operation has none. also: what other operations of the plan do to
+    the same target, which may stand elsewhere then, or look different. Raises what the algorithms raise.
     """
-    inspector = EditInspector(sample.source, edited, PROMPTS, select=_selection(operation, located))
-    return inspector, _evaluate(inspector, operation, task, located)
+    inspector = EditInspector(sample.source, edited, PROMPTS, select=_selection(operation, located, also))
+    return inspector, _evaluate(inspector, operation, task, located, also)
+
+
+_ELSEWHERE: frozenset[OperationType] = frozenset(("position_change", "count_change"))
+_NEW_LOOK: frozenset[OperationType] = frozenset(("color_alter", "material_alter", "attribute", "style", "resize"))
 
 
 def _evaluate(
-    inspector: EditInspector, operation: PlannedOperation, task: Task, located: LocatedTarget | None
+    inspector: EditInspector,
+    operation: PlannedOperation,
+    task: Task,
+    located: LocatedTarget | None,
+    also: Collection[OperationType],
 ) -> Program[Condition]:
     if located is not None and len(located.boxes) > 1 and task.type in ("color_alter", "material_alter"):
         verdict = yield from _each_instance(inspector, operation, task, located)
@@ -64,7 +78,7 @@ def _evaluate(
         verdict = yield from _beside_other_text(inspector, operation, located, verdict)
     if task.type == "subject_remove" and verdict.holds and located is not None and located.others:
         verdict = yield from _fewer_than_before(inspector, task, located, verdict)
-    if task.type in ("position_change", "count_change") and verdict.holds and located is not None:
+    if task.type in _ELSEWHERE and verdict.holds and located is not None and not _NEW_LOOK & set(also):
         verdict = yield from _looks_like_the_target(inspector, task, located, verdict)
     if task.type in ("subject_add", "subject_replace") and verdict.holds:
         verdict = yield from _of_its_colour(inspector, operation, verdict)
@@ -228,17 +242,20 @@ def _wrong_value(operation: PlannedOperation, task: Task) -> str:
     return "" if values is None else unmentioned(values, mentioned)
 
 
-def _selection(operation: PlannedOperation, located: LocatedTarget | None) -> BoxSelection | None:
+def _selection(
+    operation: PlannedOperation, located: LocatedTarget | None, also: Collection[OperationType]
+) -> BoxSelection | None:
     """The boxes of the target's phrase that belong to the objects that are meant; None if its name says which."""
     target = operation.target
-    if target is None or located is None or (is_plain(target) and not target.boxes):
+    if target is None or located is None or (is_plain(target) and not (target.boxes or located.others)):
         return None
+    may_be_elsewhere = bool(_ELSEWHERE & {operation.type, *also})
     known = (*located.boxes, *located.others)
 
     def is_meant(image: ImageRole, box: Box) -> bool:
         index = same_object(box, known)
         if index is None:  # new in the edited image: the target itself, where it may have moved or multiplied
-            return image == "edited" and operation.type in ("position_change", "count_change")
+            return image == "edited" and may_be_elsewhere
         return index < len(located.boxes)
 
     def select(image: ImageRole, phrase: str, boxes: tuple[Box, ...]) -> tuple[Box, ...]:
