@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from .experts.loading.bundles import bundle_lines, bundles, with_addresses
+from .experts.loading.bundles import Bundle, bundle_lines, bundles, with_addresses
 from .experts.loading.model_registry import registered_models, resolve_expert
 from .queries.expert import Expert
 from .queries.specs import Group, Spec, SpecError, entry_point_names, parameters
@@ -215,6 +215,13 @@ def expert_specs(bindings: ExpertBindings) -> dict[str, Any]:
     environment. Raises `SpecError`."""
     tables, single = _read_bindings(bindings)
     return {role: _with_addresses(spec, role) for role, spec in {**tables, **single}.items()}
+
+
+def named_bundles(bindings: ExpertBindings) -> tuple[Bundle, ...]:
+    """The bundles that experts come from. Raises `SpecError`."""
+    tables, single = _read_bindings(bindings)
+    names = {spec.bundle for spec in {**tables, **single}.values()}
+    return tuple(bundle for name, bundle in bundles().items() if name in names)
 
 
 def _read_bindings(bindings: ExpertBindings) -> tuple[dict[str, RoleSpec], dict[str, RoleSpec]]:

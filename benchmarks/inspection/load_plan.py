@@ -8,18 +8,25 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from ...reward import Expert, SpecError, load_experts
+from ...reward.config import named_bundles
+from ...reward.experts.loading.bundles import Bundle
 from ...reward.experts.loading.local_expert import LocalExpert
 from ...reward.experts.loading.model_registry import BYTES_PER_WEIGHT, ModelEntry, registered_models
 from ...reward.experts.loading.placing import resolve_device_and_dtype
+from ...reward.experts.openai_judge import OpenAIJudge
 from ...reward.experts.rapid_ocr import RapidOcr
 from ...reward.experts.vllm_judge import VllmJudge
 from ...reward.queries import AsyncExpert, ExpertDown
 from .device_memory import DeviceMemory, available_memory, gpu_memory
+from .doctor import install_command
 from .local_weights import LocalWeights, find_weights, hub_offline, weight_memory
+
+NO_WEIGHTS = "needs no weights"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +34,17 @@ class LoadPlanEntry:
     """One expert. roles: the roles it is bound to; several for the same spec.
 
     source: `folder`, `file`, `hub cache`, `hub` (would be downloaded), `nowhere`, `server`, `package` or `none`.
-    location: the same as text. licence, gated: from the model registry, empty for other models. weights: bytes, None if
-    unknown; is_exact: counted in the files, else estimated. cache_bytes: maximum bytes of cached features. budget: the
-    `max_memory` option. shares_weights_with: a role with the same weights. problem: why it would not load.
+    location: the same as text. licence, gated: from the model registry, empty for other models. download: bytes of
+    weights that are not local yet, None if unknown. weights: bytes in memory, None if unknown; is_exact: counted in the
+    files, else estimated. cache_bytes: maximum bytes of cached features. budget: the `max_memory` option.
+    shares_weights_with: a role with the same weights. problem: why it would not load.
     """
 
     roles: tuple[str, ...]
     expert: str
     model: str = ""
     source: str = "none"
-    location: str = "needs no weights"
+    location: str = NO_WEIGHTS
     revision: str = ""
     licence: str = ""
     gated: bool = False
@@ -49,14 +57,26 @@ class LoadPlanEntry:
     budget: str = ""
     shares_weights_with: str = ""
     problem: str = ""
+    download: int | None = 0
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it runs with what is installed, and has no weights to load."""
+        return not self.problem and (self.source == "package" or self.location == NO_WEIGHTS)
 
 
 @dataclass(frozen=True)
 class LoadPlan:
-    """The load plan of all experts."""
+    """The load plan of all experts. bundles: those that were named."""
 
     entries: tuple[LoadPlanEntry, ...]
     devices: tuple[DeviceMemory, ...]
+    bundles: tuple[Bundle, ...] = ()
+
+    @property
+    def downloads(self) -> dict[str, int | None]:
+        """Model -> bytes of weights that would be downloaded, None if unknown."""
+        return {entry.model: entry.download for entry in self.entries if entry.download != 0}
 
     @property
     def exit_code(self) -> int:
@@ -65,7 +85,8 @@ class LoadPlan:
 
     def to_json(self) -> dict[str, Any]:
         devices = [{**asdict(item), "fits": item.fits, "verdict": item.verdict} for item in self.devices]
-        return {"experts": [asdict(item) for item in self.entries], "devices": devices}
+        bundles = [{**asdict(bundle), "install": bundle.install_command} for bundle in self.bundles]
+        return {"bundles": bundles, "experts": [asdict(item) for item in self.entries], "devices": devices}
 
 
 def plan_load(specs: Sequence[str], *, query_servers: bool = False) -> LoadPlan:
@@ -97,7 +118,7 @@ def plan_load(specs: Sequence[str], *, query_servers: bool = False) -> LoadPlan:
                 )
                 holders.setdefault(weights_id, names[0])
             entries.append(entry)
-    return LoadPlan(tuple(entries), tuple(_devices(entries)))
+    return LoadPlan(tuple(entries), tuple(_devices(entries)), named_bundles(specs))
 
 
 def bind_experts(specs: Sequence[str]) -> dict[str, Expert]:
@@ -134,7 +155,8 @@ def _entry(roles: tuple[str, ...], expert: Expert, query_servers: bool) -> LoadP
     if isinstance(expert, AsyncExpert):
         return _served(roles, expert, query_servers)
     if isinstance(expert, RapidOcr):
-        return LoadPlanEntry(roles, kind, "", "package", "comes with the package rapidocr", device="cpu")
+        problem = _missing_extra("ocr", "rapidocr", "onnxruntime")
+        return LoadPlanEntry(roles, kind, "", "package", "comes with the package rapidocr", problem=problem)
     return LoadPlanEntry(roles, kind)
 
 
@@ -180,8 +202,27 @@ def _local(roles: tuple[str, ...], expert: LocalExpert[Any]) -> LoadPlanEntry:
         expert.cache_bytes,
         expert.max_memory,
         "",
-        weights_found.problem or weights_found.incomplete or other_problem or problem,
+        weights_found.problem or weights_found.incomplete or other_problem or problem or _missing_packages(registered),
+        _download(weights_found, registered),
     )
+
+
+def _download(weights_found: LocalWeights, registered: ModelEntry | None) -> int | None:
+    if weights_found.source not in ("hub", "hub cache") or weights_found.is_complete:
+        return 0
+    return registered.download_bytes if registered else None
+
+
+def _missing_packages(registered: ModelEntry | None) -> str:
+    """What the model's processor needs and is not installed, as text."""
+    missing = [name for name in registered.packages if find_spec(name) is None] if registered else []
+    return f"its processor needs {' and '.join(missing)}: pip install {' '.join(missing)}" if missing else ""
+
+
+def _missing_extra(extra: str, *packages: str) -> str:
+    """What is not installed of an extra, as text."""
+    missing = [name for name in packages if find_spec(name) is None]
+    return f"{' and '.join(missing)} not installed: {install_command(extra)}" if missing else ""
 
 
 def _vllm_entry(roles: tuple[str, ...], expert: VllmJudge) -> LoadPlanEntry:
@@ -206,6 +247,7 @@ def _vllm_entry(roles: tuple[str, ...], expert: VllmJudge) -> LoadPlanEntry:
         problem=weights_found.problem
         or weights_found.incomplete
         or ("" if gpu_memory()[1] else "vLLM needs a GPU, and there is none"),
+        download=_download(weights_found, registered),
     )
 
 
@@ -220,6 +262,8 @@ def _served(roles: tuple[str, ...], expert: Any, query_servers: bool) -> LoadPla
                 model = str(expert.served)
             except ExpertDown as error:
                 problem = str(error)
+    if isinstance(expert, OpenAIJudge):
+        problem = problem or _missing_extra("judge", "openai")
     return LoadPlanEntry(roles, kind, model, "server", f"server at {address}", problem=problem)
 
 

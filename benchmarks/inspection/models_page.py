@@ -1,81 +1,27 @@
-"""Writes docs/models.md: the registered models, and presets with their memory.
+"""Writes docs/models.md: the registered models, and bundles with their memory.
 
-    python -m editcritic.benchmarks.inspection.models_page [--write docs/models.md]
+    python -m editcritic.benchmarks.inspection.models_page [--write docs/models.md | --bundles]
 
-Its contents come from reward/experts/loading/model_registry.toml, are computed from it, or measured by the command
-beside them.
+Its contents come from model_registry.toml and bundles.toml in reward/experts/loading, are computed from these, or
+measured by the command beside them.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ...reward import Expert, load_experts
+from ...reward.experts.loading.bundles import Bundle, bundles
 from ...reward.experts.loading.local_expert import LocalExpert
 from ...reward.experts.loading.model_registry import ModelEntry, registered_models
+from ...reward.queries.specs import Spec
 from ..common.markdown import table_lines
 from .device_memory import format_size
 from .load_plan import registry_name
-
-THROUGHPUT_COMMAND = "python -m editcritic.benchmarks.studies.performance.throughput"
-NO_GPU = (
-    f"not measured, no GPU. `{THROUGHPUT_COMMAND} --save FOLDER` prints queries per second for GroundingDINO tiny, "
-    "DINOv3-B and a LLaVA 7B at their full shapes, and their peak memory"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class ExpertPreset:
-    """A set of experts. line: for `load_experts` and `--experts`. time: measured times, or how to measure them."""
-
-    name: str
-    line: str
-    description: str
-    time: str
-
-
-PRESETS = (
-    ExpertPreset(
-        "CPU only",
-        "detector=grounding-dino-tiny features=dinov2-base reader=rapidocr pixels=pixels "
-        "judge=smolvlm-500m?dtype=float32",
-        "Small models without gates, for trials. The judge is the smallest registered one.",
-        "on two shared x86-64 cores with torch 2.13, the best of four runs took "
-        "{detector:.0f} s per query for the detector and {features:.1f} s per image for DINOv3-B as features "
-        f"(`{THROUGHPUT_COMMAND} --shapes full --roles detector features --batches 1`: random weights of the full "
-        "shapes); the reader took {reader:.1f} s per image (`editcritic doctor`). These are upper bounds. "
-        "The judge was not measured: `benchmarks/studies/performance` has no model of its shape",
-    ),
-    ExpertPreset(
-        "One GPU beside the editor",
-        "detector=grounding-dino-tiny features=dinov3-vitb16 reader=rapidocr pixels=pixels "
-        "judge=qwen2.5-vl-3b?dtype=bfloat16&quantisation=nf4",
-        "Leaves most of a GPU to the editor. `offload()` moves the weights to CPU memory while the editor runs; "
-        "quantised weights are dropped and loaded again.",
-        NO_GPU,
-    ),
-    ExpertPreset(
-        "One GPU for rewards",
-        "detector=grounding-dino-base features=dinov3-vitl16 reader=rapidocr pixels=pixels "
-        "judge=qwen3-vl-8b?dtype=bfloat16 heldout_judge=qwen2.5-vl-7b?dtype=bfloat16",
-        "For RL and benchmarks, with a held-out judge that the policy is not trained on.",
-        NO_GPU,
-    ),
-    ExpertPreset(
-        "A served judge",
-        "detector=grounding-dino-tiny features=dinov3-vitb16 reader=rapidocr pixels=pixels "
-        "judge=openai:http://127.0.0.1:8000/v1",
-        "The judge runs on a vLLM or SGLang server and is shared by many processes; its memory is the server's.",
-        NO_GPU,
-    ),
-)
-
-MEASURED = {"detector": 42.6, "features": 0.5, "reader": 1.5}
-"""Seconds on the machine of the first preset, which also names the commands."""
 
 _ROLE_SECTIONS = (
     (("detector", "segmenter"), "Detectors and segmenters"),
@@ -103,18 +49,34 @@ require accepting terms on the hub first. This page does not verify that a model
 that needs the weights, which were not available.
 """
 
-_MEMORY = """\
-## Memory and time
+_BUNDLES = """\
+## Bundles
 
-Weights are computed from the tables above; the cache of features is bounded by the experts' `cache_bytes`. Forward \
-passes need additional memory: the option `max_memory=8GiB` of an expert bounds the three together.
+Complete sets of experts by role, for `experts="small"` and `--experts small`; from \
+[bundles.toml](../reward/experts/loading/bundles.toml). [experts.md](experts.md) says what each is for. Weights and \
+downloads are computed from the tables above, each model counted once; the cache of features is bounded by the \
+experts' `cache_bytes`. Passes are the bytes of the tensors that are alive in the largest forward pass, counted at the \
+model's full width on a CPU, with few layers, and keys and values of all layers computed: two pictures of 1024 x 1024 \
+to each question of the judge, one of 800 x 1333 for the detector. No GPU was available to measure them there. The \
+option `max_memory=8GiB` of an expert bounds the three together.
+"""
+
+_TIME = """\
+Time: on two shared x86-64 cores with torch 2.13, the best of four runs took 43 s per query for GroundingDINO tiny, \
+and 0.5 s per image for DINOv3-B (`python -m editcritic.benchmarks.studies.performance.throughput --shapes full \
+--roles detector features --batches 1`: random weights of the full shapes); the reader took 1.5 s per image \
+(`editcritic doctor`). These are upper bounds. Not measured: judges, and anything on a GPU; `--save FOLDER` of the \
+same command prints queries per second at growing batch sizes, with the hardware.
 """
 
 
 def page() -> str:
     """The text of docs/models.md."""
     models = list(registered_models().values())
-    return "\n".join([_HEAD.format(example=models[0].name), *_tables(models), _MEMORY, *_presets()]).rstrip() + "\n"
+    return (
+        "\n".join([_HEAD.format(example=models[0].name), *_tables(models), _BUNDLES, *_bundles(), _TIME]).rstrip()
+        + "\n"
+    )
 
 
 _COLUMNS = ("type", "model", "licence", "parameters", "bfloat16", "float32", "nf4", "used as", "taken by")
@@ -139,7 +101,7 @@ def _row(model: ModelEntry) -> tuple[str, ...]:
     return (
         f"`{model.name}`",
         ", ".join(f"`{name}`" for name in names if name),
-        (model.licence or "not found") + (", gated" if model.gated else ""),
+        _licence(model),
         f"{_plain(model.parameters)}{'*' if model.counted else ''}",
         format_size(model.weight_bytes("bfloat16")),
         format_size(model.weight_bytes("float32")),
@@ -149,16 +111,77 @@ def _row(model: ModelEntry) -> tuple[str, ...]:
     )
 
 
-def _presets() -> Iterator[str]:
-    memory = ((preset.name, *map(format_size, memory_use(load_experts(preset.line)))) for preset in PRESETS)
-    yield from table_lines(("preset", "weights", "cache, at most"), memory)
-    for preset in PRESETS:
-        yield f"\n### {preset.name}\n\n{preset.description}\n"
-        yield f"```text\n{preset.line}\n```\n"
-        yield f"Time: {preset.time.format(**MEASURED)}."
+def _bundles() -> Iterator[str]:
+    columns = ("bundle", "downloads", "weights", "cache, at most", "passes, about", "for")
+    yield from table_lines(columns, map(_bundle_row, bundles().values()))
+    yield f"\nRoles that a bundle does not list are `{' '.join(_words(bundles()['cpu'].roles))}`.\n"
+    for bundle in bundles().values():
+        if bundle.own_roles:
+            yield f"```text\n# {bundle.name}\n{' '.join(_words(bundle.own_roles))}\n```\n"
 
 
-def memory_use(experts: dict[str, Expert]) -> tuple[int, int]:
+def _bundle_row(bundle: Bundle) -> tuple[str, ...]:
+    experts = load_experts(bundle.own_roles)
+    weights, cache = memory_use(experts)
+    return (
+        f"`{bundle.name}`",
+        format_download(experts),
+        format_size(weights) if weights else "none",
+        format_size(cache) if cache else "none",
+        f"{bundle.passes_gib:g} GiB" if bundle.passes_gib else "",
+        bundle.machine,
+    )
+
+
+def bundle_table() -> list[str]:
+    """The lines of the table of bundles in docs/experts.md."""
+    columns = ("bundle", "for", "machine", "download", "memory", "licences", "cannot answer")
+    return list(table_lines(columns, map(_purpose_row, bundles().values())))
+
+
+def _purpose_row(bundle: Bundle) -> tuple[str, ...]:
+    experts = load_experts(bundle.own_roles)
+    memory = sum(memory_use(experts)) + bundle.passes_gib * 2**30
+    return (
+        f"`{bundle.name}`",
+        bundle.purpose,
+        bundle.machine,
+        format_download(experts),
+        f"{memory / 1e9:.0f} GB" if memory else "none",
+        ", ".join(dict.fromkeys(_licence(model) for model in _models(experts))) or "that of the packages",
+        bundle.unanswered,
+    )
+
+
+def _models(experts: Mapping[str, Expert]) -> list[ModelEntry]:
+    """The registered models of experts, each once."""
+    names = [expert.name for expert in experts.values() if isinstance(expert, LocalExpert)]
+    return [model for name in dict.fromkeys(names) if (model := registry_name(name))]
+
+
+def format_download(experts: Mapping[str, Expert]) -> str:
+    """Bytes of the models of experts that come from the hub, as text."""
+    models = _models(experts)
+    known = sum(model.download_bytes or 0 for model in models)
+    unknown = [model.name for model in models if model.download_bytes is None]
+    text = f"{known / 1e9:.1f} GB" if known else ""
+    return (text + "".join(f" and {name}" for name in unknown)) or "none"
+
+
+def _licence(model: ModelEntry) -> str:
+    return (model.licence or "not found") + (", gated" if model.gated else "")
+
+
+def _words(roles: Mapping[str, Spec]) -> Iterator[str]:
+    """Roles as they are typed."""
+    for role, spec in roles.items():
+        table = dict(spec) if isinstance(spec, Mapping) else {"use": spec}
+        use = table.pop("use")
+        options = "&".join(f"{key}={json.dumps(value, separators=(',', ':'))}" for key, value in table.items())
+        yield f"{role}='{use}?{options}'" if options else f"{role}={use}"
+
+
+def memory_use(experts: Mapping[str, Expert]) -> tuple[int, int]:
     """Bytes of the weights by the registry, shared ones counted once; and maximum bytes of the caches.
 
     Raises ValueError for a model that is not in the registry.
@@ -183,8 +206,11 @@ def main() -> None:
     """Print or write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", type=Path, help="output file; default: print the page")
+    parser.add_argument("--bundles", action="store_true", help="print the table of bundles in docs/experts.md instead")
     options = parser.parse_args()
-    if options.write is None:
+    if options.bundles:
+        sys.stdout.write("\n".join([*bundle_table(), ""]))
+    elif options.write is None:
         sys.stdout.write(page())
     else:
         options.write.write_text(page(), encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -20,20 +20,36 @@ _VARIABLE = re.compile(r"\$([A-Z_]+)")
 class Bundle:
     """A complete set of experts.
 
-    purpose: what it is for, one line. machine: the machine it was put together for. extras: of the package, to install.
-    unanswered: what none of its experts can know. roles: role -> spec, those common to all bundles included.
+    purpose: what it is for, one line. machine: what it was put together for. gpu_gb: memory of its GPU in GB, 0 for
+    none. passes_gib: what forward passes take beside weights and caches, estimated. extras: of the package, to install.
+    packages: to install beside them. unanswered: what none of its experts can know. roles: role -> spec, those common
+    to all bundles included.
     """
 
     name: str
     purpose: str
     machine: str
+    gpu_gb: int
+    passes_gib: float
     extras: tuple[str, ...]
     unanswered: str
+    packages: tuple[str, ...] = ()
     roles: Mapping[str, Spec] = field(default_factory=dict)
 
     @property
+    def own_roles(self) -> dict[str, Spec]:
+        """The roles that are not common to all bundles, with examples of the addresses they name."""
+        common = _table()["common"]
+        return {
+            role: _replaced(spec, lambda variable: _addresses()[variable].example)
+            for role, spec in self.roles.items()
+            if common.get(role) != spec
+        }
+
+    @property
     def install_command(self) -> str:
-        return f"pip install 'editcritic[{','.join(self.extras)}]'"
+        """Installs what the bundle needs."""
+        return " ".join([f"pip install 'editcritic[{','.join(self.extras)}]'", *self.packages])
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +68,11 @@ def bundles() -> Mapping[str, Bundle]:
     table = _table()
     return {
         row["name"]: Bundle(
-            **{**row, "extras": tuple(row["extras"]), "roles": {**table["common"], **row.get("roles", {})}}
+            **{
+                **row,
+                **{key: tuple(row.get(key, ())) for key in ("extras", "packages")},
+                "roles": {**table["common"], **row.get("roles", {})},
+            }
         )
         for row in table["bundle"]
     }
@@ -68,19 +88,28 @@ def with_addresses(spec: Any, bundle: str, role: str) -> Any:
 
     Raises `SpecError`, which says what to give, for one that is not set.
     """
+
+    def value_of(variable: str) -> str:
+        if value := os.environ.get(variable, "").strip():
+            return value
+        address = _addresses()[variable]
+        raise SpecError(
+            f"the bundle {bundle} needs {address.need}: set {variable}={address.example}, or write "
+            f"'{bundle} {role}=openai:{address.example}'; a server is started by, for example, `{address.command}`"
+        )
+
+    return _replaced(spec, value_of)
+
+
+def _replaced(spec: Any, value_of: Callable[[str], str]) -> Any:
+    """A spec with its variables replaced."""
     if isinstance(spec, Mapping):
-        return {key: with_addresses(value, bundle, role) for key, value in spec.items()}
-    return _VARIABLE.sub(lambda found: _address(found[1], bundle, role), spec) if isinstance(spec, str) else spec
+        return {key: _replaced(value, value_of) for key, value in spec.items()}
+    return _VARIABLE.sub(lambda found: value_of(found[1]), spec) if isinstance(spec, str) else spec
 
 
-def _address(variable: str, bundle: str, role: str) -> str:
-    if value := os.environ.get(variable, "").strip():
-        return value
-    address = next(Address(**row) for row in _table()["address"] if row["variable"] == variable)
-    raise SpecError(
-        f"the bundle {bundle} needs {address.need}: set {variable}={address.example}, or write "
-        f"'{bundle} {role}=openai:{address.example}'; a server is started by, for example, `{address.command}`"
-    )
+def _addresses() -> dict[str, Address]:
+    return {row["variable"]: Address(**row) for row in _table()["address"]}
 
 
 @cache

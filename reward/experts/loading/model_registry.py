@@ -32,7 +32,8 @@ class ModelEntry:
     repository on the hub, if the expert is not built with that name. options: of the expert, for this model. file: of
     weights without a `config.json`. counted: whether `parameters` was counted on the published configuration.
     unquantised: parameters that 8 and 4 bit quantisation leaves as they are (embeddings, the output layer, norms), in
-    millions; 0 if not counted.
+    millions; 0 if not counted. stored: precision of the published files; empty if unknown. stored_parameters: in
+    millions, if the files hold more than is loaded. packages: that its processor needs beside the extra `hf`.
     """
 
     name: str
@@ -48,6 +49,9 @@ class ModelEntry:
     note: str = ""
     counted: bool = False
     unquantised: float = 0.0
+    stored: str = ""
+    stored_parameters: float = 0.0
+    packages: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def weight_bytes(self, dtype: str) -> int:
@@ -58,6 +62,13 @@ class ModelEntry:
             * 1e6
         )
 
+    @property
+    def download_bytes(self) -> int | None:
+        """Bytes of the published weights, computed from their number and precision; None if that is unknown."""
+        if not self.stored:
+            return None
+        return int((self.stored_parameters or self.parameters) * BYTES_PER_WEIGHT[self.stored] * 1e6)
+
 
 BYTES_PER_WEIGHT: Mapping[str, float] = {"float32": 4, "bfloat16": 2, "float16": 2, "int8": 1, "nf4": 0.53, "fp4": 0.53}
 """Bytes per parameter; 4-bit formats include their doubly quantised scales."""
@@ -67,7 +78,12 @@ BYTES_PER_WEIGHT: Mapping[str, float] = {"float32": 4, "bfloat16": 2, "float16":
 def registered_models() -> Mapping[str, ModelEntry]:
     """All models, by short name."""
     rows = _table()["model"]
-    return {row["name"]: ModelEntry(**{**row, "papers": tuple(row.get("papers", ()))}) for row in rows}
+    return {
+        row["name"]: ModelEntry(
+            **{**row, **{name: tuple(row.get(name, ())) for name in ("papers", "packages")}},
+        )
+        for row in rows
+    }
 
 
 def resolve_expert(name: str) -> tuple[str, Mapping[str, Any], str] | None:

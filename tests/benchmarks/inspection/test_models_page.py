@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from editcritic.benchmarks.inspection import models_page
-from editcritic.reward import Expert, build, load_experts
+from editcritic.reward import Expert, build, load_experts, spec_of
+from editcritic.reward.experts.loading.bundles import Bundle, bundles
 from editcritic.reward.experts.loading.local_expert import LocalExpert
 from editcritic.reward.experts.loading.model_registry import registered_models
 
@@ -27,14 +28,32 @@ def test_what_stands_in_the_first_column_can_be_typed(name: str) -> None:
     assert weights.name == (registered_models()[name].checkpoint or registered_models()[name].weights)
 
 
-@pytest.mark.parametrize("preset", models_page.PRESETS, ids=lambda preset: preset.name)
-def test_every_preset_can_be_bound_and_its_memory_computed(preset: models_page.ExpertPreset) -> None:
-    experts = load_experts(preset.line)
-    assert {"detector", "features", "judge", "reader", "pixels"} <= set(experts)
+def test_the_table_of_bundles_is_up_to_date() -> None:
+    hint = "write it again: python -m editcritic.benchmarks.inspection.models_page --bundles"
+    assert "\n".join(models_page.bundle_table()) in (PAGE.parent / "experts.md").read_text(encoding="utf-8"), hint
+
+
+@pytest.mark.parametrize("bundle", bundles().values(), ids=lambda bundle: bundle.name)
+def test_the_memory_of_a_bundle_is_that_of_its_machine(bundle: Bundle) -> None:
+    experts = load_experts(bundle.own_roles)
     for expert in experts.values():  # or its memory would depend on the machine
         assert not isinstance(expert, LocalExpert) or expert.dtype != "auto"
     weights, kept = models_page.memory_use(experts)
-    assert 0 < kept < weights * 10
+    left = bundle.gpu_gb * 10**9 - weights - kept - bundle.passes_gib * 2**30
+    assert left >= 0.5 * 10**9 or not weights  # a process and its libraries take about half a gigabyte of a GPU
+    assert bool(weights) == bool(bundle.gpu_gb)
+
+
+def test_the_lines_of_the_page_bind_what_the_bundles_bind() -> None:
+    """What stands in the page's lines binds the same experts."""
+    page = models_page.page()
+    for bundle in bundles().values():
+        if bundle.own_roles:
+            line = page.partition(f"# {bundle.name}\n")[2].partition("\n")[0]
+            typed, own = load_experts(line), load_experts(bundle.own_roles)
+            assert {role: spec_of(expert) for role, expert in typed.items()} == {
+                role: spec_of(expert) for role, expert in own.items()
+            }
 
 
 def test_shared_weights_are_counted_once_and_quantised_ones_as_such() -> None:
@@ -45,7 +64,7 @@ def test_shared_weights_are_counted_once_and_quantised_ones_as_such() -> None:
     assert small[0] == registered_models()["qwen2.5-vl-7b"].weight_bytes("nf4")
 
 
-def test_a_model_of_unknown_size_is_no_preset() -> None:
+def test_a_model_of_unknown_size_is_no_bundle() -> None:
     with pytest.raises(ValueError, match="somebody/something is not in model_registry"):
         models_page.memory_use(load_experts("judge=vlm:somebody/something"))
 
