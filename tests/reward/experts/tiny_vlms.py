@@ -77,10 +77,10 @@ def tiny_llava(folder: Path, spread: float = 1.0, seed: int = 0, width: int = 32
     _save(folder, transformers.LlavaForConditionalGeneration, config, processor, spread, seed)
 
 
-def tiny_qwen2_vl(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
+def tiny_qwen2_vl(folder: Path, spread: float = 1.0, seed: int = 0, mlp_ratio: int = 2) -> None:
     """A Qwen2-VL: images of any size in patches of 14 x 14 pixels, four to a token."""
     tokenizer = _tokenizer(QWEN)
-    vision = {"depth": 2, "embed_dim": 16, "hidden_size": 32, "num_heads": 2, "mlp_ratio": 2}
+    vision = {"depth": 2, "embed_dim": 16, "hidden_size": 32, "num_heads": 2, "mlp_ratio": mlp_ratio}
     config = transformers.Qwen2VLConfig(
         vision_config=vision, text_config=_rotary(tokenizer, {"mrope_section": [2, 1, 1]}), **_qwen(tokenizer)
     )

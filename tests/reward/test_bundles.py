@@ -1,0 +1,156 @@
+"""Bundles are found by name, bind every role, and can be mixed with experts of one's own."""
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from editcritic.reward import Image, Reward, SpecError, build, default_experts, load_experts, score, spec_of
+from editcritic.reward.config import named_bundles
+from editcritic.reward.experts.colour import ColourJudge
+from editcritic.reward.experts.loading.bundles import bundles
+from editcritic.reward.experts.loading.model_registry import registered_models
+from editcritic.reward.experts.openai_judge import OpenAIJudge
+from editcritic.reward.queries.expert import unbound_roles
+
+JUDGE = "openai:http://127.0.0.1:9/v1"
+ADDRESS = "EDITCRITIC_JUDGE_URL"
+
+
+@pytest.fixture
+def address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ADDRESS, "http://127.0.0.1:9/v1")
+
+
+def written(experts: Any) -> dict[str, Any]:
+    return {role: spec_of(expert) for role, expert in experts.items()}
+
+
+@pytest.mark.usefixtures("address")
+@pytest.mark.parametrize("name", bundles())
+def test_a_bundle_binds_every_role_of_any_edit(name: str) -> None:
+    experts = load_experts(name)
+    assert not unbound_roles(experts, build("any-edit").card.roles)
+    assert set(default_experts()) <= set(experts)
+    reward = Reward.of("any-edit", name)
+    assert written(pickle.loads(pickle.dumps(reward)).experts) == written(experts)
+
+
+def test_cpu_is_what_a_reward_has_by_default() -> None:
+    assert written(load_experts("cpu")) == written(default_experts()) == written(Reward.of("any-edit").experts)
+
+
+def test_the_first_three_have_no_gated_models() -> None:
+    gated = {
+        name: {
+            str(spec).partition("?")[0]
+            for spec in bundle.roles.values()
+            if getattr(registered_models().get(str(spec).partition("?")[0]), "gated", False)
+        }
+        for name, bundle in bundles().items()
+    }
+    assert [name for name, models in gated.items() if not models] == ["cpu", "small", "standard"]
+    assert gated["large"] == {"sam3", "dinov3-vitl16"}
+    assert "gated" in bundles()["large"].unanswered
+    assert "gated" in bundles()["edival"].unanswered
+
+
+def test_every_model_of_a_bundle_is_registered_with_its_licence() -> None:
+    for bundle in bundles().values():
+        for role, spec in bundle.own_roles.items():
+            if not isinstance(spec, dict):
+                assert registered_models()[str(spec).partition("?")[0]].licence, (bundle.name, role)
+
+
+@pytest.mark.parametrize("line", [f"small judge={JUDGE}", f"judge={JUDGE} small", ["small", f"judge={JUDGE}"]])
+def test_a_role_replaces_that_of_the_bundle(line: Any) -> None:
+    mixed, small = load_experts(line), load_experts("small")
+    assert isinstance(mixed["judge"], OpenAIJudge)
+    assert written(mixed | {"judge": small["judge"]}) == written(small)
+
+
+def test_a_later_bundle_replaces_an_earlier_one() -> None:
+    assert written(load_experts("small cpu")) == written(load_experts("cpu"))
+
+
+def test_a_bundle_stands_in_toml(tmp_path: Path) -> None:
+    expected = written(load_experts(f"small judge={JUDGE}"))
+    file = tmp_path / "experts.toml"
+    for text in (
+        f'experts = "small judge={JUDGE}"',
+        f'[experts]\nbundle = "small"\njudge = "{JUDGE}"',
+        f'bundle = "small"\n[judge]\nuse = "{JUDGE}"',
+    ):
+        file.write_text(text)
+        assert written(load_experts(file)) == expected
+        assert [bundle.name for bundle in named_bundles([str(file)])] == ["small"]
+    file.write_text('bundle = "smal"')
+    with pytest.raises(SpecError, match=r"experts.toml: there is no bundle 'smal'; the bundles are\n  cpu: "):
+        load_experts(file)
+    assert written(Reward.of({"reward": "any-edit", "experts": f"small judge={JUDGE}"}).experts) == expected
+
+
+def test_a_table_takes_a_bundle_and_an_expert() -> None:
+    judge = ColourJudge()
+    experts = load_experts({"bundle": "small", "judge": judge})
+    assert experts["judge"] is judge
+    assert spec_of(experts["features"]) == spec_of(load_experts("small")["features"])
+
+
+def test_the_addresses_that_a_bundle_needs_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ADDRESS, raising=False)
+    with pytest.raises(SpecError) as refused:
+        load_experts("large")
+    for words in (f"set {ADDRESS}=http://127.0.0.1:8000/v1", "'large judge=openai:http://127.0.0.1:8000/v1'", "27B"):
+        assert words in str(refused.value)
+    assert isinstance(load_experts(f"large judge={JUDGE}")["judge"], OpenAIJudge)
+    monkeypatch.setenv(ADDRESS, "http://127.0.0.1:7/v1")
+    judge = load_experts("large")["judge"]
+    assert isinstance(judge, OpenAIJudge)
+    assert (judge.base_url, judge.model) == ("http://127.0.0.1:7/v1", "")
+    assert judge.extra == {"chat_template_kwargs": {"enable_thinking": False}}
+
+
+@pytest.mark.parametrize(
+    ("word", "suggested"), [("smal", "small"), ("Standard", "standard"), ("edval", "edival"), ("nothing-like-it", "")]
+)
+def test_an_unknown_name_lists_the_bundles(word: str, suggested: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        load_experts(word)
+    first, *lines = str(refused.value).splitlines()
+    assert "expected experts as role=spec" in first
+    assert (f"did you mean {suggested}?" in first) == bool(suggested)
+    assert [line.split(":")[0].strip() for line in lines] == list(bundles())
+
+
+def test_score_takes_a_bundle_or_a_line_and_keeps_what_it_means_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = Image.of(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8))
+    same = score(before, before, "make the mug blue", experts="cpu")
+    assert (same.value, same.status) == (0.0, "scored")
+    assert same == score(before, before, "make the mug blue")
+    file = tmp_path / "experts.toml"
+    file.write_text('bundle = "cpu"')
+    assert score(before, before, "make the mug blue", experts=file) == same
+    file.write_text('bundle = "cpu"\nplanner = "nothing-of-the-kind"')
+    with pytest.raises(SpecError, match="planner: unknown expert"):
+        score(before, before, "make the mug blue", experts=file)
+    monkeypatch.delenv(ADDRESS, raising=False)
+    with pytest.raises(SpecError, match=ADDRESS):
+        score(before, before, "make the mug blue", experts="large")
+
+
+def test_a_built_reward_has_its_experts() -> None:
+    before = np.zeros((64, 64, 3), np.uint8)
+    with pytest.raises(ValueError, match="a built reward has its experts"):
+        score(before, before, "make it red", reward=Reward.of("any-edit"), experts="cpu")
+
+
+def test_a_rewards_table_and_json_keep_the_bundles_experts() -> None:
+    reward = Reward.of("any-edit", f"small judge={JUDGE}")
+    again = Reward.of(json.loads(json.dumps(reward.spec)))
+    assert written(again.experts) == written(reward.experts)
