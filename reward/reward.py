@@ -277,7 +277,7 @@ def default_experts() -> dict[str, Expert]:
     wheel, colours, pixels, a planner.
 
     They abstain on other queries: materials, backgrounds, objects without a box, judge queries about anything but
-    colours, plans of other sentences, and all segmenter queries.
+    colours, plans of sentences that are not clear in every word, and all segmenter queries.
     """
     return load_experts("cpu")
 

@@ -8,7 +8,7 @@ from ...reward.experts.lanczos import Lanczos
 from ...reward.experts.pixel_changes import PixelChanges
 from ...reward.experts.pixel_differences import PixelDifferences
 from ...reward.experts.pixel_features import PixelFeatures
-from ...reward.planners.edival_forms import EdiValForms
+from ...reward.planners.rule_planner import RulePlanner
 from .experts.detector import SceneDetector
 from .experts.edit_preference import SceneEditPreference
 from .experts.joint_embedding import SceneJointEmbedding
@@ -37,7 +37,7 @@ def scene_experts() -> dict[str, Expert]:
         "aesthetics": preference,
         "enhancer": Lanczos(),
         "matcher": Annotated(),
-        "planner": EdiValForms(),
+        "planner": RulePlanner(),
         "changes": PixelChanges(),
         "differences": PixelDifferences(),
         "features": pixels,

@@ -42,7 +42,7 @@ class FollowedAndPreserved:
             name="any-edit-overall",
             summary="the instruction was carried out, and everything else is as it was",
             failure_modes=(
-                "An expert that is missing costs: the planner, all instructions but those of EdiVal's nine forms; the "
+                "An expert that is missing costs: the planner, all instructions that have no plan of their own; the "
                 "detector, referring expressions, counts and places, so that a judge alone decides; the judge, all "
                 "that is no matter of boxes, text or colours; the reader, text; the segmenter, damage to a "
                 "part of a kept object before another background; `changes`, preservation altogether. What stands "

@@ -56,7 +56,7 @@ EXPERT_OPTIONS: dict[str, dict[str, Any]] = {
     "grounding-dino": {"min_score": 0.2, "joint_batch": 3},
 }
 WITHOUT_WEIGHTS = {
-    *("annotated", "changes", "colour", "differences", "edival-forms", "lanczos", "no-segmenter", "pixels", "rapidocr"),
+    *("annotated", "changes", "colour", "differences", "lanczos", "no-segmenter", "pixels", "rapidocr", "rules"),
     *("openai", "served", "systemone"),
 }
 SPECS = {name: {"use": name, **OPTIONS.get(name, {})} for name in REWARDS}
