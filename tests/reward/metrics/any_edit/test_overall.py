@@ -70,7 +70,7 @@ def test_it_is_what_score_gives() -> None:
 
 
 def test_a_sentence_that_no_planner_reads_abstains_and_says_what_to_do(experts) -> None:
-    result = Reward(any_edit(), experts)([edit(BLUE, instruction="Give it a cooler look")])[0]
+    result = Reward(any_edit(), experts)([edit(BLUE, instruction="Surprise everybody")])[0]
     assert result.status == "abstained"
     assert "planner" in result.reason
 
