@@ -17,8 +17,8 @@ def doctor(
         list[str] | None,
         typer.Option(
             "--experts",
-            help="Show the load plan of these experts (source, licence, precision, memory) without loading "
-            "them: `role=spec ...`, a TOML file, or `module:function`. Repeatable.",
+            help="Show the load plan of these experts (source, licence, gate, precision, download, memory) without "
+            "loading them: a bundle such as small, `role=spec ...`, a TOML file, or `module:function`. Repeatable.",
         ),
     ] = None,
     query_servers: Annotated[
@@ -39,7 +39,7 @@ def doctor(
 ) -> int:
     """Report what is installed, which experts can run on this machine, how fast, and what to install for the others.
 
-    Example: editcritic doctor --experts "detector=grounding-dino-tiny judge=qwen2.5-vl-7b"
+    Example: editcritic doctor --experts small
     """
     from ..benchmarks.common.errors import InputError
     from ..benchmarks.inspection import checkpoint_check, load_plan, load_plan_table, model_references

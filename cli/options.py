@@ -34,9 +34,10 @@ Experts = Annotated[
     list[str] | None,
     typer.Option(
         "--experts",
-        help="Models that the reward queries, as ROLE=SPEC: `--experts detector=grounding-dino-tiny --experts "
-        "judge=qwen2.5-vl-7b`, or several in quotes; a TOML file; or module:function returning role -> expert. "
-        "Default: stand-ins that need no download. They judge annotated boxes, colours and text; other edits of "
+        help="Models that the reward queries: a bundle (cpu, small, standard, large, edival), as in `--experts small`; "
+        "ROLE=SPEC, as in `--experts judge=qwen3-vl-8b`; several in quotes, later ones override: `--experts 'small "
+        "judge=openai:http://127.0.0.1:8000/v1'`; a TOML file; or module:function returning role -> expert. "
+        "Default: cpu, which needs no download. It judges annotated boxes, colours and text; other edits of "
         "photos get no score. docs/experts.md lists all specs.",
     ),
 ]

@@ -161,7 +161,10 @@ def test_score_takes_a_bundle() -> None:
 
 def test_a_bundle_that_replaces_another_lets_go_of_its_weights() -> None:
     score(SOURCE, EDITED, INSTRUCTION, reward=REWARD, experts="small", task=parse_task(INSTRUCTION))
-    weights = weakref.ref(load_experts("small")["judge"].checkpoint.shared_weights)
+    judge = load_experts("small")["judge"]
+    assert isinstance(judge, LocalExpert)
+    weights = weakref.ref(judge.checkpoint.shared_weights)
+    del judge
     assert weights() is not None
     score(SOURCE, EDITED, INSTRUCTION, reward=REWARD, experts="cpu")
     gc.collect()
