@@ -61,9 +61,13 @@ class RulePlanner(Expert):
         )
 
 
+_MAX_FORM = 600
+"""Characters of a sentence in EdiVal's words; its patterns backtrack."""
+
+
 def _plan_of_form(sentence: str) -> EditPlan | None:
     """The plan of a sentence in EdiVal's own words, whose objects have no article: "Add cup on the left of red box"."""
-    task = parse_task(sentence)
+    task = parse_task(sentence) if len(sentence) <= _MAX_FORM else None
     if task is None or not all(map(_is_bare, _objects(task))):
         return None
     if task.type == "subject_add" and task.reference is None:

@@ -31,6 +31,8 @@ from .requests import operations_of
 from .tokens import Tokens, has_refused_word, text_of
 
 MAX_CLAUSES = 12
+MAX_CLAUSE_TOKENS = 100
+"""Words and marks of a clause. It bounds the work on each, so that the time is linear in the number of clauses."""
 _NOTED_TYPES = frozenset(("subject_add", "extraction", "background_change", "style", "weather", "light"))
 
 
@@ -39,7 +41,7 @@ def plan_of_sentence(tokens: Tokens) -> EditPlan | None:
     clauses = clauses_of(tokens)
     if not clauses or len(clauses) > MAX_CLAUSES or any(has_refused_word(clause.tokens) for clause in clauses):
         return None
-    if clauses[0].kind == "note":
+    if clauses[0].kind == "note" or any(len(clause.tokens) > MAX_CLAUSE_TOKENS for clause in clauses):
         return None
     operations: list[PlannedOperation] = []
     kept: list[Kept] = []
