@@ -87,12 +87,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, help="a JSON file for all counts")
     options = parser.parse_args(arguments)
     try:
-        sets = {path.name: read_phrasings(path) for path in options.file} if options.file else phrasings_of(options.set)
-    except PhrasingError as error:
-        raise InputError(str(error)) from None
+        files = {path.name: read_phrasings(path) for path in options.file or ()}
+        planner = load_experts({"planner": options.planner})["planner"]
+    except (PhrasingError, SpecError) as error:
+        parser.exit(2, f"{parser.prog}: error: {error}\n")
+    sets = files or phrasings_of(options.set)
     if not sets:
-        raise InputError(f"the set {options.set!r} has no phrasings here: pass --file")
-    planner = load_experts({"planner": options.planner})["planner"]
+        parser.exit(2, f"{parser.prog}: error: the set {options.set!r} has no phrasings here: pass --file\n")
     outcomes = {name: _outcomes(planner, phrasings) for name, phrasings in sets.items()}
     _print(outcomes)
     if options.wrong:
@@ -114,8 +115,10 @@ def _outcomes(planner: Expert, phrasings: Sequence[Phrasing]) -> Outcomes:
 
 
 def _print(sets: Mapping[str, Outcomes]) -> None:
-    columns = ("set", "sentences", "clear", "answered", "of the clear ones", "of all", "though unclear")
-    columns += ("right in type", "right in target", "right in both")
+    columns = (
+        *("set", "sentences", "clear", "answered", "of the clear ones", "of all", "though unclear"),
+        *("right in type", "right in target", "right in both"),
+    )
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     requests = {name: one for name, one in sets.items() if one.sentences}
     if len(requests) > 1:

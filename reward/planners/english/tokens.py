@@ -122,7 +122,7 @@ def has_refused_word(tokens: Tokens, *, errands: bool = True) -> bool:
     """Whether a word says that this is an order to somebody else, another language or, if `errands`, an errand."""
     words = ["" if token.is_quote else token.word for token in tokens]
     words = words[1:] if words and words[0] in ("i", "i'd") else words  # "I want the wall to be green"
-    for word, after in zip(words, [*words[1:], ""], strict=True):
+    for word, after in zip(words, (*words[1:], ""), strict=False):
         if word in _REFUSED:
             return True
         if errands and word in ERRANDS and not (word in _BINS and after in _BIN_NOUNS and "take" not in words):
