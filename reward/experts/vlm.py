@@ -10,6 +10,7 @@ from typing import Any
 
 from typing_extensions import Unpack
 
+from ..image import Image
 from ..queries.kinds import Judge, Outcome
 from ..queries.outcomes import Failure
 from ..queries.response_formats import FreeText, Grade, Json, Levels, Reply, ToolCall, YesNo, parse_reply
@@ -72,7 +73,9 @@ class Vlm(LocalExpert[Outcome]):
     name: also an InternVL in its authors' own format (`internvl_chat`), without remote code. lora: an adapter, a folder
     or a name on the hub (with `lora_revision`); loaded with peft. batch: maximum rows in a forward pass.
     cache_bytes: for the vision tokens of recent images, about 10 MB per megapixel with Qwen2.5-VL 7B. min_option_mass:
-    the query fails if all options together have less probability than this, in [0, 1].
+    the query fails if all options together have less probability than this, in [0, 1]. max_pixels: larger images are
+    resized to this number of pixels, before the model's own processor, which may take millions: tokens, memory and time
+    grow with them. None leaves them as they are.
 
     Each image is encoded once for all queries about it. Models that do not accept vision tokens (`mm_encoder_outputs`
     in transformers) process one query at a time, with its images.
@@ -92,15 +95,19 @@ class Vlm(LocalExpert[Outcome]):
         batch: int = 8,
         cache_bytes: int = 1024 * 2**20,
         min_option_mass: float = 0.01,
+        max_pixels: int | None = None,
         lora: str = "",
         lora_revision: str | None = None,
         **loading: Unpack[LoadOptions],
     ) -> None:
         if not 0 <= min_option_mass <= 1:
             raise ValueError(f"min_option_mass is a probability in [0, 1], got {min_option_mass}")
+        if max_pixels is not None and max_pixels < 1:
+            raise ValueError(f"max_pixels is a number of pixels, 1 or more, got {max_pixels}")
         options = {"lora": lora, "lora_revision": lora_revision} if lora else None
         super().__init__(name, batch=batch, cache_bytes=cache_bytes, options=options, **loading)
         self.min_option_mass = min_option_mass
+        self.max_pixels = max_pixels
         self.lora = lora
         self.lora_revision = lora_revision
         self._adapter: tuple[object, str] = (None, "")
@@ -111,7 +118,8 @@ class Vlm(LocalExpert[Outcome]):
         weights = self.checkpoint.shared_weights
         if self.lora and self._adapter[0] is not weights:  # computed again with the weights, see `Checkpoint.identity`
             self._adapter = (weights, f" lora={weights_identity(self.lora, self.lora_revision, 'adapter_config.json')}")
-        return f"least_mass={self.min_option_mass:g}{self._adapter[1]}"
+        limit = f" max_pixels={self.max_pixels}" if self.max_pixels else ""
+        return f"least_mass={self.min_option_mass:g}{limit}{self._adapter[1]}"
 
     def usage(self) -> Mapping[str, float]:
         return dict(self.counts)
@@ -176,7 +184,7 @@ class _VlmCall:
         tools = query.form.tools if isinstance(query.form, FreeText) else ()
         if tools and "tools" not in str(self.processor.chat_template):
             raise ValueError("its chat template does not support tools")
-        images = {image.digest: image.pil() for image in query.images}
+        images = {image.digest: _shrunk(image, self.judge.max_pixels).pil() for image in query.images}
         vision_tokens: list[VisionTokens] = []
 
         def tokens_of(prepare: PrepareImage) -> Sequence[VisionTokens]:
@@ -338,3 +346,12 @@ class _VlmCall:
             return message.get("content") or "", parsed_tool_calls(message.get("tool_calls") or (), query.digest)
         except (ValueError, TypeError, LookupError):  # an invalid call stays in the text
             return text, ()
+
+
+def _shrunk(image: Image, max_pixels: int | None) -> Image:
+    """The image with at most this number of pixels, in its aspect ratio."""
+    width, height = image.size
+    if max_pixels is None or width * height <= max_pixels:
+        return image
+    factor = (max_pixels / (width * height)) ** 0.5
+    return image.resized(max(1, int(width * factor)), max(1, int(height * factor)))

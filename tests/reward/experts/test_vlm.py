@@ -610,7 +610,19 @@ def test_in_an_engine_it_answers_metrics(small):
     assert score.value == pytest.approx(np.mean(expected), abs=TOLERANCE)
 
 
-@pytest.mark.parametrize("options", [{"batch": 0}, {"min_option_mass": 1.5}])
+def test_a_large_picture_is_shown_smaller(tmp_path_factory):
+    where = tmp_path_factory.mktemp("bounded")
+    TINY_VLMS["qwen3_vl"](where, spread=3.0)
+    free, bounded = (Vlm(str(where), device="cpu", min_option_mass=0.0, max_pixels=limit) for limit in (None, 48 * 48))
+    large, small = picture(5, 160, 90), picture(6, 48, 40)
+    smaller = large.resized(64, 36)  # 2,304 pixels
+    (shown,) = bounded([ask(large, "Is it good?")])
+    assert shown == free([ask(smaller, "Is it good?")])[0] != free([ask(large, "Is it good?")])[0]
+    assert bounded([ask(small, "Is it good?")]) == free([ask(small, "Is it good?")])
+    assert bounded.id == f"{free.id} max_pixels=2304"
+
+
+@pytest.mark.parametrize("options", [{"batch": 0}, {"min_option_mass": 1.5}, {"max_pixels": 0}])
 def test_refuses_options_that_mean_nothing(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         Vlm("x", **options)
