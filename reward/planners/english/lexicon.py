@@ -192,7 +192,7 @@ STATES = word_set(
     "laughing crying frowning more-modern barren lush sandy grassy rocky grand cute scary spooky creepy evil "
     "friendly beautiful ugly pretty handsome rich poor busy calm stylish trendy classic retro antique military "
     "sporty regular normal plain ordinary unusual strange weird magical tropical urban rural industrial sickly "
-    "holy royal well-known real fake white-haired"
+    "holy royal blank well-known real fake white-haired"
 )
 EXPRESSIONS = word_set(
     "happy sad angry scared surprised excited tired bored worried serious cheerful smiling laughing crying "

@@ -324,6 +324,8 @@ def _became(target: Phrase, object_tokens: Tokens, value: Tokens, request: Reque
     made = _property(object_tokens, value, request)
     if made is not None:
         return made
+    if words[:2] == ["full", "of"] and is_description(value, 8):
+        return request.operation("attribute", target=target.target, value=text_of(value))
     if words[0] in ("covered", "filled", "decorated", "wrapped") and words[1:2] in (["with"], ["in"], ["by"]):
         if not is_description(value, 8):
             return None

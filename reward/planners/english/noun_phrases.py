@@ -171,6 +171,9 @@ def _determiner(words: list[str], draft: _Draft) -> int:
     elif words[index : index + 1] and words[index] in ORDINALS and draft.article == "the":
         draft.order = ORDINALS[words[index]]
         index += 1
+    elif words[index : index + 1] and words[index] in ORDINALS and draft.article == "a":
+        draft.attributes.append(words[index])  # "a second cup": another one
+        index += 1
     elif words[index : index + 1] and words[index] in VAGUE_QUANTITIES:
         draft.attributes.append(words[index])
         draft.article = draft.article or "a"
@@ -306,6 +309,8 @@ def _fill(core: list[str], draft: _Draft) -> bool:
         elif len(words) > 3 and words[1] == "and" and words[2] in ADJECTIVES and word in ADJECTIVES:
             draft.attributes.append(" ".join(words[:3]))
             words = words[2:]
+        elif " ".join(words[:2]) in _NAMES:
+            break
         elif _is_adjective(word):
             shade = word in COLOR_MODIFIERS and len(words) > 2 and words[1] in COLORS
             draft.attributes.append(f"{word} {words[1]}" if shade else word)  # "light blue"
@@ -332,6 +337,24 @@ _NO_NOUNS = (
     )
 )
 """They are no object by themselves."""
+_NAMES = frozenset(
+    (
+        *(
+            "hot dog",
+            "hot dogs",
+            "hot air",
+            "ice cream",
+            "ice rink",
+            "ice skates",
+            "ice cube",
+            "ice cubes",
+            "light bulb",
+        ),
+        *("light bulbs", "high heels", "paper plane", "golden retriever", "orange juice", "green tea", "rubber duck"),
+        *("red panda", "brown bear", "black bear", "blue whale", "crystal ball", "cotton candy", "tin can", "iron man"),
+    )
+)
+"""Names that begin with an adjective."""
 _OWN_SIDES = word_set(
     "arm arms hand hands leg legs foot feet eye eyes ear ears shoulder knee elbow cheek wrist ankle sleeve shoe "
     "sock glove wing paw boot thumb eyebrow hip thigh palm"
@@ -414,7 +437,7 @@ def _participle_end(tokens: Tokens, index: int, draft: _Draft) -> int | None:
     if words[0] in MENTIONED and follows:
         return index + 1
     if words[0] in LOCATED and (follows or len(words) == 1):
-        draft.attributes.append(words[0])
+        draft.loose = True  # what it does, which no detector is asked for
         return index + 1
     if words[0] == "directly" and follows:
         draft.loose = True
@@ -468,12 +491,16 @@ def _measured(tokens: Tokens, index: int, draft: _Draft) -> int | None:
 
 def with_pronoun_resolved(phrase: Phrase, antecedent: Target | None) -> Phrase | None:
     """The phrase with "its" replaced by what it stands for; None where nothing does."""
-    relation = phrase.target.relation
-    if relation is None or relation.of.noun != "it":
-        return phrase
-    if antecedent is None:
-        return None
+    target = _resolved(phrase.target, antecedent)
+    return None if target is None else replace(phrase, target=target)
+
+
+def _resolved(target: Target, antecedent: Target | None) -> Target | None:
+    relation = target.relation
+    if relation is None:
+        return target
+    other = antecedent if relation.of.noun == "it" else _resolved(relation.of, antecedent)
     try:
-        return replace(phrase, target=replace(phrase.target, relation=Relation(relation.kind, antecedent)))
-    except ValueError:
+        return None if other is None else replace(target, relation=Relation(relation.kind, other))
+    except ValueError:  # nested too deep
         return None

@@ -12,7 +12,7 @@ from .places import scene_end
 from .replacements import change_object
 from .request import Operations, Request, objects_of
 from .tokens import Tokens, words_in
-from .values import head_of, is_description, is_style, plain_text
+from .values import head_of, is_description, is_filter, is_style, plain_text
 
 
 def render(verb: str, tokens: Tokens, request: Request) -> Operations | None:
@@ -21,6 +21,8 @@ def render(verb: str, tokens: Tokens, request: Request) -> Operations | None:
         if token.word in ("as", "in", "into", "like", "to") and index:
             if not request.is_scene(tokens[:index]):
                 return None
+            if is_filter(tokens[index + 1 :]):
+                return request.operation("filter", value=plain_text(tokens[index + 1 :]))
             return (
                 request.operation("style", value=plain_text(tokens[index + 1 :]))
                 if is_style(tokens[index + 1 :])
@@ -52,6 +54,8 @@ def light(verb: str, tokens: Tokens, request: Request) -> Operations | None:
         return request.operation("light", value=f"{verb}ed" if not verb.endswith("e") else f"{verb}d")
     target = request.target(tokens)
     if target is None or target.article == "a" or (target.pronoun and request.antecedent is None):
+        return None
+    if target.target.noun.split()[-1] in ("color", "colour", "tone", "mood"):
         return None
     return request.operation("light", target=target.target, value={"dim": "dimmed"}.get(verb, f"{verb.rstrip('e')}ed"))
 

@@ -140,11 +140,8 @@ def relation_at(tokens: Tokens, start: int) -> tuple[RelationKind, int, bool] | 
                 return ("beside" if tokens[start].word == "near" else "in"), index + 1, True
             return SIDE_RELATIONS[place], index + 1, both or place not in ("left", "right")
         return None
-    if (
-        words
-        and words[0] in HOLDING
-        and words[0] not in ("with", "riding", "eating", "drinking", "reading", "playing", "driving", "walking")
-    ):
+    if words and words[0] in HOLDING and words[0] != "with"
+        and not (len(words) > 1 and (words[1] in PREPOSITIONS or words[1] in OTHER_PREPOSITIONS)):
         return "with", start + 1, True
     if words[:2] == ("along", "with"):
         return None

@@ -97,6 +97,8 @@ def changed(change: Change, request: Request, verb: str) -> Operations | None:
         return _text_replaced(old, new, request)
     if not old:
         return _whole(new, request)
+    if verb == "transfer" and request.is_scene(old) and new[0].word in ("a", "an") and is_description(new, 24):
+        return request.operation("style", value=plain_text(new))
     if old[-1].word == "back":
         return None
     if request.is_scene(old):
@@ -234,7 +236,8 @@ def _object_changed(change: Change, request: Request, verb: str) -> Operations |
     if change.source is not None:
         if is_weather(change.source) and is_weather(new):
             return request.operation("weather", value=plain_text(new))
-        if color_value(change.source) is None or color_value(new) is None:
+        alike = (color_value, material_value)
+        if not any(value(change.source) is not None and value(new) is not None for value in alike):
             return None
     if is_weather(old) and is_weather(new) and len(words) == 1:
         return request.operation("weather", value=plain_text(new))
@@ -266,6 +269,9 @@ def _several_changed(old: Tokens, new: Tokens, request: Request) -> Operations |
 
 def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations | None:
     """Another colour, material, property or object in place of one."""
+    relation = target.target.relation
+    if target.target.noun in ("smile", "frown", "expression") and relation is not None and relation.kind == "part":
+        return request.operation("expression", target=relation.of, value=plain_text(new))
     if target.target in (Target("background"), Target("backdrop")):
         if not is_description(new, 30) or not starts_value(new):
             return None

@@ -28,8 +28,8 @@ from .pictures import (
 from .removals import extract, remove, take_away
 from .replacements import change_object, replace_object, substitute, swap
 from .request import Operations, Request
-from .tokens import Tokens, words_in
-from .wishes import as_imperative, without_edit_lead
+from .tokens import Token, Tokens, words_in
+from .wishes import as_imperative, as_made, without_edit_lead
 
 Frame = Callable[[str, Tokens, Request], "Operations | None"]
 
@@ -49,6 +49,16 @@ def operations_of(tokens: Tokens, request: Request) -> Operations | None:
             return None
         tokens = rewritten
         words = words_in(tokens)
+    if words[:3] == ["make", "it", "so"]:
+        tokens = as_made(tokens[4:] if words[3:4] == ["that"] else tokens[3:])
+        words = words_in(tokens)
+        if not words:
+            return None
+    for index in range(2, len(words) - 3):
+        if words[index : index + 3] == ["in", "place", "of"]:
+            tokens = [*tokens[:index], Token("instead", "instead"), *tokens[index + 2 :]]
+            words = words_in(tokens)
+            break
     if "instead" in words:
         return _instead(tokens, request)
     change = change_of(tokens[1:]) if words[0] in VERBS["change"] else None

@@ -30,11 +30,11 @@ def without_edit_lead(tokens: Tokens) -> Tokens:
             if words[size] == "to" and words[size + 1] in EDIT_VERBS:
                 return tokens[size + 1 :]
             if words[size : size + 2] == ["so", "that"] or words[size] == "so":
-                return _as_made(tokens[size + (2 if words[size + 1] == "that" else 1) :])
+                return as_made(tokens[size + (2 if words[size + 1] == "that" else 1) :])
     return tokens
 
 
-def _as_made(tokens: Tokens) -> Tokens:
+def as_made(tokens: Tokens) -> Tokens:
     """`the car is red` as a request."""
     for index, token in enumerate(tokens):
         if token.word in ("is", "are", "looks", "look", "has", "have", "wears") and index:
@@ -79,7 +79,12 @@ def as_imperative(tokens: Tokens) -> list[Token] | None:
         for index, word in enumerate(after):
             if word == "to" and after[index + 1 : index + 2] == ["be"] and index:
                 return [make, *rest[:index], *rest[index + 1 :]]
-            if word == "to" and after[index + 1 : index + 2] and after[index + 1] in ("have", "wear", "hold") and index:
+            if (
+                word == "to"
+                and after[index + 1 : index + 2]
+                and after[index + 1] in ("have", "wear", "hold", "look")
+                and index
+            ):
                 return [make, *rest[:index], *rest[index + 1 :]]
         return [add, *rest] if after[:1] and after[0] in ("a", "an", "another", *NUMBERS) else []
     for modal in (("should",), ("must",), ("needs", "to"), ("need", "to"), ("ought", "to")):

@@ -89,13 +89,16 @@ PLANS = [
     # adding
     ("Add a wooden stool to the left of the stove", "subject_add + {wooden} stool -> left stove"),
     ("Put a crown on the frog", "subject_add + crown <on frog>"),
-    ("Add a robin perched on the fence near the gate.", "subject_add + {perched} robin <on fence <beside gate>>"),
+    ("Add a robin perched on the fence near the gate.", "subject_add + robin <on fence <beside gate>>"),
     ("Place a small boat on the lake in the background", "subject_add + {small} boat <on lake @background>"),
     ("Insert three balloons above the roof", "subject_add + 3 balloons -> above roof"),
     ("There should be a bridge over the river", "subject_add + bridge -> above river"),
     ("What if there was a dragon behind the tower?", "subject_add + dragon <behind tower>"),
     ("Let there be a lighthouse on the cliff", "subject_add + lighthouse <on cliff>"),
-    ("Add a child riding a scooter along the path, wearing a red helmet.", "subject_add + child"),
+    (
+        "Add a child riding a scooter along the path, wearing a red helmet.",
+        "subject_add + child <with scooter <beside path>>",
+    ),
     ("Add a beach chair and an umbrella", "subject_add + beach chair; subject_add + umbrella"),
     # replacing
     ("Swap the pears for lemons", "subject_replace pears + lemons"),
