@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from ...edit_plan import Place, RelationKind
-from .lexicon import HOLDING, LOCATED, MENTIONED, PREPOSITIONS, SCENES, SIDE_NOUNS, SIDE_RELATIONS, SIDES, STOPS
+from .lexicon import (
+    HOLDING,
+    LOCATED,
+    MENTIONED,
+    OTHER_PREPOSITIONS,
+    PREPOSITIONS,
+    SCENES,
+    SIDE_NOUNS,
+    SIDE_RELATIONS,
+    SIDES,
+    STOPS,
+)
 from .tokens import Tokens, words_in
 
 
@@ -140,8 +151,8 @@ def relation_at(tokens: Tokens, start: int) -> tuple[RelationKind, int, bool] | 
                 return ("beside" if tokens[start].word == "near" else "in"), index + 1, True
             return SIDE_RELATIONS[place], index + 1, both or place not in ("left", "right")
         return None
-    if words and words[0] in HOLDING and words[0] != "with"
-        and not (len(words) > 1 and (words[1] in PREPOSITIONS or words[1] in OTHER_PREPOSITIONS)):
+    after = words[1] if len(words) > 1 else ""
+    if words and words[0] in HOLDING - {"with"} and after not in PREPOSITIONS and after not in OTHER_PREPOSITIONS:
         return "with", start + 1, True
     if words[:2] == ("along", "with"):
         return None
