@@ -26,7 +26,8 @@ def pair(tmp_path: Path) -> tuple[Path, Path]:
 def commands(group: Any = None, words: tuple[str, ...] = ()) -> dict[str, Any]:
     """Every command with --experts."""
     found: dict[str, Any] = {}
-    for name, command in (group or get_command(app)).commands.items():
+    named: Any = group or get_command(app)
+    for name, command in named.commands.items():
         if hasattr(command, "commands"):
             found |= commands(command, (*words, name))
         elif any("--experts" in parameter.opts for parameter in command.params):
@@ -41,7 +42,7 @@ NEEDS_RESULTS = {"bench verify", "judge variance", "judge agreement"}
 def arguments(command: str, pair: tuple[Path, Path]) -> list[Any]:
     a, b = pair
     out = a.parent / "out"
-    return {
+    table: dict[str, list[Any]] = {
         "score": ["score", a, b, "make it red"],
         "rank": ["rank", b, "--source", a, "--instruction", "make it red"],
         "edit": ["edit", a, "--instruction", "make it red", "--pipeline", "sceneedit", "-o", out],
@@ -51,7 +52,8 @@ def arguments(command: str, pair: tuple[Path, Path]) -> list[Any]:
         "bench generate": [
             *["bench", "generate", "sceneedit", "--pipeline", "sceneedit", "--selector", "best-of?n=2", "-o", out]
         ],
-    }[command]
+    }
+    return table[command]
 
 
 @pytest.mark.parametrize("command", commands())

@@ -50,6 +50,10 @@ def find_file(name: str, file: str, revision: str | None = None) -> Path:
         repo, folder = split_repository(name)
         return Path(cached_file(repo, file, revision=revision, subfolder=folder))
     except (OSError, ValueError) as error:
+        if type(error.__cause__).__name__ == "GatedRepoError":
+            raise ExpertDown(
+                f"{name} is gated: accept its terms on its page of the hub, and log in with `hf auth login`"
+            ) from error
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ExpertDown(f"{name} is neither a folder nor a model available from the hub: {reason}") from error
 

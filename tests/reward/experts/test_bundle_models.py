@@ -9,10 +9,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import numpy as np
 import pytest
 import torch
 import transformers
+from huggingface_hub.errors import GatedRepoError
 from safetensors.torch import load_file, save_file
 from transformers.utils import hub as transformers_hub
 
@@ -21,6 +23,7 @@ from editcritic.reward import EditSample, Image, Pools, Reward, load_experts, sc
 from editcritic.reward.experts.loading.bundles import bundles
 from editcritic.reward.experts.loading.local_expert import LocalExpert
 from editcritic.reward.metrics.edival.task_parser import parse_task
+from editcritic.reward.queries import ExpertDown
 
 from . import tiny_detectors, tiny_rewarders, tiny_vlms
 
@@ -180,6 +183,20 @@ def test_the_load_plan_of_a_downloaded_bundle_is_exact() -> None:
     assert {entry.revision for entry in local} == {COMMIT[:12]}
     assert all(entry.is_exact and not entry.problem for entry in local)
     assert plan.exit_code == 0
+
+
+def test_a_gated_model_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the hub's client answers who has not accepted the terms."""
+    response = httpx2.Response(403, request=httpx2.Request("GET", "http://127.0.0.1/"))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise GatedRepoError("403: the terms are not accepted", response=response)
+
+    monkeypatch.setattr(transformers_hub, "hf_hub_download", refuse)
+    monkeypatch.setattr(transformers_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    features = load_experts("edival")["features"]
+    with pytest.raises(ExpertDown, match=r"dinov3-vitb16.* is gated: accept its terms .* `hf auth login`"):
+        _ = features.id
 
 
 # -- a served judge ----------------------------------------------------------------------------------------------------
