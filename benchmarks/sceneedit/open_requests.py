@@ -13,6 +13,7 @@ from typing import Literal
 
 from ...reward.edit_plan import EditPlan, Kept, PlannedOperation, Target
 from ...reward.sample import POSITIONS, Position, Task, TaskType
+from .open_truth import step_followed
 from .scene_generation import (
     SceneConfig,
     place_randomly,
@@ -78,8 +79,14 @@ def random_object_request(rng: random.Random, config: SceneConfig, kind: ObjectR
         raise ValueError(f"unknown kind of request {kind!r}: expected one of {', '.join(OBJECT_REQUEST_KINDS)}")
     while True:
         request = _random_request(rng, config, kind)
-        if request is not None:
+        if request is not None and _can_be_followed(request):
             return request
+
+
+def _can_be_followed(request: OpenRequest) -> bool:
+    """Whether no step of a perfect edit undoes another one."""
+    scenes = request.scenes
+    return all(step_followed(step, before, scenes[-1]) for step, before in zip(request.steps, scenes, strict=False))
 
 
 def _random_request(rng: random.Random, config: SceneConfig, kind: ObjectRequestKind) -> OpenRequest | None:

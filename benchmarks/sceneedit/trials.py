@@ -52,6 +52,11 @@ def request_sample(sample_id: str, request: SceneRequest, scene: Scene) -> EditS
     )
 
 
+def without_annotations(sample: EditSample) -> EditSample:
+    """The sample with its images and its sentence alone."""
+    return EditSample(sample.id, sample.instruction, sample.sources, sample.edited)
+
+
 def _single(name: str, request: SceneRequest, before: Scene) -> SelectionTrial:
     return SelectionTrial(
         request_sample(name, request, before), lambda picture: float(recovered_truth(request, before, picture).followed)

@@ -419,11 +419,16 @@ def _redrawn(rng: random.Random, edit: WholePictureEdit) -> WholePictureEdit:
 
 
 def _half(rng: random.Random, edit: WholePictureEdit) -> WholePictureEdit | None:
-    """The look in one half of the picture."""
+    """The look in one half of the picture; the other half shows an object, by which one sees it."""
     if edit.look in ("mirror", "crop"):
         return None
-    part: Part = rng.choice(("left", "right", "top", "bottom"))
-    return replace(edit, part=part)
+    parts: list[Part] = []
+    for obj in edit.after.objects:
+        if abs(obj.x - 0.5) > obj.w / 2:
+            parts.append("right" if obj.x < 0.5 else "left")
+        if abs(obj.y - 0.5) > obj.h / 2:
+            parts.append("bottom" if obj.y < 0.5 else "top")
+    return replace(edit, part=rng.choice(parts)) if parts else None
 
 
 _WRONG_LOOKS: Mapping[Look, tuple[Look, ...]] = MappingProxyType(

@@ -1,4 +1,4 @@
-"""Everyday words for changes of a whole picture, as SceneJudge understands them: the name of a look, or a part to show."""
+"""Everyday words for changes of a whole picture, as SceneJudge understands them: a look, or a part to show."""
 
 from __future__ import annotations
 

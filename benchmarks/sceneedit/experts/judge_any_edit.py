@@ -32,6 +32,9 @@ _UNSEEN = 0.03
 _MIN_SHARE_OF_WINDOW = 0.3
 """Sides of an object, relative to those of a part of the picture, from which on the part is of this object."""
 
+_MAX_WINDOW = 0.85
+"""Sides of a part of the picture, relative to the picture, from which on it is nearly all of it."""
+
 _PROMPTS = Prompts("editcritic.reward.metrics.any_edit")
 
 
@@ -160,6 +163,7 @@ def _crop_probability(shown: Box | ObjectName, comparison: EditComparison) -> fl
         match_probability(box.score)
         * _rising(inside / max(box.area, 1e-9) - 0.8, 0.05)
         * _rising(share - _MIN_SHARE_OF_WINDOW, 0.03)
+        * _rising(_MAX_WINDOW - max(window.w, window.h), 0.03)
     )
 
 

@@ -103,7 +103,7 @@ def is_night(pixels: Pixels) -> float:
     plane = _smoothed(_fitted(pixels))
     levels = [float(np.median(plane[quarter] @ _LUMA)) for quarter in _QUARTERS]
     red, _, blue = (float(np.median(plane[..., channel])) for channel in range(3))
-    return _sigmoid((115 - max(levels)) / 6) * _sigmoid((blue / max(red, 1.0) - 1.12) / 0.04)
+    return _sigmoid((125 - max(levels)) / 6) * _sigmoid((blue / max(red, 1.0) - 1.07) / 0.03)
 
 
 def is_sepia(pixels: Pixels) -> float:
@@ -163,7 +163,7 @@ def is_rainy(pixels: Pixels) -> float:
 
 
 _MIN_STREAKS, _MIN_NEW_STREAKS = 11.5, 4.5
-"""Streaks in a quarter of a picture from which on it rains there; fewer if they are known to be new."""
+"""Streaks in a quarter of a picture from which on it rains; in every one, fewer new ones."""
 
 
 def _streaks(pixels: Pixels, before: Pixels | None = None) -> list[int]:
@@ -204,7 +204,9 @@ def is_pencil_drawing(pixels: Pixels) -> float:
     """The probability that a picture is grey strokes on white paper."""
     plane = _smoothed(_fitted(pixels))
     paper = float((plane.min(axis=2) > 225).mean())
-    return is_grey(pixels) * _sigmoid((paper - 0.6) / 0.05)
+    dark = (_fitted(pixels).max(axis=2) < 190).astype(np.uint8)
+    filled = float(cv2.morphologyEx(dark, cv2.MORPH_OPEN, np.ones((7, 7), np.uint8)).mean())
+    return is_grey(pixels) * _sigmoid((paper - 0.6) / 0.05) * _sigmoid((0.02 - filled) / 0.004)
 
 
 def is_foggy(pixels: Pixels) -> float:
@@ -288,13 +290,17 @@ class PictureChange:
         plain = ("unchanged", "brighter", "darker")
         return min(0.98 if fit.name in plain or fit.amount < 0.55 else 0.02 for fit in self._tones)
 
-    def _is_blurred(self) -> float:
+    @cached_property
+    def _is_plain(self) -> float:
+        """Whether it shows the same objects, in the same colours, without blocks and streaks."""
         plain = self._same_tone * (1 - is_pixel_art(self._edited)) * (1 - is_rainy(self._edited))
-        return plain * _sigmoid((min(self._blurs) - _MIN_BLUR) / 0.1)
+        return plain * self.same_content
+
+    def _is_blurred(self) -> float:
+        return self._is_plain * _sigmoid((min(self._blurs) - _MIN_BLUR) / 0.1)
 
     def _is_sharpened(self) -> float:
-        plain = self._same_tone * (1 - is_pixel_art(self._edited)) * (1 - is_rainy(self._edited))
-        return plain * _sigmoid((min(-blur for blur in self._blurs) - _MIN_BLUR) / 0.1)
+        return self._is_plain * _sigmoid((min(-blur for blur in self._blurs) - _MIN_BLUR) / 0.1)
 
     # -- blocks and streaks -------------------------------------------------------------------------------------------
 
@@ -302,7 +308,9 @@ class PictureChange:
         return is_pixel_art(self._edited) * (1 - is_pixel_art(self._source))
 
     def _is_rainy(self) -> float:
-        return _sigmoid((min(_streaks(self._edited, self._source)) - _MIN_NEW_STREAKS) / 0.8)
+        streaks = _streaks(self._edited, self._source)
+        everywhere = _sigmoid((min(streaks) - _MIN_NEW_STREAKS) / 0.8)
+        return everywhere * _sigmoid((float(np.median(streaks)) - _MIN_STREAKS) / 0.8)
 
     # -- geometry -----------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from ....reward import Card, EditSample, Program, Score, ask
 from ....reward.metrics import Gate, Threshold
+from ....reward.metrics.any_edit.overall import any_edit
 from ....reward.metrics.baselines.single_question import JudgeYesNo
 from ....reward.metrics.compose import Metric
 from ....reward.metrics.guards import all_guards
@@ -47,7 +48,22 @@ def guarded() -> Metric:
     )
 
 
-REWARDS: Mapping[str, Callable[[], Metric]] = {"following": following, "hackable": hackable, "guarded": guarded}
+def following_and_preserved() -> Metric:
+    """The reward `any-edit`. Letters of 32 px cannot be read: its guard against text is off."""
+    return any_edit(text_guard=False)
+
+
+REWARDS: Mapping[str, Callable[[], Metric]] = {
+    "following": following,
+    "any-edit": following_and_preserved,
+    "any-edit-open": following_and_preserved,
+    "hackable": hackable,
+    "guarded": guarded,
+}
+NOTHING_GIVEN = ("any-edit-open",)
+"""Rewards of samples that have a source and a sentence alone; `RulePlanner` reads it."""
+MONITORED = ("hackable", "guarded")
+"""Rewards that are compared with a held-out one during training."""
 
 HELD_OUT_REWARD: Spec = "edival-if?dense=true"
 """Not used for training: EdiVal's instruction following, by detector."""

@@ -21,6 +21,7 @@ from ...common import optional_imports
 from ...common.argument_types import at_least_one, new_file, new_image_file
 from ...common.errors import InputError
 from .editor_report import plot, summary
+from .editor_rewards import MONITORED, REWARDS
 from .editor_tasks import FIRST_EDITOR_SEED
 
 
@@ -46,6 +47,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--hack", action="store_true", help="train on the hackable reward, with and without guards, instead"
     )
+    parser.add_argument(
+        "--reward",
+        choices=sorted(set(REWARDS) - set(MONITORED)),
+        default="following",
+        help="reward of the training (default: following); any-edit-open: any-edit without annotations",
+    )
     parser.add_argument("--runs", type=Path, help="folder to keep the runs in; existing runs are reused")
     parser.add_argument("--json", type=new_file, help="file to write all figures to")
     parser.add_argument("--plot", type=new_image_file, help="file for a plot of the curves")
@@ -65,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             parser.exit(2, f"{parser.prog}: error: --runs: {error}\n")
         run_keys = [(reward, FIRST_EDITOR_SEED) for reward in ("hackable", "guarded")]
         if not options.hack:
-            run_keys = [("following", FIRST_EDITOR_SEED + seed) for seed in range(options.seeds)]
+            run_keys = [(options.reward, FIRST_EDITOR_SEED + seed) for seed in range(options.seeds)]
         runs = [_run(reward, seed, options, folder / f"{reward}-{seed}.json") for reward, seed in run_keys]
     print("\n".join(summary(runs)), flush=True)
     if options.json is not None:

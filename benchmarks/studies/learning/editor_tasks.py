@@ -16,7 +16,7 @@ from ...sceneedit.render import render
 from ...sceneedit.tiny_editor.editor_evaluation import edit_function, held_out_prompts
 from ...sceneedit.tiny_editor.recovered_truth import recovered_truth
 from ...sceneedit.tiny_editor.training_examples import EDITOR_SCENES
-from ...sceneedit.trials import request_sample
+from ...sceneedit.trials import request_sample, without_annotations
 
 FIRST_EDITOR_SEED = 10
 """The first reported seed: settings were chosen on earlier ones."""
@@ -28,10 +28,13 @@ _LENGTH = 1_000_000
 
 
 class TrainingEdits(Sequence[EditSample]):
-    """Edits of the training split, task types in turn: practically endless."""
+    """Edits of the training split, task types in turn: practically endless.
 
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
+    annotated: with task and object pools; else with source and sentence alone.
+    """
+
+    def __init__(self, seed: int, *, annotated: bool = True) -> None:
+        self._seed, self._annotated = seed, annotated
 
     def __len__(self) -> int:
         return _LENGTH
@@ -40,7 +43,8 @@ class TrainingEdits(Sequence[EditSample]):
         before, request = random_scene_request(
             seeded_rng("train", self._seed, "rl", number), EDITOR_SCENES, TASK_TYPES[number % len(TASK_TYPES)]
         )
-        return request_sample(f"{self._seed}-{number}", request, before)
+        sample = request_sample(f"{self._seed}-{number}", request, before)
+        return sample if self._annotated else without_annotations(sample)
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 
 from ....integrations.diffusion_rl.diffusion_trainer import DiffusionConfig, DiffusionTrainer
 from ....reward import Reward
+from ....reward.planners.rule_planner import RulePlanner
 from ....reward.training.reward_hacking_monitor import RewardHackingMonitor
 from ...common.argument_types import new_file
 from ...sceneedit.scene_experts import scene_experts
 from ...sceneedit.tiny_editor.pipeline import load_pretrained
 from .editor_report import PICTURES_PER_EVALUATION
-from .editor_rewards import HELD_OUT_REWARD, REWARDS
+from .editor_rewards import HELD_OUT_REWARD, MONITORED, NOTHING_GIVEN, REWARDS
 from .editor_tasks import HELD_OUT_SEED_OFFSET, TrainingEdits, evaluate_held_out
 
 
@@ -77,8 +78,9 @@ def run(
     """Train, and evaluate on held-out prompts before, during and after training. None in other processes than the main
     one.
     """
-    pipeline, examples = load_pretrained(), TrainingEdits(seed)
-    is_hackable = reward != "following"  # monitored by a held-out reward
+    pipeline, examples = load_pretrained(), TrainingEdits(seed, annotated=reward not in NOTHING_GIVEN)
+    experts = scene_experts() | ({"planner": RulePlanner()} if reward in NOTHING_GIVEN else {})
+    is_hackable = reward in MONITORED
     config_values = {
         **SETTINGS,
         **(_HACKING_SETTINGS if is_hackable else {}),
@@ -88,7 +90,7 @@ def run(
     }
     trainer = DiffusionTrainer(
         pipeline,
-        Reward(REWARDS[reward](), scene_experts()),
+        Reward(REWARDS[reward](), experts),
         examples,
         DiffusionConfig(out.with_suffix(""), **config_values),
         heldout=Reward.of(HELD_OUT_REWARD, scene_experts()) if is_hackable else None,

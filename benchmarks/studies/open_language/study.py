@@ -57,8 +57,8 @@ class OpenRow:
 
     @property
     def scored(self) -> bool:
-        """Whether the reward has a value."""
-        return self.reward.value is not None
+        """Whether the reward and its following have a value: guards reject some edits without a plan."""
+        return self.reward.value is not None and self.following.value is not None
 
     @property
     def right(self) -> bool:
@@ -172,7 +172,7 @@ class OpenStudy:
 
     @property
     def scored(self) -> Figure:
-        """Share of cases with a reward."""
+        """Share of cases with a score."""
         return self._share(self.rows, [row.scored for row in self.rows])
 
     @property
@@ -197,7 +197,8 @@ class OpenStudy:
 
     def missing_reasons(self) -> Counter[str]:
         """Why cases have no reward."""
-        reasons = (f"{row.reward.status}: {row.reward.reason}" for row in self.rows if not row.scored)
+        missing = (row.reward if row.reward.value is None else row.following for row in self.rows if not row.scored)
+        reasons = (f"{result.status}: {result.reason}" for result in missing)
         return Counter(_shortened(reason) for reason in reasons)
 
     def wrong_cases(self) -> list[OpenRow]:

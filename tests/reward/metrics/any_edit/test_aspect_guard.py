@@ -1,0 +1,41 @@
+"""Another aspect ratio is rejected, unless the plan asks for another frame."""
+
+from dataclasses import replace
+
+import pytest
+
+from editcritic.reward import EditPlan, EditSample, Image, Reward, default_experts
+from editcritic.reward.edit_plan import PlannedOperation, Target
+from editcritic.reward.metrics.any_edit.aspect_guard import AspectAsPlanned
+
+from .conftest import PHOTO, PIXELS
+
+HALF = Image.of(PIXELS[:, :150])
+
+
+REMOVAL = EditPlan((PlannedOperation("subject_remove", "Remove the cup", target=Target("cup")),))
+
+
+def value(plan, edited=HALF, instruction="Crop the image to the left half"):
+    sample = EditSample("s", instruction, (PHOTO,), edited, plan=plan)
+    (score,) = Reward(AspectAsPlanned(), default_experts())([sample])
+    return score.value
+
+
+@pytest.mark.parametrize("kind", ["crop", "reframe"])
+def test_a_crop_may_have_another_shape(kind):
+    plan = EditPlan((PlannedOperation(kind, "Crop the image to the left half"),), scope="whole")
+    assert value(plan) == 1.0
+
+
+def test_other_operations_may_not():
+    assert value(REMOVAL, instruction="Remove the cup") == 0.0
+    assert value(REMOVAL, Image.of(PIXELS.copy()), "Remove the cup") == 1.0
+
+
+def test_the_plan_is_not_asked_for_where_the_shape_is_the_same():
+    sample = EditSample("s", "What nobody can plan", (PHOTO,), Image.of(255 - PIXELS))
+    (score,) = Reward(AspectAsPlanned(), default_experts())([sample])
+    assert score.value == 1.0
+    (cropped,) = Reward(AspectAsPlanned(), default_experts(), on_failures="none")([replace(sample, edited=HALF)])
+    assert cropped.status == "abstained"
