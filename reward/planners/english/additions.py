@@ -22,6 +22,7 @@ from .lexicon import (
     PREPOSITIONS,
     SCENES,
     TEXT_INTRODUCERS,
+    VERBS,
     word_set,
 )
 from .moves import move
@@ -35,8 +36,8 @@ _NOT_ADDED = word_set(
     "color colour colors contrast brightness saturation detail details depth texture warmth theme atmosphere "
     "mood feel vibe touch style look effect effects drama realism background backdrop smile frown sunset "
     "sunrise night light lighting elements element text word words caption title slogan sense ambiance ambience "
-    "space more something anything person's noise sharpness salt sugar butter milk eggs egg garlic onion onions "
-    "pepper oil vinegar"
+    "space more something anything numbers person's noise sharpness salt sugar butter milk eggs egg garlic "
+    "onion onions pepper oil vinegar"
 )
 
 
@@ -59,9 +60,11 @@ def add(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     phrase = phrase_at(tokens)
     if phrase is None:
         return None
-    is_drawn = verb in ("draw", "create", "generate")
-    if is_drawn and phrase.end == len(tokens) and (phrase.target.relation, phrase.target.place) == (None, None):
+    is_nowhere = phrase.end == len(tokens) and (phrase.target.relation, phrase.target.place) == (None, None)
+    if is_nowhere and verb in ("draw", "create", "generate"):
         return None  # a new picture
+    if is_nowhere and verb in VERBS["put"] and tokens[-1].word not in SCENES:
+        return None  # "place bets"
     if verb == "set" and phrase.article == "the" and (change := change_of(tokens)) is not None:
         is_aspect = aspect_of(change.old) is not None or phrase.target.noun in BACKGROUND_NOUNS
         return changed(change, request, verb) if is_aspect else None
@@ -75,6 +78,9 @@ def add(verb: str, tokens: Tokens, request: Request) -> Operations | None:
         if len(rest) < 2 or rest[1].word in ARTICLES or not is_description(rest):
             return None
         return _added(replace(resolved, loose=True), [], request)
+    if [token.word for token in rest[:2]] == ["and", "the"]:  # "next to the woman and the dog"
+        is_related = (phrase.target.relation, phrase.target.place) != (None, None)
+        return _added(replace(resolved, loose=True), [], request) if is_related and is_description(rest, 8) else None
     if rest and rest[0].word == "and" and len(rest) > 1:
         first = _added(resolved, [], request)
         second = add(verb, rest[1:], request)

@@ -311,6 +311,10 @@ def _fill(core: list[str], draft: _Draft) -> bool:
             words = words[2:]
         elif " ".join(words[:2]) in _NAMES:
             break
+        elif word in NUMBERS:
+            return False  # "three of the five candles"
+        elif word in VAGUE_QUANTITIES:
+            draft.attributes.append(word)
         elif _is_adjective(word):
             shade = word in COLOR_MODIFIERS and len(words) > 2 and words[1] in COLORS
             draft.attributes.append(f"{word} {words[1]}" if shade else word)  # "light blue"
@@ -333,7 +337,7 @@ _NO_NOUNS = (
     | VAGUE_QUANTITIES
     | word_set(
         "stop go left right same other rest others else hundred thousand subtle instead everything everyone "
-        "everybody something someone anything nothing all none bit lot touch hint one"
+        "everybody something someone anything nothing half most majority all none bit lot touch hint one"
     )
 )
 """They are no object by themselves."""

@@ -239,7 +239,7 @@ def _object_changed(change: Change, request: Request, verb: str) -> Operations |
         alike = (color_value, material_value)
         if not any(value(change.source) is not None and value(new) is not None for value in alike):
             return None
-    if is_weather(old) and is_weather(new) and len(words) == 1:
+    if is_weather(old) and is_weather(new) and len(words) <= 2:
         return request.operation("weather", value=plain_text(new))
     is_behind = "background" in words_in(old) or head in SCENERY
     if head_of(words_in(new)) in SCENE_HEADS:
@@ -295,7 +295,8 @@ def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations 
     if phrase.article == "the" and phrase.target.relation is None and phrase.target.noun in _PLACES_TO_GO:
         return None
     fresh = phrase.target
-    if target.target.noun.split()[-1] in _NOT_REPLACED:
+    nouns = target.target.noun.split()
+    if nouns[-1] in _NOT_REPLACED or (nouns[0] in TEXT_INTRODUCERS and len(nouns) > 1):
         return None
     if fresh.noun.split()[-1] in (
         "color",
