@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
+from types import MappingProxyType
 from typing import ClassVar, get_args
 
 import numpy as np
@@ -198,8 +200,28 @@ def _map_evidence(sample: EditSample, region: EditRegion, measured: Preservation
     return Evidence("change outside of the edit", sample.edited.digest, boxes, "; ".join(region.capped), numbers)
 
 
+_DRIFT_WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "cast": "colours",
+        "exposure": "brightness",
+        "contrast": "contrast",
+        "sharpness": "sharpness",
+        "noise": "noise",
+        "grid": "a regular pattern",
+        "geometry": "position or size",
+    }
+)
+
+
 def _reason(measured: Preservation, region: EditRegion) -> str:
-    drifted = [f"{name} {value:.2f}" for name, value in measured.drift_values.items() if value > DRIFT_LIMITS[name][0]]
-    texts = [f"{measured.lost:.1%} of the rest is lost" if measured.local < 1 else "the rest is as it was"]
-    texts += [f"drift: {', '.join(drifted)}"] if drifted else []
+    rest = (
+        f"{measured.lost:.1%} of what should have stayed is damaged" if measured.local < 1 else "the rest is as it was"
+    )
+    drifted = [
+        f"{_DRIFT_WORDS[name]} ({name} {value:.2f}, harmless up to {DRIFT_LIMITS[name][0]:g})"
+        for name, value in measured.drift_values.items()
+        if value > DRIFT_LIMITS[name][0]
+    ]
+    texts = [damage if measured.local < 1 else "the rest is as it was"]
+    texts += [f"the whole picture changed in {', '.join(drifted)}"] if drifted else []
     return "; ".join([*texts, *region.capped])
