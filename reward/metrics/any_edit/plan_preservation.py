@@ -214,9 +214,7 @@ _DRIFT_WORDS: Mapping[str, str] = MappingProxyType(
 
 
 def _reason(measured: Preservation, region: EditRegion) -> str:
-    rest = (
-        f"{measured.lost:.1%} of what should have stayed is damaged" if measured.local < 1 else "the rest is as it was"
-    )
+    damage = f"{measured.lost:.1%} of what should have stayed is damaged"
     drifted = [
         f"{_DRIFT_WORDS[name]} ({name} {value:.2f}, harmless up to {DRIFT_LIMITS[name][0]:g})"
         for name, value in measured.drift_values.items()
