@@ -55,10 +55,11 @@ _BUNDLES = """\
 Complete sets of experts by role, for `experts="small"` and `--experts small`; from \
 [bundles.toml](../reward/experts/loading/bundles.toml). [experts.md](experts.md) says what each is for. Weights and \
 downloads are computed from the tables above, each model counted once; the cache of features is bounded by the \
-experts' `cache_bytes`. Passes are the bytes of the tensors that are alive in the largest forward pass, counted at the \
-model's full width on a CPU, with few layers, and keys and values of all layers computed: two pictures of 1024 x 1024 \
-to each question of the judge, one of 800 x 1333 for the detector. No GPU was available to measure them there. The \
-option `max_memory=8GiB` of an expert bounds the three together.
+experts' `cache_bytes`. Passes are the bytes of the tensors that are alive in the largest forward pass of each expert. \
+For `small` and `standard` they are counted at the model's full width on a CPU, with few layers, and keys and values of \
+the other layers added: two pictures of 1024 x 1024 to each question of the judge, one of 800 x 1333 for the detector. \
+For `large` and `edival` they are estimated. Nothing was measured on a GPU. The option `max_memory=8GiB` of an expert \
+bounds weights, caches and passes together.
 """
 
 _TIME = """\
@@ -148,7 +149,7 @@ def _purpose_row(bundle: Bundle) -> tuple[str, ...]:
         bundle.machine,
         format_download(experts),
         f"{memory / 1e9:.0f} GB" if memory else "none",
-        ", ".join(dict.fromkeys(_licence(model) for model in _models(experts))) or "that of the packages",
+        "; ".join(dict.fromkeys(_licence(model) for model in _models(experts))) or "that of the packages",
         bundle.unanswered,
     )
 
