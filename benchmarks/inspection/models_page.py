@@ -56,7 +56,7 @@ Complete sets of experts by role, for `experts="small"` and `--experts small`; f
 [bundles.toml](../reward/experts/loading/bundles.toml). [experts.md](experts.md) says what each is for. Weights and \
 downloads are computed from the tables above, each model counted once; the cache of features is bounded by the \
 experts' `cache_bytes`. Passes are the bytes of the tensors that are alive in the largest forward pass of each expert. \
-For `small` and `standard` they are counted at the model's full width on a CPU, with few layers, and keys and values of \
+For `small` and `standard` they are counted at a model's full width on a CPU, with few layers, and keys and values of \
 the other layers added: two pictures of 1024 x 1024 to each question of the judge, one of 800 x 1333 for the detector. \
 For `large` and `edival` they are estimated. Nothing was measured on a GPU. The option `max_memory=8GiB` of an expert \
 bounds weights, caches and passes together.
