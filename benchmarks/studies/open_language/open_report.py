@@ -47,8 +47,8 @@ def _lines(study: OpenStudy) -> Iterator[str]:
     columns = ("kind of request", "edits", "plan read", "plan right", "scored", "right", "in order")
     yield from table_lines(columns, [_row(kind, study.of_kind(kind)) for kind in REQUEST_KINDS])
     yield ""
-    columns = ("flaw", "edits", "followed", "scored", "right", "below the honest edit")
-    yield from table_lines(columns, [_flaw_row(flaw, study) for flaw in ("", *FLAWS)])
+    flaw_columns = ("flaw", "edits", "followed", "scored", "right", "below the honest edit")
+    yield from table_lines(flaw_columns, [_flaw_row(flaw, study) for flaw in ("", *FLAWS)])
     reasons = study.missing_reasons()
     if reasons:
         yield ""
