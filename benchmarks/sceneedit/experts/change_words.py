@@ -41,7 +41,10 @@ _HALVES: Mapping[str, Box] = MappingProxyType(
         "lower": Box(0.5, 0.75, 1.0, 0.5),
     }
 )
-_NEVER_DRAWN = re.compile(r"\b(?:flags|staircase|balloon|books|sand|flooded)\b", re.IGNORECASE)
+_NEVER_DRAWN = re.compile(
+    r"\b(?:flags|staircase|balloon|books|flooded|umbrella|bicycle|clock|suitcase|pineapple|violin)\b|covered with sand",
+    re.IGNORECASE,
+)
 
 
 def look_of(words: str) -> str | None:
@@ -61,5 +64,5 @@ def crop_of(words: str) -> Box | ObjectName | None:
 
 
 def is_never_drawn(words: str) -> bool:
-    """Whether words ask for things that no picture of SceneEdit shows: flags, stairs, balloons, books, a flood."""
+    """Whether words ask for things that no picture of SceneEdit shows, such as flags or stairs."""
     return bool(_NEVER_DRAWN.search(words))

@@ -68,31 +68,49 @@ _TONES: Mapping[str, Callable[[Plane], Plane]] = MappingProxyType(
 )
 """Look -> what it makes of an image in full strength."""
 _TONE_STEPS = np.linspace(0.0, 1.3, 14)
-_MIN_AMOUNT, _SOFT = 0.5, 0.08
-"""Amount of a tone from which on it shows, and the width of the transition."""
+_VISIBLE = 0.5
+"""Amount of a tone from which on it shows."""
+_AS_GOOD, _SOFT = 1.2, 0.3
+"""Grey levels of misfit by which one tone may explain a part worse than another one, and the width of the transition:
+a grey wall is as it was in black and white."""
+_DECISIVE = 3.0
+"""Grey levels by which a tone must explain some part better than no change does."""
+_PLAIN_TONES = ("unchanged", "brighter", "darker")
 
 
 @dataclass(frozen=True)
-class _ToneFit:
-    """The tone that explains a part of the picture best, its amount, and its misfit in grey levels."""
+class _ToneFits:
+    """How well each tone explains a part of the picture. misfits: tone -> amount -> root mean square in grey levels."""
 
-    name: str
-    amount: float
-    misfit: float
+    misfits: Mapping[str, Mapping[float, float]]
 
+    @staticmethod
+    def of(source: Plane, edited: Plane) -> _ToneFits:
+        """Differences above 60 grey levels count as 60: objects that came or went are outliers."""
+        misfits: dict[str, dict[float, float]] = {}
+        for name, tone in _TONES.items():
+            full = tone(source)
+            for amount in (0.0,) if name == "unchanged" else _TONE_STEPS[1:]:
+                difference = np.abs(edited - (source + np.float32(amount) * (full - source)))
+                misfit = float(np.sqrt(np.square(np.minimum(difference, 60)).mean()))
+                misfits.setdefault(name, {})[float(amount)] = misfit
+        return _ToneFits(misfits)
 
-def _fit_tone(source: Plane, edited: Plane) -> _ToneFit:
-    """Objects that came or went are outliers: half of the pixels decide, and those with colours of their own count."""
-    best = _ToneFit("unchanged", 0.0, math.inf)
-    for name, tone in _TONES.items():
-        full = tone(source)
-        for amount in (0.0,) if name == "unchanged" else _TONE_STEPS[1:]:
-            predicted = source + np.float32(amount) * (full - source)
-            # A picture may be some percent brighter or darker as a whole.
-            misfit = float(np.sqrt(np.square(np.minimum(np.abs(edited - predicted), 60)).mean()))
-            if misfit < best.misfit:
-                best = _ToneFit(name, float(amount), misfit)
-    return best
+    @property
+    def best(self) -> tuple[str, float]:
+        """The tone and amount that explain it best."""
+        pairs = [(name, amount) for name, by_amount in self.misfits.items() for amount in by_amount]
+        return min(pairs, key=lambda pair: self.misfits[pair[0]][pair[1]])
+
+    def excess(self, *names: str, least: float = 0.0) -> float:
+        """How much worse than the best one these tones explain it, from an amount on."""
+        name, amount = self.best
+        own = [misfit for one in names for step, misfit in self.misfits[one].items() if step >= least]
+        return min(own) - self.misfits[name][amount]
+
+    def gain(self, name: str) -> float:
+        """How much better than no change a tone explains it."""
+        return self.misfits["unchanged"][0.0] - min(self.misfits[name].values())
 
 
 # -- one picture ------------------------------------------------------------------------------------------------------
@@ -265,13 +283,14 @@ class PictureChange:
     # -- tone ---------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _tones(self) -> list[_ToneFit]:
-        """For each quarter. Of an edit that shows another part of the picture, nothing fits."""
+    def _tones(self) -> list[_ToneFits]:
+        """Of each quarter."""
         source, edited = (_smoothed(_fitted(pixels)) for pixels in (self._source, self._edited))
-        return [_fit_tone(source[quarter], edited[quarter]) for quarter in _QUARTERS]
+        return [_ToneFits.of(source[quarter], edited[quarter]) for quarter in _QUARTERS]
 
     def _has_tone(self, name: str) -> float:
-        return min(_sigmoid((fit.amount - _MIN_AMOUNT) / _SOFT) if fit.name == name else 0.02 for fit in self._tones)
+        everywhere = min(_sigmoid((_AS_GOOD - fits.excess(name, least=_VISIBLE)) / _SOFT) for fits in self._tones)
+        return everywhere * _sigmoid((max(fits.gain(name) for fits in self._tones) - _DECISIVE) / 0.5)
 
     # -- sharpness ----------------------------------------------------------------------------------------------------
 
@@ -287,8 +306,7 @@ class PictureChange:
     @cached_property
     def _same_tone(self) -> float:
         """Whether the colours are as before."""
-        plain = ("unchanged", "brighter", "darker")
-        return min(0.98 if fit.name in plain or fit.amount < 0.55 else 0.02 for fit in self._tones)
+        return min(_sigmoid((2 * _AS_GOOD - fits.excess(*_PLAIN_TONES)) / _SOFT) for fits in self._tones)
 
     @cached_property
     def _is_plain(self) -> float:
@@ -380,7 +398,7 @@ def _mirrored(obj: DetectedObject, *, across: bool) -> DetectedObject:
 
 
 def _predicted(source: Plane, edited: Plane) -> Plane:
-    """The source in the edit's tone: each channel as a straight line of itself or of luminance, what fits better.
+    """The source in the edit's tone: a known one; or each channel as a straight line of itself or of luminance.
 
     Two numbers a channel: too few to explain the loss of an object.
     """
@@ -388,6 +406,8 @@ def _predicted(source: Plane, edited: Plane) -> Plane:
     candidates = [
         np.stack([_line(basis[..., c], edited[..., c]) for c in range(3)], axis=2) for basis in (source, luma)
     ]
+    name, amount = _ToneFits.of(source, edited).best
+    candidates.append(source + np.float32(amount) * (_TONES[name](source) - source))
     return min(candidates, key=lambda plane: float(np.abs(plane - edited).mean()))
 
 
