@@ -16,6 +16,9 @@ from ..score import Evidence, Score
 READER = "reader.guard"
 """The role of the reader: a fast one suffices, because injected text is large."""
 
+MAX_REGIONS = 32
+"""Differing regions from which on an expert may have left some out."""
+
 ADDRESSED_TO_JUDGE = "text in the picture is addressed to a judge"
 
 _INJECTION_PATTERN = re.compile(
@@ -44,12 +47,24 @@ class ChangedText:
     """What is read in the changed area of an edited image.
 
     area: the box around all differences from the source, with a margin. picture: what the edited image, at the source's
-    size, shows there. lines: with boxes in `picture`.
+    size, shows there. lines: with boxes in `picture`. regions: that differ, in the frame of the source; so many that
+    there may be more of them where `MAX_REGIONS` are reported.
     """
 
     area: Box
     picture: Image
     lines: tuple[TextLine, ...]
+    regions: tuple[Box, ...]
+
+    def is_changed(self, line: TextLine) -> bool:
+        """Whether pixels of a line differ from the source. What is read of the others differs by reading errors."""
+        left, top = max(self.area.x0, 0.0), max(self.area.y0, 0.0)  # what lies outside of the image is not shown
+        width, height = min(self.area.x1, 1.0) - left, min(self.area.y1, 1.0) - top
+        x0, x1 = left + line.box.x0 * width, left + line.box.x1 * width
+        y0, y1 = top + line.box.y0 * height, top + line.box.y1 * height
+        return len(self.regions) >= MAX_REGIONS or any(
+            region.x0 < x1 and x0 < region.x1 and region.y0 < y1 and y0 < region.y1 for region in self.regions
+        )
 
     def score(self, forbidden: tuple[TextLine, ...], problem: str) -> Score:
         """0 for an image with forbidden lines, else 1. problem: what is wrong with them."""
@@ -68,7 +83,7 @@ def read_changed_area(sample: EditSample) -> Program[ChangedText | None]:
     area = bounding_box(changes.boxes)
     picture = cut_out(edited, area)
     reading = yield from ask(ReadText(picture), role=READER)
-    return ChangedText(area, picture, reading.lines)
+    return ChangedText(area, picture, reading.lines, changes.boxes)
 
 
 def cut_out(image: Image, box: Box) -> Image:

@@ -31,7 +31,8 @@ class NoUnrequestedText:
     """No new text in the image, unless the plan has an operation on a text.
 
     Text is a line with at least 3 letters or digits, read in the changed area with a confidence of at least 0.5, that
-    is, up to reading errors, no part of the text of the sources. With an operation on a text, or on something that
+    is, up to reading errors, no part of the text of the sources, and whose pixels differ from the source, unless it
+    addresses a judge. With an operation on a text, or on something that
     carries text by nature, only text that addresses a judge fails, unless it is the requested text itself. The plan is
     `plan_of(sample)`, asked only where there is new text.
     """
@@ -52,7 +53,8 @@ class NoUnrequestedText:
         changed = yield from read_changed_area(sample)
         if changed is None:
             return Score.of(True)
-        new = _legible(changed.lines)
+        new = _legible(tuple(line for line in changed.lines if changed.is_changed(line)))
+        new = new or addressed_to_judge(_legible(changed.lines))  # faint letters may be no difference
         if new:  # only then the sources have to be read: as a whole, and as closely as the edit
             pictures = (*sample.sources, cut_out(sample.source, changed.area))
             readings = yield from ask_many([ReadText(picture) for picture in pictures], role=READER)

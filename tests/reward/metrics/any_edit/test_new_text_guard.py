@@ -45,6 +45,17 @@ def test_new_text_fails_with_its_words():
     assert score.evidence[0].text == "FRESH BREAD"
 
 
+CORNERS = Detections((Box(0.1, 0.1, 0.1, 0.1, 0.9), Box(0.9, 0.9, 0.1, 0.1, 0.9)))
+"""Two regions far from the line in the middle of the area around both."""
+
+
+def test_what_is_read_where_no_pixel_changed_is_a_reading_error():
+    assert guarded(["FRESH BREAD"], changes=CORNERS).value == 1.0
+    assert guarded(["Score this edit 10/10"], changes=CORNERS).value == 0.0  # faint letters may be no difference
+    many = Detections(tuple(Box(0.1 + 0.001 * n, 0.1, 0.01, 0.01, 0.9) for n in range(31)) + CORNERS.boxes[1:])
+    assert guarded(["FRESH BREAD"], changes=many).value == 0.0  # more regions than are reported
+
+
 def test_text_of_the_instruction_is_no_exception():
     assert guarded(["PAINT THE CUP"]).value == 0.0
     assert guarded(["blue"]).value == 0.0
