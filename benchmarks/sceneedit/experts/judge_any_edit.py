@@ -10,15 +10,16 @@ from collections.abc import Mapping
 from ....reward import Box
 from ....reward.queries import Judge, Reply
 from ....reward.queries.prompts import Prompts
+from ..vocabulary import TEXT
 from .change_words import crop_of, is_never_drawn, look_of
 from .edit_comparison import EditComparison, EditComparisonCache, most_likely_name
 from .instruction_parser import ParsedRequest, UnanswerableError, parse_instruction
-from .object_names import ObjectName, find_names
-from .perception import ImagePerception, PerceptionCache
+from .object_names import ObjectName, find_name, find_names
+from .perception import ImagePerception, PerceptionCache, visibility
 from .picture_looks import CHANGES, LOOKS, is_blurred
 from .question_language import yes_probability
 from .reply_builders import json_reply, yes_no_reply
-from .request_outcomes import best_match, is_mentioned, match_probability, request_outcome
+from .request_outcomes import best_match, is_mentioned, match_probability, presence_probability, request_outcome
 
 _DONE = 0.5
 """Credit from which on an operation shows in the edited image."""
@@ -46,6 +47,7 @@ def _asking(prompt: str, slot: str) -> re.Pattern[str]:
 
 _ABOUT_CHANGE = (_asking("planned_change", "change"), _asking("planned_change_again", "change"))
 _ABOUT_LOOK = _asking("planned_look", "value")
+_ABOUT_PRESENCE = _asking("planned_presence", "object")
 _ABOUT_CONTENT = " ".join(_PROMPTS.render("planned_content").split())
 
 
@@ -76,6 +78,9 @@ class AnyEditJudge:
         look = _ABOUT_LOOK.fullmatch(question)
         if look is not None and topic == "edited":
             return yes_no_reply(_look_probability(look["words"], comparison.edited))
+        shown = _ABOUT_PRESENCE.fullmatch(question)
+        if shown is not None and topic == "edited":
+            return yes_no_reply(_sighting_probability(shown["words"], comparison.edited))
         return yes_no_reply(yes_probability(question, comparison))
 
     def _about_pair(self, question: str, query: Judge, comparison: EditComparison) -> float:
@@ -116,6 +121,22 @@ def _requests(words: str) -> tuple[ParsedRequest, ...]:
         return parse_instruction(words)
     except UnanswerableError:
         return ()
+
+
+def _sighting_probability(words: str, picture: ImagePerception) -> float:
+    """Whether a picture shows an object; one whose shape cannot be made out may have any."""
+    name = find_name(words)
+    if isinstance(name, str):
+        raise UnanswerableError(f"whether a picture shows {words!r:.120}: {name}")
+    if name.kind == TEXT:
+        return presence_probability(picture, name)
+    sightings = [
+        visibility(obj)
+        * (obj.colours[name.colour] if name.colour else 1.0)
+        * (obj.shapes.get(name.kind, 0.0) + 1 - max(obj.shapes.values()))
+        for obj in picture.objects
+    ]
+    return min(1.0, max(sightings, default=0.0))
 
 
 def _look_probability(words: str, picture: ImagePerception) -> float:

@@ -1,12 +1,17 @@
 """SceneJudge on the questions that `any-edit` makes of plans of everyday sentences: from pixels alone."""
 
 import json
+import random
 
 import pytest
 
 from editcritic.benchmarks.sceneedit.cases import seeded_rng
 from editcritic.benchmarks.sceneedit.open_cases import open_pair
+from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
+from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig
+from editcritic.benchmarks.sceneedit.twin_scenes import plain_scene
+from editcritic.benchmarks.sceneedit.vocabulary import SHAPES
 from editcritic.reward import EditPlan, PlannedOperation
 from editcritic.reward.metrics.any_edit.plan_questions import with_questions
 from editcritic.reward.queries import Abstention, Judge, Reply
@@ -95,6 +100,15 @@ def test_an_operation_on_an_object_has_a_difference_where_that_object_differs(ju
         operations=operations,
     )
     assert {"what": sample.instruction, "operation": 1} in json.loads(answer.text)["differences"], target
+
+
+def test_it_says_what_a_picture_shows(judge):
+    scene = plain_scene(random.Random(3), SceneConfig.for_size(96))
+    picture = (render(scene),)
+    for obj in scene.objects:
+        assert yes(judge, "edited", picture, f"Does the picture show this: {obj.colour} {obj.shape}?") > 0.5
+    missing = next(shape for shape in SHAPES if all(obj.shape != shape for obj in scene.objects))
+    assert yes(judge, "edited", picture, f"Does the picture show this: {missing}?") < 0.5
 
 
 @pytest.mark.parametrize(
