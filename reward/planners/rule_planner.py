@@ -78,7 +78,7 @@ def _plan_of_form(sentence: str) -> EditPlan | None:
         rf"\b(?:the|an?)\s+(?:{'|'.join(re.escape(name) for name in _objects(task))})", sentence, re.IGNORECASE
     ):
         return None
-    if task.type == "background_change" and not task.keep and not _is_bare(task.value or ""):
+    if task.type == "background_change" and not _is_bare(task.value or ""):
         return None
     try:
         return plan_of_task(task, sentence)

@@ -84,7 +84,7 @@ GROUP_TYPES: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "remove": _set(
             "subject_remove text_remove effect_remove particles_remove count_change restoration extraction attribute "
-            "background_change subject_replace text_change"
+            "background_change subject_replace text_change weather"
         ),
         "replace": _set(
             "subject_replace text_change background_change material_alter color_alter attribute weather style pose "

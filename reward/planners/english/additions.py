@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
-from ...edit_plan import Relation
+from ...edit_plan import OperationType, Relation, Target
 from ...sample import Position
 from .changes import aspect_of, change_of
-from .destinations import SIDE_POSITIONS, carrier_of, destination_of
+from .destinations import SIDE_POSITIONS, destination_of
 from .lexicon import (
     ARTICLES,
     BACKGROUND_NOUNS,
-    COLOR_MODIFIERS,
-    COLORS,
     DETERMINERS,
     LOCATED,
     NUMBERS,
@@ -21,7 +19,7 @@ from .lexicon import (
     PERSONS,
     PREPOSITIONS,
     SCENES,
-    TEXT_INTRODUCERS,
+    STOPS,
     VERBS,
     word_set,
 )
@@ -29,12 +27,13 @@ from .moves import move
 from .noun_phrases import Phrase, phrase_at, with_pronoun_resolved
 from .replacements import changed
 from .request import Operations, Request, has_with, is_tail
+from .texts import text_added
 from .tokens import Tokens, text_of, words_in
-from .values import head_of, is_description, plain_text
+from .values import color_value, head_of, is_description, material_value, plain_text
 
 _NOT_ADDED = word_set(
     "color colour colors contrast brightness saturation detail details depth texture warmth theme atmosphere "
-    "mood feel vibe touch style look effect effects drama realism background backdrop smile frown sunset "
+    "mood feel vibe touch style look effects drama realism background backdrop smile frown sunset "
     "sunrise night light lighting elements element text word words caption title slogan sense ambiance ambience "
     "space more something anything numbers person's noise sharpness salt sugar butter milk eggs egg garlic "
     "onion onions pepper oil vinegar"
@@ -47,23 +46,25 @@ _WEATHER_ADDED = word_set("snow rain fog mist snowfall storm thunderstorm lightn
 _PARTICLES = word_set("confetti bubbles sparkles snowflakes raindrops dust smoke embers sparks fireflies petals")
 
 
-_FILTERS = word_set("filter tint vignette overlay")
+_FILTERS = word_set("filter tint vignette overlay blur")
 
 
-_EFFECTS = word_set("glow flare bokeh blur haze")
+_EFFECTS = word_set("glow flare bokeh haze")
 
 
 def add(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`add a hat to the dog`, `put a cup on the table`."""
     if any(token.is_quote for token in tokens):
-        return _text_added(tokens, request)
+        return text_added(tokens, request)
+    if tokens and tokens[0].word in ("it", "them") and verb in VERBS["put"]:
+        return move(verb, tokens, request)
     phrase = phrase_at(tokens)
     if phrase is None:
         return None
     is_nowhere = phrase.end == len(tokens) and (phrase.target.relation, phrase.target.place) == (None, None)
-    if is_nowhere and verb in ("draw", "create", "generate"):
+    if is_nowhere and verb in ("draw", "create", "generate") and request.is_alone and not request.in_scene:
         return None  # a new picture
-    if is_nowhere and verb in VERBS["put"] and tokens[-1].word not in SCENES:
+    if is_nowhere and verb in VERBS["put"] and not request.in_scene and tokens[-1].word not in SCENES:
         return None  # "place bets"
     if verb == "set" and phrase.article == "the" and (change := change_of(tokens)) is not None:
         is_aspect = aspect_of(change.old) is not None or phrase.target.noun in BACKGROUND_NOUNS
@@ -120,6 +121,8 @@ def _added(phrase: Phrase, rest: Tokens, request: Request) -> Operations | None:
             loose = True
         else:
             return None
+    if head == "effect" and reference is None:
+        return _effect_added(new, request)
     if head in _WEATHER_ADDED and reference is None:
         return request.operation("weather", value=new.phrase)
     if head in _FILTERS:
@@ -131,32 +134,22 @@ def _added(phrase: Phrase, rest: Tokens, request: Request) -> Operations | None:
     return request.operation("subject_add", new=new, position=position, reference=reference, loose=loose)
 
 
-def _text_added(tokens: Tokens, request: Request) -> Operations | None:
-    """`the word "PAUSE" on the wall`, and "WELCOME" above the door."""
-    quotes = [index for index, token in enumerate(tokens) if token.is_quote]
-    if len(quotes) != 1:
-        return None
-    index = quotes[0]
-    before = [word for word in words_in(tokens[:index]) if word not in ARTICLES]
-    colors = [word for word in before if word in COLORS | COLOR_MODIFIERS or word in ("bold", "large", "big", "small")]
-    rest = [word for word in before if word not in colors]
-    if rest and rest[-1] in ("saying", "reading", "says"):
-        return None
-    if not all(word in TEXT_INTRODUCERS for word in rest):
-        return None
-    after = tokens[index + 1 :]
-    if after and after[0].word in TEXT_INTRODUCERS and len(after) > 1:
-        after = after[1:]
-    carrier = carrier_of(after, request)
-    if carrier is None:
-        return None
-    target, loose = carrier
-    return request.operation("text_change", text=tokens[index].text, target=target, loose=loose or bool(colors))
+def _effect_added(new: Target, request: Request) -> Operations | None:
+    """`(add) a blur effect`, `a rain effect`: a filter, weather or particles."""
+    words = new.phrase.split()[:-1]
+    target = None if new.relation is None else new.relation.of
+    for kind, names in _KINDS_OF_EFFECTS:
+        if words[-1:] and words[-1] in names:
+            return request.operation(kind, value=" ".join(words), target=target)
+    return None
 
 
-def write(verb: str, tokens: Tokens, request: Request) -> Operations | None:
-    """`write "OPEN" on the door`."""
-    return _text_added(tokens, request)
+_KINDS_OF_EFFECTS: tuple[tuple[OperationType, frozenset[str]], ...] = (
+    ("filter", word_set("blur sepia vintage grayscale monochrome vignette film grain noir")),
+    ("weather", _WEATHER_ADDED),
+    ("particles_add", _PARTICLES),
+    ("effect_add", _EFFECTS),
+)
 
 
 def give(verb: str, tokens: Tokens, request: Request) -> Operations | None:
@@ -167,7 +160,7 @@ def give(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     if words[0] in ("him", "her", "them", "it") and len(words) > 1:
         boundary = 1
     else:
-        boundary = second_object(words) or 0
+        boundary = second_object(tokens) or 0
         if not boundary:
             for index, word in enumerate(words):
                 if word == "to" and index > 1 and request.target(tokens[index + 1 :]) is not None:
@@ -176,24 +169,20 @@ def give(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     return added_to(tokens[boundary:], tokens[:boundary], request)
 
 
-def second_object(words: list[str]) -> int | None:
+def second_object(tokens: Tokens) -> int | None:
     """The index where a second object begins, as in "the man | a hat" or "the man | glasses"."""
-    for index in range(1, len(words)):
+    words = words_in(tokens)
+    phrase = phrase_at(tokens)
+    if phrase is not None and words[phrase.end : phrase.end + 1] in (["a"], ["an"]):
+        return phrase.end
+    for index in range(2, len(words)):
         word, before = words[index], words[index - 1]
-        is_preposition = word in PREPOSITIONS or word in OTHER_PREPOSITIONS
-        if is_preposition and index + 1 < len(words) and word not in ("of", "with", "in", "on"):
-            return None if word == "to" else _second_object_after(words, index)
-        if word in ("a", "an", "some", "another", *NUMBERS) and index > 1 and may_precede_object(before):
+        if word == "to":
+            return None
+        if word in ("a", "an", "some", "another", *NUMBERS) and may_precede_object(before):
             return index
-        is_noun = word[0].isalnum() and not is_preposition and word not in LOCATED and not word.endswith("ing")
-        if before in PERSONS and index > 1 and is_noun:
-            return index
-    return None
-
-
-def _second_object_after(words: list[str], start: int) -> int | None:
-    for index in range(start + 2, len(words)):
-        if words[index] in ("a", "an", "some", "another") and may_precede_object(words[index - 1]):
+        is_noun = word[0].isalnum() and word not in STOPS | LOCATED and not word.endswith("ing")
+        if before in PERSONS and is_noun:
             return index
     return None
 
@@ -233,6 +222,9 @@ def added_to(new: Tokens, owner: Tokens, request: Request) -> Operations | None:
     head = head_of(words)
     if head in ("tone", "tint", "filter") and request.is_scene(owner):
         return request.operation("filter", value=plain_text(new)) if is_description(new, 8) else None
+    if head in _LOOKS_OF_OBJECTS and not request.is_scene(owner):
+        given = request.target(owner)
+        return None if given is None else _look_given(given, new, request)
     if head in (
         "look",
         "style",
@@ -250,7 +242,7 @@ def added_to(new: Tokens, owner: Tokens, request: Request) -> Operations | None:
         target = request.target(owner)
         if target is None or not is_description(new, 14) or head in ("atmosphere", "vibe", "theme", "feel"):
             return None
-        return request.operation("attribute", target=target.target, value=plain_text(new))
+        return _look_given(target, new, request)
     if request.is_scene(owner) or words_in(owner) == ["it"]:
         return None
     target = request.target(owner)
@@ -299,6 +291,25 @@ def added_to(new: Tokens, owner: Tokens, request: Request) -> Operations | None:
     else:
         loose = True
     return request.operation("subject_add", new=added, loose=loose)
+
+
+_LOOKS_OF_OBJECTS = word_set("texture finish material color colour tint hue shade")
+
+
+def _look_given(target: Phrase, new: Tokens, request: Request) -> Operations | None:
+    """A colour, a material or another look of an object: "a wood texture", "a glossy finish", "a red tint"."""
+    if not is_description(new, 14) or target.article == "a":
+        return None
+    words = words_in(new)
+    of = next((index for index, word in enumerate(words) if word == "of" and index), 0)
+    core = new[of + 1 :] if of else new[1 if words[0] in ARTICLES else 0 : -1]
+    color, material = color_value(new), material_value(core)
+    if color is not None and "finish" not in words:
+        return request.operation("color_alter", target=target.target, value=color, loose=target.loose)
+    if material is not None or words[-1] in ("texture", "material"):
+        value = material if material is not None else plain_text(new)
+        return request.operation("material_alter", target=target.target, value=value, loose=target.loose)
+    return request.operation("attribute", target=target.target, value=plain_text(new))
 
 
 def dress(verb: str, tokens: Tokens, request: Request) -> Operations | None:

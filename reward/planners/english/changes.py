@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .lexicon import ARTICLES, DETERMINERS, POSSESSIVES, word_set
+from .lexicon import ARTICLES, DETERMINERS, POSSESSIVES, PREPOSITIONS, word_set
 from .places import place_at, scene_end
 from .tokens import Tokens, words_in
 
@@ -74,6 +74,7 @@ _ASPECTS = {
     "weather": "weather season",
     "style": "style",
     "lighting": "lighting illumination",
+    "camera": "angle viewpoint perspective view",
 }
 _ASPECT_OF = {word: name for name, words in _ASPECTS.items() for word in words.split()}
 _BEFORE = word_set("overall main body exterior base primary facial artistic art")
@@ -96,6 +97,11 @@ def aspect_of(tokens: Tokens) -> Aspect | None:
     if lead < end and words[lead] in _ASPECT_OF and words[lead + 1 : lead + 2] == ["of"]:
         loose = lead > start
         return Aspect(_ASPECT_OF[words[lead]], tokens[lead + 2 :], loose)
+    for index in range(lead + 1, end - 1):
+        if words[index] in PREPOSITIONS:
+            break
+        if words[index] in _ASPECT_OF and words[index + 1] == "of":  # "the hair color of the woman"
+            return Aspect(_ASPECT_OF[words[index]], [*tokens[start:index], *tokens[index + 1 :]])
     if words[start:end] and words[end - 1] in _ASPECT_OF and end - 1 >= start:
         name = _ASPECT_OF[words[end - 1]]
         owner = list(tokens[: end - 1])
@@ -109,6 +115,8 @@ def aspect_of(tokens: Tokens) -> Aspect | None:
             owner.pop()
         if [token.word for token in owner] in ([word] for word in DETERMINERS - POSSESSIVES):
             owner = []
+        if name == "camera":
+            return Aspect(name, ()) if {token.word for token in owner} <= {"camera", "viewing", "the"} else None
         if name in ("pattern", "style", "count", "pose") and not owner:
             return None if name in ("pattern", "count") else Aspect(name, ())
         if end < len(tokens) and owner:

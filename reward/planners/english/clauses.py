@@ -18,6 +18,7 @@ from .lexicon import (
     WITHOUT,
     word_set,
 )
+from .places import scene_end
 from .tokens import Token, Tokens, words_in
 
 ClauseKind = Literal["request", "keep", "note"]
@@ -62,6 +63,9 @@ def _without_politeness(tokens: list[Token]) -> list[Token]:
         for lead in POLITE_LEADS:
             if tuple(words[start : start + len(lead)]) == lead and start + len(lead) < end:
                 start += len(lead)
+        scene = scene_end(tokens, start) if words[start : start + 1] in (["in"], ["on"], ["for"], ["from"]) else None
+        if scene is not None and scene < end:
+            start = scene
         if start < end and words[start] == ",":
             start += 1
     for _ in range(2):

@@ -36,7 +36,8 @@ ORDINALS: Mapping[str, int] = MappingProxyType(
 )
 QUANTIFIERS = word_set("all every each both")
 VAGUE_QUANTITIES = word_set("several many few multiple various numerous more extra additional")
-LARGEST, SMALLEST = word_set("largest biggest tallest"), word_set("smallest tiniest shortest")
+LARGER_OF, SMALLER_OF = word_set("largest biggest larger bigger"), word_set("smallest tiniest smaller tinier")
+"""Before a noun: which of several is meant."""
 
 PREPOSITIONS: Mapping[str, RelationKind] = MappingProxyType(
     {
@@ -164,8 +165,8 @@ MATERIALS = word_set(
     "wood wooden glass metal leather plastic stone marble brick concrete cement steel iron bronze copper "
     "ceramic porcelain clay wool woolen velvet silk denim cotton paper cardboard rubber ice crystal diamond "
     "straw bamboo fabric lace granite chrome aluminum aluminium brass linen satin suede wicker tin titanium "
-    "sandstone slate mahogany oak pine felt fur knitted crystal obsidian jade lego chocolate gold silver lava "
-    "tile tiles stainless polycarbonate terracotta canvas nylon"
+    "sandstone slate metallic stony mahogany oak pine felt fur knitted crystal obsidian jade lego chocolate gold "
+    "silver lava tile tiles stainless polycarbonate terracotta canvas nylon"
 )
 SIZES = word_set(
     "small large big little tiny huge giant enormous tall short long wide narrow thick thin massive gigantic "
@@ -213,11 +214,12 @@ ADJECTIVES = (
         "heavy sunlit nearby distant turquoise clear concert minimalist luxury stylized cartoon framed winged "
         "spotted electric subtle illuminated fluttering distressed sheer pointed armored haunted enchanted striking "
         "gentle faint ornate intricate fierce brave tattered worn-out embroidered pleated ripped sleeveless hooded "
-        "bright-red spiky feathered leafy flowering mossy majestic"
+        "taller tallest shorter shortest bright-red spiky feathered leafy flowering mossy majestic"
     )
 )
 ADJECTIVE_ENDINGS = ("ous", "ful", "less", "ish", "ic", "like", "-shaped", "-style", "-colored", "-sleeve", "-themed")
 """Endings of adjectives that are not listed, where no noun is expected."""
+SHAPES = word_set("square circle triangle diamond heart star cross ring round arch")
 DEGREES = word_set(
     "slightly very more less much bit little all entirely completely fully totally even far way a too so"
 )
@@ -258,6 +260,11 @@ PERSONS = word_set(
     "man woman boy girl person child kid baby people men women guy lady dog cat figure player character doll statue"
 )
 """Who may be given something without an article: "give the man glasses"."""
+CLOTHES = word_set(
+    "shirt t-shirt tshirt dress suit hat cap coat jacket hoodie sweater jumper skirt pants jeans trousers shorts uniform "
+    "costume gown kimono tuxedo vest scarf apron blouse robe swimsuit bikini outfit raincoat cloak cape armor armour "
+    "sunglasses glasses helmet boots shoes gloves tie top crown"
+)
 MEASURES = word_set(
     "cup glass bottle bowl plate slice piece pair group bunch bouquet stack pile set row herd flock bag box jar "
     "can basket tray couple pack family school team vase mug pot loaf jug tub bucket crowd string collection "
@@ -292,8 +299,8 @@ VERBS: Mapping[str, frozenset[str]] = MappingProxyType(
         "give": word_set("give"),
         "apply": word_set("apply"),
         "light": word_set("brighten darken lighten dim illuminate"),
-        "degree": word_set("increase decrease reduce raise lower boost adjust enhance intensify"),
-        "rotate": word_set("rotate flip mirror tilt"),
+        "degree": word_set("increase decrease reduce raise lower boost adjust enhance intensify double triple halve"),
+        "rotate": word_set("rotate flip mirror tilt pan"),
         "crop": word_set("crop trim"),
         "zoom": word_set("zoom"),
         "filter": word_set("blur pixelate soften defocus"),
@@ -301,7 +308,8 @@ VERBS: Mapping[str, frozenset[str]] = MappingProxyType(
         "resize": word_set("enlarge shrink resize scale widen magnify lengthen shorten"),
         "duplicate": word_set("duplicate clone copy"),
         "write": word_set("write print engrave inscribe"),
-        "pose": word_set("raise lower lift bend stretch open close cross fold turn tilt"),
+        "open": word_set("open close shut"),
+        "pose": word_set("raise lower lift bend stretch cross fold turn tilt"),
         "dress": word_set("dress clothe"),
         "cover": word_set("cover wrap fill decorate surround"),
         "keep": word_set("keep preserve maintain retain leave"),
@@ -312,7 +320,9 @@ VERBS: Mapping[str, frozenset[str]] = MappingProxyType(
 EDIT_VERBS = frozenset(verb for verbs in VERBS.values() for verb in verbs) | word_set(
     "get take cut swap edit photoshop"
 )
-CLAUSE_VERBS = EDIT_VERBS - word_set("have show fold cross lay stick set scale print copy dress mirror open close can")
+CLAUSE_VERBS = EDIT_VERBS - word_set(
+    "have show fold cross lay stick set scale print copy dress mirror open close shut can"
+)
 """Verbs that begin another request after "and" or a comma."""
 
 ACTIONS = word_set(
@@ -347,6 +357,12 @@ POLITE_LEADS: tuple[tuple[str, ...], ...] = tuple(
     for words in (
         "please",
         "kindly",
+        "pls",
+        "plz",
+        "hey",
+        "hi",
+        "ok",
+        "okay",
         "could you please",
         "can you please",
         "would you please",
@@ -355,8 +371,6 @@ POLITE_LEADS: tuple[tuple[str, ...], ...] = tuple(
         "can you",
         "would you",
         "will you",
-        "can we",
-        "could we",
         "i want you to",
         "i would like you to",
         "i'd like you to",
@@ -381,18 +395,25 @@ POLITE_LEADS: tuple[tuple[str, ...], ...] = tuple(
         "only",
         "try to",
         "help me",
-        "in the image ,",
-        "in the picture ,",
-        "in the photo ,",
-        "in this image ,",
-        "in this picture ,",
-        "in this photo ,",
-        "in the scene ,",
     )
 )
 POLITE_ENDS: tuple[tuple[str, ...], ...] = tuple(
     tuple(words.split())
-    for words in ("please", "for me", "thanks", "thank you", "instead", "now", "too", "as well", "if possible")
+    for words in (
+        "please",
+        "pls",
+        "plz",
+        "for me",
+        "thanks",
+        "thx",
+        "thank you",
+        "instead",
+        "now",
+        "too",
+        "as well",
+        "if possible",
+        "again",
+    )
 )
 
 # -- what is no request to edit a picture ------------------------------------------------------------------------------

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from ...edit_plan import Relation
 from .destinations import SIDE_POSITIONS, destination_of
-from .lexicon import SCENES, word_set
+from .lexicon import CLOTHES, SCENERY, SCENES, word_set
+from .noun_phrases import Phrase
 from .request import Operations, Request
 from .tokens import Tokens, words_in
+from .values import plain_text
 
 _NOT_MOVED = word_set("camera view viewpoint perspective angle background time weather style color text")
 
 
+_ELSEWHERE = word_set("beach forest city desert park mountains street countryside moon jungle space")
 _STORES = word_set("fridge oven microwave freezer dishwasher sink drawer cupboard closet garage bin car mail")
 
 
@@ -23,6 +29,8 @@ def move(verb: str, tokens: Tokens, request: Request) -> Operations | None:
         return None
     rest = tokens[start:]
     words = words_in(rest)
+    if words[0] == "in" and words[1:2] in (["a"], ["an"]):
+        return _into_new(target, rest[1:], request)
     if words[-1] in _STORES or ({"a", "an"} & set(words[:4]) and "bit" not in words and "little" not in words):
         return None  # a chore, or what is not in the picture
     if target.target.noun.split()[-1] in _NOT_MOVED:
@@ -38,12 +46,28 @@ def move(verb: str, tokens: Tokens, request: Request) -> Operations | None:
             return request.operation(
                 "position_change", target=target.target, position=kind, reference=reference, loose=target.loose or loose
             )
+        if reference is not None and reference.noun in _ELSEWHERE:
+            return None  # another background, or a place in the picture
         return request.operation("position_change", target=target.target, loose=True)
     if all(word in _DIRECTION_WORDS or word.isdecimal() for word in words):
         return request.operation("position_change", target=target.target, loose=True)
     is_nearer = words[0] in ("closer", "further", "farther", "away") and words[1:2] and words[1] in ("to", "from")
     if is_nearer and request.target(rest[2:]) is not None:
         return request.operation("position_change", target=target.target, loose=True)
+    return None
+
+
+def _into_new(target: Phrase, place: Tokens, request: Request) -> Operations | None:
+    """`(put the man) in a suit`, `(place the car) in a desert`: what is not in the picture yet."""
+    phrase = request.target(place)
+    if phrase is None:
+        return None
+    head = phrase.target.noun.split()[-1]
+    if head in CLOTHES and target.target.nesting < 3 and phrase.target.relation is None:
+        worn = replace(phrase.target, relation=Relation("on", target.target))
+        return request.operation("subject_add", new=worn, loose=phrase.loose or target.loose)
+    if head in SCENERY:
+        return request.operation("background_change", value=plain_text(place), loose=True)
     return None
 
 

@@ -8,12 +8,13 @@ from ...edit_plan import MAX_NESTING, Place, Quantity, Relation, SizeRank, Targe
 from .lexicon import (
     ADJECTIVES,
     COLOR_MODIFIERS,
+    CLOTHES,
     COLORS,
     DEPICTIONS,
     DETERMINERS,
     EDIT_VERBS,
     HOLDING,
-    LARGEST,
+    LARGER_OF,
     LOCATED,
     MEASURES,
     MENTIONED,
@@ -25,7 +26,7 @@ from .lexicon import (
     PREPOSITIONS,
     QUANTIFIERS,
     SIDES,
-    SMALLEST,
+    SMALLER_OF,
     STOPS,
     VAGUE_QUANTITIES,
     word_set,
@@ -145,6 +146,9 @@ def _determiner(words: list[str], draft: _Draft) -> int:
     elif words[:3] == ["one", "of", "the"]:
         draft.article, draft.is_any = "the", True
         return 3
+    elif size := _rank_of_two(words):
+        draft.size, draft.article = ("largest" if words[1] in LARGER_OF else "smallest"), "the"
+        return size
     if words[index : index + 1] and words[index] in POSSESSIVES:
         pronoun = words[index]
         if pronoun in PERSON_PRONOUNS:
@@ -158,7 +162,7 @@ def _determiner(words: list[str], draft: _Draft) -> int:
     elif words[index : index + 1] and words[index] in DETERMINERS:
         draft.article = "a" if words[index] in ("a", "an", "some", "another", "any") else "the"
         if words[index] == "another":
-            draft.attributes.append("another")
+            draft.loose = True
         index += 1
         if words[index : index + 1] == words[index - 1 : index]:  # "the the"
             index += 1
@@ -174,14 +178,21 @@ def _determiner(words: list[str], draft: _Draft) -> int:
     elif words[index : index + 1] and words[index] in ORDINALS and draft.article == "a":
         draft.attributes.append(words[index])  # "a second cup": another one
         index += 1
-    elif words[index : index + 1] and words[index] in VAGUE_QUANTITIES:
-        draft.attributes.append(words[index])
+    while words[index : index + 1] and words[index] in VAGUE_QUANTITIES and index + 1 < len(words):
+        draft.loose = True  # how many is open
         draft.article = draft.article or "a"
         index += 1
-    elif words[index : index + 2] == ["few", "more"] or words[index : index + 1] == ["few"]:
-        draft.attributes.append("few")
-        index += 1
     return index
+
+
+def _rank_of_two(words: list[str]) -> int:
+    """The number of words of "the larger (one) of the two"; 0 without them."""
+    if words[:1] != ["the"] or len(words) < 5 or words[1] not in LARGER_OF | SMALLER_OF:
+        return 0
+    start = 3 if words[2] == "one" else 2
+    if words[start : start + 2] != ["of", "the"]:
+        return 0
+    return start + 3 if words[start + 2] in NUMBERS else start + 2
 
 
 def _continues(words: list[str], index: int, begin: int) -> bool:
@@ -190,8 +201,10 @@ def _continues(words: list[str], index: int, begin: int) -> bool:
     if word in ("and", "&", ","):
         before, after = words[index - 1] if index > begin else "", words[index + 1] if index + 1 < len(words) else ""
         return before in ADJECTIVES and after in ADJECTIVES and index + 2 < len(words) and words[index + 2] not in STOPS
-    if word in ("can", "cans") and index > begin:
-        return True  # "the trash can"
+    if word in ("can", "cans") and index:
+        return True  # "the (trash) can"
+    if word in ("left", "right") and index > begin and words[index + 1 : index + 2] == ["of"]:
+        return False  # "the star left of the heart"
     if word in STOPS or not (word[0].isalnum()):
         return False
     if word in EDIT_VERBS and word in (
@@ -304,8 +317,8 @@ def _fill(core: list[str], draft: _Draft) -> bool:
                 return False  # two places: the slot has one
     while len(words) > 1:
         word = words[0]
-        if word in LARGEST or word in SMALLEST:
-            draft.size = "largest" if word in LARGEST else "smallest"
+        if word in LARGER_OF or word in SMALLER_OF:
+            draft.size = "largest" if word in LARGER_OF else "smallest"
         elif len(words) > 3 and words[1] == "and" and words[2] in ADJECTIVES and word in ADJECTIVES:
             draft.attributes.append(" ".join(words[:3]))
             words = words[2:]
@@ -314,7 +327,7 @@ def _fill(core: list[str], draft: _Draft) -> bool:
         elif word in NUMBERS:
             return False  # "three of the five candles"
         elif word in VAGUE_QUANTITIES:
-            draft.attributes.append(word)
+            draft.loose = True
         elif _is_adjective(word):
             shade = word in COLOR_MODIFIERS and len(words) > 2 and words[1] in COLORS
             draft.attributes.append(f"{word} {words[1]}" if shade else word)  # "light blue"
@@ -461,6 +474,11 @@ def _relation_end(tokens: Tokens, index: int, draft: _Draft, depth: int) -> int 
     if found is None:
         return None
     kind, after, loose = found
+    if kind == "in" and tokens[after].word in COLORS if after < len(tokens) else False:
+        follows = tokens[after + 1].word if after + 1 < len(tokens) else "and"
+        if follows in STOPS or follows == ",":
+            draft.attributes.append(f"in {tokens[after].word}")  # "the woman in red"
+            return after + 1
     if depth >= MAX_NESTING:
         return -1
     other = phrase_at(tokens, after, depth=depth + 1)
@@ -468,6 +486,8 @@ def _relation_end(tokens: Tokens, index: int, draft: _Draft, depth: int) -> int 
         return -1
     if draft.relation is not None:
         return -1  # one relation only
+    if kind == "in" and other.target.noun.split()[-1] in CLOTHES and draft.nouns[-1] in PERSONS:
+        kind = "with"
     draft.relation = Relation(kind, other.target)
     draft.loose = draft.loose or loose or other.loose
     return other.end

@@ -11,12 +11,14 @@ from .noun_phrases import phrase_at, with_pronoun_resolved
 from .places import scene_end
 from .replacements import change_object
 from .request import Operations, Request, objects_of
-from .tokens import Tokens, words_in
-from .values import head_of, is_description, is_filter, is_style, plain_text
+from .tokens import Tokens, text_of, words_in
+from .values import head_of, is_description, is_filter, is_style, is_viewpoint, plain_text
 
 
 def render(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`render the image as a sketch`."""
+    if verb == "show":
+        return _shown(tokens, request)
     for index, token in enumerate(tokens):
         if token.word in ("as", "in", "into", "like", "to") and index:
             if not request.is_scene(tokens[:index]):
@@ -29,6 +31,34 @@ def render(verb: str, tokens: Tokens, request: Request) -> Operations | None:
                 else None
             )
     return None
+
+
+def _shown(tokens: Tokens, request: Request) -> Operations | None:
+    """`show it from above`: another viewpoint."""
+    for index, token in enumerate(tokens):
+        if token.word != "from" or not index or not is_viewpoint(tokens[index + 1 :]):
+            continue
+        value = text_of(tokens[index:])
+        if request.is_scene(tokens[:index]):
+            return request.operation("camera", value=value)
+        target = request.target(tokens[:index])
+        is_clear = target is not None and target.article != "a"
+        return request.operation("camera", target=target.target, value=value) if target and is_clear else None
+    return None
+
+
+def camera(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`move the camera closer`, `tilt the camera up`."""
+    words = words_in(tokens)
+    start = words.index("camera") + 1
+    rest = words[start:]
+    return request.operation("camera", value=" ".join([verb, *rest])) if rest and set(rest) <= _WAYS else None
+
+
+_WAYS = word_set(
+    "up down left right closer further farther away back to the higher lower in out forward forwards backward "
+    "backwards around slightly a bit little from above below behind downwards upwards"
+)
 
 
 def fragment(tokens: Tokens, request: Request) -> Operations | None:
@@ -111,7 +141,7 @@ def change_degree(verb: str, tokens: Tokens, request: Request) -> Operations | N
         return request.operation(_PICTURE_PROPERTIES[core[0]], value=f"{verb} {core[0]}")
     if core[0] in ("size", "scale") and core[1:2] == ["of"]:
         target = request.target(tokens[words.index("of") + 1 :])
-        if target is None or verb not in ("increase", "decrease", "reduce"):
+        if target is None or verb not in ("increase", "decrease", "reduce", "double", "triple", "halve"):
             return None
         return request.operation("resize", target=target.target, value=f"{verb} size")
     if core[0] in ("number", "count") and core[1:2] == ["of"]:

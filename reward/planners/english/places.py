@@ -46,6 +46,19 @@ def scene_end(tokens: Tokens, start: int) -> int | None:
     return start + 1 if words and words[0] in ("visible", "present", "shown") and len(words) == 1 else None
 
 
+def without_scene(tokens: Tokens) -> tuple[Tokens, bool]:
+    """The tokens without "in the image" at their end, and whether there was one."""
+    for size in (4, 3):
+        start = len(tokens) - size
+        is_scene = start > 1 and scene_end(tokens, start) == len(tokens)
+        if is_scene and tokens[start].word in ("in", "within", "from") and tokens[start + 1].word in _THIS:
+            return tokens[:start], True
+    return tokens, False
+
+
+_THIS = ("the", "this", "that", "your")
+
+
 def place_at(tokens: Tokens, start: int) -> tuple[Place, int, bool] | None:
     """A place in the picture, as in "on the left (side (of the image))": the place, the index after it, and whether two
     places were named. None for the side of an object, and without a place.
@@ -137,7 +150,12 @@ _MULTIWORD: tuple[tuple[tuple[str, ...], RelationKind], ...] = tuple(
 def relation_at(tokens: Tokens, start: int) -> tuple[RelationKind, int, bool] | None:
     """A relation: its kind, the index after its words, and whether the kind leaves some of them out."""
     words = tuple(words_in(tokens[start : start + 8]))
-    if words and words[0] in ("directly", "just", "right") and len(words) > 1 and words[1] in PREPOSITIONS:
+    if (
+        words
+        and words[0] in ("directly", "just", "right")
+        and len(words) > 1
+        and words[1] in PREPOSITIONS.keys() - {"of"}
+    ):
         found = relation_at(tokens, start + 1)
         return None if found is None else (found[0], found[1], True)
     for phrase, kind in _MULTIWORD:

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from typing import cast
 
-from ...edit_plan import OperationType
-from .destinations import carrier_of
-from .lexicon import ARTICLES, SCENES, TEXT_INTRODUCERS, word_set
+from ...edit_plan import OperationType, Target
+from .lexicon import SCENES, word_set
 from .moves import move
 from .noun_phrases import Phrase, phrase_at, with_pronoun_resolved
 from .places import place_at, scene_end
 from .request import Operations, Request, has_with, is_tail, objects_of
+from .texts import text_removed
 from .tokens import Token, Tokens, words_in
 from .values import is_description
 
 
 def remove(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`remove the dog and the cat`, `remove the text "SALE"`."""
-    text = _text_removed(tokens, request)
+    text = text_removed(tokens, request)
     if text is not None:
         return text
+    whole = request.target(tokens)
+    if whole is not None and whole.target in (Target("background"), Target("backdrop")):
+        return request.operation("background_change", value="plain")  # what shows instead is not said
+    if whole is not None and whole.target.noun in _WEATHER and whole.target == Target(whole.target.noun):
+        return request.operation("weather", value=f"without {whole.target.noun}")
     tokens = _from_as_relation(tokens)
     objects = objects_of(tokens, request)
     if objects is None:
@@ -56,25 +61,11 @@ def remove(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     return operations
 
 
+_WEATHER = word_set("fog mist rain snow")
 _NOT_REMOVED = word_set(
-    "background backdrop color colour colors fog haze mist rain snow everything anything all else rest glare "
+    "background backdrop color colour colors fog haze mist rain everything anything all else rest glare "
     "light lighting darkness smile effect style details detail foreground skin"
 )
-
-
-def _text_removed(tokens: Tokens, request: Request) -> Operations | None:
-    quotes = [index for index, token in enumerate(tokens) if token.is_quote]
-    if len(quotes) != 1:
-        return None
-    index = quotes[0]
-    before = [word for word in words_in(tokens[:index]) if word not in ARTICLES]
-    if not all(word in TEXT_INTRODUCERS for word in before):
-        return None
-    carrier = carrier_of(tokens[index + 1 :], request)
-    if carrier is None:
-        return None
-    target, loose = carrier
-    return request.operation("text_remove", target=target, old_text=tokens[index].text, loose=loose)
 
 
 def _from_as_relation(tokens: Tokens) -> Tokens:
@@ -91,8 +82,8 @@ def take_away(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     if words[-1:] in (["out"], ["away"], ["off"]) and len(words) > 2:
         return remove("remove", tokens[:-1], request)
     for index, word in enumerate(words):
-        if word in ("out", "off", "away") and words[index + 1 : index + 2] in (["of"], ["from"]) and index > 1:
-            rest = list(tokens[index + 2 :])
+        if word in ("out", "off", "away") and words[index + 1 : index + 2] and index > 1:
+            rest = list(tokens[index + (2 if words[index + 1] in ("of", "from") else 1) :])
             lead = Token("in", "in") if word == "out" else Token("on", "on")
             return remove("remove", [*tokens[:index], lead, *rest], request)
         if word == "to" and index > 1:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
-from ...edit_plan import Target
-from .changes import Change, aspect_of, change_of
-from .destinations import SIDE_POSITIONS, carrier_of, destination_of
+from ...edit_plan import OperationType, Target
+from .changes import Aspect, Change, aspect_of, change_of
+from .destinations import SIDE_POSITIONS, destination_of
 from .lexicon import (
     ARTICLES,
     BACKGROUND_NOUNS,
@@ -17,12 +18,12 @@ from .lexicon import (
     SCENERY,
     SCENES,
     TEXT_INTRODUCERS,
-    TEXT_NOUNS,
     word_set,
 )
 from .noun_phrases import Phrase
 from .places import scene_end
 from .request import Operations, Request, objects_of
+from .texts import text_replaced
 from .tokens import Token, Tokens, text_of, words_in
 from .values import (
     color_value,
@@ -30,6 +31,7 @@ from .values import (
     is_description,
     is_filter,
     is_style,
+    is_viewpoint,
     is_weather,
     material_value,
     plain_text,
@@ -94,7 +96,7 @@ def changed(change: Change, request: Request, verb: str) -> Operations | None:
     if not new:
         return None
     if any(token.is_quote for token in (*old, *new)):
-        return _text_replaced(old, new, request)
+        return text_replaced(old, new, request)
     if not old:
         return _whole(new, request)
     if verb == "transfer" and request.is_scene(old) and new[0].word in ("a", "an") and is_description(new, 24):
@@ -107,7 +109,7 @@ def changed(change: Change, request: Request, verb: str) -> Operations | None:
         return None
     aspect = aspect_of(old)
     if aspect is not None:
-        return _aspect_changed(aspect.name, aspect.owner, new, request, aspect.loose, change.source is not None)
+        return aspect_changed(aspect, new, request, is_from=change.source is not None)
     return _object_changed(change, request, verb)
 
 
@@ -123,78 +125,66 @@ def _whole(new: Tokens, request: Request) -> Operations | None:
     return None
 
 
-def _aspect_changed(
-    aspect: str, owner: Tokens, new: Tokens, request: Request, loose: bool, is_from: bool
-) -> Operations | None:
-    if aspect in ("weather", "season", "time"):
-        return request.operation("weather", value=plain_text(new)) if is_weather(new) else None
-    if aspect == "style":
-        if owner and not request.is_scene(owner):
+def aspect_changed(aspect: Aspect, new: Tokens, request: Request, *, is_from: bool = False) -> Operations | None:
+    """Another colour, material, expression, weather ... of an object or the picture. is_from: it says what it was."""
+    kind, most = _KINDS_OF_ASPECTS.get(aspect.name, ("other", 0))
+    owner = aspect.owner
+    if kind == "weather":
+        return request.operation(kind, value=plain_text(new)) if is_weather(new) else None
+    if kind == "camera":
+        return request.operation(kind, value=plain_text(new)) if is_viewpoint(new) else None
+    if kind in ("style", "light"):
+        if owner and kind == "style" and not request.is_scene(owner):
             return None
-        return request.operation("style", value=plain_text(new)) if is_description(new, 14) else None
-    if aspect == "lighting":
-        return request.operation("light", value=plain_text(new)) if is_description(new, 14) else None
-    if not owner:
-        return None
-    target = request.target(owner)
+        return request.operation(kind, value=plain_text(new)) if is_description(new, most) else None
+    target = request.target(owner) if owner else None
     if target is None:
         return None
-    loose = loose or target.loose or is_from
-    match aspect:
-        case "color":
-            value = color_value(new)
-            if value is None:
-                return None
-            return request.operation("color_alter", target=target.target, value=value, loose=loose)
-        case "material" | "texture":
-            text = plain_text(new)
-            if not is_description(new, 8) or len(text) > 80:
-                return None
-            return request.operation("material_alter", target=target.target, value=text, loose=loose)
-        case "count":
-            words = words_in(new)
-            count = NUMBERS.get(words[0], None) if len(words) == 1 else None
-            if count is None and len(words) == 1 and words[0].isdecimal():
-                count = int(words[0][:6])
-            if count is None:
-                return None
-            return request.operation("count_change", target=target.target, count=count, loose=loose)
-        case "expression":
-            return (
-                request.operation("expression", target=target.target, value=plain_text(new))
-                if is_description(new, 8)
-                else None
-            )
-        case "pose":
-            return (
-                request.operation("pose", target=target.target, value=plain_text(new))
-                if is_description(new, 10)
-                else None
-            )
-        case "font":
-            return (
-                request.operation("text_style", target=target.target, value=plain_text(new))
-                if is_description(new, 6)
-                else None
-            )
-        case "pattern" | "shape":
-            return (
-                request.operation("attribute", target=target.target, value=plain_text(new))
-                if is_description(new, 8)
-                else None
-            )
-        case "position":
-            found = destination_of(new, request) or destination_of([Token("to", "to"), *new], request)
-            if found is None:
-                return None
-            kind, reference, _ = found
-            if kind in SIDE_POSITIONS and reference is not None:
-                return request.operation(
-                    "position_change", target=target.target, position=kind, reference=reference, loose=loose
-                )
-            return request.operation("position_change", target=target.target, loose=True)
-        case _:
-            return None
+    loose = aspect.loose or target.loose or is_from
+    if aspect.name == "position":
+        return _position_changed(target.target, new, request, loose)
+    if aspect.name == "count":
+        words = words_in(new)
+        count = NUMBERS.get(words[0]) if len(words) == 1 else None
+        if count is None and len(words) == 1 and words[0].isdecimal():
+            count = int(words[0][:6])
+        return None if count is None else request.operation(kind, target=target.target, count=count, loose=loose)
+    value = color_value(new) if kind == "color_alter" else plain_text(new) if is_description(new, most) else None
+    if value is None or len(value) > 80:
+        return None
+    return request.operation(kind, target=target.target, value=value, loose=loose)
+
+
+_KINDS_OF_ASPECTS: Mapping[str, tuple[OperationType, int]] = MappingProxyType(
+    {
+        "weather": ("weather", 5),
+        "time": ("weather", 5),
+        "style": ("style", 14),
+        "lighting": ("light", 14),
+        "camera": ("camera", 14),
+        "color": ("color_alter", 9),
+        "material": ("material_alter", 8),
+        "texture": ("material_alter", 8),
+        "count": ("count_change", 1),
+        "expression": ("expression", 8),
+        "pose": ("pose", 10),
+        "font": ("text_style", 6),
+        "pattern": ("attribute", 8),
+        "shape": ("attribute", 8),
+        "position": ("position_change", 12),
+    }
+)
+"""Aspect -> type of the operation, and the number of words that its value may have."""
+
+
+def _position_changed(target: Target, new: Tokens, request: Request, loose: bool) -> Operations | None:
+    found = destination_of(new, request) or destination_of([Token("to", "to"), *new], request)
+    if found is None:
+        return None
+    kind, reference, _ = found
+    if kind in SIDE_POSITIONS and reference is not None:
+        return request.operation("position_change", target=target, position=kind, reference=reference, loose=loose)
+    return request.operation("position_change", target=target, loose=True)
 
 
 def _background_changed(old: Tokens, new: Tokens, request: Request, *, loose: bool) -> Operations | None:
@@ -327,48 +317,3 @@ _NOT_REPLACED = word_set(
 
 
 _PLACES_TO_GO = word_set("beach forest city desert park mountains street countryside moon")
-
-
-def _text_replaced(old: Tokens, new: Tokens, request: Request) -> Operations | None:
-    quoted = [token for token in (*old, *new) if token.is_quote]
-    if len(new) < 1 or len(quoted) > 2:
-        return None
-    after = [token for token in new if token.is_quote]
-    if len(after) != 1:
-        return None
-    lead = [
-        word for word in words_in(new[: new.index(after[0])]) if word not in ARTICLES and word not in ("say", "read")
-    ]
-    if not all(word in TEXT_INTRODUCERS for word in lead):
-        return None
-    carrier_tokens: Tokens = new[new.index(after[0]) + 1 :]
-    before = [token for token in old if token.is_quote]
-    if before:
-        index = list(old).index(before[0])
-        lead = [word for word in words_in(old[:index]) if word not in ARTICLES]
-        if not all(word in TEXT_INTRODUCERS for word in lead):
-            return None
-        tail = old[index + 1 :]
-        if tail and tail[0].word in TEXT_INTRODUCERS:
-            tail = tail[1:]
-        if tail and carrier_tokens:
-            return None
-        carrier = carrier_of(tail or carrier_tokens, request)
-    else:
-        words = [word for word in words_in(old) if word not in ARTICLES]
-        if carrier_tokens:
-            return None
-        if words and words[0] in TEXT_NOUNS - {"sign", "logo", "label"}:
-            start = next(index for index, token in enumerate(old) if token.word == words[0]) + 1
-            carrier = carrier_of(old[start:], request)
-        else:
-            phrase = request.target(old)
-            if phrase is None or phrase.target.noun.split()[-1] not in TEXT_NOUNS:
-                return None
-            carrier = (phrase.target, phrase.loose)
-    if carrier is None:
-        return None
-    target, loose = carrier
-    return request.operation(
-        "text_change", text=after[0].text, old_text=before[0].text if before else "", target=target, loose=loose
-    )

@@ -9,7 +9,7 @@ from ...edit_plan import OperationType, PlannedOperation, Target
 from ...metrics.any_edit.plan_questions import own_questions
 from ...sample import TASK_TYPES
 from .clauses import is_scene
-from .lexicon import LOCATED, OTHER_PREPOSITIONS, PERSON_PRONOUNS, PERSONS, PREPOSITIONS
+from .lexicon import LOCATED, OTHER_PREPOSITIONS, PERSON_PRONOUNS, PERSONS, PREPOSITIONS, word_set
 from .noun_phrases import Phrase, phrase_at, whole_phrase, with_pronoun_resolved
 from .tokens import Tokens, words_in
 
@@ -18,14 +18,20 @@ Operations = list[PlannedOperation]
 
 @dataclass(slots=True)
 class Request:
-    """A clause while it is read. words: of the whole clause. note: how it shall be done. antecedent: what "it" is."""
+    """A clause while it is read. words: of the whole clause. note: how it shall be done. antecedent: what "it" is.
+    is_alone: nothing else is asked for. in_scene: it says "in the image".
+    """
 
     words: str
     note: str = ""
     antecedent: Target | None = None
+    is_alone: bool = True
+    in_scene: bool = False
 
     def operation(self, kind: OperationType, *, loose: bool = False, **slots: Any) -> Operations | None:
         """One operation of this clause. loose: its slots leave words out, so that it needs a question of its own."""
+        if kind == "color_alter" and slots["target"].noun.split()[-1] in _LETTERS:
+            kind = "text_style"
         try:
             made = PlannedOperation(kind, words=self.words, **slots)
         except ValueError:
@@ -48,6 +54,10 @@ class Request:
     def is_scene(self, tokens: Tokens) -> bool:
         """Whether tokens name the whole picture; "it" does where nothing was named before."""
         return is_scene(tokens) or (words_in(tokens) in (["it"], ["this"]) and self.antecedent is None)
+
+
+_LETTERS = word_set("text words letters lettering writing caption font subtitle subtitles")
+"""Their colour is a style of text."""
 
 
 def objects_of(tokens: Tokens, request: Request) -> list[Phrase] | None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from .additions import add, cover, dress, give, second_object, write
+from .additions import add, cover, dress, give, second_object
 from .changes import change_of
 from .lexicon import BODY_PARTS, VERBS
 from .makings import color, make
 from .moves import move
 from .pictures import (
     apply_look,
+    camera,
     change_degree,
     crop,
     duplicate,
@@ -25,40 +26,30 @@ from .pictures import (
     soften,
     zoom,
 )
+from .places import without_scene
 from .removals import extract, remove, take_away
 from .replacements import change_object, replace_object, substitute, swap
 from .request import Operations, Request
+from .states import open_or_close, switch
+from .texts import with_text_quoted, write
 from .tokens import Token, Tokens, words_in
-from .wishes import as_imperative, as_made, without_edit_lead
+from .wishes import as_imperative, without_edit_lead
 
 Frame = Callable[[str, Tokens, Request], "Operations | None"]
 
 
 def operations_of(tokens: Tokens, request: Request) -> Operations | None:
     """The operations that a clause asks for; None where it is not read in every word."""
-    words = words_in(tokens)
-    if not words or tokens[0].is_quote:
+    tokens, request.in_scene = without_scene(tokens)
+    if not tokens or tokens[0].is_quote:
         return None
     tokens = without_edit_lead(tokens)
-    words = words_in(tokens)
-    if not words:
+    rewritten = as_imperative(tokens) if tokens else []
+    tokens = tokens if rewritten is None else rewritten
+    if not tokens:
         return None
-    rewritten = as_imperative(tokens)
-    if rewritten is not None:
-        if not rewritten:
-            return None
-        tokens = rewritten
-        words = words_in(tokens)
-    if words[:3] == ["make", "it", "so"]:
-        tokens = as_made(tokens[4:] if words[3:4] == ["that"] else tokens[3:])
-        words = words_in(tokens)
-        if not words:
-            return None
-    for index in range(2, len(words) - 3):
-        if words[index : index + 3] == ["in", "place", "of"]:
-            tokens = [*tokens[:index], Token("instead", "instead"), *tokens[index + 2 :]]
-            words = words_in(tokens)
-            break
+    tokens = with_text_quoted(_with_instead(tokens))
+    words = words_in(tokens)
     if "instead" in words:
         return _instead(tokens, request)
     change = change_of(tokens[1:]) if words[0] in VERBS["change"] else None
@@ -72,11 +63,21 @@ def operations_of(tokens: Tokens, request: Request) -> Operations | None:
     return frame(verb, tokens[start:], request)
 
 
+def _with_instead(tokens: Tokens) -> Tokens:
+    """The tokens with "in place of" as "instead of"."""
+    words = words_in(tokens)
+    for index in range(2, len(words) - 3):
+        if words[index : index + 3] == ["in", "place", "of"]:
+            return [*tokens[:index], Token("instead", "instead"), *tokens[index + 2 :]]
+    return tokens
+
+
 _PHRASAL: tuple[tuple[tuple[str, ...], str], ...] = tuple(
     (tuple(words.split()), name)
     for words, name in (
         ("get rid of", "remove"),
         ("take away", "remove"),
+        ("take off", "remove"),
         ("edit out", "remove"),
         ("photoshop out", "remove"),
         ("cut out", "extract"),
@@ -85,6 +86,10 @@ _PHRASAL: tuple[tuple[tuple[str, ...], str], ...] = tuple(
         ("zoom out", "zoom"),
         ("scale up", "resize"),
         ("scale down", "resize"),
+        ("turn on", "switch"),
+        ("turn off", "switch"),
+        ("switch on", "switch"),
+        ("switch off", "switch"),
     )
 )
 
@@ -97,7 +102,7 @@ def _instead(tokens: Tokens, request: Request) -> Operations | None:
     if words[index + 1 : index + 2] != ["of"] or not new or not old:
         return None
     if verb == "give":
-        start = 1 if words[1] in ("him", "her", "them") else second_object(words_in(new))
+        start = 1 if words[1] in ("him", "her", "them") else second_object(new)
         new = new[start:] if start else []
     elif verb not in ("add", "put", "include", "insert", "use", "draw", "place"):
         return None
@@ -112,18 +117,20 @@ def _frame_at(words: list[str]) -> tuple[Frame | None, str, int]:
         if tuple(words[: len(phrase)]) == phrase:
             return _FRAMES[name], " ".join(phrase), len(phrase)
     verb = words[0]
-    for name, verbs in VERBS.items():
-        if verb in verbs and name in _FRAMES and not (name == "pose" and not set(words) & BODY_PARTS):
-            if name == "degree" and set(words[1:]) & BODY_PARTS:
-                continue
-            if name == "rotate" and verb == "tilt" and set(words[1:]) & BODY_PARTS:
-                continue
-            if name == "change" and verb == "turn" and set(words[1:4]) & {"head", "face"} and "into" not in words:
-                continue
-            return _FRAMES[name], verb, 1
+    if words[1:3] == ["the", "camera"] and verb in VERBS["rotate"] | VERBS["move"]:
+        return camera, verb, 1
+    has_body = not BODY_PARTS.isdisjoint(words[1:])
+    if verb in ("turn", "switch") and words[-1] in ("on", "off"):
+        return switch, verb, 1
+    if has_body and verb in VERBS["pose"] and (verb != "turn" or (set(words[1:4]) & _HEADS and "into" not in words)):
+        return pose, verb, 1
     if verb == "take":
         return take_away, verb, 1
-    return None, verb, 0
+    frame = next((_FRAMES[name] for name, verbs in VERBS.items() if verb in verbs and name in _FRAMES), None)
+    return frame, verb, 0 if frame is None else 1
+
+
+_HEADS = frozenset(("head", "face"))
 
 
 _FRAMES: Mapping[str, Frame] = MappingProxyType(
@@ -152,7 +159,8 @@ _FRAMES: Mapping[str, Frame] = MappingProxyType(
         "resize": resize,
         "duplicate": duplicate,
         "write": write,
-        "pose": pose,
+        "open": open_or_close,
+        "switch": switch,
         "dress": dress,
         "cover": cover,
     }

@@ -26,6 +26,7 @@ from .lexicon import (
     WEARING,
     word_set,
 )
+from .noun_phrases import whole_phrase
 from .request import Request
 from .requests import operations_of
 from .tokens import Tokens, has_refused_word, text_of
@@ -46,6 +47,7 @@ def plan_of_sentence(tokens: Tokens) -> EditPlan | None:
     operations: list[PlannedOperation] = []
     kept: list[Kept] = []
     antecedent: Target | None = None
+    is_alone = sum(clause.kind == "request" for clause in clauses) == 1
     for index, clause in enumerate(clauses):
         if clause.kind == "note":
             if not operations:
@@ -59,7 +61,11 @@ def plan_of_sentence(tokens: Tokens) -> EditPlan | None:
             kept += found
             continue
         note = _note_after(clauses, index)
-        request = Request(words if note is None else f"{words}, {note}", note or "", antecedent)
+        taken = _taken(clauses, index)
+        if taken is not None:
+            antecedent = taken
+            continue
+        request = Request(words if note is None else f"{words}, {note}", note or "", antecedent, is_alone)
         made = operations_of(clause.tokens, request)
         if made is None or (note and not all(operation.type in _NOTED_TYPES for operation in made)):
             return None
@@ -103,6 +109,17 @@ _GRAMMAR_WORDS = (
     | word_set("rid away that's who's worn held attached adjacent close closer side far very next")
 )
 """Words that say how slots are filled, and are in none."""
+
+
+def _taken(clauses: Sequence[Clause], index: int) -> Target | None:
+    """What "take the ring" takes, where the next clause says what happens to it."""
+    words, after = clauses[index].tokens, clauses[index + 1 : index + 2]
+    if len(words) < 2 or words[0].word != "take" or not after or after[0].kind != "request":
+        return None
+    if not any(token.word in ("it", "them", "him", "her") for token in after[0].tokens[1:3]):
+        return None
+    phrase = whole_phrase(words[1:])
+    return None if phrase is None or phrase.article != "the" else phrase.target
 
 
 def _keep_words(clause: Clause) -> str:

@@ -120,6 +120,20 @@ def is_style(tokens: Tokens) -> bool:
     return words[-1] in STYLE_HEADS or (words[-1] in STYLE_NOUNS and len(words) <= 3)
 
 
+def is_viewpoint(tokens: Tokens) -> bool:
+    """Whether tokens say where a camera is: "above", "a low angle", "a bird's eye view"."""
+    words = [word for word in words_in(tokens) if word not in ARTICLES]
+    return bool(words) and len(words) <= 5 and words[-1] in _VIEWPOINTS and set(words) <= _VIEWPOINTS | _OF_VIEWS
+
+
+_VIEWPOINTS = word_set("above below behind side front top angle view perspective overhead close-up bottom up shot back")
+_OF_VIEWS = word_set(
+    "low high wide bird bird's 's eye bird's-eye birds-eye worm's-eye worm worm's aerial overhead top top-down close "
+    "frontal first person first-person third third-person different lower higher eye-level level ground left right "
+    "of drone dutch the side profile rear"
+)
+
+
 def is_filter(tokens: Tokens) -> bool:
     """Whether tokens name a filter: "black and white", "sepia tones"."""
     words = [word for word in words_in(tokens) if word not in ARTICLES]

@@ -1,0 +1,149 @@
+"""Texts that are written, replaced or removed: `add the word "OPEN" to the door`, `make the sign say Hello`."""
+
+from __future__ import annotations
+
+from ...edit_plan import Target
+from .destinations import carrier_of
+from .lexicon import ARTICLES, COLOR_MODIFIERS, COLORS, TEXT_INTRODUCERS, TEXT_NOUNS, word_set
+from .request import Operations, Request
+from .tokens import Token, Tokens, text_of, words_in
+from .values import color_value
+
+# -- texts without quotes ----------------------------------------------------------------------------------------------
+
+_SAYING = word_set("say says saying read reads reading")
+_MAX_WORDS = 8
+
+
+def with_text_quoted(tokens: Tokens) -> Tokens:
+    """The tokens with a text that has no quotes as one: what follows "saying", or capitals after "the text"."""
+    if any(token.is_quote for token in tokens) or (len(tokens[0].text) > 1 and tokens[0].text.isupper()):
+        return tokens
+    words = words_in(tokens)
+    for index in range(len(tokens) - 1):
+        word, begin = words[index], index + 1
+        if word in ("to", "with") and index > 1 and words[begin] not in ("say", "read") and set(words[:index]) & _TEXTS:
+            is_text = words[0] in ("change", "replace", "edit", "update")
+        else:
+            is_text = (word in _SAYING and index > 0) or word in TEXT_INTRODUCERS or (index == 0 and word == "write")
+        if not is_text or words[begin] in ARTICLES:
+            continue
+        end = begin
+        while end < len(tokens) and end < begin + _MAX_WORDS and _is_capital(tokens[end]):
+            end += 1
+        is_said = word in ("say", "says", "saying") and end == begin
+        if is_said and len(tokens) - begin <= 4 and not set(words[begin:]) & _NO_TEXT:
+            end = len(tokens)  # lower case up to the end
+        if end > begin and color_value(tokens[begin:end]) is None:
+            text = text_of(tokens[begin:end])
+            return [*tokens[:begin], Token(text, '"'), *tokens[end:]]
+    return tokens
+
+
+_TEXTS = word_set("text word words caption title slogan writing lettering")
+_NO_TEXT = word_set("in on at to of something anything a the instead it , and")
+
+
+def _is_capital(token: Token) -> bool:
+    return token.text[:1].isupper() or (token.text[:1].isdigit() and not token.is_mark)
+
+
+# -- operations --------------------------------------------------------------------------------------------------------
+
+
+def _without_sayings(tokens: Tokens) -> list[str]:
+    """The words before a text, without articles and what says that a text follows."""
+    return [word for word in words_in(tokens) if word not in ARTICLES and word not in _SAYING]
+
+
+def text_added(tokens: Tokens, request: Request) -> Operations | None:
+    """`the word "PAUSE" on the wall`, `a red text saying "SALE"`, and "WELCOME" above the door."""
+    quotes = [index for index, token in enumerate(tokens) if token.is_quote]
+    if len(quotes) != 1:
+        return None
+    index = quotes[0]
+    before = _without_sayings(tokens[:index])
+    looks = [word for word in before if word in COLORS | COLOR_MODIFIERS or word in ("bold", "large", "big", "small")]
+    rest = [word for word in before if word not in looks]
+    if not all(word in TEXT_INTRODUCERS for word in rest):
+        return None
+    if not rest and index and tokens[index - 1].word in _SAYING:
+        return None
+    after = tokens[index + 1 :]
+    if after and after[0].word in TEXT_INTRODUCERS and len(after) > 1:
+        after = after[1:]
+    carrier = carrier_of(after, request)
+    if carrier is None:
+        return None
+    target, loose = carrier
+    return request.operation("text_change", text=tokens[index].text, target=target, loose=loose or bool(looks))
+
+
+def write(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`write "OPEN" on the door`."""
+    return text_added(tokens, request)
+
+
+def text_said(tokens: Tokens, request: Request) -> Operations | None:
+    """`(make) the sign say "OPEN"`."""
+    if len(tokens) < 3 or not tokens[-1].is_quote or tokens[-2].word not in ("say", "read"):
+        return None
+    target = request.target(tokens[:-2])
+    if target is None:
+        return None
+    return request.operation("text_change", target=target.target, text=tokens[-1].text, loose=True)
+
+
+def text_removed(tokens: Tokens, request: Request) -> Operations | None:
+    """`(remove) the text "SALE" from the window`."""
+    quotes = [index for index, token in enumerate(tokens) if token.is_quote]
+    if len(quotes) != 1:
+        return None
+    index = quotes[0]
+    before = _without_sayings(tokens[:index])
+    if not all(word in TEXT_INTRODUCERS for word in before):
+        return None
+    carrier = carrier_of(tokens[index + 1 :], request)
+    if carrier is None:
+        return None
+    target, loose = carrier
+    return request.operation("text_remove", target=target, old_text=tokens[index].text, loose=loose)
+
+
+def text_replaced(old: Tokens, new: Tokens, request: Request) -> Operations | None:
+    """`(change) the word "FAST" on the sign (to) "SLOW"`."""
+    after = [token for token in new if token.is_quote]
+    before = [token for token in old if token.is_quote]
+    if len(after) != 1 or len(before) > 1:
+        return None
+    index = new.index(after[0])
+    if not all(word in TEXT_INTRODUCERS for word in _without_sayings(new[:index])):
+        return None
+    carrier = _carrier_of_old(old, before, new[index + 1 :], request)
+    if carrier is None:
+        return None
+    target, loose = carrier
+    return request.operation(
+        "text_change", text=after[0].text, old_text=before[0].text if before else "", target=target, loose=loose
+    )
+
+
+def _carrier_of_old(
+    old: Tokens, quoted: list[Token], after: Tokens, request: Request
+) -> tuple[Target | None, bool] | None:
+    """What carries the text that is replaced. after: tokens after the new text."""
+    if quoted:
+        index = list(old).index(quoted[0])
+        if not all(word in TEXT_INTRODUCERS for word in _without_sayings(old[:index])):
+            return None
+        tail = old[index + 1 :]
+        tail = tail[1:] if tail and tail[0].word in TEXT_INTRODUCERS else tail
+        return None if tail and after else carrier_of(tail or after, request)
+    if after:
+        return None
+    words = [word for word in words_in(old) if word not in ARTICLES]
+    if words and words[0] in TEXT_NOUNS - {"sign", "logo", "label"}:
+        start = next(index for index, token in enumerate(old) if token.word == words[0]) + 1
+        return carrier_of(old[start:], request)
+    phrase = request.target(old)
+    return None if phrase is None or phrase.target.noun.split()[-1] not in TEXT_NOUNS else (phrase.target, phrase.loose)
