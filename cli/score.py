@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
+from ..benchmarks.common.terminal import echo, exit_code_command, plain_table, print_json, progress_bar, render
 from .options import DEFAULT_REWARD, AnswerCache, Experts, Json, MaxFailureRate, OnFailures, Protocol, RewardSpec
 
 if TYPE_CHECKING:
@@ -172,10 +172,13 @@ def _one_edit(
 def _show_edit(sample: EditSample, score: Score, reward: Reward, picture: Path | None, *, is_printed: bool) -> None:
     """Print the score of one edit with its parts, and draw it."""
     from ..benchmarks.report.edit_picture import write_edit_picture
-    from ..benchmarks.report.edit_report import render_edit
+    from ..reward.score_text import score_lines
 
     if is_printed:
-        render(render_edit(score))
+        table = plain_table("")
+        for name, text in score_lines(score):
+            table.add_row(name, text)
+        render(table)
     if picture is not None:
         write_edit_picture(picture, sample, score, reward.experts.get("changes"))
         echo(f"editcritic: drawn in {picture}")

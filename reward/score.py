@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args, overload
 
 from .boxes import Box
+from .score_text import score_lines
 
 SCHEMA = 1
 """Version of the JSON form of scores."""
@@ -133,6 +134,10 @@ class Score:
     def rejected(self) -> bool:
         """Whether a guard rejected the edit."""
         return self.cause == "guard"
+
+    def __str__(self) -> str:
+        """The value, the plan and the parts in lines for people."""
+        return "\n".join(f"{name:<14}{text}".rstrip() for name, text in score_lines(self))
 
     def with_signature(self, metric: str) -> Score:
         """The same score with the signature of a metric."""

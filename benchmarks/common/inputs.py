@@ -233,12 +233,20 @@ def _read_boxes(text: str | None) -> Any:
         return {}
     is_json = text.lstrip().startswith("{")
     try:
-        return json.loads(text if is_json else Path(text).read_text(encoding="utf-8"))
+        boxes = json.loads(text if is_json else Path(text).read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot read the boxes in {text}: {error.strerror}") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         name = "--boxes" if is_json else text
         raise InputError(f'{name} is not JSON like {{"cup": [[120, 80, 260, 240]]}}: {error}') from None
+    if not isinstance(boxes, dict):
+        raise InputError(f'--boxes is an object like {{"cup": [[120, 80, 260, 240]]}}, got {boxes!r:.80}')
+    return {name: [corners] if _is_one_box(corners) else corners for name, corners in boxes.items()}
+
+
+def _is_one_box(corners: Any) -> bool:
+    """Whether it is x0, y0, x1, y1 where a list of these is expected."""
+    return isinstance(corners, list) and len(corners) == 4 and all(isinstance(one, int | float) for one in corners)
 
 
 def spec_argument(text: str) -> Spec:

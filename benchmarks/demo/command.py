@@ -16,25 +16,27 @@ from rich.progress import track
 from rich.table import Table
 
 from ...reward import Reward
+from ..common.terminal import exit_code_command
 from .scene_ranking import HACKS, SceneRanking, perturbed_candidates, rank_scenes, scene_candidates, write_candidates
 
 DEFAULT_REWARD = "any-edit"
 
 
+@exit_code_command
 def main(
     seeds: Annotated[int, typer.Option(help="Number of damaged copies of the candidates to rank.")] = 20,
     num_rows: Annotated[int | None, typer.Option("--rows", help="Use only the first N instructions.")] = None,
     folder: Annotated[
         Path | None, typer.Option("--write", help="Write images and samples.jsonl to this folder, and exit.")
     ] = None,
-) -> None:
+) -> int:
     """Rank the candidates, print the table, and rank damaged copies. Exit code 1 if the order changes."""
     console = Console(width=None if Console().is_terminal else 160)
     start = time.perf_counter()
     edits = dict(list(scene_candidates().items())[:num_rows])
     if folder is not None:
         console.print(f"{write_candidates(edits, folder)} samples in {folder / 'samples.jsonl'}")
-        return
+        return 0
     reward = Reward.of(DEFAULT_REWARD, on_failures="none", max_in_flight=32)
     (rankings,) = rank_scenes(reward, [edits])
     console.print(_table(rankings))
@@ -46,8 +48,7 @@ def main(
     console.print(_stability_table(rankings, kept_counts, seeds))
     kept, seconds = sum(kept_counts.values()), time.perf_counter() - start
     console.print(f"Order kept in {kept} of {seeds * len(edits)} damaged rows. {seconds:.0f} s in total.")
-    if kept < seeds * len(edits) or not all(ranking.is_expected_order for ranking in rankings):
-        raise typer.Exit(1)
+    return int(kept < seeds * len(edits) or not all(ranking.is_expected_order for ranking in rankings))
 
 
 def _table(rankings: list[SceneRanking]) -> Table:

@@ -17,6 +17,8 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
+from ..common.errors import InputError
+
 Pixels = NDArray[np.uint8]
 """H x W x 3, RGB."""
 
@@ -53,7 +55,7 @@ class AnnotatedPhoto:
 @cache
 def _load(file: str, crop: Corners | None) -> Pixels:
     if find_spec("skimage") is None:
-        raise ModuleNotFoundError("the photographs come with scikit-image: pip install 'editcritic[bench]'")
+        raise InputError("the photographs come with scikit-image: pip install 'editcritic[bench]'")
     with resources.files("skimage").joinpath(f"data/{file}").open("rb") as opened:
         picture = PIL.Image.open(opened).convert("RGB")
     if crop is not None:

@@ -15,14 +15,14 @@ from ...reward import Box, EditSample, Expert, Image, Score
 from ...reward.metrics.any_edit.preservation import preservation
 from ...reward.queries.change_map import ChangeMap
 from ...reward.queries.kinds import MapChanges
-from .edit_report import edit_lines
+from ...reward.score_text import score_lines
 
 _SIDE = 420
 """Width of a panel, in pixels."""
 _GAP, _LINE, _FONT = 12, 22, 15
 _TEXT_WIDTH = 150
 """Characters of a line of text."""
-_BLUE, _ORANGE, _INK = (0, 114, 178), (213, 94, 0), (34, 34, 34)
+_BLUE, _ORANGE, _YELLOW, _INK = (0, 114, 178), (213, 94, 0), (240, 200, 40), (34, 34, 34)
 _FULL_HEAT = 6.0
 """Change, in units of what is harmless, from which on a patch is drawn in the strongest colour."""
 
@@ -32,18 +32,18 @@ def write_edit_picture(path: Path, sample: EditSample, score: Score, expert: Exp
 
     Raises OSError for a file that cannot be written.
     """
-    boxes = _region(score)
+    allowed = _labelled(score, "may change")
+    guessed = _labelled(score, "guessed")
     query = MapChanges(sample.source, sample.edited.resized(*sample.source.size))
     (changes,) = (None,) if expert is None else expert([query])
-    panels = [("source", _outlined(sample.source, boxes, _BLUE)), ("edit", _fitted(sample.edited))]
+    panels = [
+        ("source, target" if allowed else "source", _outlined(sample.source, allowed, _BLUE)),
+        ("edit", _fitted(sample.edited)),
+    ]
     if isinstance(changes, ChangeMap):
-        panels.append(
-            (
-                "orange: unrequested change; blue: may change",
-                _heat(sample.source, changes, boxes),
-            )
-        )
-    lines = [line for name, text in edit_lines(score) for line in _wrapped(name, text)]
+        may = "yellow: largest change, taken for the edit" if guessed else "blue: may change"
+        panels.append((f"orange: unrequested change; {may}", _heat(sample.source, changes, allowed, guessed)))
+    lines = [line for name, text in score_lines(score) for line in _wrapped(name, text)]
     height = max(picture.height for _, picture in panels)
     width = len(panels) * (_SIDE + _GAP) + _GAP
     sheet = PIL.Image.new("RGB", (width, _GAP + 2 * _LINE + height + _GAP + len(lines) * _LINE + _GAP), "white")
@@ -59,9 +59,9 @@ def write_edit_picture(path: Path, sample: EditSample, score: Score, expert: Exp
     sheet.save(path, "PNG")
 
 
-def _region(score: Score) -> tuple[Box, ...]:
-    """Where the plan allows changes, by the evidence."""
-    return tuple(box for item in _evidence(score) for box in item if box.label == "may change")
+def _labelled(score: Score, label: str) -> tuple[Box, ...]:
+    """The boxes of this label in the evidence."""
+    return tuple(box for boxes in _evidence(score) for box in boxes if box.label == label)
 
 
 def _evidence(score: Score) -> Iterator[Sequence[Box]]:
@@ -83,20 +83,19 @@ def _outlined(image: Image, boxes: Sequence[Box], colour: tuple[int, int, int]) 
     return picture
 
 
-def _heat(source: Image, changes: ChangeMap, boxes: Sequence[Box]) -> PIL.Image.Image:
-    """The source in gray; orange: changes beyond what is harmless; blue: where the plan allows changes."""
-    heat = preservation(changes, tuple(boxes)).heat
-    allowed = ~np.isfinite(heat)
-    strength = np.where(allowed, 0.0, np.clip(np.nan_to_num(heat, posinf=_FULL_HEAT) / _FULL_HEAT, 0.0, 1.0))
+def _heat(source: Image, changes: ChangeMap, allowed: tuple[Box, ...], guessed: tuple[Box, ...]) -> PIL.Image.Image:
+    """The source in gray; orange: changes beyond what is harmless; blue or, if guessed, yellow: where they may be."""
+    heat = preservation(changes, (*allowed, *guessed)).heat
+    exempt = ~np.isfinite(heat)
+    strength = np.where(exempt, 0.0, np.clip(np.nan_to_num(heat, posinf=_FULL_HEAT) / _FULL_HEAT, 0.0, 1.0))
     gray = _fitted(source).convert("L").convert("RGB")
-    mask = _mask(strength, gray.size)
-    gray.paste(PIL.Image.new("RGB", gray.size, _ORANGE), mask=mask)
-    gray.paste(PIL.Image.new("RGB", gray.size, _BLUE), mask=_mask(allowed * 0.45, gray.size))
+    for colour, share in ((_ORANGE, strength), (_YELLOW if guessed else _BLUE, exempt * 0.45)):
+        gray.paste(PIL.Image.new("RGB", gray.size, colour), mask=_mask(share, gray.size))
     return gray
 
 
 def _mask(share: np.ndarray, size: tuple[int, int]) -> PIL.Image.Image:
-    return PIL.Image.fromarray(np.uint8(255 * share)).resize(size, PIL.Image.Resampling.NEAREST)
+    return PIL.Image.fromarray((255 * share).astype(np.uint8)).resize(size, PIL.Image.Resampling.NEAREST)
 
 
 def _wrapped(name: str, text: str) -> list[str]:

@@ -171,8 +171,8 @@ def _answer(query: Judge) -> Outcome:
     name, value = slots.get("object", "object"), slots.get("value", "")
     if query.topic not in _TOPICS:
         return Abstention(
-            "nothing looks at the pictures here: the colour judge knows the colours of annotated objects only "
-            f"(asked: {query.topic or 'another question'}); bind a judge, as with experts='small'"
+            "no judge looks at the pictures: the one that is bound knows nothing but colours, of objects with boxes "
+            f"(asked: {query.topic or 'another question'}); bind one, as with the experts 'small', or give boxes"
         )
     colour = basic_colour(value)
     if colour is None:

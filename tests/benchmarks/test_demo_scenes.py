@@ -80,12 +80,13 @@ def test_photographs_cannot_be_painted_on():
 
 def test_a_missing_scikit_image_names_the_extra():
     program = (
-        "import sys\nsys.modules['skimage'] = None\n"
-        "from editcritic.benchmarks.demo.photographs import PHOTOS\n"
-        "try:\n    PHOTOS['cat'].pixels\nexcept ModuleNotFoundError as error:\n    print(error)\n"
+        "import runpy, sys\nsys.modules['skimage'] = None\nsys.argv = ['demo', '--rows', '1']\n"
+        "runpy.run_module('editcritic.benchmarks.demo', run_name='__main__')\n"
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert "pip install 'editcritic[bench]'" in answer.stdout, answer.stderr
+    assert answer.returncode == 2
+    assert "pip install 'editcritic[bench]'" in answer.stderr
+    assert "Traceback" not in answer.stderr
 
 
 # -- instructions ------------------------------------------------------------------------------------------------------

@@ -40,10 +40,20 @@ def test_what_is_known_without_a_judge(pair: tuple[Path, Path], editcritic: Comm
     assert "none: abstained" in lines["score"]
     assert "color_alter: coffee -> green" in lines["plan"]
     assert "passed" in lines["guards"]
-    assert "bind a judge, as with experts='small'" in " ".join(result.stdout.split())
+    words = " ".join(result.stdout.split())
+    assert "no box for 'coffee' among the annotations of this sample" in words
+    assert "no judge looks at the pictures" in words
+    assert "the largest change is taken for what was asked for" in words
     preserved = float(lines["preservation"].split()[1])
     assert 0 < preserved < 0.8
-    assert f"at most {preserved:.2f}" in lines["known"]
+    assert f"cannot exceed {preserved:.2f}" in lines["known"]
+
+
+def test_one_box_needs_no_second_pair_of_brackets(pair: tuple[Path, Path], editcritic: Command) -> None:
+    result = editcritic("score", *pair, SENTENCE, "--boxes", '{"coffee": [205, 95, 370, 195]}')
+    lines = {line.split()[0]: line for line in result.stdout.splitlines() if line.strip()}
+    assert lines["operation"].split()[:2] == ["operation", "1"]
+    assert "the judge, asked about color, says 'yes'" in " ".join(result.stdout.split())
 
 
 def test_with_a_box_the_colour_is_judged(pair: tuple[Path, Path], editcritic: Command) -> None:
@@ -84,10 +94,12 @@ def test_a_guard_that_rejects_is_named(pair: tuple[Path, Path], editcritic: Comm
         (("a.png", "none.png", "Remove cup"), "none.png"),
         (("samples.jsonl", "--picture", "out.png"), "--boxes and --picture are for one edit"),
         (("a.png", "b.png", "Remove cup", "--boxes", "{"), "--boxes is not JSON"),
+        (("a.png", "b.png", "Remove cup", "--boxes", "boxes.json"), '{"cup": [[120, 80, 260, 240]]}, got [1]'),
     ],
 )
 def test_mistakes(words: tuple[str, ...], message: str, pair: Any, editcritic: Command, monkeypatch: Any) -> None:
     monkeypatch.chdir(pair[0].parent)
+    Path("boxes.json").write_text("[1]")
     result = editcritic("score", *words)
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())

@@ -142,18 +142,23 @@ class _Check:
 
     def score(self) -> Program[Score]:
         """The degree of the operation."""
-        evidence: list[Evidence] = []
         try:
             located = yield from self._locate()
-        except Abstained:
-            located, detectable = None, False  # about the source alone: the same for every edit of the group
-        else:
-            detectable = located is None or bool(located.boxes)
-            if located is not None and self._may_be_absent(located):
-                present = yield from shows(self.sample.source, located.target, self.metric.prompt_pack)
-                if not present:
-                    return Score.not_applicable(f"there is no {located.target.words} in the source")
-        task = task_of_operation(self.operation) if detectable else None
+        except Abstained as unlocated:  # about the source alone: the same for every edit of the group
+            try:
+                return (yield from self._checked(None, is_detectable=False))
+            except Abstained as unseen:
+                raise Abstained(f"{unlocated.reason}; {unseen.reason}", unseen.outcomes) from None
+        if located is not None and self._may_be_absent(located):
+            present = yield from shows(self.sample.source, located.target, self.metric.prompt_pack)
+            if not present:
+                return Score.not_applicable(f"there is no {located.target.words} in the source")
+        return (yield from self._checked(located, is_detectable=located is None or bool(located.boxes)))
+
+    def _checked(self, located: LocatedTarget | None, *, is_detectable: bool) -> Program[Score]:
+        """By the algorithm of its type where a detector can tell, else by questions."""
+        evidence: list[Evidence] = []
+        task = task_of_operation(self.operation) if is_detectable else None
         try:
             if task is not None:
                 _, decided_before = check_task(self.sample, self.sample.source, self.operation, task, located)

@@ -98,37 +98,49 @@ def with_annotated_names(plan: EditPlan, names: Iterable[str]) -> EditPlan:
     "the red mug" is the annotated `mug`, and "the mug" the annotated `red mug`, if that is the only annotated mug.
     What a plan adds is no annotated object.
     """
-    stemmed = {name: [stem(word) for word in words_of(name)] for name in names}
-    if not stemmed:
+    named = {name: words_of(name) for name in names}
+    if not named:
         return plan
     operations = tuple(
         replace(
             operation,
-            target=operation.target and _renamed(operation.target, stemmed),
-            reference=operation.reference and _renamed(operation.reference, stemmed),
+            target=operation.target and _renamed(operation.target, named),
+            reference=operation.reference and _renamed(operation.reference, named),
         )
         for operation in plan.operations
     )
-    kept = tuple(replace(item, target=item.target and _renamed(item.target, stemmed)) for item in plan.keep)
+    kept = tuple(replace(item, target=item.target and _renamed(item.target, named)) for item in plan.keep)
     return replace(plan, operations=operations, keep=kept)
 
 
-def _renamed(target: Target, stemmed: Mapping[str, Sequence[str]]) -> Target:
-    """The target, and those it relates to, by their annotated names. stemmed: name -> stems of its words."""
+def _renamed(target: Target, named: Mapping[str, Sequence[str]]) -> Target:
+    """The target, and those it relates to, by their annotated names. named: name -> its words."""
     if target.boxes:
         return target
     if target.relation is not None:
-        target = replace(target, relation=replace(target.relation, of=_renamed(target.relation.of, stemmed)))
-    own = [stem(word) for word in words_of(target.phrase)]
-    alike = [name for name, other in stemmed.items() if own and other and _is_same_name(own, other)]
-    if len(alike) != 1 or target.phrase in stemmed:
+        target = replace(target, relation=replace(target.relation, of=_renamed(target.relation.of, named)))
+    own = _core(words_of(target.phrase))
+    alike = [name for name, words in named.items() if _is_same_name(own, _core(words))]
+    if len(alike) != 1 or target.phrase in named:
         return target
-    return replace(target, noun=alike[0], attributes=())
+    is_whole_expression = len(_core(named[alike[0]])) < len(named[alike[0]])  # its relation is part of the name
+    relation = None if is_whole_expression else target.relation
+    return replace(target, noun=alike[0], attributes=(), relation=relation)
+
+
+_AFTER_NAME = frozenset(("in", "on", "at", "by", "near", "next", "beside", "behind", "under", "above", "below", "with"))
+"""Words after which the name of an object says where it is, or what it has."""
+
+
+def _core(words: Sequence[str]) -> list[str]:
+    """The stems of a name, without what follows its head."""
+    end = next((number for number, word in enumerate(words) if number and word in _AFTER_NAME), len(words))
+    return [stem(word) for word in words[:end]]
 
 
 def _is_same_name(one: Sequence[str], other: Sequence[str]) -> bool:
     """Whether two names have one head, and one of them says no more than the other."""
-    return one[-1] == other[-1] and (set(one) <= set(other) or set(other) <= set(one))
+    return bool(one and other) and one[-1] == other[-1] and (set(one) <= set(other) or set(other) <= set(one))
 
 
 def task_of_operation(operation: PlannedOperation) -> Task | None:

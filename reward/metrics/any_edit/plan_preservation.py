@@ -196,8 +196,9 @@ def _map_evidence(sample: EditSample, region: EditRegion, measured: Preservation
         **{f"drift {name}": value for name, value in measured.drift_values.items()},
     }
     worst = () if measured.worst is None else (measured.worst.with_label("most changed"),)
-    boxes = (*(box.with_label("may change") for box in region.boxes), *worst)
-    return Evidence("change outside of the edit", sample.edited.digest, boxes, "; ".join(region.capped), numbers)
+    allowed = (box.with_label("guessed" if box in region.guessed else "may change") for box in region.boxes)
+    boxes = (*allowed, *worst)
+    return Evidence("change outside of the edit", sample.edited.digest, boxes, "; ".join(region.notes), numbers)
 
 
 _DRIFT_WORDS: Mapping[str, str] = MappingProxyType(
@@ -222,4 +223,4 @@ def _reason(measured: Preservation, region: EditRegion) -> str:
     ]
     texts = [damage if measured.local < 1 else "the rest is as it was"]
     texts += [f"the whole picture changed in {', '.join(drifted)}"] if drifted else []
-    return "; ".join([*texts, *region.capped])
+    return "; ".join([*texts, *region.notes])

@@ -53,14 +53,16 @@ _WHOLE_WITH_TARGET = ("extraction", "camera", "crop", "reframe", "zoom", "backgr
 
 @dataclass(frozen=True, slots=True)
 class EditRegion:
-    """boxes: where changes are allowed, in the source's frame. added: those of them where something new stands. whole:
-    everywhere. capped: what was cut to its bounds, in words.
+    """boxes: where changes are allowed, in the source's frame. added: those of them where something new stands.
+    guessed: those of them that are the largest changes, since nobody knows where the target is. whole: everywhere.
+    notes: what was guessed, and what was cut to its bounds, in words.
     """
 
     boxes: tuple[Box, ...] = ()
     added: tuple[Box, ...] = ()
+    guessed: tuple[Box, ...] = ()
     whole: bool = False
-    capped: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def edit_region(sample: EditSample, operations: Sequence[PlannedOperation], changes: ChangeMap) -> Program[EditRegion]:
@@ -79,7 +81,8 @@ def edit_region(sample: EditSample, operations: Sequence[PlannedOperation], chan
     return EditRegion(
         tuple(box for region in regions for box in region.boxes),
         tuple(box for region in regions for box in region.added),
-        capped=tuple(note for region in regions for note in region.capped),
+        tuple(box for region in regions for box in region.guessed),
+        notes=tuple(note for region in regions for note in region.notes),
     )
 
 
@@ -113,7 +116,9 @@ def largest_changes(changes: ChangeMap, count: int) -> EditRegion:
         Box.from_corners(x, y, x + w, y + h, (columns, rows))
         for x, y, w, h, _ in sorted(components[1:].tolist(), key=lambda component: -component[4])
     ]
-    return _capped(boxes[:count], MAX_NEW_SHARE, "the largest change")
+    capped = _capped(boxes[:count], MAX_NEW_SHARE, "the largest change")
+    note = "nobody knows where it is, so that the largest change is taken for what was asked for"
+    return replace(capped, guessed=capped.boxes, notes=(note, *capped.notes))
 
 
 def _operation_region(sample: EditSample, operation: PlannedOperation) -> Program[EditRegion]:
@@ -137,7 +142,7 @@ def _operation_region(sample: EditSample, operation: PlannedOperation) -> Progra
     boxes = new.boxes
     if operation.position is not None and reference is not None and reference.boxes:
         boxes = tuple(box for box in boxes if _is_on_side(box, operation.position, reference.boxes[0]))
-    return EditRegion((*old, *boxes), () if old else boxes, capped=new.capped)
+    return EditRegion((*old, *boxes), () if old else boxes, notes=new.notes)
 
 
 def _added_region(sample: EditSample, operation: PlannedOperation) -> Program[EditRegion]:
@@ -209,7 +214,7 @@ def _capped(boxes: Iterable[Box], most: float, what: str) -> EditRegion:
         return EditRegion(items)
     factor = (most / covered) ** 0.5
     note = f"{what} covers {covered:.0%} of the image, of which {most:.0%} may change"
-    return EditRegion(tuple(scaled(box, factor) for box in items), capped=(note,))
+    return EditRegion(tuple(scaled(box, factor) for box in items), notes=(note,))
 
 
 def _intersection(a: Box, b: Box) -> Box | None:

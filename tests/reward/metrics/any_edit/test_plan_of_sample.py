@@ -178,6 +178,16 @@ def test_annotated_objects_keep_their_names(target, names, noun):
     assert one.operations[0].target.phrase == noun
 
 
+def test_a_name_that_says_where_is_the_whole_expression():
+    target = Target("bollard", relation=Relation("beside", Target("logo")))
+    sentence = "Remove the bollard next to the logo"
+    boxes = {"bollard next to the logo": (Box(0.5, 0.5, 0.2, 0.2),)}
+    one = planned(
+        Planner(EditPlan((PlannedOperation("subject_remove", sentence, target),))), instruction=sentence, boxes=boxes
+    )
+    assert one.operations[0].target == Target("bollard next to the logo")
+
+
 def test_what_is_added_is_no_annotated_object():
     on_table = Relation("on", Target("table"))
     plan = EditPlan((PlannedOperation("subject_add", new=Target("mug", relation=on_table)),))

@@ -53,7 +53,7 @@ def test_something_added_may_cover_a_bounded_share(size) -> None:
     allowed = region(PlannedOperation("subject_add", "", new=Target("dog")), witness)
     loose = (1.1 * size) ** 2
     assert covered(allowed) == pytest.approx(min(loose, MAX_NEW_SHARE))
-    assert bool(allowed.capped) == (loose > MAX_NEW_SHARE)
+    assert bool(allowed.notes) == (loose > MAX_NEW_SHARE)
 
 
 def test_what_the_source_has_already_is_not_the_new_one() -> None:
