@@ -41,7 +41,7 @@ def write_edit_picture(path: Path, sample: EditSample, score: Score, expert: Exp
         ("edit", _fitted(sample.edited)),
     ]
     if isinstance(changes, ChangeMap):
-        may = "yellow: largest change, taken for the edit" if guessed else "blue: may change"
+        may = "yellow: guessed place" if guessed else "blue: may change"
         panels.append((f"orange: unrequested change; {may}", _heat(sample.source, changes, allowed, guessed)))
     lines = [line for name, text in score_lines(score) for line in _wrapped(name, text)]
     height = max(picture.height for _, picture in panels)
