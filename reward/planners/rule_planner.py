@@ -48,17 +48,30 @@ class RulePlanner(Expert):
         """The plan of a request, which the validator accepts; None where it is not clear in every word."""
         if len(collapsed(sentence)) > MAX_INSTRUCTION:
             return None
-        plan = _plan_of_form(sentence)
-        if plan is None:
-            tokens = tokens_of(sentence)
-            plan = None if tokens is None else plan_of_sentence(tokens)
-        return None if plan is None or plan_problems(plan, sentence) else plan
+        plan = _read(sentence)
+        return plan if isinstance(plan, EditPlan) else None
 
     def _outcome(self, sentence: str) -> Outcome:
-        return self.plan(sentence) or Abstention(
-            f"{sentence!r:.200} is not a request that the rules read in every word: bind another planner, or give the "
-            "sample a `plan`"
+        plan = _read(sentence) if len(collapsed(sentence)) <= MAX_INSTRUCTION else ""
+        if isinstance(plan, EditPlan):
+            return plan
+        part = f", and {plan!r:.100} is not read" if plan and plan != collapsed(sentence).rstrip(".!?") else ""
+        return Abstention(
+            f"{sentence!r:.200} is not a request that the rules read in every word{part}: say it in simpler words, "
+            "bind another planner, or give the sample a `plan`"
         )
+
+
+def _read(sentence: str) -> EditPlan | str:
+    """The plan of a sentence, or the part of it that is not read; empty where that is not known."""
+    plan: EditPlan | str | None = _plan_of_form(sentence)
+    if plan is None:
+        tokens = tokens_of(sentence)
+        plan = "" if tokens is None else plan_of_sentence(tokens)
+    if isinstance(plan, str):
+        return plan
+    problems = plan_problems(plan, sentence)
+    return problems[0].words if problems else plan
 
 
 _MAX_FORM = 600
@@ -109,4 +122,8 @@ def _is_bare(name: str) -> bool:
     tokens = tokens_of(name)
     if tokens is not None and has_refused_word(tokens, errands=False):
         return False
-    return bool(words) and len(words) <= 9 and not any(word.strip(",.") in _NOT_BARE or "'" in word for word in words)
+    return (
+        bool(words)
+        and len(words) <= 9
+        and not any(word.strip(",.") in _NOT_BARE or set(word) & set("'\"") for word in words)
+    )

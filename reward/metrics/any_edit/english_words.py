@@ -19,8 +19,8 @@ FUNCTION_WORDS = _set(
     "just now next finally first please can could would should will shall may might must want wish need let lets is "
     "are was were be been being do does done did have has had having not no only very more most some any other "
     "another if while during after before until since because instead rather same new whole entire entirely "
-    "completely fully slightly little bit lot much well either place pair get rid take "
-    "give away i'd i'm it's let's that's there's who's"
+    "completely fully slightly little bit lot much well either place pair get rid take see again "
+    "pls plz thanks thank thx hey hi kindly give away i'd i'm it's let's that's there's who's"
 )
 LARGE_WORDS, SMALL_WORDS = _set("bigger biggest larger largest"), _set("smaller smallest tinier tiniest")
 """They say which of several is meant, or how one is to become."""
@@ -74,7 +74,7 @@ VERBS: Mapping[str, str] = MappingProxyType(
 LEADING_WORDS = _set("please also now finally next first just to can could would you i we want like need so")
 """Words that may stand before the verb of a request."""
 NOT_LEADING = _set(
-    "painting paint drawing printing print label mirror position color colour coloring colouring slide scale dye tint "
+    "including painting paint drawing printing print label mirror position color colour coloring colouring slide scale dye tint "
     "type show switch clear have having let trim clone copy"
 )
 """Forms of verbs of editing that are nouns or adjectives as often."""
@@ -95,7 +95,7 @@ GROUP_TYPES: Mapping[str, frozenset[str]] = MappingProxyType(
         "rotate": _set("rotate pose camera"),
         "resize": _set("resize zoom crop reframe attribute"),
         "duplicate": _set("duplicate count_change subject_add"),
-        "crop": _set("crop reframe zoom"),
+        "crop": _set("crop reframe zoom subject_remove"),
         "zoom": _set("zoom crop reframe camera"),
         "extract": _set("extraction background_change subject_remove"),
         "restore": _set("restoration filter effect_remove style light"),

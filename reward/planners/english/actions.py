@@ -31,6 +31,7 @@ from .properties import each_made, property_made, scene_made
 from .removals import remove
 from .replacements import changed, changed_object
 from .request import Operations, Request
+from .states import open_or_close
 from .tokens import Token, Tokens, text_of, words_in
 from .values import color_value, head_of, is_description, material_value, state_value
 
@@ -94,6 +95,8 @@ def acted(object_tokens: Tokens, action: Tokens, request: Request) -> Operations
     if verb in ("wear", "have") or (verb in ("hold", "carry") and first in ("a", "an", "some", "another", *NUMBERS)):
         is_new = verb == "wear" or first in (*ARTICLES, *NUMBERS, "some", "another")
         return added_to(rest, object_tokens, request) if is_new or request.target(rest) is not None else None
+    if verb in ("open", "close") and not rest:
+        return open_or_close(verb, object_tokens, request)
     if not is_description(action, 16):
         return None
     if verb in EXPRESSION_VERBS or (verb in ("open", "close") and words[-1] in ("eyes", "eye", "mouth")):

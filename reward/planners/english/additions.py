@@ -28,13 +28,13 @@ from .noun_phrases import Phrase, phrase_at, with_pronoun_resolved
 from .replacements import changed
 from .request import Operations, Request, has_with, is_tail
 from .texts import text_added
-from .tokens import Tokens, text_of, words_in
+from .tokens import Token, Tokens, text_of, words_in
 from .values import color_value, head_of, is_description, material_value, plain_text
 
 _NOT_ADDED = word_set(
     "color colour colors contrast brightness saturation detail details depth texture warmth theme atmosphere "
     "mood feel vibe touch style look effects drama realism background backdrop smile frown sunset "
-    "sunrise night light lighting elements element text word words caption title slogan sense ambiance ambience "
+    "sunrise night light elements element text word words caption title slogan sense ambiance ambience "
     "space more something anything numbers person's noise sharpness salt sugar butter milk eggs egg garlic "
     "onion onions pepper oil vinegar"
 )
@@ -43,13 +43,13 @@ _NOT_ADDED = word_set(
 _WEATHER_ADDED = word_set("snow rain fog mist snowfall storm thunderstorm lightning")
 
 
-_PARTICLES = word_set("confetti bubbles sparkles snowflakes raindrops dust smoke embers sparks fireflies petals")
+_PARTICLES = word_set("confetti bubbles sparkles snowflakes raindrops dust smoke steam embers sparks fireflies petals")
 
 
 _FILTERS = word_set("filter tint vignette overlay blur")
 
 
-_EFFECTS = word_set("glow flare bokeh haze")
+_EFFECTS = word_set("glow flare bokeh haze shadow shadows reflection reflections")
 
 
 def add(verb: str, tokens: Tokens, request: Request) -> Operations | None:
@@ -83,8 +83,14 @@ def add(verb: str, tokens: Tokens, request: Request) -> Operations | None:
         is_related = (phrase.target.relation, phrase.target.place) != (None, None)
         return _added(replace(resolved, loose=True), [], request) if is_related and is_description(rest, 8) else None
     if rest and rest[0].word == "and" and len(rest) > 1:
-        first = _added(resolved, [], request)
+        is_bare = (resolved.target.relation, resolved.target.place) == (None, None)
         second = add(verb, rest[1:], request)
+        following = phrase_at(rest, 1)
+        if is_bare and following is not None and following.target.relation is not None:
+            is_bare = following.target.relation.kind == "part"
+            shared = None if is_bare else following.target.relation  # "a cat and a dog on the couch"
+            resolved = replace(resolved, target=replace(resolved.target, relation=shared))
+        first = _added(resolved, [], request)
         return None if first is None or second is None or len(second) > 3 else [*first, *second]
     return _added(resolved, rest, request)
 
@@ -92,11 +98,16 @@ def add(verb: str, tokens: Tokens, request: Request) -> Operations | None:
 def _added(phrase: Phrase, rest: Tokens, request: Request) -> Operations | None:
     new, loose = phrase.target, phrase.loose
     head = new.noun.split()[0] if " of " in new.noun else new.noun.split()[-1]
-    if (
-        head in _NOT_ADDED
-        or new.noun.split()[0] in SCENES
-        or (new.relation is not None and new.relation.kind == "part" and head in BACKGROUND_NOUNS)
+    if new.noun.split()[0] in SCENES or (
+        new.relation is not None and new.relation.kind == "part" and head in BACKGROUND_NOUNS
     ):
+        return None
+    if head in ("texture", "pattern", "finish", "print") and (new.relation is not None or rest):
+        owner = Phrase(new.relation.of, 0) if new.relation is not None else request.target(rest[1:])
+        plain = [Token(word, word) for word in new.phrase.split()]
+        is_clear = not rest or (rest[0].word == "to" and new.relation is None)
+        return _look_given(owner, plain, request) if owner is not None and is_clear else None
+    if head in _NOT_ADDED and not (head == "light" and phrase.article == "a" and new.relation is not None):
         return None
     reference = None
     position: Position | None = None
@@ -121,6 +132,8 @@ def _added(phrase: Phrase, rest: Tokens, request: Request) -> Operations | None:
             loose = True
         else:
             return None
+    if head == "lighting" and reference is None and new.relation is None:
+        return request.operation("light", value=new.phrase)
     if head == "effect" and reference is None:
         return _effect_added(new, request)
     if head in _WEATHER_ADDED and reference is None:
@@ -293,7 +306,7 @@ def added_to(new: Tokens, owner: Tokens, request: Request) -> Operations | None:
     return request.operation("subject_add", new=added, loose=loose)
 
 
-_LOOKS_OF_OBJECTS = word_set("texture finish material color colour tint hue shade")
+_LOOKS_OF_OBJECTS = word_set("texture finish material color colour tint hue shade pattern print surface shape")
 
 
 def _look_given(target: Phrase, new: Tokens, request: Request) -> Operations | None:

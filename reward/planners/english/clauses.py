@@ -19,7 +19,7 @@ from .lexicon import (
     word_set,
 )
 from .places import scene_end
-from .tokens import Token, Tokens, words_in
+from .tokens import Token, Tokens, text_of, words_in
 
 ClauseKind = Literal["request", "keep", "note"]
 """`note`: how something shall be done, as in ", ensuring that it blends in"."""
@@ -27,11 +27,14 @@ ClauseKind = Literal["request", "keep", "note"]
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A part of a sentence that asks for one thing. sentence: number of its sentence."""
+    """A part of a sentence that asks for one thing. sentence: number of its sentence. words: its text, with the words
+    that say its kind, such as "without changing".
+    """
 
     kind: ClauseKind
     tokens: Tokens
     sentence: int
+    words: str
 
 
 def clauses_of(tokens: Tokens) -> list[Clause]:
@@ -91,18 +94,18 @@ def _split(tokens: list[Token], number: int) -> Iterator[Clause]:
     if kind is not None and tokens:
         start = kind[1]
     current: ClauseKind = kind[0] if kind is not None else "request"
-    index = start
+    index, lead = start, 0
     while index < len(tokens):
         found = _boundary(tokens, index) if index > start else None
         if found is None:
             index += 1
             continue
         following, begin = found
-        yield Clause(current, _trimmed(tokens[start:index]), number)
-        start, current = begin, following
+        yield Clause(current, _trimmed(tokens[start:index]), number, text_of(_trimmed(tokens[lead:index])))
+        start, current, lead = begin, following, index + 1
         index = max(begin, index + 1)
     if start < len(tokens):
-        yield Clause(current, _trimmed(tokens[start:]), number)
+        yield Clause(current, _trimmed(tokens[start:]), number, text_of(_trimmed(tokens[lead:])))
 
 
 def _trimmed(tokens: list[Token]) -> list[Token]:
@@ -117,6 +120,8 @@ def _kind_at(tokens: list[Token], index: int) -> tuple[ClauseKind, int] | None:
     words = words_in(tokens[index : index + 4])
     if not words:
         return None
+    if words[:2] == ["nothing", "else"]:
+        return "keep", index
     if words[0] in KEEP_VERBS | KEEPING and len(words) > 1:
         return "keep", index + 1
     if words[0] == "without" and len(words) > 1 and words[1] in WITHOUT:
@@ -146,7 +151,7 @@ def _boundary(tokens: list[Token], index: int) -> tuple[ClauseKind, int] | None:
         return None
     begin = index + 1
     words = words_in(tokens[begin : begin + 5])
-    while words and words[0] in ("and", "then", "but", "please", "also", "while", ",", "finally", "next", "to"):
+    while words and words[0] in ("and", "then", "but", "please", "also", "while", ",", "finally", "next", "to", "just"):
         if words[0] == "to" and word != "and":
             return None
         begin += 1

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ...edit_plan import Kept, KeptAspect, Target
 from .clauses import is_scene
-from .lexicon import ARTICLES, COLORS, OBJECT_COLORS, PERSON_PRONOUNS, SCENES, STATES, UNCHANGED
+from .lexicon import ARTICLES, BACKGROUND_NOUNS, COLORS, OBJECT_COLORS, PERSON_PRONOUNS, SCENES, STATES, UNCHANGED
 from .noun_phrases import Phrase, phrase_at, with_pronoun_resolved
 from .places import scene_end
 from .tokens import Tokens, words_in
@@ -55,6 +55,7 @@ _REST = (
     ("the", "other", "elements"),
     ("other", "elements"),
     ("anything", "else"),
+    ("nothing", "else"),
     ("any", "other", "elements"),
 )
 
@@ -167,6 +168,12 @@ def _one_kept(tokens: Tokens, start: int, words: str, antecedent: Target | None)
     if last in _OF_OBJECT and target.relation is not None and target.relation.kind == "part":
         owner = None if target.relation.of.noun in SCENES else target.relation.of
         return Kept(_OF_OBJECT[last], owner, words), phrase.end
-    if last in _ASPECTS and target.relation is None:
+    if last in _OF_OBJECT and target.relation is None:
+        owner = antecedent if _OF_OBJECT[last] == "identity" else None
+        is_clear = owner is not None or _OF_OBJECT[last] != "identity"
+        return (Kept(_OF_OBJECT[last], owner, words), phrase.end) if is_clear else None
+    if last in BACKGROUND_NOUNS and target.place == "background":
+        return Kept("background", None, words), phrase.end
+    if last in _ASPECTS and (target.relation is None or target.relation.kind == "with"):
         return Kept(_ASPECTS[last], None, words), phrase.end
     return Kept("object", target, words), phrase.end

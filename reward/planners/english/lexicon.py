@@ -193,7 +193,8 @@ STATES = word_set(
     "laughing crying frowning more-modern barren lush sandy grassy rocky grand cute scary spooky creepy evil "
     "friendly beautiful ugly pretty handsome rich poor busy calm stylish trendy classic retro antique military "
     "sporty regular normal plain ordinary unusual strange weird magical tropical urban rural industrial sickly "
-    "holy royal blank well-known real fake white-haired"
+    "holy royal blank hot cold tasty delicious expensive cheap professional bold italic cursive underlined "
+    "uppercase well-known real fake white-haired"
 )
 EXPRESSIONS = word_set(
     "happy sad angry scared surprised excited tired bored worried serious cheerful smiling laughing crying "
@@ -221,7 +222,7 @@ ADJECTIVE_ENDINGS = ("ous", "ful", "less", "ish", "ic", "like", "-shaped", "-sty
 """Endings of adjectives that are not listed, where no noun is expected."""
 SHAPES = word_set("square circle triangle diamond heart star cross ring round arch")
 DEGREES = word_set(
-    "slightly very more less much bit little all entirely completely fully totally even far way a too so"
+    "brand slightly very more less much bit little all entirely completely fully totally even far way a too so"
 )
 
 # -- what a value says about the kind of change ------------------------------------------------------------------------
@@ -261,9 +262,10 @@ PERSONS = word_set(
 )
 """Who may be given something without an article: "give the man glasses"."""
 CLOTHES = word_set(
-    "shirt t-shirt tshirt dress suit hat cap coat jacket hoodie sweater jumper skirt pants jeans trousers shorts uniform "
-    "costume gown kimono tuxedo vest scarf apron blouse robe swimsuit bikini outfit raincoat cloak cape armor armour "
-    "sunglasses glasses helmet boots shoes gloves tie top crown"
+    "shirt t-shirt tshirt dress suit hat cap coat jacket hoodie sweater jumper skirt pants jeans trousers shorts "
+    "uniform costume gown kimono tuxedo vest scarf apron blouse robe swimsuit bikini outfit raincoat cloak cape "
+    "armor "
+    "armour sunglasses glasses helmet boots shoes gloves tie top crown"
 )
 MEASURES = word_set(
     "cup glass bottle bowl plate slice piece pair group bunch bouquet stack pile set row herd flock bag box jar "
@@ -280,7 +282,7 @@ DEPICTIONS = word_set(
 
 VERBS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
-        "remove": word_set("remove delete erase eliminate"),
+        "remove": word_set("remove delete erase eliminate hide"),
         "extract": word_set("extract isolate"),
         "add": word_set("add insert include introduce attach install overlay draw create generate"),
         "put": word_set("put place position set arrange hang lay stick"),
@@ -381,6 +383,8 @@ POLITE_LEADS: tuple[tuple[str, ...], ...] = tuple(
         "i need to",
         "let's",
         "let us",
+        "can we",
+        "could we",
         "now",
         "then",
         "next",

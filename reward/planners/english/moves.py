@@ -12,7 +12,7 @@ from .request import Operations, Request
 from .tokens import Tokens, words_in
 from .values import plain_text
 
-_NOT_MOVED = word_set("camera view viewpoint perspective angle background time weather style color text")
+_NOT_MOVED = word_set("camera view viewpoint perspective angle background time weather style color")
 
 
 _ELSEWHERE = word_set("beach forest city desert park mountains street countryside moon jungle space")

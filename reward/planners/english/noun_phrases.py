@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from ...edit_plan import MAX_NESTING, Place, Quantity, Relation, SizeRank, Target
 from .lexicon import (
     ADJECTIVES,
-    COLOR_MODIFIERS,
     CLOTHES,
+    COLOR_MODIFIERS,
     COLORS,
     DEPICTIONS,
     DETERMINERS,
@@ -143,6 +143,9 @@ def _determiner(words: list[str], draft: _Draft) -> int:
     elif len(words) > 3 and words[0] in NUMBERS and words[0] != "one" and words[1:3] == ["of", "the"]:
         draft.quantity, draft.article = NUMBERS[words[0]], "the"
         return 3
+    elif words[:1] == ["one"] and len(words) > 1 and words[1] not in ("of", "more"):
+        draft.article = "a"
+        return 1
     elif words[:3] == ["one", "of", "the"]:
         draft.article, draft.is_any = "the", True
         return 3
@@ -205,6 +208,8 @@ def _continues(words: list[str], index: int, begin: int) -> bool:
         return True  # "the (trash) can"
     if word in ("left", "right") and index > begin and words[index + 1 : index + 2] == ["of"]:
         return False  # "the star left of the heart"
+    if word in ("right", "just") and index > begin and words[index + 1 : index + 2] in _AFTER_RIGHT:
+        return False  # "the star | right behind the heart"
     if word in STOPS or not (word[0].isalnum()):
         return False
     if word in EDIT_VERBS and word in (
@@ -222,6 +227,7 @@ def _continues(words: list[str], index: int, begin: int) -> bool:
     return not (word.endswith("ly") and word not in _NOUNS_IN_LY)
 
 
+_AFTER_RIGHT = [[word] for word in (*PREPOSITIONS, "next")]
 _NOUNS_IN_LY = word_set(
     "fly butterfly family lily jelly bully holly dragonfly firefly ugly silly curly friendly elderly lovely "
     "woolly bubbly trolly belly poly wooly curly lively"
@@ -388,6 +394,8 @@ def _is_adjective(word: str) -> bool:
 def _modifiers(tokens: Tokens, index: int, draft: _Draft, depth: int) -> int | None:
     """Read scene phrases, places, relations and participles; the index after them."""
     while index < len(tokens):
+        if tokens[index].word == "," and not depth and _goes_on(tokens, index + 1, draft):
+            index += 1
         end = scene_end(tokens, index)
         if end is None:
             end = _order_end(tokens, index, draft)
@@ -409,6 +417,16 @@ def _modifiers(tokens: Tokens, index: int, draft: _Draft, depth: int) -> int | N
             end = result
         index = end
     return index
+
+
+def _goes_on(tokens: Tokens, index: int, draft: _Draft) -> bool:
+    """Whether another relation or place of the object follows a comma: ", next to the logo"."""
+    if draft.relation is None and draft.place is None:
+        return False
+    found = relation_at(tokens, index)
+    if found is None:
+        return place_at(tokens, index) is not None
+    return found[0] not in ("with", "part") and phrase_at(tokens, found[1], depth=MAX_NESTING) is not None
 
 
 def _order_end(tokens: Tokens, start: int, draft: _Draft) -> int | None:
@@ -474,6 +492,9 @@ def _relation_end(tokens: Tokens, index: int, draft: _Draft, depth: int) -> int 
     if found is None:
         return None
     kind, after, loose = found
+    is_doing = tokens[index].word in HOLDING - {"with"}
+    if is_doing and depth and draft.nouns[-1] not in PERSONS:
+        return None  # "a man on the bench | reading a newspaper"
     if kind == "in" and tokens[after].word in COLORS if after < len(tokens) else False:
         follows = tokens[after + 1].word if after + 1 < len(tokens) else "and"
         if follows in STOPS or follows == ",":
@@ -485,7 +506,11 @@ def _relation_end(tokens: Tokens, index: int, draft: _Draft, depth: int) -> int 
     if other is None:
         return -1
     if draft.relation is not None:
-        return -1  # one relation only
+        draft.loose = True  # the slot has one relation
+        return other.end if is_doing or kind not in ("with", "part") else -1
+    if other.target.noun in ("position", "place", "spot", "location", "pose") and "same" in other.target.attributes:
+        draft.loose = True
+        return other.end
     if kind == "in" and other.target.noun.split()[-1] in CLOTHES and draft.nouns[-1] in PERSONS:
         kind = "with"
     draft.relation = Relation(kind, other.target)
@@ -523,7 +548,11 @@ def _resolved(target: Target, antecedent: Target | None) -> Target | None:
     relation = target.relation
     if relation is None:
         return target
-    other = antecedent if relation.of.noun == "it" else _resolved(relation.of, antecedent)
+    if relation.of.noun == "it":
+        is_clear = antecedent is not None and antecedent.relation is None
+        other = antecedent if is_clear else None  # "give the dog a collar and make its fur black"
+    else:
+        other = _resolved(relation.of, antecedent)
     try:
         return None if other is None else replace(target, relation=Relation(relation.kind, other))
     except ValueError:  # nested too deep

@@ -128,8 +128,10 @@ _PICTURE_PROPERTIES: Mapping[str, OperationType] = MappingProxyType(
 def change_degree(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`increase the contrast`, `reduce the size of the ball`."""
     words = words_in(tokens)
-    if verb in ("adjust",):
+    if verb == "adjust":
         return change_object("change", tokens, request)
+    while words and words[-1] in ("bit", "little", "slightly", "a", "lot"):
+        words, tokens = words[:-1], tokens[:-1]
     core = [word for word in words if word not in ARTICLES and word not in ("overall", "slightly")]
     if not core:
         return None

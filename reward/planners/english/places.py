@@ -117,7 +117,7 @@ def _side_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | None
     if (
         not has_noun
         and index < len(words)
-        and words[index] not in STOPS | {"visible", "next"}
+        and words[index] not in STOPS | LOCATED | HOLDING | {"next"}
         and words[index][0].isalnum()
     ):
         return None  # "in the left hand", "on the bottom shelf"
@@ -165,7 +165,10 @@ def relation_at(tokens: Tokens, start: int) -> tuple[RelationKind, int, bool] | 
     if side is not None:
         place, index, both, _ = side
         if index < len(tokens) and tokens[index].word == "of" and place in SIDE_RELATIONS:
-            if tokens[index - 1].word in SIDE_NOUNS - {"side"}:  # "near the right edge of the lake" is within it
+            is_towards = tokens[start].word in ("towards", "toward", "near")
+            if is_towards or tokens[index - 1].word in SIDE_NOUNS - {
+                "side"
+            }:  # "near the right edge of the lake" is within it
                 return ("beside" if tokens[start].word == "near" else "in"), index + 1, True
             return SIDE_RELATIONS[place], index + 1, both or place not in ("left", "right")
         return None

@@ -156,6 +156,8 @@ def property_made(object_tokens: Tokens, value: Tokens, request: Request) -> Ope
         if aspect.name in _ASPECTS_OF_PICTURE or (aspect.name in ("color", "expression") and aspect.owner):
             return aspect_changed(aspect, value, request)
         return None
+    if is_filter(value) and words_in(object_tokens)[-1:] in (["background"], ["backdrop"]):
+        return request.operation("filter", target=Target("background"), value=text_of(value))
     color = color_value(value)
     if color is not None:
         return each_made(object_tokens, request, "color_alter", color)

@@ -52,7 +52,7 @@ def remove(verb: str, tokens: Tokens, request: Request) -> Operations | None:
             kind = "text_remove"
         elif head in ("blur", "blurriness", "noise", "grain", "scratches", "artifacts"):
             kind = "restoration"
-        elif head in ("filter",):
+        elif head in _EFFECTS:
             kind = "effect_remove"
         made = request.operation(kind, target=target, loose=phrase.loose)
         if made is None:
@@ -61,9 +61,10 @@ def remove(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     return operations
 
 
+_EFFECTS = word_set("filter shadow shadows reflection reflections glow glare flare vignette")
 _WEATHER = word_set("fog mist rain snow")
 _NOT_REMOVED = word_set(
-    "background backdrop color colour colors fog haze mist rain everything anything all else rest glare "
+    "background backdrop color colour colors fog haze mist rain everything anything all else rest "
     "light lighting darkness smile effect style details detail foreground skin"
 )
 
@@ -89,6 +90,14 @@ def take_away(verb: str, tokens: Tokens, request: Request) -> Operations | None:
         if word == "to" and index > 1:
             return move(verb, tokens, request)
     return None
+
+
+def take_out(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`take out the bench on the left`; what is not described may be out of a picture, as in "take out the dog"."""
+    target = request.target(tokens)
+    if target is None or (target.target == Target(target.target.noun) and not request.in_scene):
+        return None
+    return remove("remove", tokens, request)
 
 
 def extract(verb: str, tokens: Tokens, request: Request) -> Operations | None:

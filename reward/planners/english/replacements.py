@@ -137,6 +137,8 @@ def aspect_changed(aspect: Aspect, new: Tokens, request: Request, *, is_from: bo
         if owner and kind == "style" and not request.is_scene(owner):
             return None
         return request.operation(kind, value=plain_text(new)) if is_description(new, most) else None
+    if kind == "text_style" and not owner:
+        return request.operation(kind, value=plain_text(new)) if is_description(new, most) else None
     target = request.target(owner) if owner else None
     if target is None:
         return None

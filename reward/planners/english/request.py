@@ -30,7 +30,7 @@ class Request:
 
     def operation(self, kind: OperationType, *, loose: bool = False, **slots: Any) -> Operations | None:
         """One operation of this clause. loose: its slots leave words out, so that it needs a question of its own."""
-        if kind == "color_alter" and slots["target"].noun.split()[-1] in _LETTERS:
+        if kind in _LOOKS and slots["target"].noun.split()[-1] in _LETTERS:
             kind = "text_style"
         try:
             made = PlannedOperation(kind, words=self.words, **slots)
@@ -43,7 +43,7 @@ class Request:
     def target(self, tokens: Tokens) -> Phrase | None:
         """The object that all the tokens name; pronouns stand for what was named before."""
         words = words_in(tokens)
-        if len(words) == 1 and words[0] in ("it", "them", "him", "her", "they"):
+        if len(words) == 1 and words[0] in ("it", "them", "him", "her", "they", "his", "their"):
             noun = PERSON_PRONOUNS.get(words[0])
             if self.antecedent is not None and (noun is None or self.antecedent.noun.split()[-1] in PERSONS):
                 return Phrase(self.antecedent, 1, "the", pronoun=words[0])
@@ -56,8 +56,9 @@ class Request:
         return is_scene(tokens) or (words_in(tokens) in (["it"], ["this"]) and self.antecedent is None)
 
 
-_LETTERS = word_set("text words letters lettering writing caption font subtitle subtitles")
-"""Their colour is a style of text."""
+_LETTERS = word_set("text words letters lettering writing caption font subtitle subtitles title headline slogan")
+_LOOKS: frozenset[OperationType] = frozenset(("color_alter", "material_alter", "resize", "attribute"))
+"""Of letters they are a style of text."""
 
 
 def objects_of(tokens: Tokens, request: Request) -> list[Phrase] | None:
@@ -77,7 +78,7 @@ def objects_of(tokens: Tokens, request: Request) -> list[Phrase] | None:
         found.append(resolved)
         start = phrase.end
         if start == len(tokens):
-            return found
+            return _with_shared(found)
         if has_with(phrase.target):
             return None  # "the man with a hat and a coat"
         separators = 0
@@ -87,6 +88,20 @@ def objects_of(tokens: Tokens, request: Request) -> list[Phrase] | None:
         if not separators:
             return None
     return None
+
+
+def _with_shared(phrases: list[Phrase]) -> list[Phrase]:
+    """The objects with the owner or relation that one of them says for all: "the man's hat and scarf"."""
+    first, last = phrases[0].target.relation, phrases[-1].target.relation
+    shared = first if last is None and first is not None and first.kind == "part" else last if first is None else None
+    if shared is None or any(phrase.article for phrase in phrases[1:]):
+        return phrases
+    return [
+        phrase
+        if phrase.target.relation is not None
+        else replace(phrase, target=replace(phrase.target, relation=shared))
+        for phrase in phrases
+    ]
 
 
 def has_with(target: Target) -> bool:

@@ -27,7 +27,7 @@ from .pictures import (
     zoom,
 )
 from .places import without_scene
-from .removals import extract, remove, take_away
+from .removals import extract, remove, take_away, take_out
 from .replacements import change_object, replace_object, substitute, swap
 from .request import Operations, Request
 from .states import open_or_close, switch
@@ -50,6 +50,8 @@ def operations_of(tokens: Tokens, request: Request) -> Operations | None:
         return None
     tokens = with_text_quoted(_with_instead(tokens))
     words = words_in(tokens)
+    if words[1:2] in (["only"], ["just"]):
+        tokens, words = [tokens[0], *tokens[2:]], [words[0], *words[2:]]
     if "instead" in words:
         return _instead(tokens, request)
     change = change_of(tokens[1:]) if words[0] in VERBS["change"] else None
@@ -80,6 +82,8 @@ _PHRASAL: tuple[tuple[tuple[str, ...], str], ...] = tuple(
         ("take off", "remove"),
         ("edit out", "remove"),
         ("photoshop out", "remove"),
+        ("take out", "take out"),
+        ("crop out", "remove"),
         ("cut out", "extract"),
         ("swap out", "swap"),
         ("zoom in", "zoom"),
@@ -136,6 +140,7 @@ _HEADS = frozenset(("head", "face"))
 _FRAMES: Mapping[str, Frame] = MappingProxyType(
     {
         "remove": remove,
+        "take out": take_out,
         "extract": extract,
         "add": add,
         "put": add,

@@ -37,13 +37,15 @@ MAX_CLAUSE_TOKENS = 100
 _NOTED_TYPES = frozenset(("subject_add", "extraction", "background_change", "style", "weather", "light"))
 
 
-def plan_of_sentence(tokens: Tokens) -> EditPlan | None:
-    """The plan of an English sentence or several; None where a part of it is not read, or contradicts another one."""
+def plan_of_sentence(tokens: Tokens) -> EditPlan | str:
+    """The plan of an English sentence or several; where a part of it is not read, that part; empty where the whole is
+    not, or contradicts itself.
+    """
     clauses = clauses_of(tokens)
     if not clauses or len(clauses) > MAX_CLAUSES or any(has_refused_word(clause.tokens) for clause in clauses):
-        return None
+        return ""
     if clauses[0].kind == "note" or any(len(clause.tokens) > MAX_CLAUSE_TOKENS for clause in clauses):
-        return None
+        return ""
     operations: list[PlannedOperation] = []
     kept: list[Kept] = []
     antecedent: Target | None = None
@@ -51,13 +53,13 @@ def plan_of_sentence(tokens: Tokens) -> EditPlan | None:
     for index, clause in enumerate(clauses):
         if clause.kind == "note":
             if not operations:
-                return None
+                return clause.words
             continue
         words = text_of(clause.tokens)
         if clause.kind == "keep":
-            found = kept_of(clause.tokens, _keep_words(clause), antecedent)
+            found = kept_of(clause.tokens, clause.words, antecedent)
             if found is None:
-                return None
+                return clause.words
             kept += found
             continue
         note = _note_after(clauses, index)
@@ -68,17 +70,17 @@ def plan_of_sentence(tokens: Tokens) -> EditPlan | None:
         request = Request(words if note is None else f"{words}, {note}", note or "", antecedent, is_alone)
         made = operations_of(clause.tokens, request)
         if made is None or (note and not all(operation.type in _NOTED_TYPES for operation in made)):
-            return None
+            return clause.words
         operations += made
-        antecedent = _antecedent(made) or antecedent
+        antecedent = _antecedent(made) or (antecedent if made[0].type != "duplicate" else None)
     if not operations or len(operations) > 16:
-        return None
+        return ""
     operations = _with_questions(operations, kept)
     try:
         plan = EditPlan(tuple(operations), tuple(kept), scope=scope_of(operations))
     except ValueError:
-        return None
-    return None if contradicts_itself(plan) else plan
+        return ""
+    return "" if contradicts_itself(plan) else plan
 
 
 def _with_questions(operations: list[PlannedOperation], kept: list[Kept]) -> list[PlannedOperation]:
@@ -122,10 +124,6 @@ def _taken(clauses: Sequence[Clause], index: int) -> Target | None:
     return None if phrase is None or phrase.article != "the" else phrase.target
 
 
-def _keep_words(clause: Clause) -> str:
-    return f"keep {text_of(clause.tokens)}"
-
-
 def _note_after(clauses: Sequence[Clause], index: int) -> str | None:
     """The notes that follow a clause, as text; None without one."""
     notes = []
@@ -138,6 +136,8 @@ def _note_after(clauses: Sequence[Clause], index: int) -> str | None:
 
 
 def _antecedent(operations: Sequence[PlannedOperation]) -> Target | None:
-    """What "it" means after operations: the object of the only one that has one."""
+    """What "it" means after operations: the object of the only one that has one; not known of a copy."""
+    if any(operation.type == "duplicate" for operation in operations):
+        return None
     named = [operation.new or operation.target for operation in operations if operation.new or operation.target]
     return named[0] if len(named) == 1 else None

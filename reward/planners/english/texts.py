@@ -72,11 +72,32 @@ def text_added(tokens: Tokens, request: Request) -> Operations | None:
     after = tokens[index + 1 :]
     if after and after[0].word in TEXT_INTRODUCERS and len(after) > 1:
         after = after[1:]
-    carrier = carrier_of(after, request)
+    look = _look_end(after)
+    carrier = carrier_of(after[look:], request)
     if carrier is None:
         return None
     target, loose = carrier
-    return request.operation("text_change", text=tokens[index].text, target=target, loose=loose or bool(looks))
+    return request.operation("text_change", text=tokens[index].text, target=target, loose=loose or bool(looks or look))
+
+
+def _look_end(tokens: Tokens) -> int:
+    """The index after "in white letters", which are those of the new text; 0 without."""
+    if not tokens or tokens[0].word not in ("in", "with", "using"):
+        return 0
+    for index, token in enumerate(tokens[1:6], 1):
+        if token.word in _LETTERS or (token.word in COLORS and not _names_letters(tokens[index + 1 :])):
+            return index + 1
+        if token.word not in COLORS | COLOR_MODIFIERS | _LOOKS and token.word != "a":
+            return 0
+    return 0
+
+
+def _names_letters(tokens: Tokens) -> bool:
+    return bool(tokens) and (tokens[0].word in _LETTERS or tokens[0].word not in ("in", "on", "at", "above", "below"))
+
+
+_LETTERS = word_set("letters lettering font text capitals type writing ink paint chalk handwriting caps")
+_LOOKS = word_set("big large small bold italic block capital tiny thick thin fancy cursive gothic handwritten")
 
 
 def write(verb: str, tokens: Tokens, request: Request) -> Operations | None:

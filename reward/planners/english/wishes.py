@@ -11,10 +11,9 @@ from .tokens import Token, Tokens, words_in
 def _asked(tokens: Tokens) -> list[Token]:
     """`can the cat be orange` and `could there be a boat` as imperatives; empty where it is another question."""
     words = words_in(tokens)
-    if words[1:3] == ["there", "be"] or words[1:3] == ["we", "have"]:
+    if words[1:3] == ["there", "be"]:
         return [Token("add", "add"), *tokens[3:]]
-    if words[1:2] == ["we"] and words[2:3] and words[2] in EDIT_VERBS:
-        return list(tokens[2:])
+
     if words[1:2] and words[1] in ("the", "his", "her", "all", "both"):
         for index in range(3, len(words) - 1):
             if words[index] in ("be", "have", "wear") and may_precede_object(words[index - 1]):
@@ -62,8 +61,8 @@ def as_imperative(tokens: Tokens) -> list[Token] | None:
         start = 1
     if words[0] in ("can", "could", "would", "should", "will"):
         return _asked(tokens)
-    if words[0] == "see" and words[1:2] and words[1] in ("a", "an", "some", *NUMBERS):
-        return [Token("put", "put"), *tokens[1:]]  # "I want to see"
+    if words[0] in ("see", "have") and words[1:2] and words[1] in ("a", "an", "some", *NUMBERS):
+        return [Token("put", "put"), *tokens[1:]]  # "I want to see", "could we have"
     rest = list(tokens[start:])
     after = words[start:]
     if start and after[:2] == ["there", "be"]:
