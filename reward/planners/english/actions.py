@@ -83,7 +83,7 @@ def acted(object_tokens: Tokens, action: Tokens, request: Request) -> Operations
     if request.is_scene(object_tokens):
         return scene_made(action, request) if verb in ("be", "look") else None
     target = request.target(object_tokens)
-    if target is None or target.article == "a" or (target.pronoun in ("them", "they") and request.antecedent is None):
+    if target is None or target.article == "a" or request.is_unnamed(target):
         return None
     if verb == "be":
         return became(target, object_tokens, rest, request)
@@ -148,7 +148,7 @@ def _looked(target: Phrase, object_tokens: Tokens, verb: str, rest: Tokens, requ
     value = text_of([Token(verb, verb), *rest])
     if words[0] in _WHERE_TO and verb == "look":
         return request.operation("pose", target=target.target, value=value) if is_description(rest, 10) else None
-    if target.pronoun and request.antecedent is None and words[0] in ("like", "as"):
+    if request.is_unnamed(target):
         return None
     core = [word for word in words if word not in DEGREES]
     if core and all(word in EXPRESSIONS or word == "and" for word in core):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .actions import acted, action_start
+from .actions import acted, action_start, became
 from .additions import add, may_precede_object
 from .changes import Change
-from .lexicon import DETERMINERS, SCENES
+from .lexicon import DETERMINERS, SCENES, word_set
 from .properties import each_made, multiple_start, property_made, scene_made, value_start
 from .replacements import changed, changed_object
 from .request import Operations, Request
@@ -91,18 +91,25 @@ def make(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     boundary = _new_start(words)
     if boundary is not None:
         target = request.target(tokens[:boundary])
-        if target is None or target.article == "a" or (target.pronoun and request.antecedent is None):
+        if target is None or target.article == "a" or request.is_unnamed(target):
             return None
         new = tokens[boundary:]
         is_property = head_of(words[boundary:]) in ("color", "colour", "shade", "look", "bit", "little", "lot")
         return None if is_property and color_value(new) is None else changed_object(target, new, request)
     start = value_start(tokens)
-    return None if start is None else property_made(tokens[:start], tokens[start:], request)
+    if start is not None:
+        return property_made(tokens[:start], tokens[start:], request)
+    state = next((index for index, word in enumerate(words) if index > 1 and word in _STATE_STARTS), len(words))
+    target = request.target(tokens[:state])
+    return None if target is None or state == len(words) else became(target, tokens[:state], tokens[state:], request)
+
+
+_STATE_STARTS = word_set("covered filled wrapped decorated wearing holding")
 
 
 def _resized(object_tokens: Tokens, value: Tokens, request: Request) -> Operations | None:
     target = request.target(object_tokens)
-    if target is None or target.article == "a" or (target.pronoun and request.antecedent is None):
+    if target is None or target.article == "a" or request.is_unnamed(target):
         return None
     return request.operation("resize", target=target.target, value=text_of(value))
 

@@ -83,7 +83,7 @@ def light(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     if request.is_scene(tokens):
         return request.operation("light", value=f"{verb}ed" if not verb.endswith("e") else f"{verb}d")
     target = request.target(tokens)
-    if target is None or target.article == "a" or (target.pronoun and request.antecedent is None):
+    if target is None or target.article == "a" or request.is_unnamed(target):
         return None
     if target.target.noun.split()[-1] in ("color", "colour", "tone", "mood"):
         return None
@@ -161,7 +161,7 @@ def rotate(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     if request.is_scene(tokens[:end]):
         return request.operation("rotate", target=Target("image"), value=" ".join(tail))
     target = request.target(tokens[:end])
-    if target is None or target.article == "a" or (target.pronoun and request.antecedent is None):
+    if target is None or target.article == "a" or request.is_unnamed(target):
         return None
     return request.operation("rotate", target=target.target, value=" ".join(tail))
 
@@ -218,7 +218,7 @@ def soften(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     if request.is_scene(tokens):
         return request.operation("filter", value=value)
     objects = objects_of(tokens, request) if tokens else None
-    if objects is None or len(objects) != 1 or (objects[0].pronoun and request.antecedent is None):
+    if objects is None or len(objects) != 1 or request.is_unnamed(objects[0]):
         return None
     return request.operation("filter", target=objects[0].target, value=value)
 
@@ -246,7 +246,7 @@ def resize(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     if request.is_scene(tokens[:end]):
         return None
     target = request.target(tokens[:end])
-    if target is None or target.article == "a" or (target.pronoun and request.antecedent is None):
+    if target is None or target.article == "a" or request.is_unnamed(target):
         return None
     return request.operation("resize", target=target.target, value=" ".join([verb, *tail]))
 

@@ -46,6 +46,8 @@ from .values import (
 def value_start(tokens: Tokens) -> int | None:
     """Where the colour or property at the end begins; None without one, or where no object is left before it."""
     index = len(tokens)
+    if index > 3 and tokens[-2].word == "in" and tokens[-1].word in ("color", "colour"):
+        index -= 2
     while index and _is_value_word(tokens[index - 1].word):
         index -= 1
     while index < len(tokens) and tokens[index].word in ("and", ",", "of"):
@@ -53,6 +55,8 @@ def value_start(tokens: Tokens) -> int | None:
     words = words_in(tokens)
     while index < len(words) and (index == 0 or not _may_end_object(words[:index]) or _is_within_name(words, index)):
         index += 1
+    if index > 1 and words[index - 1] == "a" and words[index : index + 1] in (["little"], ["bit"]):
+        index -= 1
     return index if index < len(words) and words[index] not in ("and", ",", "of") else None
 
 
@@ -128,7 +132,7 @@ def each_made(tokens: Tokens, request: Request, kind: OperationType, value: str)
         if kind in ("color_alter", "material_alter") and phrase.target == Target("background"):
             operations += request.operation("background_change", value=value) or []
             continue
-        if phrase.pronoun in ("it", "them") and request.antecedent is None:
+        if request.is_unnamed(phrase):
             return None
         last = phrase.target.noun.split()[-1]
         if last in ("color", "colour") or (len(objects) > 1 and last in COLORS - OBJECT_COLORS):
@@ -165,7 +169,7 @@ def property_made(object_tokens: Tokens, value: Tokens, request: Request) -> Ope
     if material is not None:
         return each_made(object_tokens, request, "material_alter", material)
     phrase = request.target(object_tokens)
-    if phrase is None or phrase.article == "a" or (phrase.pronoun and request.antecedent is None):
+    if phrase is None or phrase.article == "a" or request.is_unnamed(phrase):
         return None
     target = phrase.target
     head = target.noun.split()[-1]

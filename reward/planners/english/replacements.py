@@ -80,7 +80,11 @@ def change_object(verb: str, tokens: Tokens, request: Request) -> Operations | N
     """`change the cup to blue`, `turn the horse into a zebra`."""
     change = change_of(tokens)
     if change is None:
-        return None
+        after = next(
+            (index for index, token in enumerate(tokens) if index and token.word in ("with", "for")), len(tokens)
+        )
+        is_other = verb in ("change", "switch") and words_in(tokens[after + 1 : after + 2]) in (["a"], ["an"], ["the"])
+        return _exchange(tokens, ("with", "for"), request) if is_other else None
     for index, token in enumerate(change.new):  # "the left cup to red and the right cup to blue"
         following = change.new[index + 1 :]
         if token.word == "and" and following and following[0].word in ("the", "his", "her") and change_of(following):

@@ -43,13 +43,17 @@ class Request:
     def target(self, tokens: Tokens) -> Phrase | None:
         """The object that all the tokens name; pronouns stand for what was named before."""
         words = words_in(tokens)
-        if len(words) == 1 and words[0] in ("it", "them", "him", "her", "they", "his", "their"):
+        if len(words) == 1 and words[0] in ("it", "them", "they", "him", "her", "he", "she", "his", "their"):
             noun = PERSON_PRONOUNS.get(words[0])
             if self.antecedent is not None and (noun is None or self.antecedent.noun.split()[-1] in PERSONS):
                 return Phrase(self.antecedent, 1, "the", pronoun=words[0])
             return None if noun is None else Phrase(Target(noun), 1, "the", pronoun=words[0])
         phrase = whole_phrase(tokens)
         return None if phrase is None else with_pronoun_resolved(phrase, self.antecedent)
+
+    def is_unnamed(self, phrase: Phrase) -> bool:
+        """Whether a phrase is "it" or "them", and nothing was named before; "him" and "her" are persons."""
+        return phrase.pronoun in ("it", "them", "they") and self.antecedent is None
 
     def is_scene(self, tokens: Tokens) -> bool:
         """Whether tokens name the whole picture; "it" does where nothing was named before."""
