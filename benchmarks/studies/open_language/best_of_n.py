@@ -78,8 +78,11 @@ def measure_best_of_n(seeds: Sequence[int], prompts: int, journal: Path, candida
     answers, so that an interrupted run continues. Takes five minutes a seed. Needs the extra `diffusers`.
     """
     runs = [_SeedRun(seed, prompts, journal / f"seed-{seed}", candidates) for seed in seeds]
-    with ProcessPoolExecutor(min(len(runs), os.cpu_count() or 1), get_context("spawn")) as pool:
-        parts = list(pool.map(_SeedRun.run, runs))
+    if len(runs) == 1:
+        parts = [runs[0].run()]
+    else:
+        with ProcessPoolExecutor(min(len(runs), os.cpu_count() or 1), get_context("spawn")) as pool:
+            parts = list(pool.map(_SeedRun.run, runs))
     return BestOfStudy(
         candidates,
         np.concatenate([part.single for part in parts]),

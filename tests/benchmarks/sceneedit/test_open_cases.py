@@ -58,4 +58,4 @@ def test_an_odd_number_is_refused():
 def test_the_sheet_is_drawn():
     sheet = draw_open_sheet()
     assert sheet.width > 1000
-    assert len(sheet.getcolors(maxcolors=2**24)) > 1000
+    assert len(sheet.getcolors(maxcolors=2**24) or ()) > 1000

@@ -1,6 +1,7 @@
 """Flaws of edits in open language: on pixels and in the truth."""
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,8 @@ NOT_FOLLOWED = {"copy", "wrong twin", "only some of all", "not all operations", 
 
 def examples(flaw, count=6):
     """Requests with an honest edit and one with this flaw."""
-    found, seed = [], 0
+    found: list[Any] = []
+    seed = 0
     while len(found) < count:
         rng = random.Random(f"{flaw} {seed}")
         request = random_object_request(rng, CONFIG, OBJECT_REQUEST_KINDS[seed % len(OBJECT_REQUEST_KINDS)])

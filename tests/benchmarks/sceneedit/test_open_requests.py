@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from editcritic.benchmarks.sceneedit.open_edits import step_followed
 from editcritic.benchmarks.sceneedit.open_requests import OBJECT_REQUEST_KINDS, random_object_request
+from editcritic.benchmarks.sceneedit.open_truth import step_followed
 from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig
 from editcritic.benchmarks.studies.open_language.plan_agreement import same_plan
 from editcritic.reward.metrics.any_edit.plan_validation import plan_problems
@@ -63,4 +63,4 @@ def test_the_rules_read_what_its_author_meant(kind):
 
 def test_an_unknown_kind_is_named():
     with pytest.raises(ValueError, match="unknown kind of request 'riddle': expected one of place, size"):
-        random_object_request(random.Random(0), CONFIG, "riddle")
+        random_object_request(random.Random(0), CONFIG, "riddle")  # type: ignore[arg-type]

@@ -43,7 +43,7 @@ def test_an_expression_means_its_objects_and_no_twin(distinction):
 def test_twins_have_the_same_shape_and_what_is_meant_is_one(distinction):
     for seed in range(10):
         scene, expression = twin_scene(random.Random(seed), CONFIG, distinction)
-        shapes = {scene.object_by_id(number).shape for number in (*expression.ids, *expression.twins)}
+        shapes = {obj.shape for obj in scene.objects if obj.id in (*expression.ids, *expression.twins)}
         assert len(shapes) == 1
         assert len(expression.ids) == 1
         assert expression.twins

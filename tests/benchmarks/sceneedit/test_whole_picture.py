@@ -1,6 +1,7 @@
 """Edits of the whole picture: each look and each flaw, on pixels."""
 
 import random
+from typing import Any
 
 import cv2
 import numpy as np
@@ -22,7 +23,8 @@ CONFIG = SceneConfig.for_size(96)
 
 
 def edits(look, count=6, flaw=None):
-    found, seed = [], 0
+    found: list[Any] = []
+    seed = 0
     while len(found) < count and seed < 200:
         rng = random.Random(f"{look} {flaw} {seed}")
         request = random_whole_picture_request(rng, CONFIG, look)

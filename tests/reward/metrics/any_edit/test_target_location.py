@@ -1,7 +1,7 @@
 """Which of several boxes a colour means: detectors find the blue mug too when asked for the red one."""
 
 from editcritic.reward import Box, Engine, Score, Target
-from editcritic.reward.metrics.any_edit.target_location import locate_targets
+from editcritic.reward.metrics.any_edit.target_location import LocatedTarget, locate_targets
 from editcritic.reward.queries import Abstention, Detect, Detections, Judge, Reply
 from editcritic.reward.queries.expert import Expert
 
@@ -34,7 +34,7 @@ class Eyes(Expert):
 
 def located(target, boxes, colours):
     eyes = Eyes(boxes, colours)
-    found = {}
+    found: dict[Target, LocatedTarget] = {}
 
     def program():
         found.update((yield from locate_targets(PHOTO, [target])))
