@@ -12,6 +12,8 @@ from .destinations import SIDE_POSITIONS, destination_of
 from .lexicon import (
     ARTICLES,
     BACKGROUND_NOUNS,
+    COLOR_MODIFIERS,
+    COLORS,
     DETERMINERS,
     LOCATED,
     NUMBERS,
@@ -46,7 +48,7 @@ _WEATHER_ADDED = word_set("snow rain fog mist snowfall storm thunderstorm lightn
 _PARTICLES = word_set("confetti bubbles sparkles snowflakes raindrops dust smoke steam embers sparks fireflies petals")
 
 
-_FILTERS = word_set("filter tint vignette overlay blur")
+_FILTERS = word_set("grain filter tint vignette overlay blur")
 
 
 _EFFECTS = word_set("glow flare bokeh haze shadow shadows reflection reflections")
@@ -66,6 +68,9 @@ def add(verb: str, tokens: Tokens, request: Request) -> Operations | None:
         return None  # a new picture
     if is_nowhere and verb in VERBS["put"] and not request.in_scene and tokens[-1].word not in SCENES:
         return None  # "place bets"
+    if verb == "set" and words_in(tokens[-2:]) == ["on", "fire"]:
+        burnt = request.target(tokens[:-2])
+        return None if burnt is None else request.operation("attribute", target=burnt.target, value="on fire")
     if verb == "set" and phrase.article == "the" and (change := change_of(tokens)) is not None:
         is_aspect = aspect_of(change.old) is not None or phrase.target.noun in BACKGROUND_NOUNS
         return changed(change, request, verb) if is_aspect else None
@@ -136,8 +141,11 @@ def _added(phrase: Phrase, rest: Tokens, request: Request) -> Operations | None:
         return request.operation("light", value=new.phrase)
     if head == "effect" and reference is None:
         return _effect_added(new, request)
-    if head in _WEATHER_ADDED and reference is None:
-        return request.operation("weather", value=new.phrase)
+    if head in _WEATHER_ADDED and reference is None and not (head == "snow" and new.relation is not None):
+        where = None if new.relation is None else new.relation.of
+        return request.operation("weather", value=new.phrase, target=where)
+    if head in ("sunlight", "sunshine", "daylight", "moonlight", "backlight"):
+        return request.operation("light", value=new.phrase)
     if head in _FILTERS:
         return request.operation("filter", value=new.phrase)
     if head in _EFFECTS:
@@ -260,6 +268,10 @@ def added_to(new: Tokens, owner: Tokens, request: Request) -> Operations | None:
         return None
     target = request.target(owner)
     phrase = phrase_at(new)
+    if words[0] in ("less", "more"):
+        owned = request.target(owner)
+        is_clear = owned is not None and is_description(new, 6)
+        return request.operation("attribute", target=owned.target, value=text_of(new)) if owned and is_clear else None
     if words_in(owner) == ["them"] and target is None and phrase is not None and phrase.end == len(new):
         if phrase.article == "the" or head in ("smile", "frown", "grin", "expression", "haircut", "hairstyle", "pose"):
             return None
@@ -293,6 +305,10 @@ def added_to(new: Tokens, owner: Tokens, request: Request) -> Operations | None:
         )
     ):
         return None
+    if head in ("light", "lighting"):
+        return request.operation("light", target=target.target, value=phrase.target.phrase)
+    if head in _FEATURES and phrase.target.attributes and phrase.target.relation is None:
+        return _feature_given(target, phrase.target, request)
     if head in ("smile", "frown", "grin", "expression"):
         return request.operation("expression", target=target.target, value=phrase.target.phrase)
     if head in ("haircut", "hairstyle", "tone", "complexion", "pose"):
@@ -304,6 +320,19 @@ def added_to(new: Tokens, owner: Tokens, request: Request) -> Operations | None:
     else:
         loose = True
     return request.operation("subject_add", new=added, loose=loose)
+
+
+_FEATURES = word_set("hair eyes lips skin nails fur ears nose eyebrows eyelashes")
+"""Parts that it has already."""
+
+
+def _feature_given(owner: Phrase, feature: Target, request: Request) -> Operations | None:
+    """`(give her) blue eyes` is another colour of hers, `long hair` a property."""
+    color = feature.attributes[0]
+    if len(feature.attributes) == 1 and set(color.split()) <= COLORS | COLOR_MODIFIERS and owner.target.nesting < 3:
+        part = Target(feature.noun, relation=Relation("part", owner.target))
+        return request.operation("color_alter", target=part, value=color, loose=owner.loose)
+    return request.operation("attribute", target=owner.target, value=feature.phrase)
 
 
 _LOOKS_OF_OBJECTS = word_set("texture finish material color colour tint hue shade pattern print surface shape")

@@ -36,7 +36,7 @@ def destination_of(tokens: Tokens, request: Request) -> tuple[str, Target | None
     if not start:
         return None
     other = request.target(tokens[start:])
-    if other is None:
+    if other is None or other.target.noun == "style":
         return None
     kind = relation[0] if relation is not None else "on"
     return kind, other.target, other.loose or relation is None or relation[2] or kind not in SIDE_POSITIONS

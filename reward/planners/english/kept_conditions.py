@@ -6,7 +6,17 @@ from dataclasses import replace
 
 from ...edit_plan import Kept, KeptAspect, Target
 from .clauses import is_scene
-from .lexicon import ARTICLES, BACKGROUND_NOUNS, COLORS, OBJECT_COLORS, PERSON_PRONOUNS, SCENES, STATES, UNCHANGED
+from .lexicon import (
+    ADJECTIVES,
+    ARTICLES,
+    BACKGROUND_NOUNS,
+    COLORS,
+    OBJECT_COLORS,
+    PERSON_PRONOUNS,
+    SCENES,
+    STATES,
+    UNCHANGED,
+)
 from .noun_phrases import Phrase, phrase_at, with_pronoun_resolved
 from .places import scene_end
 from .tokens import Tokens, words_in
@@ -126,7 +136,7 @@ def _without_value(tokens: Tokens, start: int) -> Phrase | None:
     if phrase is None:
         return None
     *nouns, last = phrase.target.noun.split()
-    if nouns and (last in COLORS or last in STATES) and last not in OBJECT_COLORS:
+    if nouns and (last in COLORS or last in STATES or last in ADJECTIVES) and last not in OBJECT_COLORS:
         return replace(phrase, target=replace(phrase.target, noun=" ".join(nouns)))
     return phrase
 

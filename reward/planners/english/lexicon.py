@@ -438,6 +438,7 @@ ERRANDS = word_set(
     "tbsp tsp flour minutes hours tomorrow tonight yesterday monday tuesday wednesday thursday friday saturday "
     "sunday weekly daily homework groceries laundry dishes bill bills rent battery batteries filter's settings "
     "volume channel topic subject mind opinion wifi router contact contacts cart order subscription invoice "
+    "comment comments hashtag tweet "
     "budget salary job team's diet mistake mistakes temperature medicine appendix vocabulary grammar sentence "
     "sentences"
 )

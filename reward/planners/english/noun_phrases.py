@@ -19,6 +19,7 @@ from .lexicon import (
     MEASURES,
     MENTIONED,
     NUMBERS,
+    OBJECT_COLORS,
     ORDINALS,
     PERSON_PRONOUNS,
     PERSONS,
@@ -204,6 +205,8 @@ def _continues(words: list[str], index: int, begin: int) -> bool:
     if word in ("and", "&", ","):
         before, after = words[index - 1] if index > begin else "", words[index + 1] if index + 1 < len(words) else ""
         return before in ADJECTIVES and after in ADJECTIVES and index + 2 < len(words) and words[index + 2] not in STOPS
+    if word in NUMBERS and index > begin and words[index - 1] != "number":
+        return False  # "the cat | three times"
     if word in ("can", "cans") and index:
         return True  # "the (trash) can"
     if word in ("left", "right") and index > begin and words[index + 1 : index + 2] == ["of"]:
@@ -343,6 +346,10 @@ def _fill(core: list[str], draft: _Draft) -> bool:
         else:
             break
         words = words[1:]
+    if len(words) == 1 and words[0] in COLORS - OBJECT_COLORS:
+        return False  # "replace red with blue"
+    if "last" in words or any(word.startswith("non-") and word[4:] in COLORS for word in core):
+        return False
     if "and" in words or not words or words[-1] in ("one", "ones", "thing", "things", "stuff"):
         return False
     if len(words) > MAX_NOUN_WORDS or (len(words) == 1 and words[0] in _NO_NOUNS):
@@ -508,6 +515,8 @@ def _relation_end(tokens: Tokens, index: int, draft: _Draft, depth: int) -> int 
     if draft.relation is not None:
         draft.loose = True  # the slot has one relation
         return other.end if is_doing or kind not in ("with", "part") else -1
+    if kind == "in" and other.target.noun == "style":
+        return None  # "a cat | in the style of Picasso"
     if other.target.noun in ("position", "place", "spot", "location", "pose") and "same" in other.target.attributes:
         draft.loose = True
         return other.end

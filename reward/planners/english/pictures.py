@@ -270,9 +270,14 @@ def _is_place_after(tokens: Tokens) -> bool:
     return words[:2] == ["and", "place"] and is_description(tokens, 12)
 
 
+_POSE_ENDS = word_set("to up down towards toward away back over into")
+
+
 def pose(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`raise the person's right arm`: a part of a body is put elsewhere."""
-    phrase = phrase_at(tokens)
+    words = words_in(tokens)
+    end = next((index for index, word in enumerate(words) if index and word in _POSE_ENDS), len(tokens))
+    phrase = phrase_at(tokens[:end])
     if phrase is None or phrase.article == "a":
         return None
     target = phrase.target

@@ -11,7 +11,7 @@ from .noun_phrases import Phrase, phrase_at, with_pronoun_resolved
 from .places import place_at, scene_end
 from .request import Operations, Request, has_with, is_tail, objects_of
 from .texts import text_removed
-from .tokens import Token, Tokens, words_in
+from .tokens import Token, Tokens, text_of, words_in
 from .values import is_description
 
 
@@ -26,7 +26,7 @@ def remove(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     if whole is not None and whole.target.noun in _WEATHER and whole.target == Target(whole.target.noun):
         return request.operation("weather", value=f"without {whole.target.noun}")
     tokens = _from_as_relation(tokens)
-    objects = objects_of(tokens, request)
+    objects = objects_of(tokens, request) if tokens and tokens[0].word != "one" else None
     if objects is None:
         return None
     operations: Operations = []
@@ -36,6 +36,8 @@ def remove(verb: str, tokens: Tokens, request: Request) -> Operations | None:
         if head in _NOT_REMOVED or target.noun in SCENES:
             return None
         kind: OperationType = "subject_remove"
+        if target.attributes == ("red",) and target.noun == "eye":
+            kind = "restoration"
         if head in (
             "text",
             "words",
@@ -54,7 +56,10 @@ def remove(verb: str, tokens: Tokens, request: Request) -> Operations | None:
             kind = "restoration"
         elif head in _EFFECTS:
             kind = "effect_remove"
-        made = request.operation(kind, target=target, loose=phrase.loose)
+        if kind == "restoration":
+            made = request.operation(kind, value=f"without {target.phrase}")
+        else:
+            made = request.operation(kind, target=target, loose=phrase.loose)
         if made is None:
             return None
         operations += made
@@ -103,9 +108,11 @@ def take_out(verb: str, tokens: Tokens, request: Request) -> Operations | None:
 def extract(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`extract the jacket worn by the person`."""
     end = len(tokens)
+    shown = ""
     for index in range(1, end):  # "from the background" is no place of it
         if tokens[index].word in ("from", "on", "against") and tokens[-1].word == "background" and end - index <= 4:
             end = index
+            shown = text_of(tokens[index:]) if tokens[index].word != "from" else ""
             break
     tokens = tokens[:end]
     phrase = phrase_at(tokens)
@@ -124,10 +131,10 @@ def extract(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     if rest and rest[0].word == "and" and not has_with(target):
         return _extract_several(tokens, request)
     if rest and rest[0].word in ("and", ",") and has_with(target) and is_description(rest):
-        return request.operation("extraction", target=resolved.target)
+        return request.operation("extraction", target=resolved.target, value=shown)
     if rest and not (is_tail(rest) and is_description([t for t in rest if not t.is_quote])):
         return None
-    return request.operation("extraction", target=resolved.target)
+    return request.operation("extraction", target=resolved.target, value=shown)
 
 
 _NOT_EXTRACTED = word_set(

@@ -272,7 +272,7 @@ def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations 
         if not is_description(new, 30) or not starts_value(new):
             return None
         return request.operation("background_change", value=plain_text(new))
-    color = color_value(new)
+    color = color_value(new[:-1] if new[-1].word in ("one", "ones") and len(new) > 1 else new)
     if color is not None:
         return request.operation("color_alter", target=target.target, value=color, loose=target.loose)
     material = material_value(new)
@@ -281,7 +281,12 @@ def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations 
     words = words_in(new)
     if words[0] not in ARTICLES and state_value(new, open_ended=False) is not None:
         return request.operation("attribute", target=target.target, value=text_of(new))
-    if is_weather(new) or is_style(new) or head_of(words) in ("setting", "environment", "finish", "look", "appearance"):
+    is_sky = target.target == Target("sky") and words[0] in ARTICLES
+    if (
+        (is_weather(new) and not is_sky)
+        or is_style(new)
+        or head_of(words) in ("setting", "environment", "finish", "look", "appearance")
+    ):
         return None
     if target.pronoun and target.pronoun not in ("him", "her") and request.antecedent is None:
         return None
@@ -291,6 +296,10 @@ def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations 
     if phrase.article == "the" and phrase.target.relation is None and phrase.target.noun in _PLACES_TO_GO:
         return None
     fresh = phrase.target
+    if fresh.noun.split()[-1] in _PATTERNS:
+        return request.operation("attribute", target=target.target, value=text_of(new))
+    if fresh.noun.split()[-1] in _PROPERTIES:
+        return None
     nouns = target.target.noun.split()
     if nouns[-1] in _NOT_REPLACED or (nouns[0] in TEXT_INTRODUCERS and len(nouns) > 1):
         return None
@@ -316,6 +325,9 @@ def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations 
     return request.operation("subject_replace", target=target.target, new=fresh, loose=target.loose or phrase.loose)
 
 
+_NO_OBJECTS = word_set("setting environment finish look appearance")
+_PATTERNS = word_set("stripes dots checks plaid checkers")
+_PROPERTIES = word_set("hair beard mustache moustache skin eyes")
 _NOT_REPLACED = word_set(
     "theme mood concept atmosphere style size age name vibe text word words side half resolution format breed "
     "fur skin hair font hairstyle haircut gender weather season time view viewpoint angle perspective direction"

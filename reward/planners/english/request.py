@@ -95,15 +95,18 @@ def objects_of(tokens: Tokens, request: Request) -> list[Phrase] | None:
 
 
 def _with_shared(phrases: list[Phrase]) -> list[Phrase]:
-    """The objects with the owner or relation that one of them says for all: "the man's hat and scarf"."""
-    first, last = phrases[0].target.relation, phrases[-1].target.relation
-    shared = first if last is None and first is not None and first.kind == "part" else last if first is None else None
-    if shared is None or any(phrase.article for phrase in phrases[1:]):
+    """The objects with the owner, relation or place that one of them says for all: "the man's hat and scarf"."""
+    first, last = phrases[0].target, phrases[-1].target
+    if any(phrase.article for phrase in phrases[1:]):
+        return phrases
+    if first.relation is not None and first.relation.kind == "part" and last.relation is None:
+        last = replace(last, relation=first.relation)
+    elif first.relation is not None or first.place is not None:
         return phrases
     return [
-        phrase
-        if phrase.target.relation is not None
-        else replace(phrase, target=replace(phrase.target, relation=shared))
+        replace(phrase, target=replace(phrase.target, relation=last.relation, place=last.place))
+        if (phrase.target.relation, phrase.target.place) == (None, None)
+        else phrase
         for phrase in phrases
     ]
 

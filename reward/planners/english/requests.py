@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from .additions import add, cover, dress, give, second_object
 from .changes import change_of
-from .lexicon import BODY_PARTS, VERBS
+from .lexicon import ACTIONS, BODY_PARTS, VERBS
 from .makings import color, make
 from .moves import move
 from .pictures import (
@@ -32,7 +33,7 @@ from .replacements import change_object, replace_object, substitute, swap
 from .request import Operations, Request
 from .states import open_or_close, switch
 from .texts import with_text_quoted, write
-from .tokens import Token, Tokens, words_in
+from .tokens import Token, Tokens, text_of, words_in
 from .wishes import as_imperative, without_edit_lead
 
 Frame = Callable[[str, Tokens, Request], "Operations | None"]
@@ -55,6 +56,8 @@ def operations_of(tokens: Tokens, request: Request) -> Operations | None:
     if "instead" in words:
         return _instead(tokens, request)
     change = change_of(tokens[1:]) if words[0] in VERBS["change"] else None
+    if change is not None and words[0] == "turn" and change.old and change.new[:1] and change.new[0].word in ACTIONS:
+        return make("make", [*change.old, *change.new], request)  # "turn the car to face left"
     if change is not None and change.new and change.new[0].word in ("be", "look", "appear", "have", "wear"):
         return make("make", [*change.old, *change.new], request)  # "edit the shirt to be blue"
     frame, verb, start = _frame_at(words)
@@ -110,6 +113,8 @@ def _instead(tokens: Tokens, request: Request) -> Operations | None:
         new = new[start:] if start else []
     elif verb not in ("add", "put", "include", "insert", "use", "draw", "place"):
         return None
+    if verb in VERBS["put"] and new and new[0].word == "the":
+        return move(verb, new, replace(request, note=request.note or text_of(tokens[index:])))
     target, phrase = request.target(old), request.target(new) if new else None
     if target is None or phrase is None or phrase.pronoun or target.pronoun:
         return None

@@ -72,7 +72,12 @@ def text_added(tokens: Tokens, request: Request) -> Operations | None:
     after = tokens[index + 1 :]
     if after and after[0].word in TEXT_INTRODUCERS and len(after) > 1:
         after = after[1:]
+    end = len(after)
+    if end > 3 and after[-2].word == "in" and after[-1].word in COLORS:
+        end -= 2  # "on the shirt in red"
     look = _look_end(after)
+    looks += words_in(after[end:])
+    after = after[:end]
     carrier = carrier_of(after[look:], request)
     if carrier is None:
         return None

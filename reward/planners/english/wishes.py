@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .additions import may_precede_object
 from .clauses import is_scene
-from .lexicon import DETERMINERS, EDIT_VERBS, NUMBERS
+from .lexicon import DETERMINERS, EDIT_VERBS, NUMBERS, STOPS
 from .tokens import Token, Tokens, words_in
 
 
@@ -44,6 +44,14 @@ def as_made(tokens: Tokens) -> Tokens:
             )
             return [Token("make", "make"), *tokens[:index], Token(verb, verb), *tokens[index + 1 :]]
     return []
+
+
+_CHANGE_NUMBER = [Token(word, word) for word in ("change", "the", "number", "of")]
+
+
+def _is_count(words: list[str]) -> bool:
+    """Whether words are a number and a name only: "three cups"."""
+    return len(words) in (2, 3) and (words[0] in NUMBERS or words[0].isdecimal()) and not set(words[1:]) & STOPS
 
 
 def as_imperative(tokens: Tokens) -> list[Token] | None:
@@ -95,6 +103,9 @@ def as_imperative(tokens: Tokens) -> list[Token] | None:
         for index in range(1, min(len(words) - size, 24)):
             if tuple(words[index : index + size]) != modal:
                 continue
+            if words[:index] == ["there"] and words[index + size] == "be" and _is_count(words[index + size + 1 :]):
+                number, *of = tokens[index + size + 1 :]
+                return [*_CHANGE_NUMBER, *of, Token("to", "to"), number]
             if words[:index] == ["there"] and words[index + size] == "be":
                 return [add, *tokens[index + size + 1 :]]
             if words[0] in ("a", "an", "another", "some") and words[index + size] == "be":

@@ -113,7 +113,7 @@ PLANS = [
     ),
     # giving, wearing, posing
     ("Give the sailor a pipe", "subject_add + pipe <on sailor>"),
-    ("Give the woman long hair", "subject_add + {long} hair <on woman>"),
+    ("Give the woman long hair", "attribute woman = long hair"),
     ("Have the man wear a bow tie", "subject_add + bow tie <on man>"),
     ("Dress the waiter in a red jacket", "subject_add + {red} jacket <on waiter>"),
     ("Let the girl hold a kite", "subject_add + kite <on girl>"),
