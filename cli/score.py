@@ -86,7 +86,8 @@ def score(
         raise InputError("a --record file is also a cache: give either --cache or --record")
     if as_json and out == Path("-"):
         raise InputError("--json and -o - both write to standard output: give a file to -o")
-    require_distinct_files(samples=samples, out=out, cache=cache, record=record, picture=picture)
+    for argument, file in _inputs(samples, edited).items():
+        require_distinct_files(**{argument: file}, out=out, cache=cache, record=record, picture=picture)
     one = _one_edit(samples, edited, sentence, boxes, picture)
     source = one or SampleSource.open(samples, instruction=instruction)
     path = cache or record
@@ -146,6 +147,11 @@ def score(
             stack.pop_all()  # the engine's thread may use the log until the process ends
         # A log that stopped writing has lost answers: harmless in a cache, not in a recording.
         return outcome.exit_code or int(record is not None and bool(warned))
+
+
+def _inputs(samples: Path, edited: Path | None) -> dict[str, Path]:
+    """The files that are read, by the names of their arguments; an edit may be its source, and is a copy then."""
+    return {"samples": samples} if edited is None else {"source": samples, "edited": edited}
 
 
 def _one_edit(

@@ -13,7 +13,7 @@ import inspect
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -43,6 +43,8 @@ def build(spec: Spec, group: Group = "editcritic.rewards", **options: Any) -> An
     """The metric, composition, expert or selector that a spec describes. Raises `SpecError`."""
     if isinstance(spec, str):
         name, _, query = spec.partition("?")
+        if not name.strip():
+            raise SpecError(f"a spec begins with a name, as in name?option=value, got {spec!r}")
         spec_options = {key: _StringOption(value) for key, value in parse_qsl(query, keep_blank_values=True)}
         return _construct(name, {**spec_options, **options}, group)
     if not isinstance(spec, Mapping):
@@ -59,8 +61,10 @@ def read_spec(path: str | Path) -> Spec:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise SpecError(f"cannot read {path}: {error.strerror}") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SpecError(f"{path} is not TOML: {error}") from None
+    except RecursionError:
+        raise SpecError(f"{path} is not a table of experts or metrics: it is nested too deeply") from None
 
 
 def _build_nested(value: Any, group: Group) -> Any:
@@ -289,10 +293,18 @@ def _bindings_from_function(text: str) -> Mapping[str, Any]:
             function = getattr(function, part)
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise SpecError(f"{text} cannot be found: {error}; role=spec is expected otherwise") from None
-    table = function() if callable(function) else function
+    table = _called(function, text) if callable(function) else function
     if not isinstance(table, Mapping) or not table:
         raise SpecError(f"{text} returns {type(table).__name__}: role -> expert is expected")
     return table
+
+
+def _called(function: Callable[..., Any], text: str) -> Any:
+    try:
+        inspect.signature(function).bind()
+    except (TypeError, ValueError):
+        raise SpecError(f"{text} takes arguments: give a function without any, which returns role -> expert") from None
+    return function()
 
 
 def _flatten(roles: Mapping[str, Any], context: str, prefix: str = "") -> dict[str, RoleSpec]:

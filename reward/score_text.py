@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .score import Score
 
+_DOUBT = 0.5
+"""Confidence up to which a plan is called uncertain."""
 _FACTORS = {"following", "preservation"}
 """Parts of `any-edit`, whose product it is."""
 
@@ -36,7 +38,10 @@ def _described(score: Score) -> str:
 
 
 def _plans(score: Score) -> Iterator[str]:
-    yield from (evidence.text for evidence in score.evidence if evidence.what == "plan")
+    for evidence in score.evidence:
+        if evidence.what == "plan":
+            doubt = "" if evidence.numbers.get("confidence", 1.0) > _DOUBT else "  (uncertain: another reading differs)"
+            yield evidence.text + doubt
     for part in score.parts.values():
         yield from _plans(part)
 

@@ -217,7 +217,11 @@ def parse_json(schema: str, text: str) -> Any:
     problems: list[str] = []
     valid: list[Any] = []
     for value in _values(text, problems):
-        error = next(_validator(schema).iter_errors(value), None)
+        try:
+            error = next(_validator(schema).iter_errors(value), None)
+        except RecursionError:
+            problems.append("it is nested too deeply")
+            continue
         if error is not None:
             problems.append(f"{error.json_path} is wrong ({error.message:.200})")
         elif value not in valid:

@@ -86,6 +86,15 @@ def test_a_guard_that_rejects_is_named(pair: tuple[Path, Path], editcritic: Comm
     assert "passed" not in result.stdout
 
 
+@pytest.mark.parametrize("over", [0, 1], ids=["source", "edited"])
+def test_a_picture_does_not_overwrite_an_input(over: int, pair: Any, editcritic: Command) -> None:
+    before = pair[over].read_bytes()
+    result = editcritic("score", *pair, SENTENCE, "--picture", pair[over])
+    assert result.exit_code == 2
+    assert f"is both {('source', 'edited')[over]} and picture" in result.stderr
+    assert pair[over].read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -205,3 +205,22 @@ def test_a_path_of_its_own_is_relative_to_where_one_is(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert isinstance(load_experts("features=mine")["features"], Dino)
     assert Path("mine").is_dir()
+
+
+@pytest.mark.parametrize("spec", ["", "?dtype=float32"])
+def test_a_spec_without_a_name_is_refused(spec):
+    with pytest.raises(SpecError, match="begins with a name"):
+        load_experts({"judge": spec})
+
+
+def test_a_function_that_takes_arguments_makes_no_experts():
+    with pytest.raises(SpecError, match="takes arguments"):
+        load_experts("shutil:copyfile")
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"a = " + b"[" * 20_000], ids=["not UTF-8", "nested"])
+def test_a_file_that_is_no_table_is_refused(content, tmp_path):
+    path = tmp_path / "experts.toml"
+    path.write_bytes(content)
+    with pytest.raises(SpecError, match=r"experts\.toml is not"):
+        load_experts(str(path))

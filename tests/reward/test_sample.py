@@ -110,3 +110,8 @@ def test_what_was_given_can_be_changed_without_changing_the_sample():
     edit = sample(metadata=metadata, boxes=boxes)
     metadata["seed"], boxes["saucer"] = 4, []
     assert (edit.metadata, list(edit.boxes)) == ({"seed": 3}, ["cup"])
+
+
+def test_half_a_character_is_refused_with_its_place():
+    with pytest.raises(ValueError, match=r"'s': the instruction has half a character, .* at position 4"):
+        EditSample("s", "red \ud800", (picture(),), picture(1))

@@ -90,9 +90,11 @@ def with_addresses(spec: Any, bundle: str, role: str) -> Any:
     """
 
     def value_of(variable: str) -> str:
-        if value := os.environ.get(variable, "").strip():
-            return value
         address = _addresses()[variable]
+        if value := os.environ.get(variable, "").strip():
+            if not value.startswith(("http://", "https://")):  # a name would be a public server's model
+                raise SpecError(f"{variable} is {value!r:.80}: give an address such as {address.example}")
+            return value
         raise SpecError(
             f"the bundle {bundle} needs {address.need}: set {variable}={address.example}, or write "
             f"'{bundle} {role}=openai:{address.example}'; a server is started by, for example, `{address.command}`"

@@ -40,6 +40,7 @@ VISIBLE_EXCESS, VISIBLE_COLOUR = 2.0, 8.0
 in CIE L*a*b*, where 2.3 is just noticeable."""
 _VISIBLE_DRIFT = 0.98
 """Share that is left by drift (`preservation`) below which another look of the whole image is visible."""
+PLAN_IS_UNCERTAIN = "the plan is uncertain"
 _ELSEWHERE = ("position_change", "count_change", "duplicate")
 """Types that may change the image elsewhere than at the target's place."""
 
@@ -110,7 +111,7 @@ class PlanFollowing:
             evidence.append(listed)
         score = _whole(credits, evidence).with_signature(self.signature)
         if plan.confidence <= UNCERTAIN:
-            score = replace(score, reason=f"the plan is uncertain ({words_of_plan(plan)}); {score.reason}")
+            score = replace(score, reason=f"{PLAN_IS_UNCERTAIN}; {score.reason}")
         return score
 
     def _with_differences(

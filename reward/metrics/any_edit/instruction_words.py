@@ -89,6 +89,19 @@ def is_english(sentence: str, language: str) -> bool:
     return language.lower().split("-")[0] == "en" and 2 * sum(one.isascii() for one in letters) >= len(letters)
 
 
+_ENGLISH_SHARE = 0.3
+"""Share of words that are English function words or verbs of editing from which on a sentence reads as English. They
+make half of an English request; other languages share few of them ("in", "die", "change")."""
+
+
+def reads_as_english(sentence: str) -> bool:
+    """Whether a sentence is English by its own words, whatever a planner says."""
+    words = [word for word in words_of(sentence) if word.isascii()]
+    known = FUNCTION_WORDS | SCENE_WORDS
+    count = sum(word in known or stem(word) in VERB_GROUPS for word in words)
+    return is_english(sentence, "en") and count >= max(1.0, _ENGLISH_SHARE * len(words))
+
+
 # -- stems -------------------------------------------------------------------------------------------------------------
 
 _SUFFIXES = ("ingly", "edly", "ing", "ed", "es", "s", "ly", "est", "er", "en", "y", "ish")

@@ -9,17 +9,19 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ...edit_plan import EditPlan
-from ...engine.program import Abstained, Ask, Failed, Program, reply_value
+from ...edit_plan import MAX_QUESTIONS, EditPlan, Question
+from ...engine.program import Abstained, Ask, Failed, Program, ask_many, reply_value
 from ...image import Image
 from ...plan_json import plan_from_json, plan_schema
 from ...queries.kinds import Judge
 from ...queries.outcomes import Abstention, Failure
 from ...queries.prompts import Prompts
-from ...queries.response_formats import Json, Message, Reply
+from ...queries.response_formats import Json, Message, Reply, YesNo
 from .absent_objects import absent_objects
-from .instruction_words import collapsed, is_english
+from .english_words import CATCH_ALL_TYPES
+from .instruction_words import collapsed, is_english, reads_as_english
 from .plan_agreement import plans_agree
+from .plan_questions import near_miss_plan, own_questions
 from .plan_validation import MAX_INSTRUCTION, plan_problems
 from .plan_words import words_of_plan
 
@@ -27,6 +29,8 @@ ROLE = "judge.planner"
 """`judge` answers unless another one is bound to it; one that abstains, as `colour`, leaves planning to the planner."""
 UNCERTAIN = 0.5
 """Confidence of a plan that another reading of the sentence contradicts."""
+
+_UNCONFIRMED = "on a second look the text does not ask for exactly these changes"
 
 _MAX_TOKENS = 2048
 _MAX_PROBLEMS = 2000
@@ -44,7 +48,11 @@ class JudgePlanner:
     `reading`, what another planner made of the sentence, is asked again once too; what still contradicts it has the
     confidence `UNCERTAIN`. Where no reply is a plan, the reading is the plan, with this confidence.
 
-    The instruction is data to the judge. A judge that obeys it anyway has to account for every word of it, as any plan.
+    Without a reading, the judge has to confirm its plan: that the sentence asks for it, and not for another one. What
+    it does not confirm is asked again once as well, and fails then.
+
+    The instruction is data to the judge. A judge that obeys it anyway has to account for every word of it, as any plan,
+    and to confirm that this is what it asks for.
     """
 
     prompts: Prompts = field(default_factory=lambda: Prompts("editcritic.reward.metrics.any_edit"))
@@ -60,24 +68,57 @@ class JudgePlanner:
         sentence = collapsed(instruction)
         if len(sentence) > MAX_INSTRUCTION:
             raise _failed(f"the instruction has {len(sentence)} characters, and at most {MAX_INSTRUCTION} are planned")
+        if not any(letter.isalpha() for letter in sentence):
+            raise _abstained(f"{sentence!r:.200} has no words")
         query = self._first_query(sources, sentence)
-        attempt = yield from _ask(query, sources, sentence)
+        attempt = yield from self._attempt(query, sources, sentence, reading)
         if attempt is None:
             return None
         if attempt.problem:
             problems = attempt.problem[:_MAX_PROBLEMS]
             query = _again(query, attempt, self.prompts.render("plan_rejected", problems=problems))
-            attempt = (yield from _ask(query, sources, sentence)) or attempt
+            attempt = (yield from self._attempt(query, sources, sentence, reading)) or attempt
         if reading is None:
             return _only_plan(attempt, sentence)
         if not (attempt.problem or attempt.agrees_with(reading)):
             query = _again(query, attempt, self.prompts.render("plan_doubted", reading=words_of_plan(reading)))
-            second = yield from _ask(query, sources, sentence)
+            second = yield from self._attempt(query, sources, sentence, reading)
             attempt = attempt if second is None or second.plan is None else second
         if attempt.plan is not None and attempt.agrees_with(reading):
             return attempt.plan
         plan = attempt.plan or reading
         return replace(plan, confidence=min(plan.confidence, UNCERTAIN))
+
+    def _attempt(
+        self, query: Judge, sources: Sequence[Image], sentence: str, reading: EditPlan | None
+    ) -> Program[_Attempt | None]:
+        """The judge's plan; without a reading that confirms it, the judge has to do so."""
+        attempt = yield from _ask(query, sources, sentence)
+        if reading is not None or attempt is None or attempt.plan is None:
+            return attempt
+        confirmed = yield from self._confirms(sentence, attempt.plan)
+        if confirmed is None:
+            return replace(attempt, plan=replace(attempt.plan, confidence=UNCERTAIN))
+        return attempt if confirmed else replace(attempt, plan=None, problem=_UNCONFIRMED)
+
+    def _confirms(self, sentence: str, plan: EditPlan) -> Program[bool | None]:
+        """Whether the judge says that the sentence asks for this plan and not for another one; None if it abstains.
+
+        A judge that copied the words of an order, a question or a caption to a plan of its own has to say so again, and
+        one that says yes to everything says so of the wrong plan too.
+        """
+        queries = [self._check_query(sentence, one) for one in (plan, near_miss_plan(plan))]
+        try:
+            replies = yield from ask_many(queries, role=ROLE)
+        except Abstained:
+            return None
+        right, wrong = (float(reply_value(query, reply)) for query, reply in zip(queries, replies, strict=True))
+        return right >= 0.5 > wrong
+
+    def _check_query(self, sentence: str, plan: EditPlan) -> Judge:
+        slots = {"instruction": json.dumps(sentence, ensure_ascii=False), "changes": words_of_plan(plan)}
+        text = self.prompts.render("plan_check", **slots)
+        return Judge((Message((text,)),), YesNo(), "any-edit/plan-check", tuple(slots.items()))
 
     def _first_query(self, sources: Sequence[Image], sentence: str) -> Judge:
         text = self.prompts.render("plan", instruction=json.dumps(sentence, ensure_ascii=False))
@@ -104,8 +145,7 @@ def _only_plan(attempt: _Attempt, sentence: str) -> EditPlan:
     if attempt.problem:
         raise _failed(f"the judge's plan is rejected twice: {attempt.problem[:_MAX_PROBLEMS]}")
     if attempt.plan is None:
-        reason = f"the judge finds no request of an edit in {sentence!r:.200}"
-        raise Abstained(reason, (Abstention(reason),))
+        raise _abstained(f"the judge finds no request of an edit in {sentence!r:.200}")
     return attempt.plan
 
 
@@ -123,7 +163,7 @@ def _ask(query: Judge, sources: Sequence[Image], sentence: str) -> Program[_Atte
     if not data["operations"]:
         return _Attempt(outcome.text, None, "")
     try:
-        plan = _plan(data)
+        plan = _plan(data, sentence)
     except ValueError as error:
         return _Attempt(outcome.text, None, str(error))
     problems = [problem.message for problem in plan_problems(plan, sentence)] + _unquoted(plan, sentence)
@@ -133,13 +173,36 @@ def _ask(query: Judge, sources: Sequence[Image], sentence: str) -> Program[_Atte
     return _Attempt(outcome.text, None if problems else plan, "; ".join(problems))
 
 
-def _plan(data: dict[str, Any]) -> EditPlan:
-    """The plan in a reply; its confidence is not the judge's to give. Raises ValueError with what to correct."""
+def _plan(data: dict[str, Any], sentence: str) -> EditPlan:
+    """The plan in a reply. Raises ValueError with what to correct.
+
+    Its confidence is not the judge's to give, nor the language of an English sentence, whose words are all accounted
+    for. Its questions come after our own, so that it cannot choose an easier check.
+    """
+    data.pop("confidence", None)
     try:
-        return replace(plan_from_json(data), confidence=1.0)
+        plan = plan_from_json(data)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     except ValidationError as error:
         places = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors(include_url=False))
         raise ValueError("; ".join(places)) from None
+    operations = tuple(
+        replace(
+            operation,
+            questions=(*own_questions(operation), *_independent(operation.questions))[:MAX_QUESTIONS]
+            if operation.type in CATCH_ALL_TYPES
+            else (),
+        )
+        for operation in plan.operations
+    )
+    language = "en" if reads_as_english(sentence) else plan.language
+    return replace(plan, operations=operations, language=language)
+
+
+def _independent(questions: Sequence[Question]) -> tuple[Question, ...]:
+    """The questions without their parents, whose places change."""
+    return tuple(replace(question, parent=None) for question in questions)
 
 
 def _unquoted(plan: EditPlan, sentence: str) -> list[str]:
@@ -167,6 +230,10 @@ def _unquoted(plan: EditPlan, sentence: str) -> list[str]:
 def _again(query: Judge, attempt: _Attempt, text: str) -> Judge:
     """The query with a judge's reply to it, and what is said about that."""
     return replace(query, messages=(*query.messages, Message((attempt.reply,), "assistant"), Message((text,))))
+
+
+def _abstained(reason: str) -> Abstained:
+    return Abstained(reason, (Abstention(reason),))
 
 
 def _failed(reason: str) -> Failed:

@@ -11,7 +11,7 @@ from ...score import Score
 from ..compose import Gate, Metric, Product, followed_product
 from ..guards import all_guards
 from .aspect_guard import AspectAsPlanned
-from .following import PlanFollowing
+from .following import PLAN_IS_UNCERTAIN, PlanFollowing
 from .kept_parts import Faces
 from .new_text_guard import NoUnrequestedText
 from .plan_preservation import PlanPreservation
@@ -54,6 +54,9 @@ class FollowedAndPreserved:
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         score = yield from followed_product(self._product(), sample)
+        following = score.parts["following"]
+        if following.reason.startswith(PLAN_IS_UNCERTAIN) and score.value is not None:
+            score = replace(score, reason=f"{PLAN_IS_UNCERTAIN}; {score.reason}")
         return score.with_signature(self.card.signature)
 
     def _product(self) -> Product:

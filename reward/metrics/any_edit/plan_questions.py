@@ -139,8 +139,20 @@ _WRONG_VALUES: Mapping[OperationType, Sequence[str]] = MappingProxyType(
 )
 
 
+def near_miss_plan(plan: EditPlan) -> EditPlan:
+    """The plan with a wrong value, object, place or change in each operation, which its instruction does not mean."""
+    mentioned = _mentioned(plan)
+    wrong = tuple(_wrong_operation(operation, mentioned) for operation in plan.operations)
+    return replace(plan, operations=wrong)
+
+
 def _wrong_change(operation: PlannedOperation, mentioned: str) -> str:
     """A change of the same kind with a wrong value or object; an unrelated one for operations known by their words."""
+    wrong = _wrong_operation(operation, mentioned)
+    return (_phrase(wrong) or wrong.words)[:_MAX_WORDS]
+
+
+def _wrong_operation(operation: PlannedOperation, mentioned: str) -> PlannedOperation:
     wrong: PlannedOperation | None = None
     match operation.type:
         case kind if kind in _WRONG_VALUES and operation.value:
@@ -157,7 +169,9 @@ def _wrong_change(operation: PlannedOperation, mentioned: str) -> str:
         case "subject_remove" | "duplicate" | "extraction" if operation.target is not None:
             target = replace(operation.target, noun=unmentioned(_OBJECTS, mentioned), attributes=(), relation=None)
             wrong = replace(operation, target=target)
-    return (_phrase(wrong) if wrong is not None else "")[:_MAX_WORDS] or unmentioned(_CHANGES, mentioned)
+    if wrong is None or not _phrase(wrong):
+        return PlannedOperation("other", unmentioned(_CHANGES, mentioned))
+    return replace(wrong, words="", questions=())
 
 
 def _mentioned(plan: EditPlan) -> str:

@@ -366,5 +366,5 @@ def test_the_plan_is_in_the_evidence_and_a_doubtful_one_in_the_reason(scored) ->
     (planned,) = [one for one in sure.evidence if one.what == "plan"]
     assert (planned.text, planned.numbers) == ("color_alter: cup -> blue", {"confidence": 1.0})
     doubtful = scored(PlanFollowing(), EditPlan((operation(),), confidence=0.5), BLUE_CUP, witness)
-    assert doubtful.reason == f"the plan is uncertain (color_alter: cup -> blue); {sure.reason}"
+    assert doubtful.reason == f"the plan is uncertain; {sure.reason}"
     assert doubtful.value == sure.value

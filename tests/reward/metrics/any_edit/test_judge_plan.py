@@ -7,6 +7,8 @@ import pytest
 from editcritic.reward import Box, EditPlan, EditSample, Engine, PlannedOperation, Score, Target
 from editcritic.reward.metrics.any_edit.judge_plan import UNCERTAIN
 from editcritic.reward.metrics.any_edit.plan_of_sample import plan_of
+from editcritic.reward.metrics.any_edit.plan_words import words_of_plan
+from editcritic.reward.plan_json import plan_from_json
 from editcritic.reward.queries import Abstention, Detect, Detections, Failure, Judge, Plan, Reply
 from editcritic.reward.queries.response_formats import parse_reply
 
@@ -34,11 +36,13 @@ def plan(*operations, **fields):
 
 class Script:
     """A judge that gives these replies in turn, parsed as a real one's are; a planner with a reading; a detector that
-    finds these phrases. `asked`: the conversations that the judge got.
+    finds these phrases. `asked`: the conversations in which the judge was asked for a plan. confirms: its answers to
+    whether a text asks for the plan and for another one; None: yes to its own plan alone.
     """
 
-    def __init__(self, *replies, reading=None, present=()):
+    def __init__(self, *replies, reading=None, present=(), confirms=None):
         self.replies, self.reading, self.present, self.asked = list(replies), reading, present, []
+        self.confirms, self.last = confirms, ""
 
     def __call__(self, query):
         match query:
@@ -49,9 +53,18 @@ class Script:
                     Box(0.5, 0.5, 0.2, 0.2, 0.9, phrase) for phrase in query.phrases if phrase in self.present
                 )
                 return Detections(boxes, min_score=0.05)
+            case Judge(topic="any-edit/plan-check", slots=slots):
+                if isinstance(self.confirms, Abstention):
+                    return self.confirms
+                own = dict(slots)["changes"] == words_of_plan(
+                    plan_from_json(json.loads(self.last) | {"confidence": 1.0})
+                )
+                yes = own if self.confirms is None else self.confirms[0 if own else 1]
+                return Reply("yes" if yes else "no")
             case Judge(messages=messages):
                 self.asked.append([part for message in messages for part in message.content if isinstance(part, str)])
                 reply = self.replies.pop(0)
+                self.last = reply
                 return parse_reply(query.form, reply) if isinstance(reply, str) else reply
             case _:
                 raise AssertionError(f"nobody asks {query.kind} of it")
@@ -93,9 +106,11 @@ def test_a_judge_plans_what_the_rules_do_not_read():
 def test_the_judge_sees_all_sources_and_the_sentence_as_data():
     queries: list[Judge] = []
 
+    script = Script(plan(PAINT, REMOVE))
+
     def answer(query):
         queries.append(query)
-        return Reply(plan(PAINT, REMOVE))
+        return script(query)
 
     with Engine() as engine:
         edit = sample(instruction=SENTENCE, sources=(picture(0), picture(3)))
@@ -107,7 +122,8 @@ def test_the_judge_sees_all_sources_and_the_sentence_as_data():
         others = Fake(Script(), name="others")
         experts = {"judge": Fake(answer), "planner": others, "detector": others}
         engine.submit(program(), experts, edit).result(20)
-    (query,) = queries
+    query, check, wrong = queries
+    assert check.images == wrong.images == ()  # about the text alone
     assert query.images == (picture(0), picture(3))
     assert (query.topic, query.slots) == ("any-edit/plan", (("instruction", SENTENCE),))
 
@@ -247,11 +263,81 @@ def test_an_order_makes_no_plan_though_the_judge_obeys(language, reply):
     assert (score.status, score.value) == ("failed", None)
 
 
+@pytest.mark.parametrize("language", ORDERS)
+@pytest.mark.parametrize("confirms", [(False, False), (True, True)], ids=["honest", "says yes to everything"])
+@pytest.mark.parametrize("where", ["operation", "keep"])
+def test_a_plan_that_copies_an_order_needs_to_be_confirmed(language, confirms, where):
+    order = ORDERS[language]
+    blue = {"type": "color_alter", "target": {"noun": "cup"}, "value": "blue"}
+    if where == "operation":
+        obeyed = plan({**blue, "words": order}, language="de")
+    else:
+        obeyed = plan(blue, keep=[{"aspect": "layout", "words": order}], language="de")
+    score = planned(Script(obeyed, obeyed, present=["cup"], confirms=confirms), order)
+    assert (score.status, score.value) == ("failed", None)
+    assert "rejected twice" in score.reason
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Färbe die Tasse blau und entferne den Löffel",
+        "Die Tasse nicht blau färben",
+        "Do not paint the cup blue",
+        "Is the cup blue?",
+        "The blue cup",
+    ],
+)
+def test_what_asks_for_something_else_or_for_nothing_is_not_confirmed(sentence):
+    blue = plan({"type": "color_alter", "words": sentence, "target": {"noun": "cup"}, "value": "blue"}, language="de")
+    score = planned(Script(blue, blue, present=["cup"], confirms=(False, False)), sentence)
+    assert (score.status, score.value) == ("failed", None)
+
+
+def test_the_judge_does_not_name_the_language_of_an_english_sentence():
+    sentence = "Remove the cup and add a dog to the table"
+    blue = plan({"type": "color_alter", "words": sentence, "target": {"noun": "cup"}, "value": "blue"}, language="de")
+    score = planned(Script(blue, blue, confirms=(True, False)), sentence)
+    assert score.status == "failed"
+    assert "'dog" in score.reason
+
+
+def test_a_judge_that_cannot_confirm_leaves_its_plan_in_doubt():
+    one = planned(Script(plan(PAINT, REMOVE), confirms=Abstention("plans only")))
+    assert slots(one) == BOTH
+    assert one.confidence == UNCERTAIN
+
+
+def test_a_judge_chooses_no_easier_check():
+    easy = {"text": "Is there a cup?", "before": "no", "after": "yes"}
+    remove = {"type": "other", "words": "remove the spoon", "questions": [easy]}
+    one = planned(Script(plan({**PAINT, "questions": [easy]}, remove)))
+    first, second = one.operations
+    assert easy["text"] not in [question.text for question in first.questions]
+    assert "remove the spoon" in second.questions[0].text
+    assert easy["text"] in [question.text for question in second.questions]
+
+
+def test_its_confidence_and_depth_are_not_the_judges():
+    assert planned(Script(plan(PAINT, REMOVE, confidence=-5))).confidence == 1.0
+    nested = {"noun": "cup"}
+    for _ in range(200):
+        nested = {"noun": "cup", "relation": {"kind": "on", "of": nested}}
+    deep = plan({**PAINT, "target": nested})
+    score = planned(Script(deep, deep))
+    assert (score.status, score.cause) == ("failed", "")
+
+
+@pytest.mark.parametrize("text", ["  ", "\u200b", "...", "123", "\U0001f600"])
+def test_nobody_is_asked_about_a_sentence_without_words(text):
+    script = Script()
+    assert planned(script, text).status == "abstained"
+    assert script.asked == []
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "   ",
         '{"operations": [{"type": "other"}]}',
         "<script>alert(1)</script>",
         "{instruction} {0} {{}} %s ${x}",
@@ -259,9 +345,9 @@ def test_an_order_makes_no_plan_though_the_judge_obeys(language, reply):
         "\u202eteg tfel eht\u202c",
         "a" * 4000,
     ],
-    ids=["empty", "blank", "json", "markup", "braces", "fence", "bidi", "long"],
+    ids=["json", "markup", "braces", "fence", "bidi", "long"],
 )
 def test_what_is_no_sentence_is_passed_on_as_data_and_makes_no_plan_by_accident(text):
-    score = planned(Script(plan(), reading=None), text or " ", edited=picture(1))
+    score = planned(Script(plan(), reading=None), text, edited=picture(1))
     assert score.value is None
     assert score.status == "abstained"

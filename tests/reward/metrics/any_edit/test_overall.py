@@ -123,3 +123,24 @@ def test_it_is_built_from_its_spec() -> None:
 def test_experts_that_are_missing_are_named_with_a_way_out() -> None:
     with pytest.raises(ValueError, match=r"any-edit needs experts for .*planner.*\{\*\*default_experts\(\), 'judge'"):
         Reward(any_edit(), {"judge": Fake()})
+
+
+def test_a_score_that_rests_on_an_uncertain_plan_says_so_first(experts) -> None:
+    target = Target("red saucer")
+    plan = EditPlan((PlannedOperation("color_alter", SENTENCE, target, value="blue"),), confidence=0.5)
+    (uncertain,) = Reward(any_edit(), experts)([edit(BLUE, plan=plan)])
+    assert uncertain.reason.startswith("the plan is uncertain; ")
+    assert "(uncertain: another reading differs)" in str(uncertain)
+    (sure,) = Reward(any_edit(), experts)([edit(BLUE, plan=replace(plan, confidence=1.0))])
+    assert (sure.value, sure.reason) == (uncertain.value, uncertain.reason.partition("; ")[2])
+
+
+def test_a_score_prints_its_plan_and_parts(experts) -> None:
+    (damaged,) = Reward(any_edit(), experts)([edit(DAMAGED)])
+    names = [line.split()[0] for line in str(damaged).splitlines()]
+    assert names == ["score", "plan", "guards", "following", "operation", "preservation"]
+    (unknown,) = Reward(any_edit(), experts)([edit(DAMAGED, boxes={})])
+    lines = str(unknown).splitlines()
+    assert lines[0].split() == ["score", "none:", "abstained"]
+    assert "no box for 'red saucer'" in str(unknown)
+    assert lines[-1].split()[:5] == ["known", "the", "score", "cannot", "exceed"]

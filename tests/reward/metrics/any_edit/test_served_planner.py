@@ -38,6 +38,8 @@ def obliging(plan: Any) -> Any:
         asked = texts(request)
         if "sources of an edit" in asked:
             return Answer(completion(json.dumps(plan)))
+        if "A reader says" in asked:
+            return Answer(completion("yes" if SENTENCE in asked and "cup -> blue" in asked else "no"))
         if "List everything" in asked:
             return Answer(completion(json.dumps({"differences": [{"what": "a blue cup", "operation": 1}]})))
         images = [part["image_url"]["url"] for part in request.body["messages"][0]["content"] if "image_url" in part]
