@@ -26,6 +26,7 @@ from .english.lexicon import (
     PREPOSITIONS,
     QUANTIFIERS,
     SCENES,
+    VAGUE_QUANTITIES,
     word_set,
 )
 from .english.sentence_plan import plan_of_sentence
@@ -119,6 +120,7 @@ _NOT_BARE = (
     | (PREPOSITIONS.keys() - {"with", "of"})
     | word_set("keep remove delete erase add insert replace change make everything anything something nothing")
     | AUXILIARIES
+    | VAGUE_QUANTITIES
     | word_set("one last everyone everybody noise")
     | word_set("it them him left right bottom foreground background front this that these those other another")
 )

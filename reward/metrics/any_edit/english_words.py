@@ -19,8 +19,8 @@ FUNCTION_WORDS = _set(
     "just now next finally first please can could would should will shall may might must want wish need let lets is "
     "are was were be been being do does done did have has had having not no only very more most some any other "
     "another if while during after before until since because instead rather same new whole entire entirely "
-    "completely fully slightly little bit lot much well either place pair get rid take see again they're "
-    "pls plz thanks thank thx hey hi kindly give away i'd i'm it's let's that's there's who's"
+    "completely fully slightly little bit lot much well either place pair get rid take see again they're possible "
+    "pls plz thanks thank thx cheers advance hello many hey hi kindly give away i'd i'm it's let's that's there's who's"
 )
 LARGE_WORDS, SMALL_WORDS = _set("bigger biggest larger largest"), _set("smaller smallest tinier tiniest")
 """They say which of several is meant, or how one is to become."""

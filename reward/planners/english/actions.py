@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import cast
 
-from .additions import added_to, may_precede_object
+from ...edit_plan import Target
 from .changes import Change
+from .gifts import added_to, may_precede_object
 from .lexicon import (
     ACTIONS,
     ADJECTIVES,
@@ -33,7 +34,7 @@ from .replacements import changed, changed_object
 from .request import Operations, Request
 from .states import open_or_close
 from .tokens import Token, Tokens, text_of, words_in
-from .values import color_value, head_of, is_description, material_value, state_value
+from .values import color_value, head_of, is_description, material_value, plain_text, state_value
 
 
 def action_start(words: list[str]) -> int | None:
@@ -155,6 +156,8 @@ def _looked(target: Phrase, object_tokens: Tokens, verb: str, rest: Tokens, requ
         return request.operation("expression", target=target.target, value=text_of(rest))
     if words[0] == "like" and words[1:3] in (["it's", "made"], ["they're", "made"]) and material_value(rest[2:]):
         return each_made(object_tokens, request, "material_alter", cast(str, material_value(rest[2:])))
+    if words[0] == "like" and len(words) > 1 and target.target == Target("background") and is_description(rest):
+        return request.operation("background_change", value=plain_text(rest[1:]))
     if words[0] in ("like", "as") and len(words) > 1 and is_description(rest, 14):
         return request.operation("attribute", target=target.target, value=value)
     return None if state_value(rest) is None else property_made(object_tokens, rest, request)

@@ -9,19 +9,11 @@ from ...edit_plan import OperationType, Relation, Target
 from ...sample import Position
 from .changes import aspect_of, change_of
 from .destinations import SIDE_POSITIONS, destination_of
+from .gifts import look_given
 from .lexicon import (
     ARTICLES,
     BACKGROUND_NOUNS,
-    COLOR_MODIFIERS,
-    COLORS,
-    DETERMINERS,
-    LOCATED,
-    NUMBERS,
-    OTHER_PREPOSITIONS,
-    PERSONS,
-    PREPOSITIONS,
     SCENES,
-    STOPS,
     VERBS,
     word_set,
 )
@@ -30,8 +22,8 @@ from .noun_phrases import Phrase, phrase_at, with_pronoun_resolved
 from .replacements import changed
 from .request import Operations, Request, has_with, is_tail
 from .texts import text_added
-from .tokens import Token, Tokens, text_of, words_in
-from .values import color_value, head_of, is_description, material_value, plain_text
+from .tokens import Token, Tokens, words_in
+from .values import is_description
 
 _NOT_ADDED = word_set(
     "color colour colors contrast brightness saturation detail details depth texture warmth theme atmosphere "
@@ -111,7 +103,13 @@ def _added(phrase: Phrase, rest: Tokens, request: Request) -> Operations | None:
         owner = Phrase(new.relation.of, 0) if new.relation is not None else request.target(rest[1:])
         plain = [Token(word, word) for word in new.phrase.split()]
         is_clear = not rest or (rest[0].word == "to" and new.relation is None)
-        return _look_given(owner, plain, request) if owner is not None and is_clear else None
+        return look_given(owner, plain, request) if owner is not None and is_clear else None
+    if head in ("smile", "frown", "grin") and (new.relation is not None or rest):
+        face = new.relation.of if new.relation is not None else getattr(request.target(rest[1:]), "target", None)
+        if face is None or (rest and rest[0].word != "to"):
+            return None
+        owner = face.relation.of if face.noun == "face" and face.relation is not None else face
+        return request.operation("expression", target=owner, value=head)
     if head in _NOT_ADDED and not (head == "light" and phrase.article == "a" and new.relation is not None):
         return None
     reference = None
@@ -171,207 +169,3 @@ _KINDS_OF_EFFECTS: tuple[tuple[OperationType, frozenset[str]], ...] = (
     ("particles_add", _PARTICLES),
     ("effect_add", _EFFECTS),
 )
-
-
-def give(verb: str, tokens: Tokens, request: Request) -> Operations | None:
-    """`give the man a hat`, `give a hat to the man`."""
-    words = words_in(tokens)
-    if not words:
-        return None
-    if words[0] in ("him", "her", "them", "it") and len(words) > 1:
-        boundary = 1
-    else:
-        boundary = second_object(tokens) or 0
-        if not boundary:
-            for index, word in enumerate(words):
-                if word == "to" and index > 1 and request.target(tokens[index + 1 :]) is not None:
-                    return added_to(tokens[:index], tokens[index + 1 :], request)
-            return None
-    return added_to(tokens[boundary:], tokens[:boundary], request)
-
-
-def second_object(tokens: Tokens) -> int | None:
-    """The index where a second object begins, as in "the man | a hat" or "the man | glasses"."""
-    words = words_in(tokens)
-    phrase = phrase_at(tokens)
-    if phrase is not None and words[phrase.end : phrase.end + 1] in (["a"], ["an"]):
-        return phrase.end
-    for index in range(2, len(words)):
-        word, before = words[index], words[index - 1]
-        if word == "to":
-            return None
-        if word in ("a", "an", "some", "another", *NUMBERS) and may_precede_object(before):
-            return index
-        is_noun = word[0].isalnum() and word not in STOPS | LOCATED and not word.endswith("ing")
-        if before in PERSONS and is_noun:
-            return index
-    return None
-
-
-def may_precede_object(word: str) -> bool:
-    """Whether a word may end an object, so that another one begins after it."""
-    return not (
-        word in PREPOSITIONS
-        or word in OTHER_PREPOSITIONS
-        or word in DETERMINERS
-        or word in ("and", ",", "'s", "be", "it's")
-        or word
-        in (
-            "wearing",
-            "holding",
-            "carrying",
-            "having",
-            "like",
-            "such",
-            "riding",
-            "eating",
-            "playing",
-            "wear",
-            "hold",
-            "have",
-            "all",
-            "both",
-            "than",
-            "is",
-        )
-    )
-
-
-def added_to(new: Tokens, owner: Tokens, request: Request) -> Operations | None:
-    """Something new, a look or an expression, given to an owner."""
-    words = words_in(new)
-    head = head_of(words)
-    if head in ("tone", "tint", "filter") and request.is_scene(owner):
-        return request.operation("filter", value=plain_text(new)) if is_description(new, 8) else None
-    if head in _LOOKS_OF_OBJECTS and not request.is_scene(owner):
-        given = request.target(owner)
-        return None if given is None else _look_given(given, new, request)
-    if head in (
-        "look",
-        "style",
-        "appearance",
-        "finish",
-        "feel",
-        "aesthetic",
-        "vibe",
-        "theme",
-        "atmosphere",
-        "makeover",
-    ):
-        if request.is_scene(owner):
-            return request.operation("style", value=plain_text(new)) if is_description(new, 14) else None
-        target = request.target(owner)
-        if target is None or not is_description(new, 14) or head in ("atmosphere", "vibe", "theme", "feel"):
-            return None
-        return _look_given(target, new, request)
-    if request.is_scene(owner) or words_in(owner) == ["it"]:
-        return None
-    target = request.target(owner)
-    phrase = phrase_at(new)
-    if words[0] in ("less", "more"):
-        owned = request.target(owner)
-        is_clear = owned is not None and is_description(new, 6)
-        return request.operation("attribute", target=owned.target, value=text_of(new)) if owned and is_clear else None
-    if words_in(owner) == ["them"] and target is None and phrase is not None and phrase.end == len(new):
-        if phrase.article == "the" or head in ("smile", "frown", "grin", "expression", "haircut", "hairstyle", "pose"):
-            return None
-        return request.operation("subject_add", new=phrase.target, loose=True)
-    if target is None or phrase is None or phrase.article == "the":
-        return None
-    rest = new[phrase.end :]
-    if words_in(rest) in (["to", "wear"], ["to", "hold"]):
-        rest = []
-    if (
-        rest
-        or (phrase.target.noun == "coat" and phrase.target.relation is not None)
-        or phrase.target.noun
-        in (
-            "break",
-            "bath",
-            "walk",
-            "lift",
-            "home",
-            "chance",
-            "name",
-            "call",
-            "hug",
-            "kiss",
-            "ride",
-            "try",
-            "hand",
-            "raise",
-            "tone",
-            "skin",
-        )
-    ):
-        return None
-    if head in ("light", "lighting"):
-        return request.operation("light", target=target.target, value=phrase.target.phrase)
-    if head in _FEATURES and phrase.target.attributes and phrase.target.relation is None:
-        return _feature_given(target, phrase.target, request)
-    if head in ("smile", "frown", "grin", "expression"):
-        return request.operation("expression", target=target.target, value=phrase.target.phrase)
-    if head in ("haircut", "hairstyle", "tone", "complexion", "pose"):
-        return request.operation("attribute", target=target.target, value=phrase.target.phrase)
-    added = phrase.target
-    loose = phrase.loose or target.loose
-    if added.relation is None and target.target.nesting < 3:
-        added = replace(added, relation=Relation("on", target.target))
-    else:
-        loose = True
-    return request.operation("subject_add", new=added, loose=loose)
-
-
-_FEATURES = word_set("hair eyes lips skin nails fur ears nose eyebrows eyelashes")
-"""Parts that it has already."""
-
-
-def _feature_given(owner: Phrase, feature: Target, request: Request) -> Operations | None:
-    """`(give her) blue eyes` is another colour of hers, `long hair` a property."""
-    color = feature.attributes[0]
-    if len(feature.attributes) == 1 and set(color.split()) <= COLORS | COLOR_MODIFIERS and owner.target.nesting < 3:
-        part = Target(feature.noun, relation=Relation("part", owner.target))
-        return request.operation("color_alter", target=part, value=color, loose=owner.loose)
-    return request.operation("attribute", target=owner.target, value=feature.phrase)
-
-
-_LOOKS_OF_OBJECTS = word_set("texture finish material color colour tint hue shade pattern print surface shape")
-
-
-def _look_given(target: Phrase, new: Tokens, request: Request) -> Operations | None:
-    """A colour, a material or another look of an object: "a wood texture", "a glossy finish", "a red tint"."""
-    if not is_description(new, 14) or target.article == "a":
-        return None
-    words = words_in(new)
-    of = next((index for index, word in enumerate(words) if word == "of" and index), 0)
-    core = new[of + 1 :] if of else new[1 if words[0] in ARTICLES else 0 : -1]
-    color, material = color_value(new), material_value(core)
-    if color is not None and "finish" not in words:
-        return request.operation("color_alter", target=target.target, value=color, loose=target.loose)
-    if material is not None or words[-1] in ("texture", "material"):
-        value = material if material is not None else plain_text(new)
-        return request.operation("material_alter", target=target.target, value=value, loose=target.loose)
-    return request.operation("attribute", target=target.target, value=plain_text(new))
-
-
-def dress(verb: str, tokens: Tokens, request: Request) -> Operations | None:
-    """`dress the man in a suit`."""
-    for index, token in enumerate(tokens):
-        if token.word in ("in", "with") and index:
-            words = words_in(tokens[index + 1 :])
-            if not words or words[0] not in ("a", "an", "some") or head_of(words) in ("style",):
-                return None
-            return added_to(tokens[index + 1 :], tokens[:index], request)
-    return None
-
-
-def cover(verb: str, tokens: Tokens, request: Request) -> Operations | None:
-    """`cover the ground with snow`."""
-    for index in range(len(tokens) - 1, 0, -1):
-        if tokens[index].word in ("in", "with"):
-            target = request.target(tokens[:index])
-            if target is None or not is_description(tokens[index + 1 :], 6) or verb == "surround":
-                return None
-            participle = {"cover": "covered", "wrap": "wrapped", "fill": "filled", "decorate": "decorated"}[verb]
-            return request.operation("attribute", target=target.target, value=f"{participle} {text_of(tokens[index:])}")
-    return None

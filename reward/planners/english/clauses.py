@@ -41,8 +41,13 @@ def clauses_of(tokens: Tokens) -> list[Clause]:
     """The clauses of all sentences, in order."""
     clauses: list[Clause] = []
     for number, sentence in enumerate(_sentences(tokens)):
+        if set(words_in(sentence)) <= _GREETINGS:
+            continue
         clauses += _split(_without_politeness(sentence), number)
     return clauses
+
+
+_GREETINGS = word_set("hi hello hey please pls plz thanks thank thx you so very much many cheers , a lot in advance")
 
 
 def _sentences(tokens: Tokens) -> Iterator[list[Token]]:
@@ -64,7 +69,9 @@ def _without_politeness(tokens: list[Token]) -> list[Token]:
     words = words_in(tokens)
     for _ in range(4):
         for lead in POLITE_LEADS:
-            if tuple(words[start : start + len(lead)]) == lead and start + len(lead) < end:
+            after = start + len(lead)
+            is_wish = lead[-1:] == ("we",) and words[after : after + 1] == ["have"]  # "could we have a boat"
+            if tuple(words[start:after]) == lead and after < end and not is_wish:
                 start += len(lead)
         scene = scene_end(tokens, start) if words[start : start + 1] in (["in"], ["on"], ["for"], ["from"]) else None
         if scene is not None and scene < end:

@@ -16,7 +16,7 @@ def word_set(words: str) -> frozenset[str]:
 # -- closed classes ----------------------------------------------------------------------------------------------------
 
 ARTICLES = word_set("a an the")
-DETERMINERS = ARTICLES | word_set("this that these those its his her their some any another")
+DETERMINERS = ARTICLES | word_set("my this that these those its his her their some any another")
 POSSESSIVES = word_set("his her their its")
 PERSON_PRONOUNS: Mapping[str, str] = MappingProxyType(
     {"him": "person", "he": "person", "she": "person", "her": "person", "his": "person", "their": "people"}
@@ -35,7 +35,9 @@ ORDINALS: Mapping[str, int] = MappingProxyType(
     {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "sixth": 6}
 )
 QUANTIFIERS = word_set("all every each both")
-VAGUE_QUANTITIES = word_set("several many few multiple various numerous more extra additional")
+VAGUE_QUANTITIES = word_set(
+    "hundred hundreds thousand dozen dozens several many few multiple various numerous more extra additional"
+)
 LARGER_OF, SMALLER_OF = word_set("largest biggest larger bigger"), word_set("smallest tiniest smaller tinier")
 """Before a noun: which of several is meant."""
 
@@ -194,7 +196,7 @@ STATES = word_set(
     "friendly beautiful ugly pretty handsome rich poor busy calm stylish trendy classic retro antique military "
     "sporty regular normal plain ordinary unusual strange weird magical tropical urban rural industrial sickly "
     "holy royal blank hot cold tasty delicious expensive cheap professional bold italic cursive underlined "
-    "uppercase well-known real fake white-haired"
+    "uppercase thinner slimmer skinnier well-known real fake white-haired"
 )
 EXPRESSIONS = word_set(
     "happy sad angry scared surprised excited tired bored worried serious cheerful smiling laughing crying "
@@ -308,6 +310,7 @@ VERBS: Mapping[str, frozenset[str]] = MappingProxyType(
         "filter": word_set("blur pixelate soften defocus"),
         "restore": word_set("sharpen denoise deblur restore upscale unblur"),
         "resize": word_set("enlarge shrink resize scale widen magnify lengthen shorten"),
+        "reframe": word_set("extend expand outpaint uncrop"),
         "duplicate": word_set("duplicate clone copy"),
         "write": word_set("write print engrave inscribe"),
         "open": word_set("open close shut"),
@@ -398,6 +401,9 @@ POLITE_LEADS: tuple[tuple[str, ...], ...] = tuple(
         "additionally",
         "only",
         "try to",
+        "is it possible to",
+        "would it be possible to",
+        "would you mind",
         "help me",
     )
 )
@@ -438,7 +444,7 @@ ERRANDS = word_set(
     "tbsp tsp flour minutes hours tomorrow tonight yesterday monday tuesday wednesday thursday friday saturday "
     "sunday weekly daily homework groceries laundry dishes bill bills rent battery batteries filter's settings "
     "volume channel topic subject mind opinion wifi router contact contacts cart order subscription invoice "
-    "comment comments hashtag tweet "
+    "comment comments hashtag tweet instances occurrences "
     "budget salary job team's diet mistake mistakes temperature medicine appendix vocabulary grammar sentence "
     "sentences"
 )

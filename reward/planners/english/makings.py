@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .actions import acted, action_start, became
-from .additions import add, may_precede_object
+from .additions import add
 from .changes import Change
+from .gifts import may_precede_object
 from .lexicon import DETERMINERS, SCENES, word_set
 from .properties import each_made, multiple_start, property_made, scene_made, value_start
 from .replacements import changed, changed_object
 from .request import Operations, Request
 from .texts import text_said
 from .tokens import Tokens, text_of, words_in
-from .values import color_value, head_of, is_filter, material_value
+from .values import color_value, head_of, is_adjective, is_filter, is_weather, material_value, plain_text
 
 
 def color(verb: str, tokens: Tokens, request: Request) -> Operations | None:
@@ -66,6 +67,8 @@ def make(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     said = text_said(tokens, request)
     if said is not None or not words or any(token.is_quote for token in tokens):
         return said
+    if words[0] == "it" and len(words) > 1 and is_weather(tokens[1:]) and not is_adjective(words[-1]):
+        return request.operation("weather", value=plain_text(tokens[1:]))  # "make it night"
     if words[0] == "sure" or words[:2] == ["it", "so"] or "instead" in words:
         return None
     several = _each_its_own(make, verb, tokens, request)

@@ -170,7 +170,7 @@ def _determiner(words: list[str], draft: _Draft) -> int:
         index += 1
         if words[index : index + 1] == words[index - 1 : index]:  # "the the"
             index += 1
-    if words[index : index + 1] and words[index] in NUMBERS and draft.quantity == 1 and words[index] != "one":
+    if words[index : index + 1] and words[index] in NUMBERS and draft.quantity != "both" and words[index] != "one":
         draft.quantity = NUMBERS[words[index]]
         index += 1
     elif words[index : index + 1] and words[index].isdecimal() and 1 < int(words[index][:4]) <= 100:

@@ -100,8 +100,13 @@ def apply_look(verb: str, tokens: Tokens, request: Request) -> Operations | None
         return None
     if head in ("filter", "tone", "tones", "tint") and is_whole:
         return request.operation("filter", value=plain_text(applied))
-    if head == "style" and is_whole:
-        return request.operation("style", value=plain_text(applied))
+    if head == "effect" and is_style(applied[:-1]):
+        head = "style"
+    if head == "style":
+        target = None if is_whole else request.target(owner)
+        if not is_whole and target is None:
+            return None
+        return request.operation("style", target=None if target is None else target.target, value=plain_text(applied))
     if head == "blur":
         target = None if is_whole else request.target(owner)
         if not is_whole and target is None:
@@ -184,7 +189,7 @@ def crop(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     while rest and rest[0].word in ("show", "only", "just", "focus", "on"):
         rest = rest[1:]
     target = request.target(rest)
-    if target is not None:
+    if target is not None and target.article != "a":
         return request.operation("crop", target=target.target)
     return request.operation("crop", value=plain_text(rest)) if is_description(rest, 8) else None
 
@@ -225,7 +230,7 @@ def soften(verb: str, tokens: Tokens, request: Request) -> Operations | None:
 
 def restore(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`sharpen the image`, `restore the old photo`."""
-    if request.is_scene(tokens):
+    if request.is_scene(tokens) or (not tokens and verb in ("denoise", "deblur", "upscale")):
         return request.operation("restoration", value=f"{verb.removesuffix('e')}ed")
     words = [word for word in words_in(tokens) if word not in DETERMINERS]
     if words[-1:] and words[-1] in SCENES and all(word in ("old", "damaged", "blurry", "faded") for word in words[:-1]):
@@ -254,6 +259,19 @@ def resize(verb: str, tokens: Tokens, request: Request) -> Operations | None:
 _RESIZE_WORDS = word_set("by to slightly up down half twice double its original size the percent a bit little of")
 
 
+def reframe(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`extend the image to the left`."""
+    words = words_in(tokens)
+    end = next((index for index, word in enumerate(words) if index and word in ("to", "on", "at", "by")), len(words))
+    is_picture = request.is_scene(tokens[:end]) or words[:end] in (["the", "background"], ["the", "canvas"])
+    if not end or not is_picture or not set(words[end:]) <= _REFRAME_WORDS:
+        return None
+    return request.operation("reframe", value=" ".join([verb, *words[end:]]))
+
+
+_REFRAME_WORDS = word_set("to on at by the left right top bottom side sides both all upwards downwards up down and")
+
+
 def duplicate(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`duplicate the tree`."""
     phrase = phrase_at(tokens)
@@ -277,6 +295,8 @@ def pose(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`raise the person's right arm`: a part of a body is put elsewhere."""
     words = words_in(tokens)
     end = next((index for index, word in enumerate(words) if index and word in _POSE_ENDS), len(tokens))
+    if end == len(tokens) > 2 and words[-1] in ("left", "right", "forward", "sideways"):
+        end -= 1
     phrase = phrase_at(tokens[:end])
     if phrase is None or phrase.article == "a":
         return None

@@ -26,7 +26,7 @@ def scene_end(tokens: Tokens, start: int) -> int | None:
         index = 1
     if words[index : index + 1] and words[index] in ("in", "from", "of", "within", "on", "to", "for", "into", "across"):
         index += 1
-        if words[index : index + 1] and words[index] in ("the", "this", "that", "your", "an", "a"):
+        if words[index : index + 1] and words[index] in ("the", "this", "that", "your", "my", "our", "an", "a"):
             after = index + 1
             if words[after : after + 1] and words[after] in (
                 "whole",
@@ -56,7 +56,7 @@ def without_scene(tokens: Tokens) -> tuple[Tokens, bool]:
     return tokens, False
 
 
-_THIS = ("the", "this", "that", "your")
+_THIS = ("the", "this", "that", "your", "my", "our")
 
 
 def place_at(tokens: Tokens, start: int) -> tuple[Place, int, bool] | None:

@@ -17,6 +17,7 @@ from .lexicon import (
     NUMBERS,
     OBJECT_COLORS,
     OTHER_PREPOSITIONS,
+    PERSONS,
     PREPOSITIONS,
     SCENES,
     SHAPES,
@@ -65,6 +66,8 @@ def _is_within_name(words: list[str], index: int) -> bool:
     if index + 1 >= len(words):
         return False
     before, word = words[index - 1], words[index]
+    if before in _PAINTED:
+        return False
     if before not in ADJECTIVES and before not in _SURELY_BEFORE_NOUN:
         return False
     if word in ("and", ",", "of") or (word not in _MAYBE_NOUNS and word not in ADJECTIVES | LARGER | SMALLER):
@@ -80,6 +83,14 @@ _MAYBE_NOUNS = (OBJECT_COLORS | MATERIALS | SHAPES) - word_set("wooden golden wo
 _SURELY_BEFORE_NOUN = word_set("bigger smaller larger tinier leftmost rightmost topmost uppermost lower upper")
 
 
+_PAINTED = word_set("painted dyed colored coloured")
+
+
+def _without_painted(tokens: Tokens) -> Tokens:
+    """`(have) the wall painted (green)`: the wall."""
+    return tokens[:-1] if len(tokens) > 1 and tokens[-1].word in _PAINTED else tokens
+
+
 def _is_value_word(word: str) -> bool:
     return is_adjective(word) or word in _VALUE_WORDS or ("-" in word and word.rsplit("-", maxsplit=1)[-1] in COLORS)
 
@@ -91,6 +102,8 @@ _VALUE_WORDS = (
 
 def _may_end_object(words: list[str]) -> bool:
     last = words[-1]
+    if words == ["her"]:
+        return True  # "make her older"
     if last in ("in", "to", "into", "with"):
         return len(words) > 1 and _may_end_object(words[:-1])
     return last not in DETERMINERS | {"'s", "and", ",", "of", "all", "both"} and (
@@ -122,7 +135,7 @@ def _is_size(words: list[str]) -> bool:
 
 def each_made(tokens: Tokens, request: Request, kind: OperationType, value: str) -> Operations | None:
     """The same change of each of the objects."""
-    objects = objects_of(tokens, request)
+    objects = objects_of(_without_painted(tokens), request)
     if objects is None:
         return None
     operations: Operations = []
@@ -130,11 +143,15 @@ def each_made(tokens: Tokens, request: Request, kind: OperationType, value: str)
         if phrase.article == "a" or phrase.target.noun in SCENES:
             return None
         if kind in ("color_alter", "material_alter") and phrase.target == Target("background"):
+            if value.endswith(("colorful", "colourful", "vibrant")):
+                return request.operation("filter", target=phrase.target, value=value)
             operations += request.operation("background_change", value=value) or []
             continue
         if request.is_unnamed(phrase):
             return None
         last = phrase.target.noun.split()[-1]
+        if value.rsplit(maxsplit=1)[-1] in ("blonde", "blond") and last in PERSONS:
+            return request.operation("attribute", target=phrase.target, value=value)
         if last in ("color", "colour") or (len(objects) > 1 and last in COLORS - OBJECT_COLORS):
             return None
         made = request.operation(kind, target=phrase.target, value=value, loose=phrase.loose)
@@ -144,6 +161,7 @@ def each_made(tokens: Tokens, request: Request, kind: OperationType, value: str)
     return operations
 
 
+_LENGTHS, _LONG = word_set("longer shorter long short"), word_set("hair beard dress skirt sleeves coat tail")
 _ASPECTS_OF_PICTURE = ("weather", "lighting", "time")
 
 
@@ -175,7 +193,13 @@ def property_made(object_tokens: Tokens, value: Tokens, request: Request) -> Ope
     head = target.noun.split()[-1]
     if head in ("side", "half", "part", "area", "top", "bottom", "corner") and target.relation is None:
         return None
-    if core in (["longer"], ["shorter"]) and head in ("hair", "beard", "dress", "skirt", "sleeves"):
+    if core in (["longer"], ["shorter"], ["long"], ["short"]) and head in (
+        "hair",
+        "beard",
+        "dress",
+        "skirt",
+        "sleeves",
+    ):
         return request.operation("attribute", target=target, value=text_of(value))
     if all(word in LARGER or word in SMALLER for word in core):
         return request.operation("resize", target=target, value=text_of(value))
@@ -188,6 +212,8 @@ def property_made(object_tokens: Tokens, value: Tokens, request: Request) -> Ope
     if all(word in EXPRESSIONS or word == "and" for word in core):
         return request.operation("expression", target=target, value=text_of(value))
     text = state_value(value)
+    if core in (["open"], ["closed"], ["shut"]) and head in ("eyes", "eye", "mouth"):
+        return request.operation("expression", target=target, value=text_of(value))
     if text is None or core[0] in ("same", "whole", "real"):
         return None
     return request.operation("attribute", target=target, value=text)
@@ -215,6 +241,8 @@ def scene_made(value: Tokens, request: Request) -> Operations | None:
                 return request.operation(kind, value=text_of(value))
     if is_weather(value):
         return request.operation("weather", value=plain_text(value))
+    if words[:2] == ["in", "the"] and words[2:4] == ["style", "of"]:
+        value, words = value[1:], words[1:]
     is_named = words[0] in ("a", "an") or len(words) > 1 or words[0] in ("anime", "cartoon", "watercolor")
     return request.operation("style", value=plain_text(value)) if is_named and is_style(value) else None
 
@@ -223,7 +251,8 @@ _SCENE_PROPERTIES: tuple[tuple[OperationType, frozenset[str]], ...] = (
     ("light", word_set("brighter darker lighter bright dark")),
     ("filter", word_set("warmer cooler colorful colourful vibrant saturated blurry blurrier blurred")),
     ("restoration", word_set("sharper clearer sharp")),
-    ("style", word_set("vintage retro cinematic cartoonish cartoony painterly")),
+    ("style", word_set("vintage retro cinematic cartoonish cartoony painterly realistic photorealistic 3d hand-drawn")),
+    ("reframe", word_set("wider taller")),
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from ...edit_plan import OperationType, Target
-from .lexicon import SCENES, word_set
+from .lexicon import SCENES, VAGUE_QUANTITIES, word_set
 from .moves import move
 from .noun_phrases import Phrase, phrase_at, with_pronoun_resolved
 from .places import place_at, scene_end
@@ -26,7 +26,7 @@ def remove(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     if whole is not None and whole.target.noun in _WEATHER and whole.target == Target(whole.target.noun):
         return request.operation("weather", value=f"without {whole.target.noun}")
     tokens = _from_as_relation(tokens)
-    objects = objects_of(tokens, request) if tokens and tokens[0].word != "one" else None
+    objects = objects_of(tokens, request) if not _names_some(words_in(tokens)) else None
     if objects is None:
         return None
     operations: Operations = []
@@ -64,6 +64,11 @@ def remove(verb: str, tokens: Tokens, request: Request) -> Operations | None:
             return None
         operations += made
     return operations
+
+
+def _names_some(words: list[str]) -> bool:
+    """Whether it is open which ones are meant: "one cup", "a few people"."""
+    return words[:1] in (["one"], ["some"]) or bool(set(words[:2]) & (VAGUE_QUANTITIES - {"extra"}))
 
 
 _EFFECTS = word_set("filter shadow shadows reflection reflections glow glare flare vignette")

@@ -227,6 +227,8 @@ def _object_changed(change: Change, request: Request, verb: str) -> Operations |
     old, new = change.old, change.new
     words = [word for word in words_in(_without_scene(old)) if word not in DETERMINERS]
     head = head_of(words)
+    if is_weather(old) and is_weather(new) and len(words) <= 2:
+        return request.operation("weather", value=plain_text(new))
     if head in BACKGROUND_NOUNS or (words[-1:] == ["background"] and words[-2:-1] not in (["the"], ["in"])):
         return _background_changed(old, new, request, loose=change.source is not None)
     if change.source is not None:
@@ -235,8 +237,6 @@ def _object_changed(change: Change, request: Request, verb: str) -> Operations |
         alike = (color_value, material_value)
         if not any(value(change.source) is not None and value(new) is not None for value in alike):
             return None
-    if is_weather(old) and is_weather(new) and len(words) <= 2:
-        return request.operation("weather", value=plain_text(new))
     is_behind = "background" in words_in(old) or head in SCENERY
     if head_of(words_in(new)) in SCENE_HEADS:
         return _background_changed(old, new, request, loose=True) if is_behind else None
@@ -281,6 +281,8 @@ def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations 
     words = words_in(new)
     if words[0] not in ARTICLES and state_value(new, open_ended=False) is not None:
         return request.operation("attribute", target=target.target, value=text_of(new))
+    if words[-1] in _PICTURED and words[0] in ARTICLES and is_style(new):
+        return request.operation("style", target=target.target, value=plain_text(new))
     is_sky = target.target == Target("sky") and words[0] in ARTICLES
     if (
         (is_weather(new) and not is_sky)
@@ -301,6 +303,8 @@ def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations 
     if fresh.noun.split()[-1] in _PROPERTIES:
         return None
     nouns = target.target.noun.split()
+    if nouns[-1] in ("hairstyle", "haircut"):
+        return request.operation("attribute", target=target.target, value=plain_text(new))
     if nouns[-1] in _NOT_REPLACED or (nouns[0] in TEXT_INTRODUCERS and len(nouns) > 1):
         return None
     if fresh.noun.split()[-1] in (
@@ -326,6 +330,8 @@ def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations 
 
 
 _NO_OBJECTS = word_set("setting environment finish look appearance")
+_PICTURED = word_set("cartoon anime caricature sketch doodle watercolor")
+"""Looks that an object may have, too: "make the man a cartoon"."""
 _PATTERNS = word_set("stripes dots checks plaid checkers")
 _PROPERTIES = word_set("hair beard mustache moustache skin eyes")
 _NOT_REPLACED = word_set(

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from .additions import add, cover, dress, give, second_object
+from .additions import add
 from .changes import change_of
+from .gifts import cover, dress, give, second_object
 from .lexicon import ACTIONS, BODY_PARTS, VERBS
 from .makings import color, make
 from .moves import move
@@ -20,6 +21,7 @@ from .pictures import (
     fragment,
     light,
     pose,
+    reframe,
     render,
     resize,
     restore,
@@ -131,7 +133,7 @@ def _frame_at(words: list[str]) -> tuple[Frame | None, str, int]:
     has_body = not BODY_PARTS.isdisjoint(words[1:])
     if verb in ("turn", "switch") and words[-1] in ("on", "off"):
         return switch, verb, 1
-    if has_body and verb in VERBS["pose"] and (verb != "turn" or (set(words[1:4]) & _HEADS and "into" not in words)):
+    if has_body and verb in VERBS["pose"] and (verb != "turn" or (set(words[1:6]) & _HEADS and "into" not in words)):
         return pose, verb, 1
     if verb == "take":
         return take_away, verb, 1
@@ -167,6 +169,7 @@ _FRAMES: Mapping[str, Frame] = MappingProxyType(
         "filter": soften,
         "restore": restore,
         "resize": resize,
+        "reframe": reframe,
         "duplicate": duplicate,
         "write": write,
         "open": open_or_close,

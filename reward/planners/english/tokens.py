@@ -122,12 +122,15 @@ def has_refused_word(tokens: Tokens, *, errands: bool = True) -> bool:
     """Whether a word says that this is an order to somebody else, another language or, if `errands`, an errand."""
     words = ["" if token.is_quote else token.word for token in tokens]
     words = words[1:] if words and words[0] in ("i", "i'd") else words  # "I want the wall to be green"
+    words = words[2:] if words[:3] in (["can", "we", "have"], ["could", "we", "have"]) else words
     for word, after in zip(words, (*words[1:], ""), strict=False):
-        if word in _REFUSED:
+        if word in _REFUSED and not (word == "my" and words[0] in _OF_MINE):
             return True
         if errands and word in ERRANDS and not (word in _BINS and after in _BIN_NOUNS and "take" not in words):
             return True
     return False
 
 
+_OF_MINE = word_set("remove erase delete make turn blur paint color change replace brighten darken extract")
+"""Verbs whose object may be "my dog": what is added is not in the picture, and may be nobody's."""
 _BINS, _BIN_NOUNS = word_set("trash garbage rubbish recycling"), word_set("can cans bin bins bag bags")

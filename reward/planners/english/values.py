@@ -151,7 +151,7 @@ def is_filter(tokens: Tokens) -> bool:
 
 def is_weather(tokens: Tokens) -> bool:
     """Whether tokens name weather, a season or a time of day."""
-    words = [word for word in words_in(tokens) if word not in ARTICLES]
+    words = [word for word in words_in(tokens) if word not in ARTICLES and word not in ("this", "that")]
     known = WEATHER_WORDS | {
         "time",
         "heavy",

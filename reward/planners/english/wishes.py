@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .additions import may_precede_object
 from .clauses import is_scene
+from .gifts import may_precede_object
 from .lexicon import DETERMINERS, EDIT_VERBS, NUMBERS, STOPS
 from .tokens import Token, Tokens, words_in
 
@@ -11,9 +11,8 @@ from .tokens import Token, Tokens, words_in
 def _asked(tokens: Tokens) -> list[Token]:
     """`can the cat be orange` and `could there be a boat` as imperatives; empty where it is another question."""
     words = words_in(tokens)
-    if words[1:3] == ["there", "be"]:
+    if words[1:3] in (["there", "be"], ["we", "have"]):
         return [Token("add", "add"), *tokens[3:]]
-
     if words[1:2] and words[1] in ("the", "his", "her", "all", "both"):
         for index in range(3, len(words) - 1):
             if words[index] in ("be", "have", "wear") and may_precede_object(words[index - 1]):
@@ -69,8 +68,8 @@ def as_imperative(tokens: Tokens) -> list[Token] | None:
         start = 1
     if words[0] in ("can", "could", "would", "should", "will"):
         return _asked(tokens)
-    if words[0] in ("see", "have") and words[1:2] and words[1] in ("a", "an", "some", *NUMBERS):
-        return [Token("put", "put"), *tokens[1:]]  # "I want to see", "could we have"
+    if words[0] == "see" and words[1:2] and words[1] in ("a", "an", "some", *NUMBERS):
+        return [Token("put", "put"), *tokens[1:]]  # "I want to see"
     rest = list(tokens[start:])
     after = words[start:]
     if start and after[:2] == ["there", "be"]:
@@ -110,6 +109,8 @@ def as_imperative(tokens: Tokens) -> list[Token] | None:
                 return [add, *tokens[index + size + 1 :]]
             if words[0] in ("a", "an", "another", "some") and words[index + size] == "be":
                 return [add, *tokens[:index], *tokens[index + size + 1 :]]
+            if words[index + size] == "become" and words[0] in DETERMINERS:
+                return [Token("turn", "turn"), *tokens[:index], Token("into", "into"), *tokens[index + size + 1 :]]
             if words[0] in DETERMINERS or words[0] in ("all", "both", "it"):
                 return [make, *tokens[:index], *tokens[index + size :]]
             return []
