@@ -1,7 +1,9 @@
 """What a plan does not change is compared where it was; what it names as staying is compared by itself."""
 
+import cv2
 import numpy as np
 import pytest
+import skimage.data
 
 from editcritic.reward import Box, Image, Reward
 from editcritic.reward.edit_plan import EditPlan, Kept, PlannedOperation, Target
@@ -149,3 +151,17 @@ def test_a_face_embedder_is_needed_only_where_it_compares_faces(scored) -> None:
     Reward(judged, experts)
     with pytest.raises(ValueError, match=r"needs experts for features\.face"):
         Reward(embedded, experts)
+
+
+def test_another_picture_is_no_other_style(scored) -> None:
+    gray = cv2.cvtColor(PIXELS, cv2.COLOR_RGB2GRAY)
+    dodged = cv2.divide(gray, 255 - cv2.GaussianBlur(255 - gray, (21, 21), 0), scale=256)
+    sketch = Image.of(np.repeat(dodged[..., None], 3, axis=2))
+    others = [
+        cv2.resize(photo, (300, 200), interpolation=cv2.INTER_AREA)
+        for photo in (skimage.data.astronaut(), skimage.data.chelsea(), skimage.data.rocket())
+    ]
+    preserved = scored(PlanPreservation(), plan(SKETCH), sketch, Witness()).value or 0.0
+    assert preserved > 0.7
+    for other in others:
+        assert (scored(PlanPreservation(), plan(SKETCH), Image.of(other), Witness()).value or 0.0) < 0.3
