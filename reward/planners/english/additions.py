@@ -105,7 +105,8 @@ def _added(phrase: Phrase, rest: Tokens, request: Request) -> Operations | None:
         is_clear = not rest or (rest[0].word == "to" and new.relation is None)
         return look_given(owner, plain, request) if owner is not None and is_clear else None
     if head in ("smile", "frown", "grin") and (new.relation is not None or rest):
-        face = new.relation.of if new.relation is not None else getattr(request.target(rest[1:]), "target", None)
+        named = None if new.relation is not None else request.target(rest[1:])
+        face = new.relation.of if new.relation is not None else named.target if named is not None else None
         if face is None or (rest and rest[0].word != "to"):
             return None
         owner = face.relation.of if face.noun == "face" and face.relation is not None else face

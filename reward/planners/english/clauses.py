@@ -11,14 +11,13 @@ from .lexicon import (
     DETERMINERS,
     KEEP_VERBS,
     KEEPING,
-    POLITE_ENDS,
-    POLITE_LEADS,
     QUANTIFIERS,
     SCENES,
     WITHOUT,
     word_set,
 )
 from .places import scene_end
+from .politeness import GREETINGS, POLITE_ENDS, POLITE_LEADS
 from .tokens import Token, Tokens, text_of, words_in
 
 ClauseKind = Literal["request", "keep", "note"]
@@ -41,13 +40,10 @@ def clauses_of(tokens: Tokens) -> list[Clause]:
     """The clauses of all sentences, in order."""
     clauses: list[Clause] = []
     for number, sentence in enumerate(_sentences(tokens)):
-        if set(words_in(sentence)) <= _GREETINGS:
+        if set(words_in(sentence)) <= GREETINGS:
             continue
         clauses += _split(_without_politeness(sentence), number)
     return clauses
-
-
-_GREETINGS = word_set("hi hello hey please pls plz thanks thank thx you so very much many cheers , a lot in advance")
 
 
 def _sentences(tokens: Tokens) -> Iterator[list[Token]]:

@@ -8,7 +8,7 @@ from .actions import acted, action_start, became
 from .additions import add
 from .changes import Change
 from .gifts import may_precede_object
-from .lexicon import DETERMINERS, SCENES, word_set
+from .lexicon import CLOTHES, DETERMINERS, SCENES, word_set
 from .properties import each_made, multiple_start, property_made, scene_made, value_start
 from .replacements import changed, changed_object
 from .request import Operations, Request
@@ -97,6 +97,8 @@ def make(verb: str, tokens: Tokens, request: Request) -> Operations | None:
         if target is None or target.article == "a" or request.is_unnamed(target):
             return None
         new = tokens[boundary:]
+        if target.pronoun in ("him", "her") and head_of(words[boundary:]) in _MADE_FOR_SOMEBODY:
+            return None
         is_property = head_of(words[boundary:]) in ("color", "colour", "shade", "look", "bit", "little", "lot")
         return None if is_property and color_value(new) is None else changed_object(target, new, request)
     start = value_start(tokens)
@@ -107,6 +109,12 @@ def make(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     return None if target is None or state == len(words) else became(target, tokens[:state], tokens[state:], request)
 
 
+_MADE_FOR_SOMEBODY = CLOTHES | word_set(
+    "coffee tea sandwich cake pizza dinner breakfast lunch drink cocktail meal snack salad soup card gift "
+    "present bed "
+    "list offer deal promise bracelet necklace ring house toy chair table website playlist video picture drawing"
+)
+"""What is made for a person rather than of one: "make her a cake"."""
 _STATE_STARTS = word_set("covered filled wrapped decorated wearing holding")
 
 
@@ -130,7 +138,7 @@ def _scene_prefix(tokens: Tokens, request: Request) -> int | None:
 def _new_start(words: list[str]) -> int | None:
     """Where the new object begins, as in "make the donut | a cupcake"."""
     for index in range(1, len(words)):
-        if words[index] in ("a", "an") and may_precede_object(words[index - 1]):
+        if words[index] in ("a", "an") and (may_precede_object(words[index - 1]) or words[:index] == ["her"]):
             rest = words[index + 1 : index + 2]
             return index if rest and rest[0] not in ("bit", "little", "lot") else None
     return None

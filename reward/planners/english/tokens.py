@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...metrics.any_edit.instruction_words import collapsed
-from .lexicon import ERRANDS, FIRST_AND_SECOND_PERSON, FOREIGN, ORDERS, word_set
+from .lexicon import FIRST_AND_SECOND_PERSON, word_set
+from .refused_words import ERRANDS, FOREIGN, ORDERS
 
 MAX_CHARACTERS = 4000
 _APOSTROPHES = str.maketrans({"’": "'", "‘": "'", "`": "'", "“": '"', "”": '"', "–": "-", "—": "-"})  # noqa: RUF001

@@ -1,0 +1,347 @@
+"""The head of a noun phrase: determiner, adjectives, noun, and who owns it. One pass from left to right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...edit_plan import Place, Quantity, Relation, SizeRank, Target
+from .lexicon import (
+    ADJECTIVES,
+    COLOR_MODIFIERS,
+    COLORS,
+    DETERMINERS,
+    EDIT_VERBS,
+    HOLDING,
+    LARGER_OF,
+    LOCATED,
+    MENTIONED,
+    NUMBERS,
+    OBJECT_COLORS,
+    ORDINALS,
+    PERSON_PRONOUNS,
+    PERSONS,
+    POSSESSIVES,
+    PREPOSITIONS,
+    QUANTIFIERS,
+    SIDES,
+    SMALLER_OF,
+    STOPS,
+    VAGUE_QUANTITIES,
+    word_set,
+)
+from .tokens import Tokens, words_in
+
+MAX_NOUN_WORDS = 6
+
+
+@dataclass(slots=True)
+class Draft:
+    """A target while it is read."""
+
+    nouns: list[str] = field(default_factory=list)
+    attributes: list[str] = field(default_factory=list)
+    place: Place | None = None
+    order: int | None = None
+    order_from: Place | None = None
+    size: SizeRank | None = None
+    quantity: Quantity = 1
+    relation: Relation | None = None
+    article: str = ""
+    loose: bool = False
+    is_any: bool = False
+    """Any one of several, which is no target that can be found."""
+
+    def target(self) -> Target:
+        return Target(
+            " ".join(self.nouns),
+            attributes=tuple(self.attributes),
+            place=self.place,
+            order=self.order if self.order_from is not None else None,
+            order_from=self.order_from if self.order is not None else None,  # type: ignore[arg-type]
+            size=self.size,
+            quantity=self.quantity,
+            relation=self.relation,
+        )
+
+
+def head_end(tokens: Tokens, start: int, draft: Draft) -> int | None:
+    """Read up to the end of the noun; the index after it."""
+    words = words_in(tokens[start : start + 24])  # no noun phrase of ours is longer
+    index = _determiner(words, draft)
+    begin = index
+    while index < len(words) and _continues(words, index, begin):
+        index += 1
+    core = words[begin:index]
+    while core and core[-1] == ",":
+        core, index = core[:-1], index - 1
+    core = _without_located(core)
+    index = begin + len(core)
+    core = [word for word in core if word != ","]
+    if not core or len(core) > MAX_NOUN_WORDS + 3:
+        return None
+    if words[index : index + 1] in (["'s"], ["'"]):
+        if start + index > 1 and tokens[start + index - 1].text[:1].isupper() and core[:-1]:
+            return _branded(tokens, start, index, core, draft)
+        return _possessor(tokens, start, index, core, draft)
+    return start + index if _fill(core, draft) else None
+
+
+def _determiner(words: list[str], draft: Draft) -> int:
+    index = 0
+    if words[:1] and words[0] in QUANTIFIERS:
+        draft.quantity = "both" if words[0] == "both" else "all"
+        index = 1
+        if words[1:2] == ["of"]:
+            index = 2
+    elif len(words) > 3 and words[0] in NUMBERS and words[0] != "one" and words[1:3] == ["of", "the"]:
+        draft.quantity, draft.article = NUMBERS[words[0]], "the"
+        return 3
+    elif words[:1] == ["one"] and len(words) > 1 and words[1] not in ("of", "more"):
+        draft.article = "a"
+        return 1
+    elif words[:3] == ["one", "of", "the"]:
+        draft.article, draft.is_any = "the", True
+        return 3
+    elif size := _rank_of_two(words):
+        draft.size, draft.article = ("largest" if words[1] in LARGER_OF else "smallest"), "the"
+        return size
+    if words[index : index + 1] and words[index] in POSSESSIVES:
+        pronoun = words[index]
+        if pronoun in PERSON_PRONOUNS:
+            draft.relation = Relation("part", Target(PERSON_PRONOUNS[pronoun]))
+            draft.article = "the"
+            index += 1
+        elif pronoun == "its":
+            draft.relation = Relation("part", Target("it"))
+            draft.article = "the"
+            index += 1
+    elif words[index : index + 1] and words[index] in DETERMINERS:
+        draft.article = "a" if words[index] in ("a", "an", "some", "another", "any") else "the"
+        if words[index] == "another":
+            draft.loose = True
+        index += 1
+        if words[index : index + 1] == words[index - 1 : index]:  # "the the"
+            index += 1
+    if words[index : index + 1] and words[index] in NUMBERS and draft.quantity != "both" and words[index] != "one":
+        draft.quantity = NUMBERS[words[index]]
+        index += 1
+    elif words[index : index + 1] and words[index].isdecimal() and 1 < int(words[index][:4]) <= 100:
+        draft.quantity = int(words[index][:4])
+        index += 1
+    elif words[index : index + 1] and words[index] in ORDINALS and draft.article == "the":
+        draft.order = ORDINALS[words[index]]
+        index += 1
+    elif words[index : index + 1] and words[index] in ORDINALS and draft.article == "a":
+        draft.attributes.append(words[index])  # "a second cup": another one
+        index += 1
+    while words[index : index + 1] and words[index] in VAGUE_QUANTITIES and index + 1 < len(words):
+        draft.loose = True  # how many is open
+        draft.article = draft.article or "a"
+        index += 1
+    return index
+
+
+def _rank_of_two(words: list[str]) -> int:
+    """The number of words of "the larger (one) of the two"; 0 without them."""
+    if words[:1] != ["the"] or len(words) < 5 or words[1] not in LARGER_OF | SMALLER_OF:
+        return 0
+    start = 3 if words[2] == "one" else 2
+    if words[start : start + 2] != ["of", "the"]:
+        return 0
+    return start + 3 if words[start + 2] in NUMBERS else start + 2
+
+
+def _continues(words: list[str], index: int, begin: int) -> bool:
+    """Whether the word at an index still belongs to the noun phrase."""
+    word = words[index]
+    if word in ("and", "&", ","):
+        before, after = words[index - 1] if index > begin else "", words[index + 1] if index + 1 < len(words) else ""
+        return before in ADJECTIVES and after in ADJECTIVES and index + 2 < len(words) and words[index + 2] not in STOPS
+    if word in NUMBERS and index > begin and words[index - 1] != "number":
+        return False  # "the cat | three times"
+    if word in ("can", "cans") and index:
+        return True  # "the (trash) can"
+    if word in ("left", "right") and index > begin and words[index + 1 : index + 2] == ["of"]:
+        return False  # "the star left of the heart"
+    if word in ("right", "just") and index > begin and words[index + 1 : index + 2] in _AFTER_RIGHT:
+        return False  # "the star | right behind the heart"
+    if word in STOPS or not (word[0].isalnum()):
+        return False
+    if word in EDIT_VERBS and word in (
+        "remove",
+        "delete",
+        "add",
+        "replace",
+        "insert",
+        "erase",
+        "extract",
+        "make",
+        "keep",
+    ):
+        return False
+    return not (word.endswith("ly") and word not in _NOUNS_IN_LY)
+
+
+_AFTER_RIGHT = [[word] for word in (*PREPOSITIONS, "next")]
+_NOUNS_IN_LY = word_set(
+    "fly butterfly family lily jelly bully holly dragonfly firefly ugly silly curly friendly elderly lovely "
+    "woolly bubbly trolly belly poly wooly curly lively"
+)
+
+
+def _without_located(core: list[str]) -> list[str]:
+    """The words up to a participle after the noun: "the person | sitting on the bench"."""
+    for index, word in enumerate(core):
+        if index == 0:
+            continue
+        is_last = index + 1 == len(core)
+        if word in MENTIONED and (is_last or core[index + 1] in LOCATED):
+            return core[:index]
+        if is_last and word.endswith("ing") and word in LOCATED:
+            return core[:index]
+        if word in HOLDING or (word in LOCATED and (is_last or core[index - 1] not in ADJECTIVES)):
+            return core[:index]
+        if word.endswith(("ing", "ed")) and word not in ADJECTIVES and core[index - 1] not in ADJECTIVES and is_last:
+            if word in _NOUNS_IN_ING:
+                continue
+            person = next((number for number, one in enumerate(core) if one in PERSONS), index - 1)
+            return core[: person + 1]  # "a person | ice skating"
+        if word in ("worn", "made", "that's", "who's", "hung"):
+            return core[:index]
+    return core
+
+
+_NOUNS_IN_ING = word_set(
+    "building painting drawing ring king string wing swing ceiling railing lighting clothing frosting icing "
+    "paneling evening morning thing spring bed shed seed reed crossing awning lettering writing stocking "
+    "dressing wedding pudding earring opening parking landing covering duckling sibling sling filling trailing "
+    "topping setting siding flooring tubing piping lining feed weed hundred bunk-bed flowerbed"
+)
+
+
+def _branded(tokens: Tokens, start: int, index: int, core: list[str], draft: Draft) -> int | None:
+    """Read on after "the white Levi's": a name that belongs to the object."""
+    words = words_in(tokens[start + index + 1 : start + index + 25])
+    end = 0
+    while end < len(words) and _continues(words, end, 0):
+        end += 1
+    rest = _without_located([word for word in words[:end] if word != ","])
+    if not rest or "'s" in words[end : end + 1] or not all(_is_adjective(word) for word in core[:-1]):
+        return None
+    draft.attributes += [*core[:-1], f"{core[-1]}'s"]
+    return start + index + 1 + len(rest) if _fill(rest, draft) else None
+
+
+def _possessor(tokens: Tokens, start: int, index: int, core: list[str], draft: Draft) -> int | None:
+    """Read on after "the dog's": what has been read so far owns the rest."""
+    owner = Draft(quantity=draft.quantity, order=draft.order, relation=draft.relation, attributes=draft.attributes)
+    if not _fill(core, owner) or owner.order is not None:
+        return None
+    try:
+        draft.relation = Relation("part", owner.target())
+    except ValueError:
+        return None
+    draft.quantity, draft.attributes, draft.article = 1, [], "the"
+    words = words_in(tokens[start + index + 1 : start + index + 25])
+    begin = 0
+    if words[:1] and words[0] in NUMBERS:
+        draft.quantity, begin = NUMBERS[words[0]], 1
+    end = begin
+    while end < len(words) and _continues(words, end, begin):
+        end += 1
+    rest = words[begin:end]
+    while rest and rest[-1] == ",":
+        rest = rest[:-1]
+    rest = _without_located(rest)
+    end = begin + len(rest)
+    rest = [word for word in rest if word != ","]
+    if words[end : end + 1] == ["'s"] or not _fill(rest, draft):
+        return None
+    return start + index + 1 + end
+
+
+_SIDED_NAMES = frozenset(
+    ("top hat", "top hats", "bottom line", "left behind", "upper body", "lower body", "middle finger", "center piece")
+)
+
+
+def _fill(core: list[str], draft: Draft) -> bool:
+    """Split the words before the end of the noun into place, size, attributes and noun."""
+    words = list(core)
+    if len(words) > 1 and words[0] in SIDES and " ".join(words[:2]) not in _SIDED_NAMES:
+        side = words.pop(0)
+        if draft.relation is not None or words[-1] in _OWN_SIDES:  # "his left arm" is no place in the picture
+            draft.attributes.append(side)
+        else:
+            draft.place = SIDES[side]
+            if words[0] in SIDES and len(words) > 1:
+                return False  # two places: the slot has one
+    while len(words) > 1:
+        word = words[0]
+        if word in LARGER_OF or word in SMALLER_OF:
+            draft.size = "largest" if word in LARGER_OF else "smallest"
+        elif len(words) > 3 and words[1] == "and" and words[2] in ADJECTIVES and word in ADJECTIVES:
+            draft.attributes.append(" ".join(words[:3]))
+            words = words[2:]
+        elif " ".join(words[:2]) in _NAMES:
+            break
+        elif word in NUMBERS:
+            return False  # "three of the five candles"
+        elif word in VAGUE_QUANTITIES:
+            draft.loose = True
+        elif _is_adjective(word):
+            shade = word in COLOR_MODIFIERS and len(words) > 2 and words[1] in COLORS
+            draft.attributes.append(f"{word} {words[1]}" if shade else word)  # "light blue"
+            words = words[1:] if shade else words
+        elif word == "only":
+            return False
+        else:
+            break
+        words = words[1:]
+    if len(words) == 1 and words[0] in COLORS - OBJECT_COLORS:
+        return False  # "replace red with blue"
+    if "last" in words or any(word.startswith("non-") and word[4:] in COLORS for word in core):
+        return False
+    if "and" in words or not words or words[-1] in ("one", "ones", "thing", "things", "stuff"):
+        return False
+    if len(words) > MAX_NOUN_WORDS or (len(words) == 1 and words[0] in _NO_NOUNS):
+        return False
+    draft.nouns = words
+    return True
+
+
+_NO_NOUNS = (
+    QUANTIFIERS
+    | VAGUE_QUANTITIES
+    | word_set(
+        "stop go left right same other rest others else hundred thousand subtle instead everything everyone "
+        "everybody something someone anything nothing half most majority all none bit lot touch hint one"
+    )
+)
+"""They are no object by themselves."""
+_NAMES = frozenset(
+    (
+        *(
+            "hot dog",
+            "hot dogs",
+            "hot air",
+            "ice cream",
+            "ice rink",
+            "ice skates",
+            "ice cube",
+            "ice cubes",
+            "light bulb",
+        ),
+        *("light bulbs", "high heels", "paper plane", "golden retriever", "orange juice", "green tea", "rubber duck"),
+        *("red panda", "brown bear", "black bear", "blue whale", "crystal ball", "cotton candy", "tin can", "iron man"),
+    )
+)
+"""Names that begin with an adjective."""
+_OWN_SIDES = word_set(
+    "arm arms hand hands leg legs foot feet eye eyes ear ears shoulder knee elbow cheek wrist ankle sleeve shoe "
+    "sock glove wing paw boot thumb eyebrow hip thigh palm"
+)
+
+
+def _is_adjective(word: str) -> bool:
+    return word in ADJECTIVES or ("-" in word and word not in SIDES and not word[0].isdigit())
