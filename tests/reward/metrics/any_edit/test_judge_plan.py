@@ -1,6 +1,7 @@
 """A judge's plan: asked for as JSON, checked by the validator and by another reading, and asked again once."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -320,7 +321,7 @@ def test_a_judge_chooses_no_easier_check():
 
 def test_its_confidence_and_depth_are_not_the_judges():
     assert planned(Script(plan(PAINT, REMOVE, confidence=-5))).confidence == 1.0
-    nested = {"noun": "cup"}
+    nested: dict[str, Any] = {"noun": "cup"}
     for _ in range(200):
         nested = {"noun": "cup", "relation": {"kind": "on", "of": nested}}
     deep = plan({**PAINT, "target": nested})
