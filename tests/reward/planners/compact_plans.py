@@ -16,7 +16,7 @@ def compact(plan: EditPlan | None) -> str | None:
 
 def operation_text(operation: PlannedOperation) -> str:
     """Type, target, `+ new`, `= value`, `"text"`, `x count`, `-> position reference`."""
-    parts = [operation.type]
+    parts: list[str] = [operation.type]
     parts += [target_text(operation.target)] if operation.target is not None else []
     parts += ["+ " + target_text(operation.new)] if operation.new is not None else []
     parts += ["= " + operation.value] if operation.value else []
