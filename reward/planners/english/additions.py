@@ -95,9 +95,8 @@ def add(verb: str, tokens: Tokens, request: Request) -> Operations | None:
 def _added(phrase: Phrase, rest: Tokens, request: Request) -> Operations | None:
     new, loose = phrase.target, phrase.loose
     head = new.noun.split()[0] if " of " in new.noun else new.noun.split()[-1]
-    if new.noun.split()[0] in SCENES or (
-        new.relation is not None and new.relation.kind == "part" and head in BACKGROUND_NOUNS
-    ):
+    is_picture = new.noun.split()[0] in SCENES and not (new.noun in SCENES and new.relation is not None)
+    if is_picture or (new.relation is not None and new.relation.kind == "part" and head in BACKGROUND_NOUNS):
         return None
     if head in ("texture", "pattern", "finish", "print") and (new.relation is not None or rest):
         owner = Phrase(new.relation.of, 0) if new.relation is not None else request.target(rest[1:])
@@ -109,8 +108,8 @@ def _added(phrase: Phrase, rest: Tokens, request: Request) -> Operations | None:
         face = new.relation.of if new.relation is not None else named.target if named is not None else None
         if face is None or (rest and rest[0].word != "to"):
             return None
-        owner = face.relation.of if face.noun == "face" and face.relation is not None else face
-        return request.operation("expression", target=owner, value=head)
+        person = face.relation.of if face.noun == "face" and face.relation is not None else face
+        return request.operation("expression", target=person, value=head)
     if head in _NOT_ADDED and not (head == "light" and phrase.article == "a" and new.relation is not None):
         return None
     reference = None

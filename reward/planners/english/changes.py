@@ -24,7 +24,7 @@ def change_of(tokens: Tokens) -> Change | None:
     for index, word in enumerate(words):
         if tokens[index].is_quote or word not in ("to", "into"):
             continue
-        if word == "to" and _is_part_of_place(tokens, index):
+        if word == "to" and is_part_of_place(tokens, index):
             continue
         old, new = tokens[:index], tokens[index + 1 :]
         source = None
@@ -36,7 +36,10 @@ def change_of(tokens: Tokens) -> Change | None:
     return None
 
 
-def _is_part_of_place(tokens: Tokens, index: int) -> bool:
+def is_part_of_place(tokens: Tokens, index: int) -> bool:
+    """Whether the "to" at an index leads to no value: "next to", "to the left of"."""
+    if tokens[index].word != "to":
+        return False
     before = tokens[index - 1].word if index else ""
     if before in ("next", "close", "adjacent", "attached", "closest"):
         return True

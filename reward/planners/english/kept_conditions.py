@@ -11,8 +11,10 @@ from .lexicon import (
     ARTICLES,
     BACKGROUND_NOUNS,
     COLORS,
+    DETERMINERS,
     OBJECT_COLORS,
     PERSON_PRONOUNS,
+    PERSONS,
     SCENES,
     STATES,
     UNCHANGED,
@@ -83,12 +85,15 @@ def kept_of(tokens: Tokens, words: str, antecedent: Target | None) -> list[Kept]
     if is_scene(tokens):
         return None  # nothing may change, or it says nothing
     kept: list[Kept] = []
+    owner: Target | None = None
     start = 0
     while start < len(tokens):
-        one = _one_kept(tokens, start, words, antecedent)
+        is_shared = bool(kept) and tokens[start].word not in DETERMINERS  # "her pose and face"
+        one = _one_kept(tokens, start, words, (owner if is_shared else None) or antecedent)
         if one is None:
             return None
         kept.append(one[0])
+        owner = one[0].target
         start = one[1]
         before = start
         while start < len(tokens) and tokens[start].word in (",", "and", "or"):
@@ -179,7 +184,8 @@ def _one_kept(tokens: Tokens, start: int, words: str, antecedent: Target | None)
         owner = None if target.relation.of.noun in SCENES else target.relation.of
         return Kept(_OF_OBJECT[last], owner, words), phrase.end
     if last in _OF_OBJECT and target.relation is None:
-        owner = antecedent if _OF_OBJECT[last] == "identity" else None
+        is_person = antecedent is not None and antecedent.noun.split()[-1] in PERSONS | {"people"}
+        owner = antecedent if _OF_OBJECT[last] == "identity" and is_person else None
         is_clear = owner is not None or _OF_OBJECT[last] != "identity"
         return (Kept(_OF_OBJECT[last], owner, words), phrase.end) if is_clear else None
     if last in BACKGROUND_NOUNS and target.place == "background":

@@ -287,7 +287,7 @@ VERBS: Mapping[str, frozenset[str]] = MappingProxyType(
         "remove": word_set("remove delete erase eliminate hide"),
         "extract": word_set("extract isolate"),
         "add": word_set("add insert include introduce attach install overlay draw create generate"),
-        "put": word_set("put place position set arrange hang lay stick"),
+        "put": word_set("put place position set arrange hang lay stick plant build park"),
         "move": word_set("move shift relocate slide reposition"),
         "replace": word_set("replace exchange"),
         "swap": word_set("swap switch trade"),
@@ -314,6 +314,7 @@ VERBS: Mapping[str, frozenset[str]] = MappingProxyType(
         "duplicate": word_set("duplicate clone copy"),
         "write": word_set("write print engrave inscribe"),
         "open": word_set("open close shut"),
+        "kindle": word_set("light ignite"),
         "pose": word_set("raise lower lift bend stretch cross fold turn tilt"),
         "dress": word_set("dress clothe"),
         "cover": word_set("cover wrap fill decorate surround"),
@@ -326,7 +327,8 @@ EDIT_VERBS = frozenset(verb for verbs in VERBS.values() for verb in verbs) | wor
     "get take cut swap edit photoshop"
 )
 CLAUSE_VERBS = EDIT_VERBS - word_set(
-    "have show fold cross lay stick set scale print copy dress mirror open close shut can"
+    "have show fold cross lay stick set scale print copy dress mirror open close shut can plant build park light "
+    "extend expand hide"
 )
 """Verbs that begin another request after "and" or a comma."""
 

@@ -126,6 +126,8 @@ _PICTURE_PROPERTIES: Mapping[str, OperationType] = MappingProxyType(
         "warmth": "filter",
         "vibrance": "filter",
         "sharpness": "restoration",
+        "noise": "restoration",
+        "blur": "restoration",
     }
 )
 

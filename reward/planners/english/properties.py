@@ -140,7 +140,7 @@ def each_made(tokens: Tokens, request: Request, kind: OperationType, value: str)
         return None
     operations: Operations = []
     for phrase in objects:
-        if phrase.article == "a" or phrase.target.noun in SCENES:
+        if phrase.article == "a" or (phrase.target.phrase in SCENES and phrase.target.relation is None):
             return None
         if kind in ("color_alter", "material_alter") and phrase.target == Target("background"):
             if value.endswith(("colorful", "colourful", "vibrant")):

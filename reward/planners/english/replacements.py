@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from ...edit_plan import OperationType, Target
-from .changes import Aspect, Change, aspect_of, change_of
+from .changes import Aspect, Change, aspect_of, change_of, is_part_of_place
 from .destinations import SIDE_POSITIONS, destination_of
 from .lexicon import (
     ARTICLES,
@@ -54,6 +54,10 @@ def _exchange(tokens: Tokens, separators: Sequence[str], request: Request) -> Op
     boundaries = [
         index for index, token in enumerate(tokens) if token.word in separators and index and not token.is_quote
     ]
+    boundaries = [index for index in boundaries if not is_part_of_place(tokens, index)]
+    first = next((word for word in separators if any(tokens[index].word == word for index in boundaries)), "")
+    if separators[0] == "for":
+        boundaries = [index for index in boundaries if tokens[index].word == first]
     if not boundaries:
         return None
     if len(boundaries) > 1:
@@ -100,7 +104,8 @@ def changed(change: Change, request: Request, verb: str) -> Operations | None:
     if not new:
         return None
     if any(token.is_quote for token in (*old, *new)):
-        return text_replaced(old, new, request)
+        named = [token for token in change.source or () if token.is_quote]
+        return text_replaced([*named, Token("on", "on"), *old] if named and old else old, new, request)
     if not old:
         return _whole(new, request)
     if verb == "transfer" and request.is_scene(old) and new[0].word in ("a", "an") and is_description(new, 24):

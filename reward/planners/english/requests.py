@@ -33,9 +33,10 @@ from .places import without_scene
 from .removals import extract, remove, take_away, take_out
 from .replacements import change_object, replace_object, substitute, swap
 from .request import Operations, Request
-from .states import open_or_close, switch
+from .states import kindle, open_or_close, switch
 from .texts import with_text_quoted, write
 from .tokens import Token, Tokens, text_of, words_in
+from .values import color_value, material_value
 from .wishes import as_imperative, without_edit_lead
 
 Frame = Callable[[str, Tokens, Request], "Operations | None"]
@@ -107,6 +108,9 @@ def _instead(tokens: Tokens, request: Request) -> Operations | None:
     """`add a car instead of the bus`: one takes the place of the other."""
     words = words_in(tokens)
     index = words.index("instead")
+    value = tokens[index + 2 :]
+    if words[index + 1 : index + 2] == ["of"] and (color_value(value) or material_value(value)):
+        return operations_of(tokens[:index], replace(request, note=request.note or text_of(tokens[index:])))
     verb, new, old = words[0], tokens[1:index], tokens[index + 2 :]
     if words[index + 1 : index + 2] != ["of"] or not new or not old:
         return None
@@ -173,6 +177,7 @@ _FRAMES: Mapping[str, Frame] = MappingProxyType(
         "duplicate": duplicate,
         "write": write,
         "open": open_or_close,
+        "kindle": kindle,
         "switch": switch,
         "dress": dress,
         "cover": cover,

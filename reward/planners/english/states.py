@@ -32,6 +32,14 @@ def switch(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     return request.operation("attribute", target=target.target, value=f"turned {state}")
 
 
+def kindle(verb: str, tokens: Tokens, request: Request) -> Operations | None:
+    """`light the candles on the cake`."""
+    target = _object_of(tokens, request)
+    if target is None or target.target.noun.split()[-1] not in _SWITCHED:
+        return None
+    return request.operation("attribute", target=target.target, value="lit")
+
+
 def open_or_close(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`open the door (slightly)`, `close her eyes`, which is an expression."""
     words = words_in(tokens)

@@ -20,6 +20,8 @@ def with_text_quoted(tokens: Tokens) -> Tokens:
     if any(token.is_quote for token in tokens) or (len(tokens[0].text) > 1 and tokens[0].text.isupper()):
         return tokens
     words = words_in(tokens)
+    if words[0] in ("change", "replace") and all(_is_shouted(tokens[index : index + 1]) for index in (1, 3)):
+        return [Token(token.text, '"') if index in (1, 3) else token for index, token in enumerate(tokens)]
     for index in range(len(tokens) - 1):
         word, begin = words[index], index + 1
         if word in ("to", "with") and index > 1 and words[begin] not in ("say", "read") and set(words[:index]) & _TEXTS:
@@ -42,6 +44,10 @@ def with_text_quoted(tokens: Tokens) -> Tokens:
 
 _TEXTS = word_set("text word words caption title slogan writing lettering")
 _NO_TEXT = word_set("in on at to of something anything a the instead it , and")
+
+
+def _is_shouted(tokens: Tokens) -> bool:
+    return len(tokens) == 1 and len(tokens[0].text) > 2 and tokens[0].text.isupper()
 
 
 def _is_capital(token: Token) -> bool:
@@ -75,6 +81,10 @@ def text_added(tokens: Tokens, request: Request) -> Operations | None:
     end = len(after)
     if end > 3 and after[-2].word == "in" and after[-1].word in COLORS:
         end -= 2  # "on the shirt in red"
+    for start in range(1, end):
+        if after[start].word == "in" and _look_end(after[start:end]) == end - start:
+            end = start  # "on the window in big letters"
+            break
     look = _look_end(after)
     looks += words_in(after[end:])
     after = after[:end]

@@ -54,6 +54,10 @@ def color_value(tokens: Tokens) -> str | None:
         return None
     if has_color and words[-1] not in COLORS | COLOR_NOUNS | {"finish"} and not _is_compound_color(words[-1]):
         return None
+    if words[-2:] == ["in", "color"] and len(words) > 2:
+        tokens = tokens[:-2]
+    elif words[-1] in ("color", "colour") and len(words) > 1 and words[-2] in COLORS:
+        tokens = tokens[:-1]
     return plain_text(tokens)
 
 

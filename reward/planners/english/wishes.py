@@ -58,7 +58,7 @@ def as_imperative(tokens: Tokens) -> list[Token] | None:
     words = words_in(tokens)
     make, add, give = Token("make", "make"), Token("add", "add"), Token("give", "give")
     start, is_wish = 0, False
-    if words[:2] == ["what", "if"]:
+    if words[:2] == ["what", "if"] or words[:2] == ["i", "wish"]:
         start, is_wish = 2, True
     elif words[:2] in (["i", "want"], ["i'd", "like"], ["i", "need"]):
         start = 2
