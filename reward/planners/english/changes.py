@@ -74,6 +74,7 @@ _ASPECTS = {
     "shape": "shape",
     "position": "position location",
     "font": "font typeface",
+    "size": "size scale",
     "weather": "weather season",
     "style": "style",
     "lighting": "lighting illumination",

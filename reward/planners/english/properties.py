@@ -163,6 +163,7 @@ def each_made(tokens: Tokens, request: Request, kind: OperationType, value: str)
 
 _LENGTHS, _LONG = word_set("longer shorter long short"), word_set("hair beard dress skirt sleeves coat tail")
 _ASPECTS_OF_PICTURE = ("weather", "lighting", "time")
+_ASPECTS_OF_OBJECTS = ("color", "expression", "size", "shape", "material", "texture", "pattern")
 
 
 def property_made(object_tokens: Tokens, value: Tokens, request: Request) -> Operations | None:
@@ -175,7 +176,7 @@ def property_made(object_tokens: Tokens, value: Tokens, request: Request) -> Ope
         return None
     aspect = aspect_of(object_tokens)
     if aspect is not None:
-        if aspect.name in _ASPECTS_OF_PICTURE or (aspect.name in ("color", "expression") and aspect.owner):
+        if aspect.name in _ASPECTS_OF_PICTURE or (aspect.name in _ASPECTS_OF_OBJECTS and aspect.owner):
             return aspect_changed(aspect, value, request)
         return None
     if is_filter(value) and words_in(object_tokens)[-1:] in (["background"], ["backdrop"]):

@@ -12,8 +12,10 @@ from .destinations import SIDE_POSITIONS, destination_of
 from .lexicon import (
     ARTICLES,
     BACKGROUND_NOUNS,
+    CLOTHES,
     DETERMINERS,
     NUMBERS,
+    PERSONS,
     SCENE_HEADS,
     SCENERY,
     SCENES,
@@ -180,6 +182,7 @@ _KINDS_OF_ASPECTS: Mapping[str, tuple[OperationType, int]] = MappingProxyType(
         "expression": ("expression", 8),
         "pose": ("pose", 10),
         "font": ("text_style", 6),
+        "size": ("resize", 6),
         "pattern": ("attribute", 8),
         "shape": ("attribute", 8),
         "position": ("position_change", 12),
@@ -278,6 +281,8 @@ def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations 
             return None
         return request.operation("background_change", value=plain_text(new))
     color = color_value(new[:-1] if new[-1].word in ("one", "ones") and len(new) > 1 else new)
+    if color is not None and new[0].word == "a" and target.target.noun.split()[-1] in PERSONS:
+        return None  # "a blonde"
     if color is not None:
         return request.operation("color_alter", target=target.target, value=color, loose=target.loose)
     material = material_value(new)
@@ -288,6 +293,8 @@ def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations 
         return request.operation("attribute", target=target.target, value=text_of(new))
     if words[-1] in _PICTURED and words[0] in ARTICLES and is_style(new):
         return request.operation("style", target=target.target, value=plain_text(new))
+    if target.target.noun in ("light", "lighting", "sunlight"):
+        return request.operation("light", target=target.target, value=plain_text(new)) if len(new) <= 4 else None
     is_sky = target.target == Target("sky") and words[0] in ARTICLES
     if (
         (is_weather(new) and not is_sky)
@@ -305,7 +312,8 @@ def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations 
     fresh = phrase.target
     if fresh.noun.split()[-1] in _PATTERNS:
         return request.operation("attribute", target=target.target, value=text_of(new))
-    if fresh.noun.split()[-1] in _PROPERTIES:
+    is_worn = fresh.noun.split()[-1] in CLOTHES and target.target.noun.split()[-1] in PERSONS
+    if is_worn or fresh.noun.split()[-1] in _PROPERTIES:
         return None
     nouns = target.target.noun.split()
     if nouns[-1] in ("hairstyle", "haircut"):
