@@ -140,8 +140,7 @@ def _added(phrase: Phrase, rest: Tokens, request: Request) -> Operations | None:
     if head == "effect" and reference is None:
         return _effect_added(new, request)
     if head in _WEATHER_ADDED and reference is None and not (head == "snow" and new.relation is not None):
-        where = None if new.relation is None else new.relation.of
-        return request.operation("weather", value=new.phrase, target=where)
+        return request.operation("weather", value=new.phrase)
     if head in ("sunlight", "sunshine", "daylight", "moonlight", "backlight"):
         return request.operation("light", value=new.phrase)
     if head in _FILTERS:

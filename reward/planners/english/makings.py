@@ -8,13 +8,22 @@ from .actions import acted, action_start, became
 from .additions import add
 from .changes import Change
 from .gifts import may_precede_object
-from .lexicon import CLOTHES, DETERMINERS, SCENES, word_set
+from .lexicon import CLOTHES, DETERMINERS, SCENES, STOPS, word_set
 from .properties import each_made, multiple_start, property_made, scene_made, value_start
 from .replacements import changed, changed_object
 from .request import Operations, Request
 from .texts import text_said
 from .tokens import Tokens, text_of, words_in
-from .values import color_value, head_of, is_adjective, is_filter, is_weather, material_value, plain_text
+from .values import (
+    color_value,
+    head_of,
+    is_adjective,
+    is_description,
+    is_filter,
+    is_weather,
+    material_value,
+    plain_text,
+)
 
 
 def color(verb: str, tokens: Tokens, request: Request) -> Operations | None:
@@ -84,7 +93,7 @@ def make(verb: str, tokens: Tokens, request: Request) -> Operations | None:
         if word == "into" and index:
             return changed(Change(tokens[:index], tokens[index + 1 :]), request, verb)
         if index and word in ("made", "out") and words[index + 1 : index + 2] == ["of"]:
-            value = material_value(tokens[index:])
+            value = material_value(tokens[index:]) or _open_material(tokens[index + 2 :])
             return each_made(tokens[:index], request, "material_alter", value) if value is not None else None
         if index and word == "of" and words[index - 1] in ("be", "made"):
             return None
@@ -116,6 +125,13 @@ _MADE_FOR_SOMEBODY = CLOTHES | word_set(
 )
 """What is made for a person rather than of one: "make her a cake"."""
 _STATE_STARTS = word_set("covered filled wrapped decorated wearing holding")
+
+
+def _open_material(tokens: Tokens) -> str | None:
+    """What something is made of that is no listed material: "gingerbread"."""
+    words = words_in(tokens)
+    is_plain = 0 < len(words) <= 3 and not set(words) & (STOPS | {"some", "any", "another"})
+    return text_of(tokens) if is_plain and is_description(tokens) else None
 
 
 def _resized(object_tokens: Tokens, value: Tokens, request: Request) -> Operations | None:

@@ -56,7 +56,7 @@ def remove(verb: str, tokens: Tokens, request: Request) -> Operations | None:
             kind = "restoration"
         elif head in _EFFECTS:
             kind = "effect_remove"
-        if kind == "restoration":
+        if kind == "restoration" and head not in ("scratches", "artifacts"):
             made = request.operation(kind, value=f"without {target.phrase}")
         else:
             made = request.operation(kind, target=target, loose=phrase.loose)

@@ -107,7 +107,7 @@ def changed(change: Change, request: Request, verb: str) -> Operations | None:
         return None
     if any(token.is_quote for token in (*old, *new)):
         named = [token for token in change.source or () if token.is_quote]
-        return text_replaced([*named, Token("on", "on"), *old] if named and old else old, new, request)
+        return text_replaced(old, new, request, named[0] if named else None)
     if not old:
         return _whole(new, request)
     if verb == "transfer" and request.is_scene(old) and new[0].word in ("a", "an") and is_description(new, 24):

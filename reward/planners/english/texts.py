@@ -146,16 +146,16 @@ def text_removed(tokens: Tokens, request: Request) -> Operations | None:
     return request.operation("text_remove", target=target, old_text=tokens[index].text, loose=loose)
 
 
-def text_replaced(old: Tokens, new: Tokens, request: Request) -> Operations | None:
-    """`(change) the word "FAST" on the sign (to) "SLOW"`."""
+def text_replaced(old: Tokens, new: Tokens, request: Request, source: Token | None = None) -> Operations | None:
+    """`(change) the word "FAST" on the sign (to) "SLOW"`. source: as in `from "FAST"`."""
     after = [token for token in new if token.is_quote]
-    before = [token for token in old if token.is_quote]
+    before = [token for token in old if token.is_quote] + ([source] if source is not None else [])
     if len(after) != 1 or len(before) > 1:
         return None
     index = new.index(after[0])
     if not all(word in TEXT_INTRODUCERS for word in _without_sayings(new[:index])):
         return None
-    carrier = _carrier_of_old(old, before, new[index + 1 :], request)
+    carrier = _carrier_of_old(old, [] if source is not None else before, new[index + 1 :], request)
     if carrier is None:
         return None
     target, loose = carrier

@@ -14,162 +14,9 @@ from editcritic.reward.queries import Abstention, Plan
 
 from ..fakes import picture
 from .compact_plans import compact
+from .planned_requests import PLANS
 
 PLANNER = RulePlanner()
-
-PLANS = [
-    # scene phrases never belong to the target
-    ("Remove the kayak from the image.", "subject_remove kayak"),
-    ("Delete the street lamp in this photo", "subject_remove street lamp"),
-    ("Extract the teapot visible in the picture.", "extraction teapot"),
-    ("Add a heron to the scene", "subject_add + heron"),
-    ("Make the barn in the image red", "color_alter barn = red"),
-    # relations
-    ("Remove the jug on the table", "subject_remove jug <on table>"),
-    ("Make the box under the bench green", "color_alter box <below bench> = green"),
-    ("Paint the gate behind the two cows white", "color_alter gate <behind 2 cows> = white"),
-    ("Remove the crate next to the stairs", "subject_remove crate <beside stairs>"),
-    ("Replace the boat in front of the pier with a raft", "subject_replace boat <in_front pier> + raft"),
-    ("Make the shirt of the girl to the left of the boy yellow", "color_alter shirt <part girl <left boy>> = yellow"),
-    ("Remove the man with the umbrella", "subject_remove man <with umbrella>"),
-    ("Change the shoe to the right of the black shoe to pink", "color_alter shoe <right {black} shoe> = pink"),
-    ("Extract the jacket worn by the skier in the image", "extraction jacket <on skier>"),
-    ("Extract the woman wearing a straw hat and a scarf", "extraction woman <with {straw} hat>"),
-    # places, order and size
-    ("Make the left window blue", "color_alter window @left = blue"),
-    ("Remove the duck in the background", "subject_remove duck @background"),
-    ("Paint the second door from the left green", "color_alter #2 from left door = green"),
-    ("Remove the largest balloon", "subject_remove largest balloon"),
-    ("Make the vase at the bottom of the picture purple", "color_alter vase @bottom = purple"),
-    ("Make the lamp in the middle golden", "color_alter lamp @center = golden"),
-    ("Remove the person on the far right", "subject_remove person @right"),
-    # attributes and materials
-    ("Remove the small red wooden chair", "subject_remove {small, red, wooden} chair"),
-    ("Replace the black and white cat with a fox", "subject_replace {black and white} cat + fox"),
-    ("Change the light blue dress to dark green", "color_alter {light blue} dress = dark green"),
-    ("Make the bowl out of glass", "material_alter bowl = glass"),
-    ("Change the material of the bench to marble", "material_alter bench = marble"),
-    ("Change the surface texture of the pot to a smooth, glossy finish", "material_alter pot = smooth, glossy finish"),
-    # possessive parts
-    ("Make the dog's ears black", "color_alter ears <part dog> = black"),
-    ("Change the rabbit's fur color to a light brown", "color_alter fur <part rabbit> = light brown"),
-    ("Replace the driver's cap with a helmet", "subject_replace cap <part driver> + helmet"),
-    ("Remove the handle of the mug", "subject_remove handle <part mug>"),
-    ("Make her coat green", "color_alter coat <part person> = green"),
-    ("Extract the white Levi's T-shirt worn by the person", "extraction {white, levi's} t-shirt <on person>"),
-    # quantifiers and counts
-    ("Make all the tiles blue", "color_alter all tiles = blue"),
-    ("Remove both candles", "subject_remove both candles"),
-    ("Make every lantern orange", "color_alter all lantern = orange"),
-    ("Remove the three bottles", "subject_remove 3 bottles"),
-    ("Make two of the kites purple", "color_alter 2 kites = purple"),
-    ("Change the number of sheep to five", "count_change sheep x 5"),
-    ("Remove the other glove", "subject_remove {other} glove"),
-    # background
-    ("Change the background to a foggy harbour at dawn", "background_change = foggy harbour at dawn"),
-    ("Replace the background with a bookshelf", "background_change = bookshelf"),
-    ("Make the background white", "background_change = white"),
-    (
-        "Change the desert environment in the picture to a dense jungle setting",
-        "background_change desert environment = dense jungle setting",
-    ),
-    ("Blur the background", "filter background = blurred"),
-    # style, filter, light, weather
-    ("Turn the picture into a watercolor", "style = watercolor"),
-    ("Transfer the image into a charcoal-drawing style", "style = charcoal-drawing style"),
-    ("Make it look like an oil painting", "style = oil painting"),
-    ("as an old engraving", "style = old engraving"),
-    ("Convert the photo to black and white", "filter = black and white"),
-    ("Make the image brighter", "light = brighter"),
-    ("Darken the sky", "light sky = darkened"),
-    ("Make it snow", "weather = snow"),
-    ("Turn the day into night", "weather = night"),
-    ("Change the season to autumn", "weather = autumn"),
-    ("Increase the contrast of the image", "filter = increase contrast"),
-    # adding
-    ("Add a wooden stool to the left of the stove", "subject_add + {wooden} stool -> left stove"),
-    ("Put a crown on the frog", "subject_add + crown <on frog>"),
-    ("Add a robin perched on the fence near the gate.", "subject_add + robin <on fence <beside gate>>"),
-    ("Place a small boat on the lake in the background", "subject_add + {small} boat <on lake @background>"),
-    ("Insert three balloons above the roof", "subject_add + 3 balloons -> above roof"),
-    ("There should be a bridge over the river", "subject_add + bridge -> above river"),
-    ("What if there was a dragon behind the tower?", "subject_add + dragon <behind tower>"),
-    ("Let there be a lighthouse on the cliff", "subject_add + lighthouse <on cliff>"),
-    (
-        "Add a child riding a scooter along the path, wearing a red helmet.",
-        "subject_add + child <with scooter <beside path>>",
-    ),
-    ("Add a beach chair and an umbrella", "subject_add + beach chair; subject_add + umbrella"),
-    # replacing
-    ("Swap the pears for lemons", "subject_replace pears + lemons"),
-    ("Substitute a rose for the tulip", "subject_replace tulip + rose"),
-    ("Turn the goat into a llama", "subject_replace goat + llama"),
-    ("Make the onion an apple", "subject_replace onion + apple"),
-    ("Change the apple on the left to a peach", "subject_replace apple @left + peach"),
-    ("Add a tram instead of the bus", "subject_replace bus + tram"),
-    (
-        "Change the lamp into a candle and the table into a desk",
-        "subject_replace lamp + candle; subject_replace table + desk",
-    ),
-    # giving, wearing, posing
-    ("Give the sailor a pipe", "subject_add + pipe <on sailor>"),
-    ("Give the woman long hair", "attribute woman = long hair"),
-    ("Have the man wear a bow tie", "subject_add + bow tie <on man>"),
-    ("Dress the waiter in a red jacket", "subject_add + {red} jacket <on waiter>"),
-    ("Let the girl hold a kite", "subject_add + kite <on girl>"),
-    ("Make the boy raise his left arm", "pose boy = raise his left arm"),
-    ("Raise the person's right arm.", "pose {right} arm <part person> = raise"),
-    ("Have the dog jump over the fence", "pose dog = jump over the fence"),
-    ("Make the nurse smile", "expression nurse = smile"),
-    ("Change the baker's expression to surprised", "expression baker = surprised"),
-    ("Make the gardener look angry", "expression gardener = angry"),
-    # wishes and questions
-    ("The wagon should be blue", "color_alter wagon = blue"),
-    ("I would like the fence to be green", "color_alter fence = green"),
-    ("I want a parrot on the chair", "subject_add + parrot <on chair>"),
-    ("Can you erase the puddle?", "subject_remove puddle"),
-    ("Could you please make the curtain red?", "color_alter curtain = red"),
-    ("Can the mug be orange?", "color_alter mug = orange"),
-    ("Edit the picture so that the roof is green", "color_alter roof = green"),
-    # moving and shaping
-    ("Move the clock to the right of the mirror", "position_change clock -> right mirror"),
-    ("Put the kettle on the shelf", "position_change kettle"),
-    ("Rotate the chair to the left", "rotate chair = to the left"),
-    ("Flip the picture horizontally", "rotate image = horizontally"),
-    ("Enlarge the pumpkin", "resize pumpkin = enlarge"),
-    ("Make the ball bigger", "resize ball = bigger"),
-    ("Duplicate the lantern", "duplicate lantern"),
-    ("Crop the image to the boat", "crop boat"),
-    ("Zoom in on the flower", "zoom flower = in"),
-    # text
-    ('Add the word "BAKERY" to the sign above the door', 'text_change sign <above door> "BAKERY"'),
-    ("Write 'OPEN' on the window", 'text_change window "OPEN"'),
-    ('Change the word "fast" on the billboard to "slow"', 'text_change billboard "fast" to "slow"'),
-    ('Replace the text "SALE" with "SOLD"', 'text_change "SALE" to "SOLD"'),
-    ('Make the sign say "STOP"', 'text_change sign "STOP"'),
-    ('Remove the text "DRAFT" from the poster', 'text_remove poster "DRAFT"'),
-    # what is kept
-    (
-        "Make the curtain green while keeping the lamp and the table unchanged",
-        "color_alter curtain = green | keep object lamp, object table",
-    ),
-    ("Change the dress to red without changing the background", "color_alter dress = red | keep background"),
-    ("Leave the sky untouched and paint the barn white", "color_alter barn = white | keep object sky"),
-    ("Make the mug blue; leave everything else as it is", "color_alter mug = blue | keep layout"),
-    ("Paint the door blue but keep the walls white", "color_alter door = blue | keep object walls"),
-    # several operations
-    ("Remove the bench and add a fountain", "subject_remove bench; subject_add + fountain"),
-    ("Make the sky pink and the sea green", "color_alter sky = pink; color_alter sea = green"),
-    ("Make the motorcycles and the cars pink", "color_alter motorcycles = pink; color_alter cars = pink"),
-    ("First remove the cup, then paint the table white", "subject_remove cup; color_alter table = white"),
-    (
-        "Add a tree. Remove the bench. Make the sky pink.",
-        "subject_add + tree; subject_remove bench; color_alter sky = pink",
-    ),
-    ("Add a hat to the man and make it red", "subject_add + hat <on man>; color_alter hat <on man> = red"),
-    ("Remove the boat, the pier and the buoy", "subject_remove boat; subject_remove pier; subject_remove buoy"),
-    ("Make the man older and give him a beard", "attribute man = older; subject_add + beard <on man>"),
-]
 
 
 @pytest.mark.parametrize(("sentence", "expected"), PLANS)
@@ -226,6 +73,30 @@ NO_REQUESTS = """
     Make everything blue
     Remove one of the cups
     Make them zebras
+    Make him a sandwich
+    Give the plants some water
+    Turn off the alarm
+    Turn up the volume
+    Take out the dog
+    Open a bank account
+    Open the app
+    Have a cup of tea in the garden
+    Remove a few people
+    Remove one candle
+    Remove the non-red cups
+    Remove everyone
+    Remove be of
+    Remove not
+    Replace red with blue
+    Replace all instances of foo with bar
+    Delete the last paragraph
+    Add a comment to this post
+    Change her into a long dress
+    Copy the tree and put it on the right side
+    Give the dog a red collar and make its fur black
+    Make the mood darker
+    Change the view to the ocean
+    Thanks!
     ...
 """
 CONTRADICTIONS = """
@@ -278,6 +149,8 @@ ORDERS = """
     <b>remove the dog</b>
     Remove the {{object}}
     Remove the {object}
+    Remove {instruction}
+    remove - [ 5
     ```remove the dog```
     SELECT * FROM cups
     https://example.com/remove
@@ -300,6 +173,28 @@ def test_an_abstention_says_what_to_do():
     assert compact(answers[0]) == "color_alter cup = blue"
     assert isinstance(answers[1], Abstention)
     assert "bind another planner" in answers[1].reason
+
+
+def test_an_abstention_names_the_part_that_is_not_read():
+    (answer,) = PLANNER([Plan((picture(0),), "Make the cup blue, then remove everything but the lamp")])
+    assert isinstance(answer, Abstention)
+    assert "'then remove everything but the lamp' is not read" in answer.reason
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Remove the buoy right in front of the ferry, next to the pier",
+        'Add the text "PARIS" in the top left corner',
+        "Add three more candles",
+        "Make the barn green instead of red",
+        "Put the vase on the shelf instead of the table",
+        "Add a cat in the style of Picasso",
+    ],
+)
+def test_words_beyond_the_slots_are_in_a_question(sentence):
+    (operation,) = PLANNER.plan(sentence).operations
+    assert sentence in operation.questions[0].text
 
 
 def test_it_is_the_planner_of_the_default_and_of_the_drawn_experts():

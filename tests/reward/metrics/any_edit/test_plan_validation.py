@@ -90,6 +90,19 @@ ACCEPTED = [
             op("resize", target=Target("lamp"), value="half its size"),
         ),
     ),
+    (
+        "Extract the yacht on the river, including its mast and flags.",
+        plan(
+            op(
+                "extraction",
+                "Extract the yacht on the river, including its mast and flags",
+                target=Target("yacht", relation=Relation("on", Target("river"))),
+            )
+        ),
+    ),
+    ("Hi, could you please remove the dog? Many thanks in advance!", plan(op("subject_remove", target=DOG))),
+    ("Remove the fog", plan(op("weather", value="without fog"))),
+    ("Crop out the dog on the left", plan(op("subject_remove", target=Target("dog", place="left")))),
     ("Give her a pair of sunglasses", plan(op("subject_add", new=Target("sunglasses")))),
     ("What would this look like after a flood?", plan(op("reasoning", "What would this look like after a flood?"))),
     ("把杯子变成蓝色", plan(op("color_alter", target=CUP, value="blue"), language="zh")),
@@ -172,6 +185,18 @@ REJECTED = [
         plan(op("color_alter", target=CUP, value="red")),
         "swallowed",
         "rotate the cup",
+    ),
+    (
+        "Make it winter and include a snowman",
+        plan(op("weather", "Make it winter", value="winter")),
+        "unaccounted",
+        "snowman",
+    ),
+    (
+        "Make the woman older, including a red hat",
+        plan(op("attribute", "Make the woman older", target=WOMAN, value="older")),
+        "unaccounted",
+        "red hat",
     ),
     (
         "Remove the dog, then place a cat there",
