@@ -80,6 +80,8 @@ class PlanAccount:
             return ("largest" if word in LARGE_WORDS else "smallest") in self.sizes
         if word == "side" and self.places:
             return True  # of the picture
+        if word == "both" and len(self.plan.operations) > 1:
+            return True  # "both the cup and the plate"
         if word in ALL_WORDS:
             return bool(self.plan.keep) or self.plan.scope == "whole" or _has_quantity(self.plan)
         return not word.isascii() and word in self.text

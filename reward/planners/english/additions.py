@@ -11,6 +11,7 @@ from .changes import aspect_of, change_of
 from .destinations import SIDE_POSITIONS, destination_of
 from .gifts import look_given
 from .lexicon import (
+    ACTIONS,
     ARTICLES,
     BACKGROUND_NOUNS,
     SCENES,
@@ -118,7 +119,8 @@ def _added(phrase: Phrase, rest: Tokens, request: Request) -> Operations | None:
         position, reference = cast(Position, new.relation.kind), new.relation.of
         new = replace(new, relation=None)
     if rest:
-        ending = destination_of(rest, request)
+        is_purpose = len(rest) > 1 and rest[0].word == "to" and rest[1].word in ACTIONS  # "a dog to play with the cat"
+        ending = None if is_purpose else destination_of(rest, request)
         if ending is not None:
             kind, other, end_loose = ending
             loose = loose or end_loose

@@ -19,7 +19,7 @@ from .lexicon import (
     STOPS,
     word_set,
 )
-from .noun_phrases import Phrase, phrase_at
+from .noun_phrases import Phrase, phrase_at, whole_phrase, with_pronoun_resolved
 from .request import Operations, Request
 from .tokens import Tokens, text_of, words_in
 from .values import color_value, head_of, is_description, material_value, plain_text
@@ -118,8 +118,13 @@ def added_to(new: Tokens, owner: Tokens, request: Request) -> Operations | None:
         return look_given(target, new, request)
     if request.is_scene(owner) or words_in(owner) == ["it"]:
         return None
+    several = _each_added(new, owner, request)
+    if several is not None:
+        return several
     target = request.target(owner)
     phrase = phrase_at(new)
+    if phrase is not None and target is not None:
+        phrase = with_pronoun_resolved(phrase, target.target)  # "a ball in its mouth"
     if words[0] in ("less", "more"):
         owned = request.target(owner)
         is_clear = owned is not None and is_description(new, 6)
@@ -154,6 +159,16 @@ def added_to(new: Tokens, owner: Tokens, request: Request) -> Operations | None:
     else:
         loose = True
     return request.operation("subject_add", new=added, loose=loose)
+
+
+def _each_added(new: Tokens, owner: Tokens, request: Request) -> Operations | None:
+    """`(give the man) a hat and a scarf`; None for one thing."""
+    for index in range(1, len(new) - 1):
+        one, other = new[:index], new[index + 1 :]
+        if new[index].word == "and" and whole_phrase(one) is not None and whole_phrase(other) is not None:
+            first, second = added_to(one, owner, request), added_to(other, owner, request)
+            return None if first is None or second is None else [*first, *second]
+    return None
 
 
 _NOT_GIVEN = word_set(

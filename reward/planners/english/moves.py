@@ -15,7 +15,9 @@ from .values import plain_text
 _NOT_MOVED = word_set("camera view viewpoint perspective angle background time weather style color")
 
 
-_ELSEWHERE = word_set("beach forest city desert park mountains street countryside moon jungle space")
+_ELSEWHERE = word_set(
+    "focus view shape perspective beach forest city desert park mountains street countryside moon jungle space"
+)
 _STORES = word_set("fridge oven microwave freezer dishwasher sink drawer cupboard closet garage bin car mail")
 
 
@@ -90,6 +92,7 @@ def _destination_start(tokens: Tokens, verb: str) -> int | None:
     for index in range(len(words) - 1, 0, -1):
         if words[index] in (
             "next",
+            "at",
             "behind",
             "beside",
             "below",

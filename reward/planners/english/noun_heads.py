@@ -93,6 +93,8 @@ def _determiner(words: list[str], draft: Draft) -> int:
         index = 1
         if words[1:2] == ["of"]:
             index = 2
+        if words[0] in ("every", "each") and words[1:2] and words[1] in ORDINALS.keys() | {"other"}:
+            draft.is_any = True  # "every second tile"
     elif len(words) > 3 and words[0] in NUMBERS and words[0] != "one" and words[1:3] == ["of", "the"]:
         draft.quantity, draft.article = NUMBERS[words[0]], "the"
         return 3
@@ -300,7 +302,7 @@ def _fill(core: list[str], draft: Draft) -> bool:
         words = words[1:]
     if len(words) == 1 and words[0] in COLORS - OBJECT_COLORS:
         return False  # "replace red with blue"
-    if "last" in words or any(word.startswith("non-") and word[4:] in COLORS for word in core):
+    if {"last", "fewer", "less"} & set(core) or any(word.startswith("non-") and word[4:] in COLORS for word in core):
         return False
     if "and" in words or not words or words[-1] in ("one", "ones", "thing", "things", "stuff"):
         return False

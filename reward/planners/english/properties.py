@@ -73,14 +73,14 @@ def _is_within_name(words: list[str], index: int) -> bool:
     if word in ("and", ",", "of") or (word not in _MAYBE_NOUNS and word not in ADJECTIVES | LARGER | SMALLER):
         return False
     if before not in _MAYBE_NOUNS:
-        return index < 2 or words[index - 2] not in PREPOSITIONS or before not in SIDES
+        return before not in SIDES or not any(word in PREPOSITIONS for word in words[max(0, index - 3) : index - 1])
     is_shade = word in COLOR_MODIFIERS and words[index + 1] in COLORS
     return word in _MAYBE_NOUNS and not is_shade
 
 
 _MAYBE_NOUNS = (OBJECT_COLORS | MATERIALS | SHAPES) - word_set("wooden golden woolen knitted stainless round")
 """Words of properties that are names of objects, too."""
-_SURELY_BEFORE_NOUN = word_set("bigger smaller larger tinier leftmost rightmost topmost uppermost lower upper")
+_SURELY_BEFORE_NOUN = SIDES.keys() | word_set("bigger smaller larger tinier")
 
 
 _PAINTED = word_set("painted dyed colored coloured")

@@ -90,6 +90,8 @@ def _from_as_relation(tokens: Tokens) -> Tokens:
 def take_away(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`take the painting away`, `take the book out of the bag`."""
     words = words_in(tokens)
+    if words[:1] and words[0] in ("a", "an", "some"):
+        return None  # "take a bite out of the apple"
     if words[-1:] in (["out"], ["away"], ["off"]) and len(words) > 2:
         return remove("remove", tokens[:-1], request)
     for index, word in enumerate(words):

@@ -67,11 +67,11 @@ _LOOKS: frozenset[OperationType] = frozenset(("color_alter", "material_alter", "
 
 def objects_of(tokens: Tokens, request: Request) -> list[Phrase] | None:
     """One or several objects joined by "and" or commas, which are all the tokens; None where one cannot be read."""
-    single = request.target(tokens)
+    single = request.target(tokens) if tokens else None
     if single is not None:
         return [single]
     found: list[Phrase] = []
-    start = 0
+    start = 1 if words_in(tokens[:1]) == ["both"] and "and" in words_in(tokens) else 0  # "both the bike and the car"
     while start < len(tokens):
         phrase = phrase_at(tokens, start)
         if phrase is None:

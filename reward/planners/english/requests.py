@@ -135,6 +135,8 @@ def _frame_at(words: list[str]) -> tuple[Frame | None, str, int]:
     if words[1:3] == ["the", "camera"] and verb in VERBS["rotate"] | VERBS["move"]:
         return camera, verb, 1
     has_body = not BODY_PARTS.isdisjoint(words[1:])
+    if words[-2:] == ["upside", "down"] and verb in VERBS["put"] | VERBS["rotate"] | {"turn", "make"}:
+        return rotate, verb, 1
     if verb in ("turn", "switch") and words[-1] in ("on", "off"):
         return switch, verb, 1
     if has_body and verb in VERBS["pose"] and (verb != "turn" or (set(words[1:6]) & _HEADS and "into" not in words)):
