@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from ...edit_plan import EditPlan, OperationType, PlannedOperation, Target
+from .lexicon import VERBS
 
 _GONE: frozenset[OperationType] = frozenset(("subject_remove", "subject_replace", "text_remove"))
 _LOOKS: frozenset[OperationType] = frozenset(("style", "filter", "weather", "light", "background_change"))
+_DEGREES = VERBS["degree"]
 _OPPOSITES = tuple(
     (frozenset(one.split()), frozenset(other.split()))
     for one, other in (
@@ -60,6 +62,9 @@ def _conflict(one: PlannedOperation, other: PlannedOperation) -> bool:
     if one.target is None and other.target is None:
         if one.type == other.type and one.type in _LOOKS | {"zoom", "crop"}:
             return True
+        first, second = one.value.split(), other.value.split()
+        if len(first) == len(second) == 2 and first[0] in _DEGREES and second[0] in _DEGREES and first[1] != second[1]:
+            return False  # "lower brightness", "increase contrast"
         return one.type in _LOOKS and other.type in _LOOKS and _opposed(one.value, other.value)
     return False
 

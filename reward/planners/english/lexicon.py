@@ -337,7 +337,7 @@ ACTIONS = word_set(
     "lick dance wave point eat drink read kneel swim climb throw catch kick play sing shout yawn wink blink nod "
     "bend stretch lean face open close cross fold hug kiss drive push pull touch carry chase bark roar roll "
     "float crouch squat clap pose bow grin stare gaze glance salute yell scream stick tilt rest bite spread "
-    "drop shake hang hide bloom"
+    "drop shake hang hide bloom come"
 )
 EXPRESSION_VERBS = word_set("smile frown laugh cry grin wink yawn scream")
 LOOKING = word_set("look appear seem")

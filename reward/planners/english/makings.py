@@ -61,12 +61,12 @@ def _each_its_own(
             continue
         first = tokens[:index]
         start = value_start(first)
-        made = None if start is None or start == len(first) else frame(verb, first, request)
-        if made is None:
+        if start is None or start == len(first):
             continue
+        made = frame(verb, first, request)  # tried once, so that the time stays linear
         rest = tokens[index + (2 if tokens[index + 1].word == "and" else 1) :]
-        others = frame(verb, rest, request)
-        return None if others is None else [*made, *others]
+        others = None if made is None else frame(verb, rest, request)
+        return None if made is None or others is None else [*made, *others]
     return None
 
 

@@ -302,7 +302,9 @@ def _fill(core: list[str], draft: Draft) -> bool:
         words = words[1:]
     if len(words) == 1 and words[0] in COLORS - OBJECT_COLORS:
         return False  # "replace red with blue"
-    if {"last", "fewer", "less"} & set(core) or any(word.startswith("non-") and word[4:] in COLORS for word in core):
+    if _OPEN & set(core) or any(word.startswith("non-") and word[4:] in COLORS for word in core):
+        word.startswith("non-") and word[4:] in COLORS for word in core
+    ):
         return False
     if "and" in words or not words or words[-1] in ("one", "ones", "thing", "things", "stuff"):
         return False
@@ -312,6 +314,8 @@ def _fill(core: list[str], draft: Draft) -> bool:
     return True
 
 
+_OPEN = word_set("last fewer less everything anything something nothing")
+"""With them it is open which objects are meant."""
 _NO_NOUNS = (
     QUANTIFIERS
     | VAGUE_QUANTITIES

@@ -163,6 +163,7 @@ def each_made(tokens: Tokens, request: Request, kind: OperationType, value: str)
 
 _LENGTHS, _LONG = word_set("longer shorter long short"), word_set("hair beard dress skirt sleeves coat tail")
 _ASPECTS_OF_PICTURE = ("weather", "lighting", "time")
+_OF_COLORS = word_set("warmer cooler brighter darker vibrant vivid saturated muted softer duller stronger")
 _ASPECTS_OF_OBJECTS = ("color", "expression", "size", "shape", "material", "texture", "pattern")
 
 
@@ -178,6 +179,8 @@ def property_made(object_tokens: Tokens, value: Tokens, request: Request) -> Ope
     if aspect is not None:
         if aspect.name in _ASPECTS_OF_PICTURE or (aspect.name in _ASPECTS_OF_OBJECTS and aspect.owner):
             return aspect_changed(aspect, value, request)
+        if aspect.name == "color" and len(core) == 1 and core[0] in _OF_COLORS:
+            return request.operation("filter", value=text_of(value))
         return None
     if is_filter(value) and words_in(object_tokens)[-1:] in (["background"], ["backdrop"]):
         return request.operation("filter", target=Target("background"), value=text_of(value))

@@ -33,7 +33,7 @@ def remove(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     for phrase in objects:
         target = phrase.target
         head = target.noun.split()[-1]
-        if head in _NOT_REMOVED or target.noun in SCENES:
+        if head in _NOT_REMOVED or (target.noun in SCENES and target.relation is None):
             return None
         kind: OperationType = "subject_remove"
         if target.attributes == ("red",) and target.noun == "eye":

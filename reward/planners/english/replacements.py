@@ -251,7 +251,7 @@ def _object_changed(change: Change, request: Request, verb: str) -> Operations |
     target = request.target(old)
     if target is None:
         return _several_changed(old, new, request)
-    if target.article == "a" or target.target.noun in SCENES:
+    if target.article == "a" or (target.target.noun in SCENES and target.target.relation is None):
         return None
     if change.source is not None:
         target = replace(target, loose=True)

@@ -6,7 +6,6 @@ from .lexicon import word_set
 from .noun_phrases import Phrase
 from .request import Operations, Request
 from .tokens import Tokens, text_of, words_in
-from .values import is_description
 
 _SWITCHED = word_set(
     "light lights lamp lamps lantern lanterns headlight headlights taillights flashlight torch candle candles bulb "
@@ -42,10 +41,11 @@ def kindle(verb: str, tokens: Tokens, request: Request) -> Operations | None:
 
 def open_or_close(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`open the door (slightly)`, `close her eyes`, which is an expression."""
-    words = words_in(tokens)
-    end = next((index for index, word in enumerate(words) if index and word in _HOW_FAR), len(words))
+    end = len(tokens)
+    while end > 1 and tokens[end - 1].word in _HOW_FAR:
+        end -= 1
     target = _object_of(tokens[:end], request)
-    if target is None or not is_description(tokens[end:], 5) or not set(words[end:]) <= _HOW_FAR:
+    if target is None:
         return None
     head = target.target.noun.split()[-1]
     if head not in _OPENED:
@@ -56,7 +56,7 @@ def open_or_close(verb: str, tokens: Tokens, request: Request) -> Operations | N
     return request.operation("expression" if is_face else "attribute", target=target.target, value=value)
 
 
-_HOW_FAR = word_set("slightly wide halfway completely fully more a bit little all the way partially half")
+_HOW_FAR = word_set("slightly wide halfway completely fully more partially half")
 
 
 def _object_of(tokens: Tokens, request: Request) -> Phrase | None:

@@ -255,3 +255,23 @@ def steps(text: str) -> int:
 def test_twice_the_text_takes_at_most_twice_the_steps(part):
     short, long = ("change the cup to " + part * (length // len(part)) for length in (1500, 3000))
     assert steps(long) < 2.3 * steps(short) + 20_000
+
+
+@pytest.mark.parametrize(
+    ("start", "part"),
+    [
+        ("make a sky red", " and the sky red"),
+        ("make the sky red", " and the sky red"),
+        ("paint a door blue", ", the door blue"),
+        ("give the man a hat", " and a black and white hat"),
+        ("change the cup to red", " and the cup to red"),
+        ("add a dog", " and a cat"),
+        ("remove the cup", ", next to the table"),
+        ("write AB", " in red letters"),
+        ("keep her face", " and face"),
+    ],
+)
+def test_repetitions_within_a_clause_take_few_steps(start, part):
+    short, long = (steps(start + part * count) for count in (6, 12))
+    assert long < 4.2 * short + 20_000
+    assert long < 600_000
