@@ -74,8 +74,8 @@ VERBS: Mapping[str, str] = MappingProxyType(
 LEADING_WORDS = _set("please also now finally next first just to can could would you i we want like need so")
 """Words that may stand before the verb of a request."""
 NOT_LEADING = _set(
-    "including painting paint drawing printing print label mirror position color colour coloring colouring slide scale dye tint "
-    "type show switch clear have having let trim clone copy"
+    "including painting paint drawing printing print label mirror position color colour coloring colouring slide scale "
+    "dye tint type show switch clear have having let trim clone copy"
 )
 """Forms of verbs of editing that are nouns or adjectives as often."""
 

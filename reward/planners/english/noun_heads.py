@@ -303,8 +303,6 @@ def _fill(core: list[str], draft: Draft) -> bool:
     if len(words) == 1 and words[0] in COLORS - OBJECT_COLORS:
         return False  # "replace red with blue"
     if _OPEN & set(core) or any(word.startswith("non-") and word[4:] in COLORS for word in core):
-        word.startswith("non-") and word[4:] in COLORS for word in core
-    ):
         return False
     if "and" in words or not words or words[-1] in ("one", "ones", "thing", "things", "stuff"):
         return False
