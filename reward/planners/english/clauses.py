@@ -123,7 +123,7 @@ def _kind_at(tokens: list[Token], index: int) -> tuple[ClauseKind, int] | None:
     words = words_in(tokens[index : index + 4])
     if not words:
         return None
-    if words[:2] == ["nothing", "else"]:
+    if words[:2] == ["nothing", "else"] or (words[:2] in _REST and words[2:3] and words[2] in _STAYING):
         return "keep", index
     if words[0] in KEEP_VERBS | KEEPING and len(words) > 1:
         return "keep", index + 1
@@ -140,6 +140,8 @@ def _kind_at(tokens: list[Token], index: int) -> tuple[ClauseKind, int] | None:
     return None
 
 
+_REST = (["everything", "else"], ["all", "else"], ["the", "rest"])
+_STAYING = word_set("should must stays remains stay remain unchanged untouched")
 _NOTES = word_set("ensuring making excluding isolating separating including focusing leaving maintaining blending")
 
 

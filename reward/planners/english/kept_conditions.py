@@ -18,6 +18,7 @@ from .lexicon import (
     SCENES,
     STATES,
     UNCHANGED,
+    word_set,
 )
 from .noun_phrases import Phrase, phrase_at, with_pronoun_resolved
 from .places import scene_end
@@ -103,11 +104,14 @@ def kept_of(tokens: Tokens, words: str, antecedent: Target | None) -> list[Kept]
     return kept
 
 
+_STAYING = word_set("should must stays remains stay remain be exactly completely entirely fully")
+
+
 def _end_of_objects(tokens: Tokens) -> int | None:
     """The index after the objects; None where something else follows than that they stay."""
     words = words_in(tokens)
     for index in range(len(words)):
-        rest = [word for word in words[index:] if word not in ("exactly", "completely", "entirely", "fully")]
+        rest = [word for word in words[index:] if word not in _STAYING]
         if (
             index
             and rest

@@ -17,6 +17,7 @@ from .lexicon import (
     PREPOSITIONS,
     SIDES,
     STOPS,
+    word_set,
 )
 from .noun_heads import Draft, head_end
 from .places import place_at, relation_at, scene_end
@@ -153,6 +154,10 @@ def _participle_end(tokens: Tokens, index: int, draft: Draft) -> int | None:
     return None
 
 
+_ALIKE = word_set("position place spot location pose color colour size shape style kind type")
+"""What may be the same: "in the same place", "of the same color"."""
+
+
 def _relation_end(tokens: Tokens, index: int, draft: Draft, depth: int) -> int | None:
     """The index after a relation; None without one, -1 where it cannot be read."""
     if tokens[index].word == "of" and draft.nouns and draft.nouns[-1] in MEASURES | DEPICTIONS:
@@ -183,7 +188,7 @@ def _relation_end(tokens: Tokens, index: int, draft: Draft, depth: int) -> int |
         return other.end if is_doing or kind not in ("with", "part") else -1
     if kind == "in" and other.target.noun == "style":
         return None  # "a cat | in the style of Picasso"
-    if other.target.noun in ("position", "place", "spot", "location", "pose") and "same" in other.target.attributes:
+    if other.target.noun in _ALIKE and "same" in other.target.attributes:
         draft.loose = True
         return other.end
     if kind == "in" and other.target.noun.split()[-1] in CLOTHES and draft.nouns[-1] in PERSONS:
