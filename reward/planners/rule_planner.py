@@ -15,18 +15,18 @@ from ..metrics.edival.task_parser import parse_task
 from ..queries.expert import Expert
 from ..queries.kinds import Outcome, Plan, Query
 from ..queries.outcomes import Abstention
-from ..sample import TASK_TYPES, Task
+from ..sample import Task
 from .english.lexicon import (
     ARTICLES,
     AUXILIARIES,
     COLORS,
     CONJUNCTIONS,
+    OBJECT_COLORS,
     OTHER_PREPOSITIONS,
     POSSESSIVES,
     PREPOSITIONS,
     QUANTIFIERS,
     SCENES,
-    VAGUE_QUANTITIES,
     word_set,
 )
 from .english.sentence_plan import plan_of_sentence
@@ -67,11 +67,13 @@ class RulePlanner(Expert):
 
 def _read(sentence: str) -> EditPlan | str:
     """The plan of a sentence, or the part of it that is not read; empty where that is not known."""
-    plan: EditPlan | str | None = _plan_of_form(sentence)
-    tokens = tokens_of(sentence)
-    english = "" if tokens is None else plan_of_sentence(tokens)
-    if plan is None or (isinstance(english, EditPlan) and not _EDIVAL_TYPES & {one.type for one in english.operations}):
-        plan = english  # "remove fog", "add grain"
+    form = _plan_of_form(sentence)
+    plan: EditPlan | str = "" if form is None else form
+    if form is None or form.operations[0].type == "subject_remove":
+        tokens = tokens_of(sentence)
+        english = "" if tokens is None else plan_of_sentence(tokens)
+        if form is None or (isinstance(english, EditPlan) and english.operations[0].type in ("restoration", "weather")):
+            plan = english  # "remove noise" names no object
     if isinstance(plan, str):
         return plan
     problems = plan_problems(plan, sentence)
@@ -80,9 +82,6 @@ def _read(sentence: str) -> EditPlan | str:
 
 _MAX_FORM = 600
 """Characters of a sentence in EdiVal's words; its patterns backtrack."""
-
-
-_EDIVAL_TYPES = frozenset((*TASK_TYPES, "text_remove"))
 
 
 def _plan_of_form(sentence: str) -> EditPlan | None:
@@ -119,9 +118,8 @@ _NOT_BARE = (
     | (OTHER_PREPOSITIONS - {"featuring", "showing"})
     | (PREPOSITIONS.keys() - {"with", "of"})
     | word_set("keep remove delete erase add insert replace change make everything anything something nothing")
-    | AUXILIARIES
-    | VAGUE_QUANTITIES
-    | word_set("one last everyone everybody noise")
+    | (AUXILIARIES - {"can"})
+    | word_set("one last everyone everybody")
     | word_set("it them him left right bottom foreground background front this that these those other another")
 )
 
@@ -130,7 +128,7 @@ def _is_bare(name: str) -> bool:
     """Whether an object is a plain name: no determiner, no place, no relation beyond "with" and "of"."""
     words = name.lower().replace("(background)", "").split()
     tokens = tokens_of(name)
-    if tokens is None or has_refused_word(tokens, errands=False) or set(words) <= COLORS:
+    if tokens is None or has_refused_word(tokens, errands=False) or set(words) <= COLORS - OBJECT_COLORS:
         return False
     if not all(any(map(str.isalnum, word)) for word in words):
         return False
