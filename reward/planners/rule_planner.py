@@ -97,8 +97,9 @@ def _plan_of_form(sentence: str) -> EditPlan | None:
         rf"\b(?:the|an?)\s+(?:{'|'.join(re.escape(name) for name in _objects(task))})", sentence, re.IGNORECASE
     ):
         return None
-    if task.type == "background_change" and not _is_bare(task.value or ""):
-        return None
+    value = (task.value or "").split()
+    if task.type == "background_change" and (value[-1:] == ["but"] or not (task.keep or _is_bare(" ".join(value)))):
+        return None  # "a brick wall but leave the cup unchanged"
     try:
         return plan_of_task(task, sentence)
     except ValueError:

@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from editcritic.benchmarks.sceneedit.toy_data import toy
-from editcritic.reward import EditPlan, PlannedOperation, Target, default_experts
+from editcritic.reward import default_experts
+from editcritic.reward.metrics.any_edit.plan_conversion import plan_of_task
 from editcritic.reward.metrics.any_edit.plan_validation import plan_problems
+from editcritic.reward.metrics.edival.task_parser import parse_task
 from editcritic.reward.planners.rule_planner import RulePlanner
 from editcritic.reward.queries import Abstention, Plan
 
@@ -34,10 +36,21 @@ def test_british_and_american_spellings_are_the_same():
     assert [compact(plan) for plan in plans] == ["color_alter lamp @center = grey"] * 2
 
 
-def test_a_sentence_of_edival_keeps_its_plan():
-    words = "Change the color of wooden cup to blue"
-    expected = PlannedOperation("color_alter", words, target=Target("wooden cup"), value="blue")
-    assert PLANNER.plan(words) == EditPlan((expected,))
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Change the color of wooden cup to blue",
+        "Remove trash can",
+        "Replace orange with glass vase",
+        "Add beer can on the left of brick wall",
+        "Change the count of black and white cat to 3",
+        "Change the background to beach at sunset, remain the bride, groom unchanged",
+    ],
+)
+def test_a_sentence_of_edival_keeps_its_plan(sentence):
+    task = parse_task(sentence)
+    assert task is not None
+    assert PLANNER.plan(sentence) == plan_of_task(task, sentence)
 
 
 def test_what_no_slot_holds_is_asked_about():
