@@ -163,17 +163,9 @@ class EditSample:
     def __post_init__(self) -> None:
         if not self.sources:
             raise ValueError(f"sample {self.id!r} has no source image: give at least one")
-        try:
-            self.instruction.encode()
-        except UnicodeEncodeError as error:
-            broken = self.instruction[error.start]
-            raise ValueError(
-                f"sample {self.id!r}: the instruction has half a character, {broken!r}, at position {error.start}: "
-                "decode it as it was written"
-            ) from None
         if not self.group:
             names = "\n".join((self.instruction, *(image.digest for image in self.sources)))
-            object.__setattr__(self, "group", hashlib.sha256(names.encode()).hexdigest()[:16])
+            object.__setattr__(self, "group", hashlib.sha256(names.encode("utf-8", "surrogatepass")).hexdigest()[:16])
         boxes = {name: tuple(box.with_label(name) for box in items) for name, items in self.boxes.items()}
         object.__setattr__(self, "boxes", boxes)  # plain dicts pickle; a mappingproxy would not
         object.__setattr__(self, "metadata", dict(self.metadata))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from editcritic.reward import Box, EditSample, Pools, Task
+from editcritic.reward import Box, EditSample, Pools, Reward, Task
 from editcritic.reward.sample import POSITIONS, TASK_TYPES
 
 from .fakes import picture, sample
@@ -112,6 +112,11 @@ def test_what_was_given_can_be_changed_without_changing_the_sample():
     assert (edit.metadata, list(edit.boxes)) == ({"seed": 3}, ["cup"])
 
 
-def test_half_a_character_is_refused_with_its_place():
-    with pytest.raises(ValueError, match=r"'s': the instruction has half a character, .* at position 4"):
-        EditSample("s", "red \ud800", (picture(),), picture(1))
+def test_half_a_character_makes_no_number_and_spoils_no_batch():
+    broken, whole = (
+        sample(name, instruction=f"make the cup {value}") for name, value in (("a", "\ud800"), ("b", "blue"))
+    )
+    assert broken.group != whole.group
+    scores = Reward.of("any-edit", on_failures="none")([broken, whole])
+    assert scores[0].value is None
+    assert scores[1].status == "abstained"  # no box
