@@ -87,7 +87,7 @@ _MAX_FORM = 600
 def _plan_of_form(sentence: str) -> EditPlan | None:
     """The plan of a sentence in EdiVal's own words, whose objects have no article: "Add cup on the left of red box"."""
     task = parse_task(sentence) if len(sentence) <= _MAX_FORM else None
-    if task is None or not all(map(_is_bare, _objects(task))):
+    if task is None or not all(_is_bare(_without_marks(name, task)) for name in _objects(task)):
         return None
     if task.type == "subject_add" and task.reference is None:
         return None  # rain and filters are no objects
@@ -108,6 +108,16 @@ def _plan_of_form(sentence: str) -> EditPlan | None:
 
 def _objects(task: Task) -> list[str]:
     return [name for name in (task.object, task.new, task.reference, *task.keep) if name]
+
+
+def _without_marks(name: str, task: Task) -> str:
+    """A name without what is part of it in this task only: quotes of what is kept, the side in "metal right mast"."""
+    if task.type == "background_change":
+        return name.replace('"', "")
+    first, *middle = name.split()
+    if task.type == "position_change" and len(middle) > 1:
+        return " ".join((first, *(word for word in middle[:-1] if word not in ("left", "right")), middle[-1]))
+    return name
 
 
 _NOT_BARE = (

@@ -45,6 +45,8 @@ def test_british_and_american_spellings_are_the_same():
         "Add beer can on the left of brick wall",
         "Change the count of black and white cat to 3",
         "Change the background to beach at sunset, remain the bride, groom unchanged",
+        'Change the background to street, remain the "felt" brown hat unchanged',
+        "Change the position of blue kite to right of wooden left fence",
     ],
 )
 def test_a_sentence_of_edival_keeps_its_plan(sentence):
@@ -57,7 +59,9 @@ def test_what_no_slot_holds_is_asked_about():
     plan = PLANNER.plan("Add a child riding a scooter along the path, wearing a red helmet.")
     assert plan is not None
     assert all(word in plan.operations[0].questions[0].text for word in ("scooter", "path", "helmet"))
-    assert PLANNER.plan("Add a child").operations[0].questions == ()
+    plain = PLANNER.plan("Add a child")
+    assert plain is not None
+    assert plain.operations[0].questions == ()
 
 
 NO_REQUESTS = """
