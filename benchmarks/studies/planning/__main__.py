@@ -1,6 +1,6 @@
 """Does a planner read what people write? `python -m editcritic.benchmarks.studies.planning --set reported`.
 
-Each set has sentences in three registers, labelled by people who have not seen the grammar, and sentences that ask for
+Each set has sentences in up to three registers, labelled without sight of the grammar, and sentences that ask for
 no edit. A planner answers or abstains; what it answers is right or wrong in type and target.
 """
 
@@ -26,6 +26,9 @@ from ....reward.queries.specs import SpecError
 from ...common.terminal import echo
 from .agreement import is_right_in_target, is_right_in_type, wilson_interval
 from .labelled_phrasings import Phrasing, PhrasingError, phrasings_of, read_phrasings
+
+SETS = ("development", "reported", "second")
+"""What the rules were written on; what was held back and looked at once; what was held back after that."""
 
 
 @dataclass
@@ -80,7 +83,7 @@ class Outcomes:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study: tables as Markdown on standard output."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--set", choices=("development", "reported"), default="development", help="a set of ours")
+    parser.add_argument("--set", choices=SETS, default="development", help="a set of ours")
     parser.add_argument("--file", type=Path, action="append", help="a file of phrasings of your own instead")
     parser.add_argument("--planner", default="rules", help="spec of the planner; default: rules")
     parser.add_argument("--wrong", action="store_true", help="list the answers that are wrong, with their plans")
