@@ -21,6 +21,7 @@ from .lexicon import (
     LOOKING,
     NUMBERS,
     ORDINALS,
+    PERSONS,
     PREPOSITIONS,
     SIDES,
     SMALLER_OF,
@@ -41,7 +42,7 @@ def action_start(words: list[str]) -> int | None:
     """Where the verb of what the object shall do begins; None without one."""
     for index in range(1, len(words)):
         word, before = words[index], words[index - 1]
-        if word not in LOOKING and word not in ("wear", "have", "be") and word not in ACTIONS:
+        if word not in LOOKING and word not in ("wear", "have", "be", "become") and word not in ACTIONS:
             continue
         if index == 1 and before in ("her", "him", "it", "them"):
             return None if word in BODY_PARTS else index
@@ -53,7 +54,7 @@ def action_start(words: list[str]) -> int | None:
 def _is_noun_at(words: list[str], index: int) -> bool:
     """Whether a word that may be a verb is the noun of the object: "the blue cross", "the second bow"."""
     word, before, rest = words[index], words[index - 1], words[index + 1 :]
-    if word not in ("look", "be") and len(rest) == 1 and rest[0] in COLORS:
+    if word not in ("look", "be", "become", "turn") and len(rest) == 1 and rest[0] in COLORS:
         return True  # "make the coat hang red"
     begins = index > 1 and words[index - 2] in DETERMINERS
     if before in STATES:
@@ -77,7 +78,7 @@ def acted(object_tokens: Tokens, action: Tokens, request: Request) -> Operations
     words = words_in(action)
     verb, rest = words[0], action[1:]
     is_it = words_in(object_tokens) == ["it"]
-    if not rest and verb in ("be", "have", "wear", "look", "appear", "seem"):
+    if not rest and verb in ("be", "become", "have", "wear", "look", "appear", "seem"):
         return None
     if is_it and verb in ("snow", "rain"):
         return request.operation("weather", value=verb)
@@ -86,7 +87,9 @@ def acted(object_tokens: Tokens, action: Tokens, request: Request) -> Operations
     target = request.target(object_tokens)
     if target is None or target.article == "a" or request.is_unnamed(target):
         return None
-    if verb == "be":
+    if verb == "become" and target.pronoun and target.target.noun in PERSONS | {"people"}:
+        return None
+    if verb in ("be", "become"):
         return became(target, object_tokens, rest, request)
     if verb in LOOKING:
         return _looked(target, object_tokens, verb, rest, request)
@@ -98,7 +101,7 @@ def acted(object_tokens: Tokens, action: Tokens, request: Request) -> Operations
         return added_to(rest, object_tokens, request) if is_new or request.target(rest) is not None else None
     if verb in ("open", "close") and not rest:
         return open_or_close(verb, object_tokens, request)
-    if not is_description(action, 16):
+    if not is_description(action, 16) or "," in words:
         return None
     if verb in EXPRESSION_VERBS or (verb in ("open", "close") and words[-1] in ("eyes", "eye", "mouth")):
         return request.operation("expression", target=target.target, value=text_of(action))
@@ -118,7 +121,9 @@ def became(target: Phrase, object_tokens: Tokens, value: Tokens, request: Reques
     if words[0] in ("painted", "colored", "coloured", "dyed", "turned") and color_value(value[1:]) is not None:
         return each_made(object_tokens, request, "color_alter", cast(str, color_value(value[1:])))
     if words[0].endswith("ing") and len(words[0]) > 4 and is_description(value, 14) and words[0] not in STATES:
-        if words[0] in ("wearing", "holding", "carrying") and words[1:2] and words[1] in ("a", "an", "some"):
+        if words[0] == "wearing":
+            return acted(object_tokens, [Token("wear", "wear"), *value[1:]], request)
+        if words[0] in ("holding", "carrying") and words[1:2] and words[1] in ("a", "an", "some"):
             return added_to(value[1:], object_tokens, request)
         return request.operation("pose", target=target.target, value=text_of(value))
     if words[0] in ("removed", "gone", "deleted", "erased") and len(words) == 1:

@@ -21,7 +21,7 @@ from .lexicon import (
 from .moves import move
 from .noun_phrases import Phrase, phrase_at, with_pronoun_resolved
 from .replacements import changed
-from .request import Operations, Request, has_with, is_tail
+from .request import Operations, Request, has_with, is_one_name, is_tail
 from .texts import text_added
 from .tokens import Token, Tokens, words_in
 from .values import is_description
@@ -39,6 +39,13 @@ _WEATHER_ADDED = word_set("snow rain fog mist snowfall storm thunderstorm lightn
 
 
 _PARTICLES = word_set("confetti bubbles sparkles snowflakes raindrops dust smoke steam embers sparks fireflies petals")
+
+
+_PICTURES = word_set(
+    "fresco painting poster mural board moodboard illustration drawing sketch logo artwork collage portrait cartoon "
+    "comic banner wallpaper flyer icon cover watercolor render rendering"
+)
+"""What is created is a new picture."""
 
 
 _FILTERS = word_set("grain filter tint vignette overlay blur")
@@ -59,6 +66,10 @@ def add(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     is_nowhere = phrase.end == len(tokens) and (phrase.target.relation, phrase.target.place) == (None, None)
     if is_nowhere and verb in ("draw", "create", "generate") and request.is_alone and not request.in_scene:
         return None  # a new picture
+    nouns = phrase.target.noun.split(" of ")[0].split()
+    is_on = phrase.target.relation is not None and phrase.target.relation.kind == "on"
+    if nouns[-1] in _PICTURES and (verb in ("create", "generate") or (verb == "draw" and not is_on)):
+        return None
     if is_nowhere and verb in VERBS["put"] and not request.in_scene and tokens[-1].word not in SCENES:
         return None  # "place bets"
     if verb == "set" and words_in(tokens[-2:]) == ["on", "fire"]:
@@ -82,8 +93,10 @@ def add(verb: str, tokens: Tokens, request: Request) -> Operations | None:
         return _added(replace(resolved, loose=True), [], request) if is_related and is_description(rest, 8) else None
     if rest and rest[0].word == "and" and len(rest) > 1:
         is_bare = (resolved.target.relation, resolved.target.place) == (None, None)
-        second = add(verb, rest[1:], request)
         following = phrase_at(rest, 1)
+        if following is not None and is_one_name(resolved, following):
+            return None
+        second = add(verb, rest[1:], request)
         if is_bare and following is not None and following.target.relation is not None:
             is_bare = following.target.relation.kind == "part"
             shared = None if is_bare else following.target.relation  # "a cat and a dog on the couch"

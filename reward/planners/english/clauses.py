@@ -125,7 +125,7 @@ def _kind_at(tokens: list[Token], index: int) -> tuple[ClauseKind, int] | None:
         return None
     if words[:2] == ["nothing", "else"] or (words[:2] in _REST and words[2:3] and words[2] in _STAYING):
         return "keep", index
-    if words[0] in KEEP_VERBS | KEEPING and len(words) > 1:
+    if words[0] in KEEP_VERBS | KEEPING | {"staying", "remaining"} and len(words) > 1:
         return "keep", index + 1
     if words[0] == "without" and len(words) > 1 and words[1] in WITHOUT:
         return "keep", index + 2

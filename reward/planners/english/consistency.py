@@ -59,6 +59,8 @@ def _conflict(one: PlannedOperation, other: PlannedOperation) -> bool:
             return True
         if _opposed(one.value, other.value):
             return True
+    if _fills(one, other) or _fills(other, one):
+        return True
     if one.target is None and other.target is None:
         if one.type == other.type and one.type in _LOOKS | {"zoom", "crop"}:
             return True
@@ -67,6 +69,16 @@ def _conflict(one: PlannedOperation, other: PlannedOperation) -> bool:
             return False  # "lower brightness", "increase contrast"
         return one.type in _LOOKS and other.type in _LOOKS and _opposed(one.value, other.value)
     return False
+
+
+def _fills(one: PlannedOperation, other: PlannedOperation) -> bool:
+    """Whether something is added to what shall be empty."""
+    relation = None if one.new is None else one.new.relation
+    place = one.reference if relation is None else relation.of
+    return place is not None and _name(place) == _name(other.target) and bool(set(other.value.split()) & _EMPTY)
+
+
+_EMPTY = frozenset(("empty", "bare", "clear", "untouched", "unoccupied"))
 
 
 def _same(one: PlannedOperation, other: PlannedOperation) -> bool:
@@ -89,6 +101,8 @@ def _breaks(operation: PlannedOperation, plan: EditPlan) -> bool:
     for item in plan.keep:
         if item.target is None:
             if item.aspect == "background" and operation.type == "background_change":
+                return True
+            if item.aspect == "layout" and operation.type in ("zoom", "crop", "reframe", "camera"):
                 return True
             if item.aspect == "style" and operation.type in ("style", "filter"):
                 return True

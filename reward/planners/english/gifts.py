@@ -146,7 +146,10 @@ def added_to(new: Tokens, owner: Tokens, request: Request) -> Operations | None:
         return None
     if head in ("light", "lighting"):
         return request.operation("light", target=target.target, value=phrase.target.phrase)
-    if head in _FEATURES | BODY_PARTS and phrase.target.attributes and phrase.target.relation is None:
+    is_described = phrase.target.attributes or (
+        head in _FEATURES and not phrase.article and len(phrase.target.noun.split()) > 1  # "auburn hair"
+    )
+    if head in _FEATURES | BODY_PARTS and is_described and phrase.target.relation is None:
         return _feature_given(target, phrase.target, request)
     if head in ("smile", "frown", "grin", "expression"):
         return request.operation("expression", target=target.target, value=phrase.target.phrase)
@@ -182,7 +185,7 @@ _FEATURES = word_set("hair eyes lips skin nails fur ears nose eyebrows eyelashes
 
 def _feature_given(owner: Phrase, feature: Target, request: Request) -> Operations | None:
     """`(give her) blue eyes` is another colour of hers, `long hair` a property."""
-    color = feature.attributes[0]
+    color = feature.attributes[0] if feature.attributes else ""
     if len(feature.attributes) == 1 and set(color.split()) <= COLORS | COLOR_MODIFIERS and owner.target.nesting < 3:
         part = Target(feature.noun, relation=Relation("part", owner.target))
         return request.operation("color_alter", target=part, value=color, loose=owner.loose)

@@ -182,6 +182,10 @@ def _one_kept(tokens: Tokens, start: int, words: str, antecedent: Target | None)
         return None
     target = resolved.target
     last = target.noun.split()[-1]
+    if target.noun in SCENES and target.relation is None and target.place is None:
+        return None  # "remaining a realistic photo"
+    if not _DETAILS.isdisjoint(target.noun.split()):
+        return None  # how sharp they are, not what is there
     if last in ("color", "colour", "material", "texture", "expression"):
         return None
     if last in _OF_OBJECT and target.relation is not None and target.relation.kind == "part":
@@ -197,3 +201,6 @@ def _one_kept(tokens: Tokens, start: int, words: str, antecedent: Target | None)
     if last in _ASPECTS and (target.relation is None or target.relation.kind == "with"):
         return Kept(_ASPECTS[last], None, words), phrase.end
     return Kept("object", target, words), phrase.end
+
+
+_DETAILS = word_set("detail details")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ...edit_plan import Relation
 from .destinations import SIDE_POSITIONS, destination_of
-from .lexicon import CLOTHES, SCENERY, SCENES, word_set
+from .lexicon import CLOTHES, SCENERY, SCENES, WEATHER_WORDS, word_set
 from .noun_phrases import Phrase
 from .request import Operations, Request
 from .tokens import Tokens, words_in
@@ -48,7 +48,7 @@ def move(verb: str, tokens: Tokens, request: Request) -> Operations | None:
             return request.operation(
                 "position_change", target=target.target, position=kind, reference=reference, loose=target.loose or loose
             )
-        if reference is not None and reference.noun in _ELSEWHERE:
+        if reference is not None and reference.noun in _ELSEWHERE | WEATHER_WORDS:
             return None  # another background, or a place in the picture
         return request.operation("position_change", target=target.target, loose=True)
     if all(word in _DIRECTION_WORDS or word.isdecimal() for word in words):

@@ -74,7 +74,7 @@ def head_end(tokens: Tokens, start: int, draft: Draft) -> int | None:
     core = words[begin:index]
     while core and core[-1] == ",":
         core, index = core[:-1], index - 1
-    core = _without_located(core)
+    core = _without_located(core, words[index] if index < len(words) else "")
     index = begin + len(core)
     core = [word for word in core if word != ","]
     if not core or len(core) > MAX_NOUN_WORDS + 3:
@@ -191,12 +191,16 @@ _NOUNS_IN_LY = word_set(
 )
 
 
-def _without_located(core: list[str]) -> list[str]:
-    """The words up to a participle after the noun: "the person | sitting on the bench"."""
+def _without_located(core: list[str], after: str = "") -> list[str]:
+    """The words up to a participle after the noun: "the person | sitting on the bench". after: the next word."""
     for index, word in enumerate(core):
         if index == 0:
             continue
         is_last = index + 1 == len(core)
+        if word == "set" and is_last and (core[index - 1] in _SETS or after not in PREPOSITIONS):
+            continue  # "the chess set"
+        if word.endswith("ing") and not is_last and core[index + 1] in _HOW and core[index - 1] not in ADJECTIVES:
+            return core[:index]  # "a glider | passing low over the valley"
         if word in MENTIONED and (is_last or core[index + 1] in LOCATED):
             return core[:index]
         if is_last and word.endswith("ing") and word in LOCATED:
@@ -213,6 +217,9 @@ def _without_located(core: list[str]) -> list[str]:
     return core
 
 
+_SETS = word_set("chess tea coffee tv television drum dining train dinner tool knife swing furniture bedroom patio")
+_HOW = word_set("low high fast close alone together past far deep straight forward forwards upward upwards downward")
+"""Adverbs after a participle."""
 _NOUNS_IN_ING = word_set(
     "building painting drawing ring king string wing swing ceiling railing lighting clothing frosting icing "
     "paneling evening morning thing spring bed shed seed reed crossing awning lettering writing stocking "
@@ -302,7 +309,7 @@ def _fill(core: list[str], draft: Draft) -> bool:
         words = words[1:]
     if len(words) == 1 and words[0] in COLORS - OBJECT_COLORS:
         return False  # "replace red with blue"
-    if _OPEN & set(core) or any(word.startswith("non-") and word[4:] in COLORS for word in core):
+    if core[-1] in _WHERE or _OPEN & set(core) or any(word.startswith("non-") and word[4:] in COLORS for word in core):
         return False
     if "and" in words or not words or words[-1] in ("one", "ones", "thing", "things", "stuff"):
         return False
@@ -312,7 +319,9 @@ def _fill(core: list[str], draft: Draft) -> bool:
     return True
 
 
-_OPEN = word_set("last fewer less everything anything something nothing")
+_WHERE = word_set("outdoors indoors outside inside upstairs downstairs nearby here there overhead away elsewhere")
+"""Adverbs that say where, and are no part of a name that they follow."""
+_OPEN = word_set("last fewer less everything anything something nothing except excluding besides nobody")
 """With them it is open which objects are meant."""
 _NO_NOUNS = (
     QUANTIFIERS

@@ -53,10 +53,16 @@ def phrase_at(tokens: Tokens, start: int = 0, *, depth: int = 0) -> Phrase | Non
     index = _modifiers(tokens, index, draft, depth)
     if index is None or (draft.order is not None and draft.order_from is None) or (draft.is_any and not depth):
         return None
+    if not depth and draft.relation is None and draft.nouns in _PARTS:
+        return None
     try:
         return Phrase(draft.target(), index, draft.article, draft.loose)
     except ValueError:  # nested too deep, or too many attributes
         return None
+
+
+_PARTS = (["side"], ["half"], ["part"], ["portion"])
+"""Of nothing that is named, they are no object."""
 
 
 def whole_phrase(tokens: Tokens) -> Phrase | None:
@@ -198,8 +204,13 @@ def _relation_end(tokens: Tokens, index: int, draft: Draft, depth: int) -> int |
     return other.end
 
 
+_PICTURES = word_set("image picture photo photograph")
+
+
 def _measured(tokens: Tokens, index: int, draft: Draft) -> int | None:
     """Read on after "a cup of": what is in it belongs to the name."""
+    if draft.article == "the" and draft.nouns[-1] in _PICTURES:
+        return -1  # "the image of the chapel": the whole picture, or a picture in it
     content = Draft()
     end = head_end(tokens, index + 1, content)
     if end is None:

@@ -164,6 +164,8 @@ def each_made(tokens: Tokens, request: Request, kind: OperationType, value: str)
 _LENGTHS, _LONG = word_set("longer shorter long short"), word_set("hair beard dress skirt sleeves coat tail")
 _ASPECTS_OF_PICTURE = ("weather", "lighting", "time")
 _OF_COLORS = word_set("warmer cooler brighter darker vibrant vivid saturated muted softer duller stronger")
+_CLEAN_UP = word_set("seamless natural coherent consistent cohesive harmonious")
+"""They say how well an edit is done, not what it is."""
 _ASPECTS_OF_OBJECTS = ("color", "expression", "size", "shape", "material", "texture", "pattern")
 
 
@@ -218,7 +220,7 @@ def property_made(object_tokens: Tokens, value: Tokens, request: Request) -> Ope
     text = state_value(value)
     if core in (["open"], ["closed"], ["shut"]) and head in ("eyes", "eye", "mouth"):
         return request.operation("expression", target=target, value=text_of(value))
-    if text is None or core[0] in ("same", "whole", "real"):
+    if text is None or core[0] in ("same", "whole", "real") or not _CLEAN_UP.isdisjoint(core):
         return None
     return request.operation("attribute", target=target, value=text)
 

@@ -137,7 +137,8 @@ def extract(verb: str, tokens: Tokens, request: Request) -> Operations | None:
         rest = rest[end:]
     if rest and rest[0].word == "and" and not has_with(target):
         return _extract_several(tokens, request)
-    if rest and rest[0].word in ("and", ",") and has_with(target) and is_description(rest):
+    is_list = words_in(rest[:1]) in (["and"], [","]) and words_in(rest[1:2]) != ["the"]  # not "..., the ministry says"
+    if is_list and has_with(target) and is_description(rest):
         return request.operation("extraction", target=resolved.target, value=shown)
     if rest and not (is_tail(rest) and is_description([t for t in rest if not t.is_quote])):
         return None

@@ -289,6 +289,12 @@ def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations 
     if material is not None:
         return request.operation("material_alter", target=target.target, value=material, loose=target.loose)
     words = words_in(new)
+    if words[0] in ("a", "an") and words[-1] in _SURFACES:
+        material = material_value(new[1:-1])
+        if material is None:
+            return None
+        value = plain_text(new) if words[-1] == "finish" else material
+        return request.operation("material_alter", target=target.target, value=value, loose=target.loose)
     if words[0] not in ARTICLES and state_value(new, open_ended=False) is not None:
         return request.operation("attribute", target=target.target, value=text_of(new))
     if words[-1] in _PICTURED and words[0] in ARTICLES and is_style(new):
@@ -345,6 +351,7 @@ def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations 
 _NO_OBJECTS = word_set("setting environment finish look appearance")
 _PICTURED = word_set("cartoon anime caricature sketch doodle watercolor")
 """Looks that an object may have, too: "make the man a cartoon"."""
+_SURFACES = word_set("texture finish look material surface appearance")
 _PATTERNS = word_set("stripes dots checks plaid checkers")
 _PROPERTIES = word_set("hair beard mustache moustache skin eyes")
 _NOT_REPLACED = word_set(

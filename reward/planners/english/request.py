@@ -9,7 +9,7 @@ from ...edit_plan import OperationType, PlannedOperation, Target
 from ...metrics.any_edit.plan_questions import own_questions
 from ...sample import TASK_TYPES
 from .clauses import is_scene
-from .lexicon import LOCATED, OTHER_PREPOSITIONS, PERSON_PRONOUNS, PERSONS, PREPOSITIONS, word_set
+from .lexicon import LOCATED, OTHER_PREPOSITIONS, PERSON_PRONOUNS, PERSONS, PREPOSITIONS, SCENE_HEADS, SCENERY, word_set
 from .noun_phrases import Phrase, phrase_at, whole_phrase, with_pronoun_resolved
 from .tokens import Tokens, words_in
 
@@ -79,6 +79,8 @@ def objects_of(tokens: Tokens, request: Request) -> list[Phrase] | None:
         resolved = with_pronoun_resolved(phrase, request.antecedent)
         if resolved is None:
             return None
+        if found and is_one_name(found[-1], phrase):
+            return None
         found.append(resolved)
         start = phrase.end
         if start == len(tokens):
@@ -92,6 +94,20 @@ def objects_of(tokens: Tokens, request: Request) -> list[Phrase] | None:
         if not separators:
             return None
     return None
+
+
+def is_one_name(first: Phrase, second: Phrase) -> bool:
+    """Whether "and" may join two words inside of one name: "the star and moon wall sticker", "a cup and saucer set"."""
+    noun = second.target.noun.split()
+    if second.article or second.target.quantity != 1 or len(noun) < 2:
+        return False
+    if noun[-1] in _COMBINATIONS:
+        return True
+    is_plural = first.target.noun.endswith("s") or first.target.noun == "people"
+    return not is_plural and noun[-1] not in SCENERY | SCENE_HEADS
+
+
+_COMBINATIONS = word_set("combination combo set pair duo mix")
 
 
 def _with_shared(phrases: list[Phrase]) -> list[Phrase]:
@@ -129,10 +145,17 @@ def is_tail(tokens: Tokens) -> bool:
         return ")" in words
     if word == "without" and len(words) > 1 and words[1].endswith("ing"):
         return False
+    if len(words) == 1 and (word in PREPOSITIONS or word in OTHER_PREPOSITIONS):
+        return False  # "a cat | outside"
     if word in PREPOSITIONS or word in LOCATED or word in ("next", "close", "so", "that", "which", "who", "slightly"):
         return word != "so" or words[1:2] == ["that"]
     if word in OTHER_PREPOSITIONS - {"off", "out", "up", "down", "past"}:
         return True
     if word == "to":
         return True
+    if words[1:2] == ["of"] and word not in _WITH_OF:
+        return False  # "insted of the bus"
     return (len(word) > 4 and (word.endswith(("ing", "ed")))) or word in ("worn", "set", "hung", "seen")
+
+
+_WITH_OF = word_set("consisting composed reminiscent dreaming thinking smelling formed")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from difflib import SequenceMatcher
+from itertools import pairwise
 from types import MappingProxyType
 
 from .additions import add
@@ -54,6 +56,8 @@ def operations_of(tokens: Tokens, request: Request) -> Operations | None:
         return None
     tokens = with_text_quoted(_with_instead(tokens))
     words = words_in(tokens)
+    if _has_misspelt_instead(words):
+        return None
     if words[1:2] in (["only"], ["just"]):
         tokens, words = [tokens[0], *tokens[2:]], [words[0], *words[2:]]
     if "instead" in words:
@@ -72,12 +76,20 @@ def operations_of(tokens: Tokens, request: Request) -> Operations | None:
 
 
 def _with_instead(tokens: Tokens) -> Tokens:
-    """The tokens with "in place of" as "instead of"."""
+    """The tokens with "in (the) place of" as "instead of"."""
     words = words_in(tokens)
     for index in range(2, len(words) - 3):
-        if words[index : index + 3] == ["in", "place", "of"]:
-            return [*tokens[:index], Token("instead", "instead"), *tokens[index + 2 :]]
+        for phrase in (["in", "place", "of"], ["in", "the", "place", "of"]):
+            end = index + len(phrase)
+            if words[index:end] == phrase:
+                return [*tokens[:index], Token("instead", "instead"), *tokens[end - 1 :]]
     return tokens
+
+
+def _has_misspelt_instead(words: list[str]) -> bool:
+    """Whether a word before "of" is nearly "instead": what follows it is replaced, and is no part of a name."""
+    before = {word for word, after in pairwise(words) if after == "of" and word[:1] == "i"} - {"instead"}
+    return any(SequenceMatcher(None, word, "instead").ratio() > 0.75 for word in before)
 
 
 _PHRASAL: tuple[tuple[tuple[str, ...], str], ...] = tuple(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from ...edit_plan import EditPlan, Kept, PlannedOperation, Target
 from ...metrics.any_edit.instruction_words import words_of
@@ -46,6 +47,9 @@ def plan_of_sentence(tokens: Tokens) -> EditPlan | str:
         return ""
     if clauses[0].kind == "note" or any(len(clause.tokens) > MAX_CLAUSE_TOKENS for clause in clauses):
         return ""
+    unread = next((clause for clause in clauses if _has_lost_condition(clause)), None)
+    if unread is not None:
+        return unread.words
     operations: list[PlannedOperation] = []
     kept: list[Kept] = []
     antecedent: Target | None = None
@@ -81,6 +85,31 @@ def plan_of_sentence(tokens: Tokens) -> EditPlan | str:
     except ValueError:
         return ""
     return "" if contradicts_itself(plan) else plan
+
+
+def _has_lost_condition(clause: Clause) -> bool:
+    """Whether a request or a note says what stays, what is excepted, or who reports it: no slot of it holds that."""
+    words = [token.word for token in clause.tokens]
+    if clause.kind == "keep":
+        return False
+    if clause.kind == "note" and not (_DENIED.isdisjoint(words) and words[0].endswith("ing")):
+        return True  # "while the sky is blue"
+    if not _STAYING.isdisjoint(words[1:]) or any(pair in _EXCEPTING for pair in pairwise(words)):
+        return True
+    return words[-1:] != [] and words[-1] in _REPORTED and "," in words
+
+
+_STAYING = word_set(
+    "keep keeping keeps kept stay staying stays remain remaining remains preserve preserving maintain maintaining "
+    "retain retaining except excepting excluding besides nobody"
+)
+_EXCEPTING = frozenset((("other", "than"), ("apart", "from"), ("aside", "from"), ("but", "not")))
+_DENIED = word_set("no not never must without nothing nobody")
+_REPORTED = word_set(
+    "says say said advises advise advised reports report reported warns warn warned claims claim claimed suggests "
+    "suggest suggested recommends recommend recommended urges urge urged announces announced tells told states "
+    "stated insists argues argue explains explained"
+)
 
 
 def _with_questions(operations: list[PlannedOperation], kept: list[Kept]) -> list[PlannedOperation]:

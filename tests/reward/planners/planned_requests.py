@@ -267,4 +267,20 @@ PLANS = [
     ("Change the shirt to green but don't change anything else", "color_alter shirt = green | keep layout"),
     ("Replace the goat with a sheep, keeping the same pose", "subject_replace goat + sheep | keep layout"),
     ("Extract the yacht on the river, including its mast and flags", "extraction yacht <on river>"),
+    # names and what follows them
+    ("Remove the drum set in the corner", "subject_remove drum set <in corner>"),
+    ("Remove the vase set on the table", "subject_remove vase <on table>"),
+    ("Add a plane flying low above the roof", "subject_add + plane"),
+    ("Remove the cars and street lamps", "subject_remove cars; subject_remove street lamps"),
+    # one takes the place of another, or becomes it
+    ("Add a drone in the place of the kite", "subject_replace kite + drone"),
+    ("Make the boat become a submarine", "subject_replace boat + submarine"),
+    ("Let the old barn become red", "color_alter {old} barn = red"),
+    ("Make the parrot turn purple", "color_alter parrot = purple"),
+    ("Turn the statue into a bronze texture", "material_alter statue = bronze"),
+    ("Turn the cup into a marble finish", "material_alter cup = marble finish"),
+    # wearing and having
+    ("Make the geese be wearing red scarves", "subject_add + {red} scarves <on geese>"),
+    ("Have the sailor have ginger hair", "attribute sailor = ginger hair"),
+    ("Let the sailor have green eyes", "color_alter eyes <part sailor> = green"),
 ]

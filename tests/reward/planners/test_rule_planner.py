@@ -116,6 +116,42 @@ NO_REQUESTS = """
     Thanks!
     ...
 """
+UNCLEAR = """
+    Remove the sun and cloud window decal
+    Remove the cup and saucer set
+    Add a bow and ribbon garland
+    Make the lawn more seamless
+    Remove the plants indoors
+    Remove the horse nearby
+    Add a parrot outside
+    Add a lamp insead of the vase
+    Add a lamp, insteed of the vase
+    Put the lamp at sunset
+    Put the right half at midnight
+    Have him become a knight
+    Extract the photo of a dog
+    Isolate the picture of the old harbour
+    Generate a logo for the team
+    Create a poster with a horse
+    Create a charcoal drawing inspired by Goya
+    Remove all the cups except the red ones
+    Extract the players other than the goalkeeper
+    Remove the protesters from the square, officials say
+    Isolate visitors with a fever, the clinic recommends
+"""
+LOST_CONDITIONS = """
+    Add a vase to the shelf. Make the shelf bare.
+    Add a parrot to the perch; the perch should be empty
+    Make the gate green, and the gate must stay open
+    Turn the photo into a sketch, remaining a realistic photo
+    Turn it into a sketch while the sky is blue
+    Turn it into a mosaic while not changing into one
+    Blur the whole image, keeping all details crisp
+    Zoom out but keep the composition
+    Crop the image to the boat while keeping the same framing
+    Make the cat sleep on the rug, awake
+    Add a stool, ensuring that the floor remains empty
+"""
 CONTRADICTIONS = """
     make the red cup blue and keep it red
     remove the dog and make the dog black
@@ -174,7 +210,7 @@ ORDERS = """
 """
 
 
-@pytest.mark.parametrize("lines", [NO_REQUESTS, CONTRADICTIONS, OTHER_LANGUAGES, ORDERS])
+@pytest.mark.parametrize("lines", [NO_REQUESTS, UNCLEAR, LOST_CONDITIONS, CONTRADICTIONS, OTHER_LANGUAGES, ORDERS])
 def test_what_is_no_clear_request_is_abstained_on(lines):
     sentences = [line.strip() for line in lines.strip().splitlines()]
     assert {sentence: compact(plan) for sentence in sentences if (plan := PLANNER.plan(sentence))} == {}
