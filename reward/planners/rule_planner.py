@@ -98,12 +98,20 @@ def _plan_of_form(sentence: str) -> EditPlan | None:
     ):
         return None
     value = (task.value or "").split()
+    if task.type not in ("background_change", "text_change") and not _LIMITING.isdisjoint(value):
+        return None  # "red while remaining blue"
     if task.type == "background_change" and (value[-1:] == ["but"] or not (task.keep or _is_bare(" ".join(value)))):
         return None  # "a brick wall but leave the cup unchanged"
     try:
         return plan_of_task(task, sentence)
     except ValueError:
         return None
+
+
+_LIMITING = (CONJUNCTIONS - {"and", "or"}) | word_set(
+    "keep keeping stay staying remain remaining must except excluding besides nobody"
+)
+"""Words of a condition, which a name or value of EdiVal's form does not have."""
 
 
 def _objects(task: Task) -> list[str]:
@@ -130,7 +138,8 @@ _NOT_BARE = (
     | (PREPOSITIONS.keys() - {"with", "of"})
     | word_set("keep remove delete erase add insert replace change make everything anything something nothing")
     | (AUXILIARIES - {"can"})
-    | word_set("one last everyone everybody")
+    | _LIMITING
+    | word_set("one last everyone everybody outdoors indoors upstairs downstairs nearby")
     | word_set("it them him left right bottom foreground background front this that these those other another")
 )
 

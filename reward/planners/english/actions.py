@@ -105,6 +105,8 @@ def acted(object_tokens: Tokens, action: Tokens, request: Request) -> Operations
         return None
     if verb in EXPRESSION_VERBS or (verb in ("open", "close") and words[-1] in ("eyes", "eye", "mouth")):
         return request.operation("expression", target=target.target, value=text_of(action))
+    if verb == "turn" and words[1:2] == ["into"]:
+        return changed_object(target, rest[1:], request) if words[2:3] in (["a"], ["an"]) else None
     if verb == "turn" and color_value(rest) is not None:
         return request.operation("color_alter", target=target.target, value=text_of(rest), loose=target.loose)
     return request.operation("pose", target=target.target, value=text_of(action))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from ...edit_plan import EditPlan, OperationType, PlannedOperation, Target
 from .lexicon import VERBS
 
@@ -30,11 +33,14 @@ _OPPOSITES = tuple(
 )
 
 
+_AWAKE = frozenset(("sleep", "awake"))
+
+
 def contradicts_itself(plan: EditPlan) -> bool:
     """Whether two operations, or an operation and what is kept, cannot both be."""
     operations = plan.operations
     for index, operation in enumerate(operations):
-        if _is_opposed(operation.value):
+        if _is_opposed(operation.value) or (operation.type == "pose" and set(operation.value.split()) >= _AWAKE):
             return True
         if (
             operation.new is not None
@@ -104,6 +110,8 @@ def _breaks(operation: PlannedOperation, plan: EditPlan) -> bool:
                 return True
             if item.aspect == "layout" and operation.type in ("zoom", "crop", "reframe", "camera"):
                 return True
+            if item.aspect == "layout" and not _GEOMETRY.get(operation.type, _NONE).isdisjoint(item.words.split()):
+                return True
             if item.aspect == "style" and operation.type in ("style", "filter"):
                 return True
             if item.aspect == "light" and operation.type in ("light",):
@@ -111,6 +119,10 @@ def _breaks(operation: PlannedOperation, plan: EditPlan) -> bool:
             if item.aspect == "text" and operation.type in ("text_change", "text_remove", "text_style"):
                 return True
             continue
+        is_same = _name(item.target) == _name(operation.target) or _name(item.target) in ("person", "people")
+        is_geometry = not _GEOMETRY.get(operation.type, _NONE).isdisjoint(item.words.split())
+        if item.aspect == "layout" and is_same and is_geometry:
+            return True
         if operation.type in _LOOKS and _opposed(operation.value, item.target.phrase):
             return True
         if item.aspect in ("object", "identity") and _name(item.target) == _name(operation.target):
@@ -130,6 +142,17 @@ def _breaks(operation: PlannedOperation, plan: EditPlan) -> bool:
             if not tells_apart:
                 return True
     return False
+
+
+_NONE: frozenset[str] = frozenset()
+_GEOMETRY: Mapping[OperationType, frozenset[str]] = MappingProxyType(
+    {
+        "resize": frozenset(("size", "scale", "proportions")),
+        "position_change": frozenset(("position", "location", "place")),
+        "pose": frozenset(("pose", "posture")),
+    }
+)
+"""What an operation changes of the layout, by the words that say that it stays."""
 
 
 def _name(target: Target | None) -> str:

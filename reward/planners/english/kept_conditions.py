@@ -145,6 +145,8 @@ def _without_value(tokens: Tokens, start: int) -> Phrase | None:
     if phrase is None:
         return None
     *nouns, last = phrase.target.noun.split()
+    if nouns and last in ("bare", "empty", "clear"):
+        return None  # "leaving his head bare": what nothing shall be put on
     if nouns and (last in COLORS or last in STATES or last in ADJECTIVES) and last not in OBJECT_COLORS:
         return replace(phrase, target=replace(phrase.target, noun=" ".join(nouns)))
     return phrase
@@ -186,7 +188,7 @@ def _one_kept(tokens: Tokens, start: int, words: str, antecedent: Target | None)
         return None  # "remaining a realistic photo"
     if not _DETAILS.isdisjoint(target.noun.split()):
         return None  # how sharp they are, not what is there
-    if last in ("color", "colour", "material", "texture", "expression"):
+    if last in ("color", "colour", "material", "texture", "expression", "orientation", "angle", "direction"):
         return None
     if last in _OF_OBJECT and target.relation is not None and target.relation.kind == "part":
         owner = None if target.relation.of.noun in SCENES else target.relation.of

@@ -81,7 +81,7 @@ CONJUNCTIONS = word_set(
 )
 AUXILIARIES = word_set(
     "is are was were be been being am do does did has have had having will would shall should can could may "
-    "might must not no never isn't aren't don't doesn't didn't won't"
+    "might must not no never become becomes became isn't aren't don't doesn't didn't won't"
 )
 FIRST_AND_SECOND_PERSON = word_set(
     "i me my mine myself you your yours yourself yourselves we us our ours i'm i'd i'll i've you're we're let's"

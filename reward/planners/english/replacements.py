@@ -14,6 +14,7 @@ from .lexicon import (
     BACKGROUND_NOUNS,
     CLOTHES,
     DETERMINERS,
+    MATERIALS,
     NUMBERS,
     PERSONS,
     SCENE_HEADS,
@@ -316,6 +317,8 @@ def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations 
     if phrase.article == "the" and phrase.target.relation is None and phrase.target.noun in _PLACES_TO_GO:
         return None
     fresh = phrase.target
+    if fresh.noun == "fabric" and not MATERIALS.isdisjoint(fresh.attributes):
+        return None  # another object, or another material of it
     if fresh.noun.split()[-1] in _PATTERNS:
         return request.operation("attribute", target=target.target, value=text_of(new))
     is_worn = fresh.noun.split()[-1] in CLOTHES and target.target.noun.split()[-1] in PERSONS
@@ -328,6 +331,7 @@ def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations 
         return None
     if fresh.noun.split()[-1] in (
         "color",
+        "texture",
         "shade",
         "tone",
         "match",

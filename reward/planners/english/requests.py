@@ -76,14 +76,19 @@ def operations_of(tokens: Tokens, request: Request) -> Operations | None:
 
 
 def _with_instead(tokens: Tokens) -> Tokens:
-    """The tokens with "in (the) place of" as "instead of"."""
+    """The tokens with "in place of" and the like as "instead of"."""
     words = words_in(tokens)
-    for index in range(2, len(words) - 3):
-        for phrase in (["in", "place", "of"], ["in", "the", "place", "of"]):
+    for index in range(2, len(words) - 2):
+        for phrase in _INSTEAD:
             end = index + len(phrase)
             if words[index:end] == phrase:
-                return [*tokens[:index], Token("instead", "instead"), *tokens[end - 1 :]]
+                return [*tokens[:index], Token("instead", "instead"), Token("of", "of"), *tokens[end:]]
     return tokens
+
+
+_INSTEAD = tuple(
+    phrase.split() for phrase in ("in place of", "in the place of", "in stead of", "in lieu of", "rather than")
+)
 
 
 def _has_misspelt_instead(words: list[str]) -> bool:

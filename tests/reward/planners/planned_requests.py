@@ -283,4 +283,8 @@ PLANS = [
     ("Make the geese be wearing red scarves", "subject_add + {red} scarves <on geese>"),
     ("Have the sailor have ginger hair", "attribute sailor = ginger hair"),
     ("Let the sailor have green eyes", "color_alter eyes <part sailor> = green"),
+    ("Add a raft in lieu of the canoe", "subject_replace canoe + raft"),
+    ("Add a raft rather than the canoe", "subject_replace canoe + raft"),
+    ("Make the barn turn into a castle", "subject_replace barn + castle"),
+    ("Make the goat bigger but keep its pose", "resize goat = bigger | keep layout goat"),
 ]

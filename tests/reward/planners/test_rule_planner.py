@@ -123,6 +123,9 @@ UNCLEAR = """
     Make the lawn more seamless
     Remove the plants indoors
     Remove the horse nearby
+    Remove cat outdoors
+    Turn the sweater into a denim fabric
+    Have the pony wear a saddle and become blue
     Add a parrot outside
     Add a lamp insead of the vase
     Add a lamp, insteed of the vase
@@ -151,6 +154,13 @@ LOST_CONDITIONS = """
     Crop the image to the boat while keeping the same framing
     Make the cat sleep on the rug, awake
     Add a stool, ensuring that the floor remains empty
+    Remove crowd except nobody
+    Change the color of mug to red while remaining blue
+    Add a hat to the man, leaving his head bare
+    Enlarge the goat while keeping its size
+    Rotate the chair while keeping its orientation
+    Move the jug to the left of the plate while keeping the position of the jug
+    Make the man sit on the bench while keeping his pose
 """
 CONTRADICTIONS = """
     make the red cup blue and keep it red
