@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ...edit_plan import Relation, Target
 from .lexicon import (
+    ACTIONS,
     ARTICLES,
     BODY_PARTS,
     COLOR_MODIFIERS,
@@ -169,6 +170,8 @@ def _each_added(new: Tokens, owner: Tokens, request: Request) -> Operations | No
     for index in range(1, len(new) - 1):
         one, other = new[:index], new[index + 1 :]
         if new[index].word == "and" and whole_phrase(one) is not None and whole_phrase(other) is not None:
+            if len(other) == 1 and other[0].word in ACTIONS:
+                return None  # "wear hats and swim"
             first, second = added_to(one, owner, request), added_to(other, owner, request)
             return None if first is None or second is None else [*first, *second]
     return None

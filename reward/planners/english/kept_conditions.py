@@ -186,6 +186,8 @@ def _one_kept(tokens: Tokens, start: int, words: str, antecedent: Target | None)
     last = target.noun.split()[-1]
     if target.noun in SCENES and target.relation is None and target.place is None:
         return None  # "remaining a realistic photo"
+    if target.relation is not None and target.relation.of.noun in ("color", "colour"):
+        return None  # "keeping the umbrella in color"
     if not _DETAILS.isdisjoint(target.noun.split()):
         return None  # how sharp they are, not what is there
     if last in ("color", "colour", "material", "texture", "expression", "orientation", "angle", "direction"):

@@ -218,7 +218,9 @@ def _without_located(core: list[str], after: str = "") -> list[str]:
 
 
 _SETS = word_set("chess tea coffee tv television drum dining train dinner tool knife swing furniture bedroom patio")
-_HOW = word_set("low high fast close alone together past far deep straight forward forwards upward upwards downward")
+_HOW = word_set(
+    "low high slow fast close alone together past far deep straight forward forwards upward upwards downward"
+)
 """Adverbs after a participle."""
 _NOUNS_IN_ING = word_set(
     "building painting drawing ring king string wing swing ceiling railing lighting clothing frosting icing "

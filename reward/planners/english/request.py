@@ -81,6 +81,8 @@ def objects_of(tokens: Tokens, request: Request) -> list[Phrase] | None:
             return None
         if found and is_one_name(found[-1], phrase):
             return None
+        if found and tokens[start - 1].word == "," and phrase.end == len(tokens) and not phrase.article:
+            return None  # "remove the boats, owners demand"
         found.append(resolved)
         start = phrase.end
         if start == len(tokens):

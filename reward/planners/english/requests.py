@@ -87,7 +87,8 @@ def _with_instead(tokens: Tokens) -> Tokens:
 
 
 _INSTEAD = tuple(
-    phrase.split() for phrase in ("in place of", "in the place of", "in stead of", "in lieu of", "rather than")
+    phrase.split()
+    for phrase in ("in place of", "in the place of", "in the spot of", "in stead of", "in lieu of", "rather than")
 )
 
 

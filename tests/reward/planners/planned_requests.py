@@ -287,4 +287,6 @@ PLANS = [
     ("Add a raft rather than the canoe", "subject_replace canoe + raft"),
     ("Make the barn turn into a castle", "subject_replace barn + castle"),
     ("Make the goat bigger but keep its pose", "resize goat = bigger | keep layout goat"),
+    ("Put a raven in the spot of the owl", "subject_replace owl + raven"),
+    ("Put a hound passing slow by the barn", "subject_add + hound"),
 ]

@@ -124,6 +124,9 @@ UNCLEAR = """
     Remove the plants indoors
     Remove the horse nearby
     Remove cat outdoors
+    Remove the parking fees, shop owners demand
+    Have the geese wear hats and swim
+    Make the picture sepia while keeping the red kite in color
     Turn the sweater into a denim fabric
     Have the pony wear a saddle and become blue
     Add a parrot outside
