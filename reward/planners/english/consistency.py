@@ -26,6 +26,10 @@ _OPPOSITES = tuple(
         ("sharp sharper sharpened", "blurry blurred blur"),
         ("warmer", "cooler"),
         ("empty", "full filled"),
+        ("transparent clear see-through", "opaque solid"),
+        ("smooth", "rough"),
+        ("thick thicker", "thin thinner"),
+        ("wide wider", "narrow narrower"),
         ("sit sitting", "stand standing lie lying run running"),
         ("raise lift", "lower"),
         ("in", "out"),
@@ -33,6 +37,7 @@ _OPPOSITES = tuple(
 )
 
 
+_WHOLLY = frozenset(("all", "completely", "entirely", "fully", "totally", "wholly", "purely", "only"))
 _AWAKE = frozenset(("sleep", "awake"))
 
 
@@ -165,6 +170,10 @@ def _opposed(one: str, other: str) -> bool:
 
 
 def _is_opposed(value: str) -> bool:
-    """Whether one value has two opposite words joined by "and": "brighter and darker"."""
-    parts = value.casefold().split(" and ")
-    return len(parts) == 2 and _opposed(parts[0], parts[1])
+    """Whether a value has two that cannot both be: "brighter and darker", "all green and all white"."""
+    parts = [part.split() for part in value.casefold().split(" and ")]
+    if len(parts) != 2 or not all(parts):
+        return False
+    first, second = parts
+    is_whole = len(first) > 1 and first[0] == second[0] and first[0] in _WHOLLY
+    return is_whole or _opposed(" ".join(first), " ".join(second))

@@ -285,6 +285,8 @@ def _fill(core: list[str], draft: Draft) -> bool:
             draft.attributes.append(side)
         else:
             draft.place = SIDES[side]
+            if words[0] == "side" and len(words) > 1:
+                words.pop(0)  # "the right side snowman"
             if words[0] in SIDES and len(words) > 1:
                 return False  # two places: the slot has one
     while len(words) > 1:

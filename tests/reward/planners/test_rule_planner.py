@@ -341,3 +341,16 @@ def test_repetitions_within_a_clause_take_few_steps(start, part):
     short, long = (steps(start + part * count) for count in (6, 12))
     assert long < 4.2 * short + 20_000
     assert long < 600_000
+
+
+@pytest.mark.parametrize(
+    ("sentence", "plan"),
+    [
+        ("Turn the left side lantern into an urn", "subject_replace lantern @left + urn"),
+        ("Paint the side gate red", "color_alter side gate = red"),
+        ("Paint the gate entirely red and entirely gray", None),
+        ("Make the vase completely transparent and fully opaque", None),
+    ],
+)
+def test_sides_of_the_picture_and_values_that_exclude_each_other(sentence, plan):
+    assert compact(PLANNER.plan(sentence)) == plan
