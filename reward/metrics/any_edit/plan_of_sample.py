@@ -69,19 +69,21 @@ def _plan_of_sentence(sample: EditSample) -> Program[EditPlan]:
             return plan_of_task(sample.task, sample.instruction)
         except ValueError as error:
             raise _failed(f"the sample's task makes no plan: {error}") from None
-    reading: EditPlan | None = None
-    no_reading: Abstained | None = None
+    plan: EditPlan | None = None
+    no_plan: Abstained | None = None
     try:
-        reading = yield from ask(Plan(sample.sources, sample.instruction))
+        plan = yield from ask(Plan(sample.sources, sample.instruction))
     except Abstained as abstained:
-        no_reading = abstained
-    planned = yield from JudgePlanner()(sample.sources, sample.instruction, reading)
-    plan = planned or reading
+        no_plan = abstained
+    try:
+        plan = (yield from JudgePlanner()(sample.sources, sample.instruction, plan)) or plan
+    except Abstained as abstained:
+        no_plan = abstained
     if plan is None:
         if sample.targets:
             return plan_of_targets(sample.instruction, sample.targets)
-        assert no_reading is not None
-        raise no_reading
+        assert no_plan is not None
+        raise no_plan
     return with_boxes(plan, sample.targets)
 
 

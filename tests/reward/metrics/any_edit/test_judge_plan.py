@@ -211,6 +211,12 @@ def test_a_judge_that_finds_no_request_abstains():
     assert "finds no request of an edit" in score.reason
 
 
+def test_annotated_targets_are_planned_where_the_judge_finds_no_request():
+    box = (Box(0.5, 0.5, 0.1, 0.1),)
+    (other,) = planned(Script(plan()), "The cup on the left is blue", targets=box).operations
+    assert (other.type, other.target and other.target.boxes) == ("other", box)
+
+
 @pytest.mark.parametrize(
     ("sentence", "operation"),
     [
