@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from editcritic.benchmarks.sceneedit.toy_data import toy
 from editcritic.reward import default_experts
+from editcritic.reward.edit_plan import EditPlan
 from editcritic.reward.metrics.any_edit.plan_conversion import plan_of_task
 from editcritic.reward.metrics.any_edit.plan_validation import plan_problems
 from editcritic.reward.metrics.edival.task_parser import parse_task
@@ -236,6 +237,7 @@ def test_empty_and_overlong_texts_are_abstained_on(text):
 
 def test_an_abstention_says_what_to_do():
     answers = PLANNER([Plan((picture(0),), sentence) for sentence in ("Make the cup blue", "Surprise me")])
+    assert isinstance(answers[0], EditPlan)
     assert compact(answers[0]) == "color_alter cup = blue"
     assert isinstance(answers[1], Abstention)
     assert "bind another planner" in answers[1].reason
@@ -259,7 +261,9 @@ def test_an_abstention_names_the_part_that_is_not_read():
     ],
 )
 def test_words_beyond_the_slots_are_in_a_question(sentence):
-    (operation,) = PLANNER.plan(sentence).operations
+    plan = PLANNER.plan(sentence)
+    assert plan is not None
+    (operation,) = plan.operations
     assert sentence in operation.questions[0].text
 
 
