@@ -267,7 +267,9 @@ def sizes(reward: Reward, what: str) -> list[int]:
 
 def test_offloading_gives_back_what_the_experts_took(reward, ledger):
     (scene,) = scenes(1)
-    first = reward([scene]).values
+    scores = reward([scene])
+    assert scores.count("scored") == 1, scores[0].reason
+    first = scores.values
     assert ledger.moves == [HERE] * 3
     assert ledger.held(HERE) == sum(sizes(reward, "cpu")) > 0
     assert all(sizes(reward, "cache"))
