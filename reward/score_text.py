@@ -40,7 +40,7 @@ def _described(score: Score) -> str:
 def _plans(score: Score) -> Iterator[str]:
     for evidence in score.evidence:
         if evidence.what == "plan":
-            doubt = "" if evidence.numbers.get("confidence", 1.0) > _DOUBT else "  (uncertain: another reading differs)"
+            doubt = "" if evidence.numbers.get("confidence", 1.0) > _DOUBT else "  (uncertain)"
             yield evidence.text + doubt
     for part in score.parts.values():
         yield from _plans(part)

@@ -130,7 +130,7 @@ def test_a_score_that_rests_on_an_uncertain_plan_says_so_first(experts) -> None:
     plan = EditPlan((PlannedOperation("color_alter", SENTENCE, target, value="blue"),), confidence=0.5)
     (uncertain,) = Reward(any_edit(), experts)([edit(BLUE, plan=plan)])
     assert uncertain.reason.startswith("the plan is uncertain; ")
-    assert "(uncertain: another reading differs)" in str(uncertain)
+    assert "(uncertain)" in str(uncertain)
     (sure,) = Reward(any_edit(), experts)([edit(BLUE, plan=replace(plan, confidence=1.0))])
     assert (sure.value, sure.reason) == (uncertain.value, uncertain.reason.partition("; ")[2])
 
