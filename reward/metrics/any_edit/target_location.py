@@ -40,7 +40,7 @@ def locate_targets(source: Image, targets: Iterable[Target]) -> Program[Mapping[
     unknown = list(dict.fromkeys(target.phrase for target in needed if not target.boxes))
     detections = yield from ask_many([Detect(source, (phrase,)) for phrase in unknown])
     boxes = {phrase: answer.above(THRESHOLD) for phrase, answer in zip(unknown, detections, strict=True)}
-    useful = {phrase: useful_boxes(found) for phrase, found in boxes.items()}
+    useful = {phrase: useful_boxes(items) for phrase, items in boxes.items()}
     coloured = yield from _of_their_colour(source, useful)
     located: dict[Target, LocatedTarget] = {}
     for target in needed:  # the related ones come first
@@ -62,22 +62,22 @@ def _of_their_colour(source: Image, boxes: Mapping[str, tuple[Box, ...]]) -> Pro
 
     Detectors find the blue mug too when asked for the red one. A judge is asked about each box; without one, all count.
     """
-    asked: list[tuple[str, Box, Judge]] = []
-    for phrase, found in boxes.items():
+    colour_queries: list[tuple[str, Box, Judge]] = []
+    for phrase, of_phrase in boxes.items():
         colours = [word for word in phrase.casefold().split() if word in COLORS]
-        distinct = suppress_overlaps(sorted(found, key=lambda box: -box.score), 0.8)
+        distinct = suppress_overlaps(sorted(of_phrase, key=lambda box: -box.score), 0.8)
         if len(colours) == 1 and 1 < len(distinct) <= _MAX_COLOURED:
             slots = {"object": phrase, "value": colours[0]}
             prompt = _EDIVAL.render("color", **slots)
             for box in distinct:
                 message = Message((crop_box(source, box), prompt))
-                asked.append((phrase, box, Judge((message,), YesNo(), "edival/color", tuple(slots.items()))))
+                colour_queries.append((phrase, box, Judge((message,), YesNo(), "edival/color", tuple(slots.items()))))
     try:
-        replies = yield from ask_many([query for _, _, query in asked])
+        replies = yield from ask_many([query for _, _, query in colour_queries])
     except Abstained:  # about the source alone: the same for every edit of the group
         return {}
     probabilities: dict[str, dict[Box, float]] = {}
-    for (phrase, box, query), reply in zip(asked, replies, strict=True):
+    for (phrase, box, query), reply in zip(colour_queries, replies, strict=True):
         probabilities.setdefault(phrase, {})[box] = float(reply_value(query, reply))
     return {
         phrase: tuple(box for box, p in of_boxes.items() if p > _CERTAINLY_OTHER)
