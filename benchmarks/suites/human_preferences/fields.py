@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -67,6 +68,10 @@ def text(row: Row, name: str) -> str:
     value = row.get(name)
     if not isinstance(value, str) or not value.strip():
         raise RowError(f"expected text in {name!r}, got {value!r:.80}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise RowError(f"{name!r} has half a character: {value!r:.80}") from None
     return value.strip()
 
 
@@ -81,7 +86,7 @@ def choice(row: Row, name: str, values: Mapping[str, Read]) -> Read:
 def number(row: Row, name: str) -> float:
     """A field that is a finite number. Raises `RowError`."""
     value = row.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < float("inf"):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
         raise RowError(f"expected a number in {name!r}, got {value!r:.80}")
     return float(value)
 

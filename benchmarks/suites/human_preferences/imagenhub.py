@@ -14,6 +14,7 @@ import io
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 from pathlib import Path
@@ -124,6 +125,9 @@ def _rater(path: Path) -> Ratings:
     columns = [name for name in lines.fieldnames or () if name]
     if columns[:1] != ["uid"] or len(columns) < 2 or not rows:
         raise InputError(f"{path}: expected rows with the columns uid and one per model, got {', '.join(columns[:6])}")
+    counts = Counter(str(row["uid"]) for row in rows)
+    if (twice := next((uid for uid, count in counts.items() if count > 1), None)) is not None:
+        raise InputError(f"{path} rates {twice!r:.80} {counts[twice]} times: get the file again")
     return {str(row["uid"]): {name: row[name] or "" for name in columns[1:]} for row in rows}
 
 

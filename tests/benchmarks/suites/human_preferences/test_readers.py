@@ -15,6 +15,7 @@ from editcritic.benchmarks.suites.human_preferences import (
     edit_reward_bench,
     edit_reward_compass,
     edit_score_bench,
+    fields,
     genai_bench,
     imagenhub,
     vc_reward_bench,
@@ -243,3 +244,22 @@ def test_a_file_of_no_rows_is_an_error(content: str, tmp_path: Path) -> None:
     (tmp_path / "valid_set2_full.json").write_text(content)
     with pytest.raises(InputError, match=r"valid_set2_full.json"):
         list(genai_bench.read(tmp_path))
+
+
+def test_an_edit_that_is_rated_twice_is_no_rating(tmp_path: Path) -> None:
+    path = layouts.imagenhub_museum(tmp_path) / "Text-Guided_IE/Text-Guided_IE_rater2.tsv"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines, lines[-1]]))
+    with pytest.raises(InputError, match="2 times: get the file again"):
+        list(imagenhub.read(tmp_path))
+
+
+@pytest.mark.parametrize("value", [10**400, float("nan"), float("inf"), True, "1"])
+def test_what_is_no_number_is_no_number(value: Any) -> None:
+    with pytest.raises(fields.RowError, match="expected a number"):
+        fields.number({"score": value}, "score")
+
+
+def test_half_a_character_is_no_text() -> None:
+    with pytest.raises(fields.RowError, match="half a character"):
+        fields.text({"prompt": "make \ud800"}, "prompt")
