@@ -22,7 +22,9 @@ from ....reward.image import Image
 from ....reward.plan_json import plan_to_json
 from ....reward.queries.expert import Expert
 from ....reward.queries.kinds import Plan
+from ....reward.queries.outcomes import Failure
 from ....reward.queries.specs import SpecError
+from ...common.argument_types import new_file
 from ...common.terminal import echo
 from .agreement import is_right_in_target, is_right_in_type, wilson_interval
 from .labelled_phrasings import Phrasing, PhrasingError, phrasings_of, read_phrasings
@@ -87,23 +89,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--file", type=Path, action="append", help="a file of phrasings of your own instead")
     parser.add_argument("--planner", default="rules", help="spec of the planner; default: rules")
     parser.add_argument("--wrong", action="store_true", help="list the answers that are wrong, with their plans")
-    parser.add_argument("--out", type=Path, help="a JSON file for all counts")
+    parser.add_argument("--out", type=new_file, help="a JSON file for all counts")
     options = parser.parse_args(arguments)
     try:
         files = {path.name: read_phrasings(path) for path in options.file or ()}
         planner = load_experts({"planner": options.planner})["planner"]
     except (PhrasingError, SpecError) as error:
         parser.exit(2, f"{parser.prog}: error: {error}\n")
+    if Plan not in planner.kinds:
+        parser.exit(2, f"{parser.prog}: error: {options.planner} plans nothing: give an expert that answers Plan\n")
     sets = files or phrasings_of(options.set)
     if not sets:
         parser.exit(2, f"{parser.prog}: error: the set {options.set!r} has no phrasings here: pass --file\n")
-    outcomes = {name: _outcomes(planner, phrasings) for name, phrasings in sets.items()}
+    try:
+        outcomes = {name: _outcomes(planner, phrasings) for name, phrasings in sets.items()}
+    except PlannerFailed as error:
+        parser.exit(2, f"{parser.prog}: error: {error}\n")
     _print(outcomes)
     if options.wrong:
         _print_wrong(outcomes)
     if options.out is not None:
         data = {name: outcome.to_json() for name, outcome in outcomes.items()}
         options.out.write_text(json.dumps(data, indent=1), encoding="utf-8")
+
+
+class PlannerFailed(RuntimeError):
+    """A planner could not answer: its figures would be those of fewer sentences."""
 
 
 def _outcomes(planner: Expert, phrasings: Sequence[Phrasing]) -> Outcomes:
@@ -113,6 +124,8 @@ def _outcomes(planner: Expert, phrasings: Sequence[Phrasing]) -> Outcomes:
         some = phrasings[start : start + planner.batch]
         answers = planner([Plan((blank,), phrasing.text) for phrasing in some])
         for phrasing, answer in zip(some, answers, strict=True):
+            if isinstance(answer, Failure):  # to fail is not to abstain
+                raise PlannerFailed(f"the planner failed on {phrasing.text!r:.80}: {answer.reason}")
             outcomes.add(phrasing, answer if isinstance(answer, EditPlan) else None)
     return outcomes
 

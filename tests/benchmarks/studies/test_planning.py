@@ -12,7 +12,8 @@ from editcritic.benchmarks.studies.planning.labelled_phrasings import (
     parse_phrasings,
     phrasings_of,
 )
-from editcritic.reward import EditPlan, PlannedOperation, Target
+from editcritic.reward import EditPlan, Expert, PlannedOperation, Target
+from editcritic.reward.queries import Failure, Plan
 
 CUP = {"type": ["color_alter", "attribute"], "target": ["the cup", "man's white cup"], "new": None, "value": "blue"}
 BLUE = PlannedOperation("color_alter", target=Target("cup", attributes=("white",)), value="blue")
@@ -129,3 +130,25 @@ def test_mistakes_of_the_user_are_explained(arguments, capsys):
         main(arguments)
     assert caught.value.code == 2
     assert arguments[1] in capsys.readouterr().err
+
+
+class Crashing(Expert):
+    """A planner that fails on everything: its failures are no abstentions."""
+
+    id = "crashing"
+    kinds = (Plan,)
+
+    def __call__(self, queries):
+        return [Failure("out of order")] * len(queries)
+
+
+@pytest.mark.parametrize(
+    ("planner", "reason"), [(f"{__name__}:Crashing", "out of order"), ("pixels", "pixels plans nothing")]
+)
+def test_a_planner_that_fails_or_plans_nothing_has_no_figures(planner, reason, capsys):
+    with pytest.raises(SystemExit) as error:
+        main(["--planner", planner])
+    assert error.value.code == 2
+    out = capsys.readouterr()
+    assert reason in out.err
+    assert out.out == ""
