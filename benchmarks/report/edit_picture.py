@@ -19,6 +19,8 @@ from ...reward.score_text import score_lines
 
 _SIDE = 420
 """Width of a panel, in pixels."""
+_MAX_HEIGHT = 3 * _SIDE
+"""Height of a panel: a taller picture is narrower."""
 _GAP, _LINE, _FONT = 12, 22, 15
 _TEXT_WIDTH = 150
 """Characters of a line of text."""
@@ -72,7 +74,9 @@ def _evidence(score: Score) -> Iterator[Sequence[Box]]:
 
 def _fitted(image: Image) -> PIL.Image.Image:
     picture = image.pil()
-    return picture.resize((_SIDE, max(1, round(picture.height * _SIDE / picture.width))), PIL.Image.Resampling.LANCZOS)
+    scale = min(_SIDE / picture.width, _MAX_HEIGHT / picture.height)
+    size = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
+    return picture.resize(size, PIL.Image.Resampling.LANCZOS)
 
 
 def _outlined(image: Image, boxes: Sequence[Box], colour: tuple[int, int, int]) -> PIL.Image.Image:

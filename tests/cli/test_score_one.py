@@ -113,3 +113,13 @@ def test_mistakes(words: tuple[str, ...], message: str, pair: Any, editcritic: C
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
     assert "Traceback" not in result.stderr
+
+
+def test_the_picture_of_a_tall_edit_is_bounded(editcritic: Command, tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (2000, 16, 3), np.uint8)
+    for name, shown in (("a", pixels), ("b", 255 - pixels)):
+        PIL.Image.fromarray(shown).save(tmp_path / f"{name}.png")
+    picture = tmp_path / "result.png"
+    editcritic("score", tmp_path / "a.png", tmp_path / "b.png", SENTENCE, "--picture", picture)
+    with PIL.Image.open(picture) as drawn:
+        assert drawn.height < 2000
