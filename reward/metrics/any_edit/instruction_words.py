@@ -136,16 +136,16 @@ VERB_GROUPS: Mapping[str, str] = MappingProxyType(
     {stem(verb): group for group, verbs in VERBS.items() for verb in verbs.split()}
 )
 """Stem of a verb of editing -> its group in `VERBS`."""
-VERB_FORMS = (
-    frozenset(
-        form
-        for verbs in VERBS.values()
+VERB_FORMS: Mapping[str, str] = MappingProxyType(
+    {
+        form: group
+        for group, verbs in VERBS.items()
         for verb in verbs.split()
         for form in (verb, f"{verb}ing", f"{verb.removesuffix('e')}ing", f"{verb}{verb[-1]}ing")
-    )
-    - NOT_LEADING
+        if form not in NOT_LEADING
+    }
 )
-"""Forms of verbs that begin a request inside a sentence; not "painted", as in "a white and painted wall"."""
+"""Form of a verb that begins a request inside a sentence -> its group; not "painted", as in "a painted wall"."""
 _NO_CONTENT = stems_of(SCENE_WORDS | REQUEST_WORDS) | VERB_GROUPS.keys()
 
 

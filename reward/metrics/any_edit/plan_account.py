@@ -23,7 +23,6 @@ from .english_words import (
 )
 from .instruction_words import (
     VERB_FORMS,
-    VERB_GROUPS,
     clauses_of,
     content_stems,
     number_of,
@@ -127,7 +126,7 @@ class PlanAccount:
         if verb not in VERB_FORMS:
             return True
         content = content_stems(words)
-        types = GROUP_TYPES[VERB_GROUPS[stem(verb)]]
+        types = GROUP_TYPES[VERB_FORMS[verb]]
         for operation, own in zip(self.plan.operations, self.operation_stems, strict=True):
             if operation.type in types and operation.type not in CATCH_ALL_TYPES and (not content or content & own):
                 return True

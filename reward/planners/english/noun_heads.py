@@ -266,7 +266,7 @@ def _possessor(tokens: Tokens, start: int, index: int, core: list[str], draft: D
     rest = _without_located(rest)
     end = begin + len(rest)
     rest = [word for word in rest if word != ","]
-    if words[end : end + 1] == ["'s"] or not _fill(rest, draft):
+    if not rest or words[end : end + 1] == ["'s"] or not _fill(rest, draft):
         return None
     return start + index + 1 + end
 

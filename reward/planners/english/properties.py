@@ -161,7 +161,6 @@ def each_made(tokens: Tokens, request: Request, kind: OperationType, value: str)
     return operations
 
 
-_LENGTHS, _LONG = word_set("longer shorter long short"), word_set("hair beard dress skirt sleeves coat tail")
 _ASPECTS_OF_PICTURE = ("weather", "lighting", "time")
 _OF_COLORS = word_set("warmer cooler brighter darker vibrant vivid saturated muted softer duller stronger")
 _CLEAN_UP = word_set("seamless natural coherent consistent cohesive harmonious")

@@ -352,7 +352,6 @@ def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations 
     return request.operation("subject_replace", target=target.target, new=fresh, loose=target.loose or phrase.loose)
 
 
-_NO_OBJECTS = word_set("setting environment finish look appearance")
 _PICTURED = word_set("cartoon anime caricature sketch doodle watercolor")
 """Looks that an object may have, too: "make the man a cartoon"."""
 _SURFACES = word_set("texture finish look material surface appearance")

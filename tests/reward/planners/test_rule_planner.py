@@ -358,3 +358,15 @@ def test_repetitions_within_a_clause_take_few_steps(start, part):
 )
 def test_sides_of_the_picture_and_values_that_exclude_each_other(sentence, plan):
     assert compact(PLANNER.plan(sentence)) == plan
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        *("remove the eyes'", "close his eyes'", "add glasses'", "make her eyes' blue", "set eyes` "),
+        *("Add a hat, darkening the sky", "Add clouds, softening the light", "add a cup and a label, copying the sign"),
+    ],
+)
+def test_a_slip_of_the_pen_ends_in_no_traceback(sentence):
+    plan = PLANNER.plan(sentence)
+    assert plan is None or not plan_problems(plan, sentence)

@@ -297,3 +297,9 @@ def test_a_source_image_may_be_told_by_its_number():
     new, reference = Target("red cup"), Target("plate")
     operation = PlannedOperation("subject_add", sentence, new=new, position="below", reference=reference)
     assert plan_problems(EditPlan((operation,)), sentence) == ()
+
+
+@pytest.mark.parametrize("verb", ["darkening", "softening", "copying", "modifying", "applying", "rendering"])
+def test_a_form_of_a_verb_whose_stem_is_another_is_read(verb):
+    plan = EditPlan((PlannedOperation("subject_add", new=Target("hat")),))
+    assert plan_problems(plan, f"Add a hat, {verb} the sky")  # a request of its own, and no crash
