@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,30 @@ BootstrapSamples = Annotated[
     int,
     typer.Option("--bootstrap-samples", min=100, help="Number of bootstrap samples for confidence intervals."),
 ]
+
+
+def _trust(context: typer.Context, names: Sequence[str] | None) -> Sequence[str] | None:
+    """Trust these until the command ends."""
+    from ..reward.trust import trusting
+
+    if not context.resilient_parsing:  # of a shell's completion
+        context.with_resource(trusting(*(names or ())))
+    return names
+
+
+Trust = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trust",
+        metavar="NAME",
+        callback=_trust,
+        is_eager=True,
+        show_default=False,
+        help="What files may name beside what is installed: a module whose code they run, an address, an environment "
+        "variable, a folder they read from; or a file with all that it names. Repeatable; also in EDITCRITIC_TRUST.",
+    ),
+]
+"""Takes effect by itself: a command that reads other people's files has it as a parameter, and need not use it."""
 
 # -- rewards and experts -----------------------------------------------------------------------------------------------
 

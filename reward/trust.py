@@ -1,0 +1,60 @@
+"""What the user vouches for, beyond what files may name by themselves.
+
+A spec in a file (a recording, a lock, results, a TOML file) names what is installed: entry points, bundles, models of
+the registry. Whatever else it names acts with the rights of whoever reads it: a module runs its code, an address
+receives pictures, the name of an environment variable sends its value there, a path is read. So each of these has to
+be trusted by its own text, in `--trust` or in the environment variable `EDITCRITIC_TRUST` (words as in a shell), which
+worker processes inherit. What is typed on the command line or passed as an argument is the user's own and needs none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+VARIABLE = "EDITCRITIC_TRUST"
+
+
+@contextlib.contextmanager
+def trusting(*names: str) -> Iterator[None]:
+    """Trust these as well, in this process and those it starts, until the block ends."""
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = shlex.join(dict.fromkeys((*trusted_names(), *names)))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before
+
+
+def trusted_names() -> tuple[str, ...]:
+    """Modules, addresses, names of environment variables, files and folders. Raises ValueError for open quotes."""
+    try:
+        return tuple(shlex.split(os.environ.get(VARIABLE, "")))
+    except ValueError as error:
+        raise ValueError(f"{VARIABLE} cannot be read: {error}: give words as in a shell") from None
+
+
+def is_trusted(text: str) -> bool:
+    """Whether exactly this text is trusted: an address, the name of an environment variable."""
+    return text in trusted_names()
+
+
+def is_trusted_module(module: str) -> bool:
+    """Whether a module, or a package that it is in, is trusted."""
+    return any(module == name or module.startswith(f"{name}.") for name in trusted_names())
+
+
+def is_trusted_file(path: Path) -> bool:
+    """Whether this very file or folder is trusted, and with it everything that it names."""
+    return any(Path(name).resolve() == path.resolve() for name in trusted_names())
+
+
+def is_trusted_path(path: Path) -> bool:
+    """Whether a path is trusted, or a folder that it is in; links are followed."""
+    return any(path.resolve().is_relative_to(Path(name).resolve()) for name in trusted_names())
