@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import http.client
 import io
 import json
 import os
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections import OrderedDict
@@ -27,6 +29,8 @@ from ..common.errors import InputError
 
 MAX_RESPONSE_BYTES = 64 * 2**20
 """Maximum size of a response."""
+
+_CHUNK_BYTES = 2**16
 
 _MAX_ERROR_CHARS = 300
 
@@ -116,8 +120,9 @@ class HttpEditor:
 
     def _answer_once(self, body: str) -> Image:
         try:
-            with urllib.request.urlopen(self._request(body), timeout=self._timeout_s) as response:
-                return _decode_response(response.read(MAX_RESPONSE_BYTES + 1), response.headers.get_content_type())
+            deadline = time.monotonic() + self._timeout_s
+            with _OPENER.open(self._request(body), timeout=self._timeout_s) as response:
+                return _decode_response(_read_until(response, deadline), response.headers.get_content_type())
         except urllib.error.HTTPError as error:
             detail = error.read(_MAX_ERROR_CHARS).decode("utf-8", "replace").strip()
             kind = _TransientError if is_retryable(error.code) else RuntimeError
@@ -134,6 +139,27 @@ class HttpEditor:
 
 class _TransientError(RuntimeError):
     """A request failed in a way that a retry may mend."""
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Pictures and keys go to the address that was given, and to no other."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_NoRedirects)
+
+
+def _read_until(response: http.client.HTTPResponse, deadline: float) -> bytes:
+    """The body, one byte more than allowed at most. Raises TimeoutError: a socket's own time-out is for each read."""
+    parts, size = [], 0
+    while size <= MAX_RESPONSE_BYTES and (part := response.read1(_CHUNK_BYTES)):
+        parts.append(part)
+        size += len(part)
+        if time.monotonic() > deadline:
+            raise TimeoutError("the response took too long")
+    return b"".join(parts)
 
 
 def _body(sources: tuple[Image, ...], instruction: str, seed: int, history: tuple[EditSample, ...]) -> str:

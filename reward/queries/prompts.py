@@ -35,7 +35,10 @@ class Prompts:
         content = self.contents.get(name)
         text = _read_own(self.package, name) if content is None else _decoded(content)
         try:
-            template_slots = {slot for _, slot, _, _ in Formatter().parse(text) if slot is not None}
+            fields = [field for field in Formatter().parse(text) if field[1] is not None]
+            if any(spec or conversion for _, _, spec, conversion in fields):
+                raise ValueError("a slot has a format")  # a width of 10**9 is a gigabyte
+            template_slots = {slot for _, slot, _, _ in fields if slot is not None}
             if template_slots <= slots.keys():
                 return text.format(**slots)
         except (KeyError, ValueError) as error:

@@ -6,8 +6,9 @@ import base64
 import io
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -152,11 +153,30 @@ def test_operations_are_made_one_after_the_other(tmp_path: Path) -> None:
 # -- an editor behind HTTP --------------------------------------------------------------------------------------------
 
 
+class Quiet(BaseHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """A server on loopback."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/edit"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
 @contextmanager
 def served(answer: Callable[[dict[str, Any]], tuple[int, str, bytes]]) -> Iterator[str]:
     """A server on loopback: what was posted -> status, content type, body."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             status, kind, body = answer(request)
@@ -166,18 +186,8 @@ def served(answer: Callable[[dict[str, Any]], tuple[int, str, bytes]]) -> Iterat
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/edit"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(Handler) as url:
+        yield url
 
 
 def encoded(image: Image) -> bytes:
@@ -245,6 +255,44 @@ def test_answers_that_are_no_picture_are_told(answers: list[tuple[int, str, byte
     responses = iter([*answers, *[answers[-1]] * 9])
     with served(lambda request: next(responses)) as url, pytest.raises(RuntimeError, match=message):
         HttpEditor(url, pause_s=0.0).edit([(picture(1),)], ["Make it so"], [1])
+
+
+def test_a_redirect_gets_neither_pictures_nor_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDITOR_KEY", "secret")
+    heard: list[str] = []
+
+    class Foreign(Quiet):
+        def do_GET(self) -> None:
+            heard.append(str(self.headers))
+            self.send_response(404)
+            self.end_headers()
+
+    with serving(Foreign) as foreign:
+
+        class Redirecting(Quiet):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.send_response(302)
+                self.send_header("Location", foreign)
+                self.end_headers()
+
+        with serving(Redirecting) as url, pytest.raises(RuntimeError, match="HTTP 302"):
+            HttpEditor(url, key_env="EDITOR_KEY", retries=0).edit([(picture(1),)], ["Make it so"], [1])
+    assert not heard
+
+
+def test_a_response_that_drips_ends_at_the_timeout() -> None:
+    class Dripping(Quiet):
+        def do_POST(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):  # until the client is gone
+                for _ in range(600):
+                    self.wfile.write(b"x")
+                    time.sleep(0.1)
+
+    with serving(Dripping) as url, pytest.raises(RuntimeError, match="took too long"):
+        HttpEditor(url, retries=0, timeout_s=1.0).edit([(picture(1),)], ["Make it so"], [1])
 
 
 def test_nobody_there_is_told() -> None:

@@ -37,7 +37,18 @@ def test_the_digest_follows_the_words_of_the_pack(pack):
 
 
 @pytest.mark.parametrize(
-    "text", ["{colour}", "{}", "{object.__class__}", "{object[0]}", "{object", "object}", "{object:{width}}"]
+    "text",
+    [
+        "{colour}",
+        "{}",
+        "{object.__class__}",
+        "{object[0]}",
+        "{object",
+        "object}",
+        "{object:{width}}",
+        "{object:>9999}",
+        "{object!r}",
+    ],
 )
 def test_a_prompt_that_cannot_be_filled_is_named(text, tmp_path):
     (tmp_path / "color.txt").write_text(text, encoding="utf-8")
