@@ -17,10 +17,13 @@ from typing import Any
 from ..benchmarks.common.errors import InputError
 from ..benchmarks.common.optional_imports import require_diffusers
 from ..reward import EditSample
+from ..reward.trust import is_trusted_module
 from ..verifiers import Editor
 
 TINY_EDITOR = "sceneedit"
 """The name of the editor that comes with this package."""
+
+_PIPELINE_LIBRARIES = ("diffusers", "transformers")
 
 _FORMS = "the folder or hub id of a diffusers pipeline, module:name of your own, or sceneedit"
 
@@ -121,6 +124,15 @@ class EditorSpec:
                 f"{self.name} has class {name}, which diffusers {diffusers.__version__} does not have: give "
                 "module:name of a function that loads it"
             )
+        for part, value in index.items():
+            library = value[0] if isinstance(value, list | tuple) and value else None
+            if library is None or library in _PIPELINE_LIBRARIES or hasattr(diffusers.pipelines, str(library)):
+                continue
+            if not is_trusted_module(str(library)):
+                raise InputError(
+                    f"the {part} of {self.name} is of the module {library}, and a pipeline's files import nothing but "
+                    f"{' and '.join(_PIPELINE_LIBRARIES)} by themselves; if you trust it, add `--trust {library}`"
+                )
         return getattr(diffusers, name)
 
     def _check_class(self, kind: Any, sources: int) -> None:

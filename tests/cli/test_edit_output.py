@@ -340,6 +340,18 @@ def test_an_unknown_setting_gets_the_nearest_names(editcritic: Command, session:
     assert "did you mean num_inference_steps" in result.stderr
 
 
+def test_a_pipelines_files_import_no_module(editcritic: Command, session: Session) -> None:
+    folder = pipeline_of(session.path / "pipeline", "FluxKontextPipeline")
+    index = json.loads((folder / "model_index.json").read_text())
+    (folder / "model_index.json").write_text(json.dumps({**index, "vae": ["hostile", "Vae"]}))
+    (session.path / "hostile.py").write_text("from pathlib import Path; Path('ran').touch()")
+    result = editcritic(*session.command(pipeline=folder))
+    assert result.exit_code == 2
+    assert "the vae of" in result.stderr
+    assert "add `--trust hostile`" in result.stderr
+    assert not (session.path / "ran").exists()
+
+
 def test_a_pipeline_is_known_that_takes_no_image_but_to_invert_it(session: Session) -> None:
     folder = pipeline_of(session.path / "pipeline", "LEditsPPPipelineStableDiffusion")
     sample = edit_request("remove the hat", session.path / "source.png")
