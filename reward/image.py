@@ -97,13 +97,15 @@ class Image:
         )
 
     @staticmethod
-    def open(path: str | os.PathLike[str], *, index: FileIndex | None = None) -> Image:
+    def open(path: str | os.PathLike[str], *, index: FileIndex | None = None, inside: Path | None = None) -> Image:
         """The image in a file. Reads the file now, and decodes it now unless `index` has its content digest.
 
-        Raises `ImageError` for a file that is missing, empty, truncated, oversized or not an image.
+        inside: a folder that the file has to lie in or below, links followed, where a stranger has named it.
+
+        Raises `ImageError` for a file that is missing, empty, truncated, oversized, not regular or not an image.
         """
         path = Path(path)
-        data = read_bytes(path)
+        data = read_bytes(path, inside=inside)
         entry = index.get(hashlib.sha256(data).hexdigest()) if index is not None else None
         if entry is not None:
             return Image(entry[1], digest=entry[0], path=path)

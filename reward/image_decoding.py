@@ -16,6 +16,8 @@ import PIL.Image
 import PIL.ImageOps
 from numpy.typing import NDArray
 
+from .regular_files import read_regular
+
 Pixels = NDArray[np.uint8]
 """H x W x 3, uint8, RGB, read-only."""
 
@@ -25,6 +27,8 @@ Size = tuple[int, int]
 MAX_PIXELS = 150_000_000
 """Larger images are refused before they are decoded (PIL's own limit is 178,956,970)."""
 
+MAX_FILE_BYTES = 512 * 2**20
+"""Larger files are refused before they are read: 150 million pixels of 24 bits have 450 MB."""
 
 OVERSHOOT = 1 / 64
 """How far floats may lie outside of [0, 1], and are clipped: twice the step of bfloat16 above 1, four grey levels."""
@@ -38,12 +42,15 @@ class PixelFormatError(ImageError):
     """An array of a shape, type or scale that is none of an image: a mistake of the caller, not of one image."""
 
 
-def read_bytes(path: Path) -> bytes:
-    """A file's contents. Raises ImageError if it is missing or empty."""
+def read_bytes(path: Path, *, inside: Path | None = None) -> bytes:
+    """The contents of a regular file, which lies in the folder `inside` if that is given (see `open_regular`).
+
+    Raises ImageError if it is missing, empty, larger than `MAX_FILE_BYTES`, of another kind, or lies elsewhere.
+    """
     try:
-        data = path.read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a path with a null character in it
-        raise ImageError(f"cannot read image {path}: {getattr(error, 'strerror', None) or error}") from None
+        data = read_regular(path, MAX_FILE_BYTES, inside=inside)
+    except OSError as error:
+        raise ImageError(f"cannot read image {path}: {error.strerror or error}") from None
     if not data:
         raise ImageError(f"image {path} is empty (zero bytes)")
     return data

@@ -180,7 +180,7 @@ def test_a_file_that_cannot_be_read_is_named(name, tmp_path):
 
 @pytest.mark.parametrize(
     ("path", "says"),
-    [("nowhere.png", "No such file or directory"), (".", "Is a directory"), ("a\0.png", "null")],
+    [("nowhere.png", "No such file or directory"), (".", "it is a directory"), ("a\0.png", "null")],
     ids=["missing", "folder", "null character"],
 )
 def test_what_is_no_file_is_named(path, says, tmp_path):

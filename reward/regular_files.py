@@ -1,0 +1,121 @@
+"""Reading of files that a stranger may have made: regular files only, so many bytes, and from one folder.
+
+A path in such a file may lead to a device that never ends, to a FIFO that nobody writes to, or through a link to what
+lies elsewhere. Everything that reads such files reads them here. All refusals are OSErrors whose `strerror` says what
+the path is.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from .trust import is_trusted_path
+
+MAX_TEXT_BYTES = 256 * 2**20
+"""The limit for files that are read whole: results, tables, settings."""
+
+MAX_LINE_BYTES = 4 * 2**20
+"""The limit for one line of a JSONL file."""
+
+_KINDS = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
+# Windows has neither these flags nor what they guard against.
+_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_BINARY", "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"))
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+
+
+def open_regular(path: str | os.PathLike[str], *, inside: Path | None = None) -> BinaryIO:
+    """Open a regular file to read bytes; neither a FIFO nor a device is waited for, or opened.
+
+    inside: a folder that the file has to lie in, or below, once links are followed; others need to be trusted (see
+    `trust`). Of a repository in the hub's cache, whose files are links, it is the repository's folder.
+
+    Raises OSError: for a missing file, one of another kind, or one outside of the folder.
+    """
+    name = os.fspath(path)
+    try:
+        opened = os.path.realpath(name) if inside is not None else name
+        if inside is not None:
+            _require_inside(opened, inside)
+        _require_regular(Path(opened).stat(), name)
+        descriptor = os.open(opened, _FLAGS | (_NO_LINK if inside is not None else 0))
+    except (ValueError, RuntimeError) as error:  # a null character or a lone surrogate in the path; a loop of links
+        raise OSError(errno.EINVAL, f"no path: {error}", name) from None
+    try:
+        _require_regular(os.fstat(descriptor), name)  # what was opened, whatever the path has become
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_regular(path: str | os.PathLike[str], limit: int, *, inside: Path | None = None) -> bytes:
+    """A regular file's bytes, at most `limit`. Raises OSError, as `open_regular`, and for a larger file."""
+    with open_regular(path, inside=inside) as file:
+        size = os.fstat(file.fileno()).st_size
+        data = b"" if size > limit else file.read(limit + 1)  # files of /proc have no size
+    if max(size, len(data)) > limit:
+        raise OSError(
+            errno.EFBIG, f"it has {max(size, len(data)):,} bytes, more than {limit:,}: it is not read", os.fspath(path)
+        )
+    return data
+
+
+def read_text(
+    path: str | os.PathLike[str], limit: int = MAX_TEXT_BYTES, *, encoding: str = "utf-8", inside: Path | None = None
+) -> str:
+    """A regular file's text, with `\\n` as line break. Raises OSError as `read_regular`, and UnicodeDecodeError."""
+    text = read_regular(path, limit, inside=inside).decode(encoding)
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def bounded_lines(file: BinaryIO, limit: int = MAX_LINE_BYTES) -> Iterator[bytes | None]:
+    """The lines of a file; None for one of more than `limit` bytes, of which no more are kept."""
+    while line := file.readline(limit + 1):
+        if len(line) <= limit:
+            yield line
+            continue
+        yield None
+        while line and not line.endswith(b"\n"):
+            line = file.readline(limit)
+
+
+def _require_regular(status: os.stat_result, name: str) -> None:
+    if stat.S_ISREG(status.st_mode):
+        return
+    kind = next((kind for is_kind, kind in _KINDS if is_kind(status.st_mode)), "something else")
+    code = errno.EISDIR if kind == "a directory" else errno.EINVAL
+    raise OSError(code, f"it is {kind}: give a regular file", name)
+
+
+def _require_inside(resolved: str, folder: Path) -> None:
+    """Raise OSError unless a resolved path lies in a folder, or where it is trusted."""
+    target, root = Path(resolved), Path(os.path.realpath(folder))
+    if target.is_relative_to(root) or is_trusted_path(target):
+        return
+    repository = _hub_repository(root)
+    if repository is not None and target.is_relative_to(repository / "blobs"):
+        return
+    raise OSError(
+        errno.EACCES,
+        f"it leads out of {folder}, to {target}: if you trust what names it, add `--trust {target.parent}`",
+        resolved,
+    )
+
+
+def _hub_repository(folder: Path) -> Path | None:
+    """The folder of the repository of a folder in the hub's cache, whose snapshots are links to its blobs."""
+    for parent in (folder, *folder.parents):
+        if parent.name == "snapshots" and parent.parent.name.startswith(("datasets--", "models--", "spaces--")):
+            return parent.parent
+    return None
