@@ -219,9 +219,9 @@ class Dispatcher:
         try:
             scores = list(scores_from_json(response.data, [sample.id for sample in samples]))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            return f"{replica.url} sent an invalid response ({error})"
+            return f"{replica.url} sent an invalid response ({error!s:.300})"
         if reward_info is not None and response.data.get("identity") != reward_info.identity:
-            served_reward = response.data.get("reward")
+            served_reward = f"{response.data.get('reward')!s:.100}"
             self._replicas.mark_down(replica, f"it scored with {served_reward} instead of {reward_info.signature}")
             return f"{replica.url} serves another reward: {served_reward} instead of {reward_info.signature}"
         rows = response.data["scores"]
