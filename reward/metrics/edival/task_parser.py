@@ -17,12 +17,15 @@ from ...sample import TASK_TYPES, EditSample, Position, Task, TaskType
 def parse_task(instruction: str, *, type: TaskType | None = None) -> Task | None:  # noqa: A002  (the field's name)
     """The task of an instruction, or None if it matches none of the nine forms (or not `type`).
 
-    Double quotes around the sentence, trailing full stops, the brackets of `format_instructions` and case outside the
-    slots are ignored. A sentence with two requests matches no form.
+    Double quotes around the sentence, trailing full stops, the brackets of `format_instructions`, repeated blanks and
+    case outside the slots are ignored. A sentence with two requests, or with a line break in it, matches no form. Takes
+    time linear in the length of the instruction.
     """
     if type is not None and type not in TASK_TYPES:
         raise ValueError(f"unknown task type {type!r}: expected one of {', '.join(TASK_TYPES)}")
     sentence = _strip_wrapping(instruction)
+    if "\n" in sentence:
+        return None
     for kind, parse in _FORMS.items():
         if type in (None, kind):
             task = parse(sentence)
@@ -37,13 +40,25 @@ def task_of(sample: EditSample) -> Task | None:
 
 
 # -- patterns of the forms ---------------------------------------------------------------------------------------------
+# Each takes linear time on a sentence of one line and without two blanks in a row: after a slot of any length follows
+# at most one part of which a bounded number of characters is looked at. `_replaced_text` and `_background` are in code,
+# since in their forms several such slots follow each other.
 
-_SCENE = r"(?:the\s+)?(?:image|picture|photo|photograph|scene)"
-_OPEN, _CLOSE = "[\"'“”\u2018\u2019«「『]", "[\"'“”\u2018\u2019»」』]"
+_BLANKS = re.compile("[\\s\u200b\u2060\ufeff]+")
+"""White space of any script, and the marks of no width that stand for it."""
+
+
+def _collapse(blanks: re.Match[str]) -> str:
+    return "\n" if "\n" in blanks[0] else " "
+
+
+_SCENE = r"(?:the\s)?(?:image|picture|photo|photograph|scene)"
+_QUOTES_OPEN, _QUOTES_CLOSE = "\"'“”\u2018\u2019«「『", "\"'“”\u2018\u2019»」』"
+_OPEN, _CLOSE = f"[{_QUOTES_OPEN}]", f"[{_QUOTES_CLOSE}]"
 # "left" and "right" need their "of", or a left shoe would be something at the left of a shoe.
 _PLACE = (
-    r"(?:(?:on|to|at|towards?)\s+)?(?:the\s+)?"
-    r"(?:(?P<side>left|right)(?:\s+side)?\s+of|(?P<level>above|below)(?:\s+of)?)"
+    r"(?:(?:on|to|at|towards?)\s)?(?:the\s)?"
+    r"(?:(?P<side>left|right)(?:\sside)?\sof|(?P<level>above|below)(?:\sof)?)"
 )
 
 
@@ -51,46 +66,50 @@ def _form(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
-_ADD_AT = _form(rf"(?:add|insert)\s+(?P<new>.+?)\s+{_PLACE}\s+(?P<reference>.+)")
-_ADD = _form(rf"(?:add|insert)\s+(?P<new>.+?)(?:\s+(?:to|in|into|on)\s+{_SCENE})?")
-_REMOVE = _form(rf"(?:remove|delete|erase)\s+(?P<object>.+?)(?:\s+from\s+{_SCENE})?")
-_REPLACE = _form(r"replace\s+(?P<object>.+?)\s+with\s+(?P<new>.+)")
-_MOVE = _form(rf"(?:change\s+the\s+position\s+of|move)\s+(?P<object>.+?)\s+(?:to\s+)?{_PLACE}\s+(?P<reference>.+)")
-_COUNT = _form(r"change\s+the\s+(?:count|number)\s+of\s+(?P<object>.+)\s+to\s+(?P<count>\w+)")
-_COLOR = _form(r"change\s+the\s+colou?r\s+of\s+(?P<object>.+)\s+(?:in)?to\s+(?P<value>.+)")
-_MATERIAL = _form(r"change\s+the\s+material\s+of\s+(?P<object>.+)\s+(?:in)?to\s+(?P<value>.+)")
+_ADD_AT = _form(rf"(?:add|insert)\s(?P<new>.+?)\s{_PLACE}\s(?P<reference>.+)")
+_ADD = _form(rf"(?:add|insert)\s(?P<new>.+?)(?:\s(?:to|in|into|on)\s{_SCENE})?")
+_REMOVE = _form(rf"(?:remove|delete|erase)\s(?P<object>.+?)(?:\sfrom\s{_SCENE})?")
+_REPLACE = _form(r"replace\s(?P<object>.+?)\swith\s(?P<new>.+)")
+_MOVE = _form(rf"(?:change\sthe\sposition\sof|move)\s(?P<object>.+?)\s(?:to\s)?{_PLACE}\s(?P<reference>.+)")
+_COUNT = _form(r"change\sthe\s(?:count|number)\sof\s(?P<object>.+)\sto\s(?P<count>\w+)")
+_COLOR = _form(r"change\sthe\scolou?r\sof\s(?P<object>.+)\s(?:in)?to\s(?P<value>.+)")
+_MATERIAL = _form(r"change\sthe\smaterial\sof\s(?P<object>.+)\s(?:in)?to\s(?P<value>.+)")
 _ADD_TEXT = _form(
-    rf"(?:add|insert|write)\s+(?:the\s+)?(?:text|words?)\s+{_OPEN}(?P<text>.+){_CLOSE}"
-    rf"(?:\s+(?:on|to|in|into)\s+(?:{_SCENE}|(?P<object>.+)))?"
+    rf"(?:add|insert|write)\s(?:the\s)?(?:text|words?)\s{_OPEN}(?P<text>.+){_CLOSE}"
+    rf"(?:\s(?:on|to|in|into)\s(?:{_SCENE}|(?P<object>.+)))?"
 )
-_REPLACE_TEXT = _form(
-    rf"(?:replace|change)\s+the\s+text(?:\s+{_OPEN}(?P<old>.+){_CLOSE})?(?:\s+(?:on|in)\s+(?:{_SCENE}|(?P<object>.+)))?"
-    rf"\s+(?:with|to)\s+{_OPEN}(?P<text>.+){_CLOSE}"
-)
-_BACKGROUND = _form(
-    r"(?:change|replace)\s+the\s+background\s+(?:(?:in)?to|with)\s+(?P<value>.+?)"
-    r"(?:\s*,?\s+(?:and\s+)?(?:remain|keep|make|leave)\s+(?P<keep>.+)\s+unchanged)?"
-)
+_REPLACE_TEXT = _form(r"(?:replace|change)\sthe\stext")
+_OLD_TEXT = _form(rf"\s{_OPEN}")
+_TEXT_PLACE = _form(rf"\s(?:on|in)\s(?:{_SCENE}(?P<scene>\s(?:with|to)\s{_OPEN}))?")
+_NEW_TEXT = _form(rf"\s(?:with|to)\s{_OPEN}")
+_BACKGROUND = _form(r"(?:change|replace)\sthe\sbackground\s(?:(?:in)?to|with)\s(?P<value>.+)")
+_KEEP = _form(r"\s?,?\s(?:and\s)?(?:remain|keep|make|leave)\s")
+_UNCHANGED = _form(r"\sunchanged\Z")
 
-_ARTICLE = re.compile(r"(?:the|an?)\s+", re.IGNORECASE)
+_ARTICLE = _form(r"(?:the|an?)\s")
 _TWO_REQUESTS = re.compile(
-    r"[.;!?]\s|[\n,]|\b(?:and|then)\s+(?:add|insert|remove|delete|erase|replace|change|move|make|write)\b",
+    r"[.;!?]\s|,|\b(?:and|then)\s(?:add|insert|remove|delete|erase|replace|change|move|make|write)\b",
     re.IGNORECASE,
 )
-_LOOSE_PLACE = re.compile(r"\b(?:on|in|into|to|at|near|next|beside|behind|under|over|between|inside)\b", re.IGNORECASE)
+_LOOSE_PLACE = _form(r"\b(?:on|in|into|to|at|near|next|beside|behind|under|over|between|inside)\b")
+_WITH = _form(r"\swith\s")
+_TEXT_NAME = _form(r"(?:text|words?)\s")
+_MAX_DIGITS = 6
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
 def _strip_wrapping(instruction: str) -> str:
-    """The instruction without brackets, surrounding blanks, one pair of double quotes and full stops."""
-    sentence = instruction.replace("[", "").replace("]", "").strip()
+    """The instruction with single blanks, without brackets, surrounding blanks, double quotes and full stops."""
+    sentence = _BLANKS.sub(_collapse, instruction.replace("[", "").replace("]", ""))
+    start, end = 0, len(sentence)
     while True:
-        before = sentence
-        sentence = sentence.rstrip(".。!").strip()
-        if len(sentence) > 1 and sentence[0] in '"“' and sentence[-1] in '"”':
-            sentence = sentence[1:-1].strip()
-        if sentence == before:
-            return sentence
+        while start < end and (sentence[end - 1].isspace() or sentence[end - 1] in ".。!"):
+            end -= 1
+        while start < end and sentence[start].isspace():
+            start += 1
+        if end - start < 2 or sentence[start] not in '"“' or sentence[end - 1] not in '"”':
+            return sentence[start:end]
+        start, end = start + 1, end - 1
 
 
 def _name(slot: str | None) -> str:
@@ -108,21 +127,60 @@ def _position(match: re.Match[str]) -> Position:
 
 
 def _text(sentence: str) -> Task | None:
-    match = _ADD_TEXT.fullmatch(sentence) or _REPLACE_TEXT.fullmatch(sentence)
-    if not match or not match["text"].strip() or (match["object"] and not _name(match["object"])):
+    match = _ADD_TEXT.fullmatch(sentence)
+    slots = (match["text"], match["object"], None) if match else _replaced_text(sentence)
+    if slots is None:
         return None
-    old = match.groupdict().get("old")
-    return Task("text_change", text=match["text"].strip(), object=_name(match["object"]) or None, old=old)
+    text, place, old = slots
+    if not text.strip() or (place and not _name(place)):
+        return None
+    return Task("text_change", text=text.strip(), object=_name(place) or None, old=old)
+
+
+def _replaced_text(sentence: str) -> tuple[str, str | None, str | None] | None:
+    """New text, object and old text of `Replace the text "X" on Y with "Z"`, whose old text and object may be left out.
+
+    The old text is the longest one after which the rest is of this form, and then the object is.
+    """
+    begin = _REPLACE_TEXT.match(sentence)
+    last = len(sentence) - 1
+    if begin is None or sentence[last] not in _QUOTES_CLOSE:
+        return None
+    starts = {match.start(): match.end() for match in _NEW_TEXT.finditer(sentence, begin.end()) if match.end() < last}
+    last_start = max(starts, default=0)
+
+    def rest(end: int) -> tuple[str, str | None] | None:
+        """New text and object of what follows the old text."""
+        place = _TEXT_PLACE.match(sentence, end)
+        if place is None:
+            return (sentence[starts[end] : last], None) if end in starts else None
+        if place["scene"] and place.start("scene") in starts:
+            return sentence[place.end() : last], None
+        start = place.start() + 4  # " on " and " in "
+        return (sentence[starts[last_start] : last], sentence[start:last_start]) if start < last_start else None
+
+    old = _OLD_TEXT.match(sentence, begin.end())
+    first = last_start if old is None else old.end()
+    for position in range(last_start - 1, first, -1):
+        if sentence[position] in _QUOTES_CLOSE and (found := rest(position + 1)):
+            return (*found, sentence[first:position])
+    found = rest(begin.end())
+    return found and (*found, None)
 
 
 def _background(sentence: str) -> Task | None:
     match = _BACKGROUND.fullmatch(sentence)
-    value = _name(match["value"]) if match else ""
-    if not match or not value:
+    if match is None:
         return None
-    items = [item.strip() for item in (match["keep"] or "").split(",")]
-    keep = [_name(item.removeprefix("and ")) for item in items if item]
-    return Task("background_change", value=value, keep=tuple(keep)) if all(keep) else None
+    value, kept = match["value"], ""
+    if unchanged := _UNCHANGED.search(value):
+        keep = _KEEP.search(value, 1, unchanged.start())
+        if keep is not None and keep.end() < unchanged.start():
+            value, kept = value[: keep.start()], value[keep.end() : unchanged.start()]
+    value = _name(value)
+    items = [item.strip() for item in kept.split(",")]
+    names = [_name(item.removeprefix("and ")) for item in items if item]
+    return Task("background_change", value=value, keep=tuple(names)) if value and all(names) else None
 
 
 def _add(sentence: str) -> Task | None:
@@ -149,14 +207,14 @@ def _replace(sentence: str) -> Task | None:
     if not match:
         return None
     name, new = _name(match["object"]), _name(match["new"])
-    if not (name and new) or _is_text(name) or re.search(r"\swith\s", new, re.IGNORECASE):
+    if not (name and new) or _is_text(name) or _WITH.search(new):
         return None  # with two "with" it is ambiguous
     return Task("subject_replace", object=name, new=new)
 
 
 def _is_text(name: str) -> bool:
     """Whether it begins like a text change without quotes: `Replace the text X with Y`."""
-    return bool(re.match(r"(?:text|words?)\s", name, re.IGNORECASE))
+    return _TEXT_NAME.match(name) is not None
 
 
 def _move(sentence: str) -> Task | None:
@@ -174,7 +232,7 @@ def _count(sentence: str) -> Task | None:
     if not match or not (name := _name(match["object"])):
         return None
     word = match["count"].lower()
-    if not word.isdecimal() and word not in _NUMBERS:
+    if not (word.isdecimal() and len(word) <= _MAX_DIGITS) and word not in _NUMBERS:
         return None
     return Task("count_change", object=name, count=int(word) if word.isdecimal() else _NUMBERS.index(word))
 
