@@ -1,6 +1,6 @@
 """HTTP server of the annotation page, for this machine only; the URL holds a secret token.
 
-It listens on 127.0.0.1. A request must name this address as its host, carry the token, and come from the page itself:
+It listens on 127.0.0.1. A request must name this machine as its host, carry the token, and come from the page itself:
 other origins, other host names (DNS rebinding), and bodies that are not small JSON objects are rejected. No path of a
 request is looked up on disk: the server knows three files, and images by random keys.
 """
@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from ...integrations.foreign_pages import foreign_page
 from ...reward import ImageError
 from ..run.editor_outputs import MissingOutput
 from ..suites.human_labels import Corners, LabelKind
@@ -100,10 +101,6 @@ class LabelServer(ThreadingHTTPServer):
     def url(self) -> str:
         return f"http://{HOST}:{self.server_port}/{self.token}/"
 
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        return (f"{HOST}:{self.server_port}", f"localhost:{self.server_port}")
-
 
 class _Handler(BaseHTTPRequestHandler):
     server: LabelServer
@@ -125,13 +122,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _parse_target(self) -> tuple[str, dict[str, list[str]]]:
         """The path after the token, and the query. Raises `_HttpError`."""
-        if self.headers.get("Host", "").lower() not in self.server.hosts:
-            raise _HttpError(403, "this page is for this machine only")
-        origin = self.headers.get("Origin")
-        if origin is not None and origin not in {f"http://{host}" for host in self.server.hosts}:
-            raise _HttpError(403, "requests from other pages are rejected")
-        if self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
-            raise _HttpError(403, "requests from other pages are rejected")
+        headers = ((name.lower(), value) for name, value in self.headers.items())
+        if problem := foreign_page(headers, loopback=True):
+            raise _HttpError(403, f"refused, since {problem}: open the address that the command printed")
         address = urlsplit(self.path)
         token, slash, rest = address.path.removeprefix("/").partition("/")
         if not secrets.compare_digest(token.encode(), self.server.token.encode()) or not slash:

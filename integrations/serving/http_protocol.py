@@ -15,6 +15,7 @@ place of file names they have names of sent images. An image may also be referen
 [w, h]}`; then the digest is its name, and the server rejects other pixels under it.
 
 key: idempotency key, chosen by the client: a request repeated with its key is not scored again, unless a sample failed.
+Another request with that key is another one: a key is not shared by different samples or images.
 deadline_s: samples not scored by then return as `failed` with `"late": true`. detail: `value` for values, statuses and
 reasons, `parts` for those of the parts too, `all` for evidence too. reward: the reward's name on the server; optional
 if it serves one.
@@ -43,7 +44,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...reward import Card, EditSample, Image, ImageError, Score
-from ...reward.image_decoding import MAX_PIXELS
+from ...reward.encoded_images import WEB_FORMATS, ImageSizeError, check_size
+from ...reward.image_decoding import decode
 from ...reward.queries.identity import signature_with_identity
 from ...reward.sample_files import sample_from_json, sample_to_json
 
@@ -239,17 +241,21 @@ def from_base64(name: str, text: str) -> bytes:
 
 def _decode_file(name: str, content: bytes | memoryview) -> Image:
     try:
-        image = Image.of(content)
-        _ = image.pixels
+        return Image.of(decode(content, f"image {name!r:.80}", WEB_FORMATS))
+    except ImageSizeError as error:
+        raise APIError(str(error), 413) from None
     except ImageError as error:
-        raise APIError(f"image {name!r:.80}: {error}") from None
-    return image
+        raise APIError(str(error)) from None
 
 
 def _decode_raw_pixels(name: str, content: bytes | memoryview, size: tuple[int, int]) -> Image:
     width, height = size
-    if width < 1 or height < 1 or width * height > MAX_PIXELS or len(content) != 3 * width * height:
+    if width < 1 or height < 1 or len(content) != 3 * width * height:
         raise APIError(f"image {name!r:.80}: {len(content)} bytes do not fit {width} x {height} RGB pixels", 400)
+    try:
+        check_size(size)
+    except ImageSizeError as error:
+        raise APIError(f"image {name!r:.80} {error}", 413) from None
     return Image.of(np.frombuffer(content, np.uint8).reshape(height, width, 3))
 
 

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ....reward import Score, SpecError
+from ...foreign_pages import is_loopback
 from ..http_protocol import SCHEMA, APIError, ScoreRequest, response_json
 from .capacity import ServerBusy
 from .middleware import AuthAndLimitsMiddleware, error_response
@@ -35,8 +36,8 @@ class ServerConfig:
 
     token: bearer token of clients; without one, `host` must be a loopback address unless `allow_no_token` is set.
     header_timeout_s, body_timeout_s: seconds for the head and the body of a request. keep_alive_timeout_s: how long an
-    idle connection is kept. max_connections: concurrent ones. drain_timeout_s: after a stop signal, for accepted
-    requests.
+    idle connection is kept. max_connections: concurrent ones; for who has to give way, see `connection`.
+    drain_timeout_s: after a stop signal, for accepted requests.
     """
 
     host: str = "127.0.0.1"
@@ -50,7 +51,7 @@ class ServerConfig:
     drain_timeout_s: float = 60.0
 
     def __post_init__(self) -> None:
-        if not (self.token or self.allow_no_token or self.host in ("127.0.0.1", "::1", "localhost")):
+        if not (self.token or self.allow_no_token or is_loopback(self.host)):
             raise ValueError(
                 f"{self.host} can be reached from other machines without authentication: give a token, or allow "
                 "requests without one (`--no-auth`, `allow_no_token=True`)"
@@ -99,7 +100,11 @@ def create_app(service: ScoringService, settings: ServerConfig | None = None) ->
     app.add_exception_handler(APIError, on_refusal)
     app.add_exception_handler(ServerBusy, on_refusal)
     app.add_middleware(
-        AuthAndLimitsMiddleware, service=service, token=settings.token, body_timeout_s=settings.body_timeout_s
+        AuthAndLimitsMiddleware,
+        service=service,
+        token=settings.token,
+        loopback=is_loopback(settings.host),
+        body_timeout_s=settings.body_timeout_s,
     )
 
     async def score(request: Request) -> Response:
@@ -264,7 +269,7 @@ def _server(service: ScoringService, settings: ServerConfig, app: FastAPI | None
 
     config = Config(
         app or create_app(service, settings),
-        http=http_protocol(settings.header_timeout_s, settings.max_connections),
+        http=http_protocol(settings.header_timeout_s, settings.max_connections, bool(settings.token)),
         ws="none",
         loop="asyncio",
         lifespan="on",
@@ -274,5 +279,8 @@ def _server(service: ScoringService, settings: ServerConfig, app: FastAPI | None
         proxy_headers=False,
         timeout_keep_alive=math.ceil(settings.keep_alive_timeout_s),
         timeout_graceful_shutdown=5,
+        # So many connections are accepted before those that are open are read: few, or a new one could lose its place
+        # before its first request is seen.
+        backlog=min(32, max(1, settings.max_connections // 16)),
     )
     return graceful_server(config, service, settings.drain_timeout_s)

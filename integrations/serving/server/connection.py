@@ -1,9 +1,12 @@
-"""Connections of a judge server, with timeouts for idle and slow clients."""
+"""Connections of a judge server: who keeps one when they are full, and timeouts for idle and slow clients."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from enum import IntEnum
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 from .limits import MIB
 
@@ -15,30 +18,81 @@ _LINGER_BYTES = 256 * MIB
 _WRITE_S = 60.0
 
 
-def http_protocol(header_timeout_s: float, max_connections: int) -> type[H11Protocol]:
+class Standing(IntEnum):
+    """What a connection has a claim to while they are full; those with the least claim give way to new ones.
+
+    PROBATION: it has not shown the token yet; without a token, it has sent no request yet. IDLE: between requests.
+    RECEIVING: its request has not arrived as a whole. RUNNING: its request is scored, or answered.
+    """
+
+    PROBATION = 0
+    IDLE = 1
+    RECEIVING = 2
+    RUNNING = 3
+
+
+def http_protocol(header_timeout_s: float, max_connections: int, has_token: bool) -> type[H11Protocol]:
     """The connection class for uvicorn.
 
     header_timeout_s: for the head of a request, from its first byte, or for the first request from the start of the
-    connection. max_connections: concurrent ones; further ones get 503 and are closed.
+    connection. max_connections: concurrent ones. When they are full, a new one takes the place of the connection of the
+    lowest `Standing`, there of the address with the most connections, and of that the one that has stood longest; one
+    that is running is kept, and if the server has a token, one that is receiving with it. If all are kept, the new one
+    gets 503. The middleware closes a connection after a response to a request that it did not authorize.
     """
     import h11
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
+    kept_from = Standing.RECEIVING if has_token else Standing.RUNNING
+
     class Connection(H11Protocol):
-        """uvicorn's protocol with timeouts that it leaves to a proxy: for request heads, unread bodies and unread
-        responses.
+        """uvicorn's protocol with what it leaves to a proxy: places for those who have a token, and timeouts for
+        request heads, unread bodies and unread responses.
         """
 
         _timer: asyncio.TimerHandle | None = None
         _writing: asyncio.TimerHandle | None = None
         _unread = 0
+        _discards = False
+        _was_authorized = False
+        _standing_since = 0.0
+        _address = ""
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            if len(self.connections) > max_connections:
+            self._address = self.client[0] if self.client else ""
+            self._standing_since = self.loop.time()
+            if len(self.connections) > max_connections and not self._take_a_place():
                 self._respond(b"503 Service Unavailable", b"retry-after: 1\r\n")
             else:
                 self._start_timer(header_timeout_s, self._on_header_timeout)
+
+        def _take_a_place(self) -> bool:
+            """Close the connection with the least claim to its place; False if all are kept."""
+            counts = Counter(connection._address for connection in self.connections)
+            place = min(
+                (connection for connection in self.connections if connection is not self),
+                key=lambda other: (other.standing, -counts[other._address], other._standing_since),
+            )
+            if place.standing >= kept_from:
+                return False
+            self.connections.discard(place)
+            place.transport.abort()
+            return True
+
+        @property
+        def standing(self) -> Standing:
+            if self._discards or self.transport.is_closing() or not self._is_authorized:
+                return Standing.PROBATION
+            if self.cycle is None or self.cycle.response_complete:
+                return Standing.IDLE
+            return Standing.RECEIVING if self.conn.their_state is h11.SEND_BODY else Standing.RUNNING
+
+        @property
+        def _is_authorized(self) -> bool:
+            """Whether the latest request was; until the middleware has seen it, the one before."""
+            state = {} if self.scope is None else self.scope["state"]
+            return bool(state.get("authorized", self._was_authorized))
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_timer()
@@ -48,11 +102,13 @@ def http_protocol(header_timeout_s: float, max_connections: int) -> type[H11Prot
         def data_received(self, data: bytes) -> None:
             if self.transport.is_closing():
                 return
-            super().data_received(data)
-            if self._lingers():
+            if self._discards or self._lingers():
                 self._unread += len(data)
                 if self._unread > _LINGER_BYTES:
                     self.transport.close()
+            if self._discards:
+                return
+            super().data_received(data)
             if self.conn.their_state is h11.IDLE:
                 if self._timer is None:
                     self._start_timer(header_timeout_s, self._on_header_timeout)
@@ -60,11 +116,32 @@ def http_protocol(header_timeout_s: float, max_connections: int) -> type[H11Prot
                 self._stop_timer()
 
         def on_response_complete(self) -> None:
+            self._was_authorized, self._standing_since = self._is_authorized, self.loop.time()
+            if self._discards:
+                self.flow.resume_reading()
+                return
             super().on_response_complete()
             if self._lingers() and not self.transport.is_closing():
                 # Rejected before the body was read. Closing at once would lose the response with the data in transit.
                 self._unread = 0
                 self._start_timer(_LINGER_S, self.transport.close)
+
+        def handle_events(self) -> None:
+            cycle = self.cycle
+            super().handle_events()
+            if self.cycle is not cycle:  # a request has begun
+                self._standing_since = self.loop.time()
+                parts = {"write": self.transport.write, "is_closing": self.transport.is_closing}
+                self.cycle.transport = cast("Any", SimpleNamespace(**parts, close=self._close_after_response))
+
+        def _close_after_response(self) -> None:
+            """Close, but while a body is arriving, read on for a while: else the response would be lost with it."""
+            if self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
+                self._discards, self._unread = True, 0
+                self.transport.write_eof()
+                self._start_timer(_LINGER_S, self.transport.close)
+            else:
+                self.transport.close()
 
         def _lingers(self) -> bool:
             """Whether the body is still arriving after its response."""

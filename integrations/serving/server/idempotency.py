@@ -1,4 +1,9 @@
-"""Repeated requests, identified by the client's idempotency key and a fingerprint of their content."""
+"""Repeated requests, identified by the client's idempotency key and a fingerprint of their content.
+
+Both together are the identity: a key alone belongs to nobody, so that who guesses another client's key neither sees its
+scores nor keeps it from them. With the same key and the same samples and images there is nothing to see that the
+request itself would not compute.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,10 @@ from collections.abc import Sequence
 
 from ....reward import Score
 from ....reward.sample_files import sample_to_json
-from ..http_protocol import APIError, ScoreRequest
+from ..http_protocol import ScoreRequest
+
+RequestId = tuple[str, str]
+"""Key and fingerprint."""
 
 
 def fingerprint(request: ScoreRequest) -> str:
@@ -27,33 +35,23 @@ class IdempotencyCache:
     def __init__(self, max_scores: int) -> None:
         self._max_scores = max_scores
         self._size = 0
-        self._entries: OrderedDict[str, tuple[str, tuple[Score, ...]]] = OrderedDict()
+        self._entries: OrderedDict[RequestId, tuple[Score, ...]] = OrderedDict()
 
     def __len__(self) -> int:
         return self._size
 
-    def keep(self, key: str, fingerprint: str, scores: Sequence[Score]) -> None:
-        """Store the scores of a request with this fingerprint; too many scores are not stored."""
+    def keep(self, request: RequestId, scores: Sequence[Score]) -> None:
+        """Store the scores of a request; too many scores are not stored."""
         if len(scores) > self._max_scores:
             return
-        if key in self._entries:
-            self._size -= len(self._entries.pop(key)[1])
-        self._entries[key] = (fingerprint, tuple(scores))
-        self._size += len(scores)
+        self._size += len(scores) - len(self._entries.pop(request, ()))
+        self._entries[request] = tuple(scores)
         while self._size > self._max_scores:
-            self._size -= len(self._entries.popitem(last=False)[1][1])
+            self._size -= len(self._entries.popitem(last=False)[1])
 
-    def look_up(self, key: str, fingerprint: str) -> tuple[Score, ...] | None:
-        """The stored scores, or None. Raises `APIError` if the key belongs to another request."""
-        entry = self._entries.get(key)
-        if entry is None:
-            return None
-        check_same_request(key, entry[0], fingerprint)
-        self._entries.move_to_end(key)
-        return entry[1]
-
-
-def check_same_request(key: str, stored: str, current: str) -> None:
-    """Raises `APIError` (409) unless the fingerprints are equal."""
-    if stored != current:
-        raise APIError(f"the key {key!r:.80} belongs to another request: use a new key for each request", 409)
+    def look_up(self, request: RequestId) -> tuple[Score, ...] | None:
+        """The stored scores, or None."""
+        scores = self._entries.get(request)
+        if scores is not None:
+            self._entries.move_to_end(request)
+        return scores

@@ -1,4 +1,4 @@
-"""Authentication, size and rate limits of a judge server, as middleware for all routes."""
+"""Who may ask a judge server, and how much at a time, as middleware for all routes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import json
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from ....reward.timeout_compat import TIMEOUTS, timeout
+from ...foreign_pages import foreign_page
 from ..http_protocol import APIError
 from .capacity import ServerBusy
 
@@ -32,15 +33,21 @@ log = logging.getLogger("editcritic.serving")
 class AuthAndLimitsMiddleware:
     """ASGI middleware.
 
-    token: bearer token of clients, or empty. body_timeout_s: a body that takes longer, in seconds, is refused with 408.
-    Requests with a body (POST) count against the service's capacity until they are answered, and are refused when there
-    is none.
+    token: bearer token of clients, or empty; then requests of foreign web pages are refused with 403. loopback: whether
+    the server listens on this machine's own addresses only; see `foreign_page`. body_timeout_s: a body that takes
+    longer, in seconds, is refused with 408. The bytes of a body (of POST) count against the service's capacity as they
+    arrive, until the request is answered; what is only announced takes none.
+
+    `scope["state"]["authorized"]` tells the connection and the routes whether the request may have more than a probe.
     """
 
-    def __init__(self, app: ASGIApp, service: ScoringService, token: str, body_timeout_s: float) -> None:
+    def __init__(
+        self, app: ASGIApp, service: ScoringService, token: str, loopback: bool, body_timeout_s: float
+    ) -> None:
         self.app = app
         self.service = service
         self.token = token.encode()
+        self.loopback = loopback
         self.body_timeout_s = body_timeout_s
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -50,17 +57,21 @@ class AuthAndLimitsMiddleware:
             return
         start = time.monotonic()
         status = 0
+        scope.setdefault("state", {})["authorized"] = False
+        headers = dict(scope["headers"])
 
         async def send_and_record(message: Message) -> None:
             nonlocal status
             status = message.get("status", status)
+            if message["type"] == "http.response.start" and not scope["state"]["authorized"]:
+                message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
             await send(message)
 
         is_scoring = scope["method"] == "POST"
         try:
-            self._authorize(scope)
+            self._authorize(scope, headers)
             if is_scoring:
-                await self._forward_bounded(scope, receive, send_and_record, start)
+                await self._forward_bounded(scope, headers, receive, send_and_record, start)
             else:
                 await self.app(scope, receive, send_and_record)
         except (APIError, ServerBusy) as error:
@@ -69,30 +80,39 @@ class AuthAndLimitsMiddleware:
             path = scope["path"] if "endpoint" in scope else "other"
             self.service.metrics.observe_request(path, status, time.monotonic() - start, is_scoring)
 
-    def _authorize(self, scope: Message) -> None:
-        header = dict(scope["headers"]).get(b"authorization", b"")
-        authorized = not self.token or hmac.compare_digest(_bearer_token(header), self.token)
-        scope.setdefault("state", {})["authorized"] = authorized
-        if not authorized and scope["path"] not in PUBLIC_PATHS:
-            raise APIError("this server requires a token: send `Authorization: Bearer ...`", 401)
+    def _authorize(self, scope: Message, headers: Mapping[bytes, bytes]) -> None:
+        if b"transfer-encoding" in headers and (b"content-length" in headers or scope["http_version"] == "1.0"):
+            raise APIError("the length of the body is given twice, or by an HTTP/1.0 client in chunks", 400)
+        if not self.token:
+            texts = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"])
+            if problem := foreign_page(texts, loopback=self.loopback):
+                raise APIError(
+                    f"refused, since {problem}: a server without a token answers programs on this machine, not web "
+                    "pages; use http://127.0.0.1 and the port, or start the server with a token (--token-env)",
+                    403,
+                )
+        elif not hmac.compare_digest(_bearer_token(headers.get(b"authorization", b"")), self.token):
+            if scope["path"] not in PUBLIC_PATHS:
+                raise APIError("this server requires a token: send `Authorization: Bearer ...`", 401)
+            return
+        scope["state"]["authorized"] = True
 
-    async def _forward_bounded(self, scope: Message, receive: Receive, send: Send, start: float) -> None:
+    async def _forward_bounded(
+        self, scope: Message, headers: Mapping[bytes, bytes], receive: Receive, send: Send, start: float
+    ) -> None:
         service = self.service
         service.check_ready()
         max_bytes = service.limits.max_body_bytes
-        headers = dict(scope["headers"])
         if headers.get(b"content-encoding", b"identity") != b"identity":
             raise APIError("the body is compressed: send it uncompressed", 415)
         length = headers.get(b"content-length", b"0")
-        declared = int(length) if length.isdigit() and len(length) < 20 else max_bytes + 1
-        if declared > max_bytes:
+        if not length.isdigit() or len(length) >= 20 or int(length) > max_bytes:
             raise _too_large(max_bytes)
-        service.bytes.acquire(declared, service.retry_after_s())
-        reserved, received, complete = declared, 0, False
+        received, reserved, complete = 0, 0, False
         deadline = start + self.body_timeout_s
 
         async def receive_bounded() -> Message:
-            nonlocal reserved, received, complete
+            nonlocal received, reserved, complete
             if complete:
                 return await receive()
             try:
@@ -104,9 +124,8 @@ class AuthAndLimitsMiddleware:
             complete = not message.get("more_body", False)
             if received > max_bytes:
                 raise _too_large(max_bytes)
-            if received > reserved:
-                service.bytes.acquire(received - reserved, service.retry_after_s())
-                reserved = received
+            service.bytes.acquire(received - reserved, service.retry_after_s())
+            reserved = received
             return message
 
         service.active_requests += 1

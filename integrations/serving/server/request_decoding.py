@@ -11,12 +11,10 @@ from email.utils import collapse_rfc2231_value
 from typing import Any
 
 from ....reward import ImageError
+from ....reward.encoded_images import WEB_FORMATS, ImageSizeError
 from ....reward.image_decoding import size_of
 from ..http_protocol import APIError, ScoreRequest, from_base64, parse_request
 from .limits import ServerLimits
-
-IMAGE_FORMATS = ("PNG", "JPEG", "WEBP")
-"""PIL's names of the accepted formats: fewer decoders are exposed to untrusted data."""
 
 _MAX_DEPTH = 32
 _MAX_SAFE_INTEGER = 2**53
@@ -151,7 +149,9 @@ def _pixel_count(name: str, content: Any, content_type: str, limits: ServerLimit
         pixels = len(content) // 3
     else:
         try:
-            width, height = size_of(content, f"image {name!r:.80}", IMAGE_FORMATS)
+            width, height = size_of(content, f"image {name!r:.80}", WEB_FORMATS, limits.max_image_pixels)
+        except ImageSizeError as error:
+            raise APIError(str(error), 413) from None
         except ImageError as error:
             raise APIError(str(error)) from None
         pixels = width * height

@@ -17,7 +17,7 @@ from ....reward.metrics.compose import score_with_signature
 from ....reward.timeout_compat import TIMEOUTS, timeout
 from ..http_protocol import APIError, ScoreRequest, images_by_digest
 from .capacity import Capacity, ServerBusy
-from .idempotency import IdempotencyCache, check_same_request, fingerprint
+from .idempotency import IdempotencyCache, RequestId, fingerprint
 from .limits import ServerLimits
 from .prometheus_metrics import PrometheusMetrics
 from .readiness import Readiness
@@ -34,8 +34,7 @@ class ScoringJob:
         self.reward = reward
         self.samples: list[EditSample | None] = list(request.samples)
         self.scores: list[Score | None] = [None] * len(self.samples)
-        self.key = request.key
-        self.fingerprint = fingerprint
+        self.id: RequestId | None = (request.key, fingerprint) if request.key else None
         self.size = size
         self.pending = deque(range(len(self.samples)))
         self.running = 0
@@ -69,7 +68,7 @@ class ScoringService:
         self._identities: dict[Reward, str] = {}
         self.metrics = PrometheusMetrics(self)
         self._idempotency_cache = IdempotencyCache(self.limits.idempotent_scores)
-        self._jobs_by_key: dict[str, ScoringJob] = {}
+        self._jobs_by_id: dict[RequestId, ScoringJob] = {}
         self._jobs: set[ScoringJob] = set()
         self._queue: deque[ScoringJob] = deque()
         self._pool = ThreadPoolExecutor(self.limits.decode_threads, "editcritic-decoder")
@@ -183,11 +182,10 @@ class ScoringService:
     ) -> ScoringJob | list[Score | None]:
         """The running job for the request, or its stored scores. Raises `ServerBusy`."""
         if request.key:
-            running = self._jobs_by_key.get(request.key)
+            running = self._jobs_by_id.get((request.key, fingerprint))
             if running is not None:
-                check_same_request(request.key, running.fingerprint, fingerprint)
                 return running
-            scores = self._idempotency_cache.look_up(request.key, fingerprint)
+            scores = self._idempotency_cache.look_up((request.key, fingerprint))
             if scores is not None:
                 self.metrics.replayed(len(scores))
                 return list(scores)
@@ -205,8 +203,8 @@ class ScoringService:
             self.samples.release(count)
             raise
         job = ScoringJob(reward, request, fingerprint, size)
-        if job.key:
-            self._jobs_by_key[job.key] = job
+        if job.id:
+            self._jobs_by_id[job.id] = job
         self._jobs.add(job)
         self._queue.append(job)
         self._fill()
@@ -251,8 +249,8 @@ class ScoringService:
             self.metrics.scored(score)
             if not job.running and not job.pending:
                 scores = [final for final in job.scores if final is not None]
-                if job.key and not any(final.status == "failed" for final in scores):  # failed ones may be retried
-                    self._idempotency_cache.keep(job.key, job.fingerprint, scores)
+                if job.id and not any(final.status == "failed" for final in scores):  # failed ones may be retried
+                    self._idempotency_cache.keep(job.id, scores)
                 job.done.set()
         self._clear(job)
         self._fill()
@@ -264,8 +262,8 @@ class ScoringService:
         for index in job.pending:
             job.samples[index] = None
         job.pending.clear()
-        if job.key and self._jobs_by_key.get(job.key) is job:
-            del self._jobs_by_key[job.key]
+        if job.id and self._jobs_by_id.get(job.id) is job:
+            del self._jobs_by_id[job.id]
         self._clear(job)
 
     def _clear(self, job: ScoringJob) -> None:
@@ -273,8 +271,8 @@ class ScoringService:
         if job.running or job.pending or job not in self._jobs:
             return
         self._jobs.remove(job)
-        if job.key and self._jobs_by_key.get(job.key) is job:
-            del self._jobs_by_key[job.key]
+        if job.id and self._jobs_by_id.get(job.id) is job:
+            del self._jobs_by_id[job.id]
         self.samples.release(len(job.scores))
         self.bytes.release(job.size)
 

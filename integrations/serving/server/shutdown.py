@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _FLUSH_S = 2.0
 _TICKS = 50
 """Of uvicorn, ten per second."""
+_LISTEN_BACKLOG = 4096
+"""Connections that the system holds until they are accepted."""
 
 
 class GracefulServer(Protocol):
@@ -39,6 +41,11 @@ def graceful_server(config: Config, service: ScoringService, drain_timeout_s: fl
         should_finish = False
         finished = True
         draining: asyncio.Task[None] | None = None
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            for listener in sockets or ():
+                listener.listen(_LISTEN_BACKLOG)  # uvicorn's `backlog` is also how many are accepted at a time
 
         def handle_exit(self, sig: int, frame: Any) -> None:
             if self.should_finish:

@@ -110,7 +110,7 @@ def raw(client: httpx2.Client) -> Iterator[socket.socket]:
 def head(length: int | str, **headers: str) -> bytes:
     lines = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return "\r\n".join(
-        ["POST /v1/score HTTP/1.1", "host: x", "content-type: application/json", f"content-length: {length}", *lines]
+        ["POST /v1/score HTTP/1.1", "host: localhost", "content-type: application/json", f"content-length: {length}", *lines]
     ).encode() + (b"\r\n\r\n")
 
 
@@ -291,7 +291,7 @@ def test_a_large_body_that_is_streamed_is_refused_when_it_gets_too_large(
     server: tuple[httpx2.Client, ScoringService],
 ) -> None:
     with raw(server[0]) as connection:
-        connection.sendall(b"POST /v1/score HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
+        connection.sendall(b"POST /v1/score HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n")
         sent = 0
         try:
             while sent < 2**30:
@@ -307,7 +307,7 @@ def test_a_large_body_that_is_streamed_is_refused_when_it_gets_too_large(
     [
         b"GET /healthz HTTP/1.1\r\nx-",
         b"GET",
-        b"POST /v1/score HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{",
+        b"POST /v1/score HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{",
         b"",
     ],
 )
@@ -337,7 +337,7 @@ def test_who_sends_drop_by_drop_is_told_408_and_does_not_keep_the_connection(
 
 def test_a_second_request_on_a_connection_may_not_dawdle_either(hurried: tuple[httpx2.Client, ScoringService]) -> None:
     with raw(hurried[0]) as connection:
-        connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
         while not connection.recv(4096).endswith(b"true}"):
             pass
         connection.sendall(b"GET /healthz HTTP/1.1\r\n")
@@ -384,8 +384,8 @@ def test_connections_that_do_nothing_cannot_keep_others_out_for_long(
     "data",
     [
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-        b"POST /v1/score HTTP/1.1\r\nhost: x\r\ncontent-length: -5\r\n\r\n",
-        b"POST /v1/score HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n",
+        b"POST /v1/score HTTP/1.1\r\nhost: localhost\r\ncontent-length: -5\r\n\r\n",
+        b"POST /v1/score HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n",
         b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n",
     ],
 )

@@ -201,7 +201,7 @@ def test_unirl_gets_results_errors_and_identities_item_by_item():
     with judge(Fake(rule)) as (url, kept):
         reply = unirl(url, *items)
         again = unirl(url, *items)
-        unirl(url, items[0], {**items[1], "history": items[0]["history"]}, items[2], status=409)  # a key is for one
+        other = unirl(url, items[0], {**items[1], "history": items[0]["history"]}, items[2])  # the same keys
         assert requests.get(f"{url}/health", timeout=60).json() == {"status": "ok", "rewards": {"kept": ["ready"]}}
         assert requests.get(f"{url}/rewards", timeout=60).json() == {"rewards": ["kept"]}
     assert reply["protocol_version"] == "1"
@@ -213,9 +213,10 @@ def test_unirl_gets_results_errors_and_identities_item_by_item():
         assert identity == {name: sent_item[name] for name in identity} | {"scorer_version": version}
         assert set(identity) == set(sent_item) - {"history", "required_rewards", "metadata"}
     assert again == reply
-    assert [one.instruction for one in kept.samples] == PROMPTS
-    assert [one.source for one in kept.samples] == [Image.of(one) for one in BEFORE]
-    assert len({one.group for one in kept.samples}) == 3
+    assert other["results"] == [reply["results"][0], {"kept": {"score": value(AFTER[0])}}, reply["results"][2]]
+    assert [one.instruction for one in kept.samples[:3]] == PROMPTS
+    assert [one.source for one in kept.samples[:3]] == [Image.of(one) for one in BEFORE]
+    assert len({one.group for one in kept.samples[:3]}) == 3
 
 
 def test_unirl_may_require_several_rewards_each_of_some_items():
