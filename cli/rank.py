@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
-from .options import DEFAULT_REWARD, AnswerCache, Experts, Json, Protocol, RewardSpec
+from .options import DEFAULT_REWARD, AnswerCache, Experts, Json, Protocol, RewardSpec, Trust
 
 if TYPE_CHECKING:
     from ..reward import Score
@@ -35,6 +35,7 @@ def rank(
     protocol: Protocol = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write a contact sheet (HTML) to this file.")] = None,
     cache: AnswerCache = None,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> int:
     """Rank candidate edits of a source: order, margins, reasons. Samples of a file are ranked within their groups.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..benchmarks.common.terminal import echo, exit_code_command, plain_table, print_json, progress_bar, render
-from .options import DEFAULT_REWARD, AnswerCache, Experts, Json, MaxFailureRate, OnFailures, Protocol, RewardSpec
+from .options import DEFAULT_REWARD, AnswerCache, Experts, Json, MaxFailureRate, OnFailures, Protocol, RewardSpec, Trust
 
 if TYPE_CHECKING:
     from ..benchmarks.common.inputs import OneEdit
@@ -56,6 +56,7 @@ def score(
         Path | None,
         typer.Option("--record", help="Record everything that `dev replay` needs. The file is also a cache."),
     ] = None,
+    trust: Trust = None,
     max_failure_rate: MaxFailureRate = 0.5,
     on_failures: OnFailures = "raise",
     window: Annotated[int, typer.Option("--max-in-flight", min=1, help="Samples in flight; bounds memory.")] = 256,

@@ -16,19 +16,22 @@ everywhere, `targets` of the image that their turn starts from.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from .boxes import Box
 from .edit_plan import EditPlan
-from .image import FileIndex, Image, ImageError, Size
+from .image import DerivedDigest, FileIndex, Image, Size
+from .image_decoding import MAX_PIXELS
+from .plain_text import check_name, one_line
 from .plan_json import plan_to_json
+from .regular_files import MAX_LINE_BYTES, bounded_lines, open_regular
 from .sample import EditSample, Operation, Pools, Position, Task, TaskType
+from .strict_json import parse_json
 
 SCHEMA = 1
 
@@ -49,11 +52,20 @@ class _StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=True)
 
 
+def _check_pixels(size: Size) -> Size:
+    if size[0] * size[1] > MAX_PIXELS:
+        raise ValueError(f"{size[0]:,} x {size[1]:,} pixels are more than {MAX_PIXELS:,}")
+    return size
+
+
+_Side = Annotated[int, Field(ge=1, le=MAX_PIXELS)]
+
+
 class _ImageReference(_StrictModel):
     """An image by digest, as in a recording."""
 
     digest: str
-    size: tuple[int, int]
+    size: Annotated[tuple[_Side, _Side], AfterValidator(_check_pixels)]
 
 
 class _Task(_StrictModel):
@@ -137,23 +149,53 @@ class _Sample(_Turn):
 def read_samples(path: str | Path, *, index: FileIndex | None = None) -> Iterator[EditSample | InvalidLine]:
     """Samples of a JSONL file, one at a time; an invalid line becomes an `InvalidLine`, and reading continues.
 
+    Images lie in the file's folder or below, unless they are trusted (see `trust`).
+
     Raises OSError if the file itself cannot be read.
     """
-    path = Path(path)
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                yield sample_from_json(
-                    json.loads(line.decode("utf-8-sig")), folder=path.parent, name=f"{path.stem}:{number}", index=index
-                )
-            except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-                yield InvalidLine(str(path), number, f"not JSON: {error}")
-            except ValidationError as error:
-                yield InvalidLine(str(path), number, _format_validation_error(error))
-            except (ImageError, ValueError) as error:
-                yield InvalidLine(str(path), number, str(error))
+    return (sample for _, sample in numbered_samples(Path(path), index=index))
+
+
+def numbered_samples(path: Path, *, index: FileIndex | None = None) -> Iterator[tuple[int, EditSample | InvalidLine]]:
+    """As `read_samples`, with the numbers of the lines."""
+    for number, line in nonempty_lines(path):
+        try:
+            if line is None:
+                raise ValueError(f"the line has more than {MAX_LINE_BYTES:,} bytes: one JSON object is expected")
+            row = parse_json(line)
+            yield number, sample_of_stranger(row, folder=path.parent, name=f"{path.stem}:{number}", index=index)
+        except ValueError as error:
+            yield number, InvalidLine(str(path), number, sample_problem(error))
+
+
+def nonempty_lines(path: Path) -> Iterator[tuple[int, bytes | None]]:
+    """The lines of a JSONL file with their numbers, without blank ones; None for a line of more than `MAX_LINE_BYTES`.
+
+    Raises OSError.
+    """
+    with open_regular(path) as file:
+        for number, line in enumerate(bounded_lines(file), start=1):
+            if line is None or line.strip():
+                yield number, line
+
+
+def sample_of_stranger(
+    row: Mapping[str, Any],
+    *,
+    folder: Path | None = None,
+    name: str = "sample",
+    index: FileIndex | None = None,
+    recorded: DerivedDigest | None = None,
+) -> EditSample:
+    """As `sample_from_json`, with ids and groups that can be printed, stored and compared by eye.
+
+    Raises ValueError for others: control characters rewrite a terminal, and lone surrogates crash what stores them.
+    """
+    sample = sample_from_json(row, folder=folder, name=name, index=index, recorded=recorded)
+    for turn in sample.turns:
+        check_name(turn.id)
+        check_name(turn.group)
+    return sample
 
 
 def sample_from_json(
@@ -163,10 +205,14 @@ def sample_from_json(
     name: str = "sample",
     index: FileIndex | None = None,
     pictures: Mapping[str, Image] | None = None,
+    recorded: DerivedDigest | None = None,
 ) -> EditSample:
-    """A sample from one JSON object. Relative paths are resolved against `folder`.
+    """A sample from one JSON object of a stranger. Relative paths are resolved against `folder`.
 
+    folder: if given, images are read in it and below only, links followed, or where it is trusted; without one, paths
+    are the caller's own.
     pictures: images by name or digest, where the JSON was sent with its images; then no file is opened.
+    recorded: of a recording, the digests of its derived images; then no file is opened either.
 
     Raises pydantic's ValidationError, `ImageError`, or ValueError.
     """
@@ -176,15 +222,17 @@ def sample_from_json(
         if pictures is not None:
             return _lookup_image(value, pictures)
         if isinstance(value, _ImageReference):
-            return Image.from_digest(value.digest, value.size)
-        return Image.open((folder or Path()) / value, index=index)
+            return Image.from_digest(value.digest, value.size, recorded)
+        if recorded is not None:
+            raise ValueError(f"the image {value!r:.80} is a path: a recording has digests")
+        return Image.open((folder or Path()) / value, index=index, inside=folder)
 
     base_sources = tuple(image(value) for value in (row.sources or (row.source,)) if value is not None)
 
     def boxes_of(turn: _Turn) -> dict[str, tuple[Box, ...]]:
         boxes = {label: _boxes(label, corners, base_sources[0].size) for label, corners in (turn.boxes or {}).items()}
         fractions = (turn.fractions or {}).items()
-        return boxes | {label: tuple(Box(*numbers, label) for numbers in items) for label, items in fractions}
+        return boxes | {label: tuple(_fraction_box(*numbers, label) for numbers in items) for label, items in fractions}
 
     def sample_of(
         turn: _Turn, name: str, history: tuple[EditSample, ...], earlier: tuple[EditSample, ...]
@@ -207,7 +255,7 @@ def sample_from_json(
             plan=turn.plan,
             targets=(
                 *_boxes("target", turn.targets, sources[0].size),
-                *(Box(*numbers) for numbers in turn.target_fractions),
+                *(_fraction_box(*numbers) for numbers in turn.target_fractions),
             ),
             target_text=turn.target_text,
             hint=turn.hint,
@@ -358,6 +406,16 @@ def _boxes(label: str, corner_lists: tuple[Corners, ...], size: Size) -> tuple[B
     return tuple(boxes)
 
 
+def _fraction_box(cx: float, cy: float, w: float, h: float, score: float, label: str = "") -> Box:
+    if any(abs(number) > _MAX_FRACTION for number in (cx, cy, w, h, score)):
+        raise ValueError(f"box {[cx, cy, w, h, score]} of {label!r} lies far outside of its image: redraw it")
+    return Box(cx, cy, w, h, score, label)
+
+
+_MAX_FRACTION = 1_000
+"""Of an image's side; a detector's boxes may lie outside of it."""
+
+
 def _slots(task: Task) -> dict[str, Any]:
     return {slot: value for slot, value in asdict(task).items() if value not in (None, ())}
 
@@ -370,10 +428,18 @@ def _pools(pools: _Pools | None) -> Pools | None:
     return None if pools is None else Pools(**pools.model_dump())
 
 
-def _format_validation_error(error: ValidationError) -> str:
-    """Pydantic's errors in a line."""
+def sample_problem(error: ValueError) -> str:
+    """What is wrong with a sample, in a line: for pydantic's errors, the first of them."""
+    if not isinstance(error, ValidationError):
+        return one_line(str(error))
     messages = []
-    for item in error.errors():
+    items = error.errors(include_url=False, include_context=False, include_input=False)
+    for item in items[:_MAX_PROBLEMS]:
         location = ".".join(str(part) for part in item["loc"] if not str(part).startswith("function-"))
-        messages.append(f"{location}: {item['msg']}" if location else str(item["msg"]).removeprefix("Value error, "))
-    return "; ".join(dict.fromkeys(messages))
+        message = str(item["msg"]).removeprefix("Value error, ")
+        messages.append(f"{location:.200}: {message}" if location else message)
+    more = [f"and {len(items) - _MAX_PROBLEMS:,} more problems"] if len(items) > _MAX_PROBLEMS else []
+    return one_line("; ".join([*dict.fromkeys(messages), *more]))
+
+
+_MAX_PROBLEMS = 8

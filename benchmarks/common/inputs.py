@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from ...reward import EditSample, ImageError, Reward, SpecError, build, default_experts, load_experts
+from ...reward import EditSample, Reward, SpecError, build, default_experts, load_experts
 from ...reward.config import read_spec
 from ...reward.image import FileIndex
 from ...reward.queries.specs import Spec
-from ...reward.sample_files import InvalidLine, read_samples, sample_from_json
+from ...reward.regular_files import MAX_LINE_BYTES, read_regular, read_text
+from ...reward.sample_files import InvalidLine, nonempty_lines, numbered_samples, sample_of_stranger, sample_problem
+from ...reward.strict_json import parse_json
 from ...verifiers import Budget, Selector
 from ...verifiers.selectors.sequential import join_instructions
 from .errors import InputError
@@ -55,8 +55,7 @@ class SampleSource:
         elif path.is_file():
             if instruction is not None:
                 raise InputError(f"{path} has an instruction per line: --instruction is for folders of images")
-            with _open_lines(path) as lines:
-                count = sum(bool(line.strip()) for line in lines)
+            count = _count_lines(path)
             missing = "no samples: one JSON object per line is expected"
         else:
             kind = "is neither a file nor a folder" if path.exists() else "does not exist"
@@ -84,14 +83,12 @@ class SampleSource:
         if self.path.is_dir():
             yield from (self._pair(name, paths, index) for name, paths in _image_pairs(self.path).items())
             return
-        with _open_lines(self.path) as lines:
-            numbers = (number for number, line in enumerate(lines, start=1) if line.strip())
-            for number, sample in zip(numbers, read_samples(self.path, index=index), strict=False):
-                location = f"{self.path}:{number}"
-                if isinstance(sample, InvalidLine):
-                    yield SampleEntry(location, problem=sample.problem)
-                else:
-                    yield SampleEntry(location, sample)
+        for number, sample in numbered_samples(self.path, index=index):
+            location = f"{self.path}:{number}"
+            if isinstance(sample, InvalidLine):
+                yield SampleEntry(location, problem=sample.problem)
+            else:
+                yield SampleEntry(location, sample)
 
     def _pair(self, name: str, paths: Mapping[str, Path], index: FileIndex | None) -> SampleEntry:
         location = str(self.path / name)
@@ -100,9 +97,12 @@ class SampleSource:
             return SampleEntry(location, problem=f"no {missing[0]} beside {next(iter(paths.values())).name}")
         text = self.path / f"{name}.txt"
         try:
-            instruction = text.read_text(encoding="utf-8-sig").strip() if text.is_file() else self.instruction
+            given = read_text(text, MAX_LINE_BYTES, encoding="utf-8-sig", inside=self.path)
+            instruction: str | None = given.strip()
+        except FileNotFoundError:
+            instruction = self.instruction
         except (OSError, UnicodeDecodeError) as error:
-            return SampleEntry(location, problem=f"cannot read {text}: {error}")
+            return SampleEntry(location, problem=f"cannot read {text}: {getattr(error, 'strerror', None) or error}")
         if not instruction:
             return SampleEntry(
                 location, problem=f"no instruction: write it into {text.name}, or give --instruction for all"
@@ -137,9 +137,9 @@ class OneEdit:
         yield self.entry
 
 
-def _open_lines(path: Path) -> Any:
+def _count_lines(path: Path) -> int:
     try:
-        return path.open("rb")
+        return sum(1 for _ in nonempty_lines(path))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
 
@@ -165,14 +165,11 @@ def list_images(folder: Path) -> list[Path]:
 def parse_entry(
     row: Mapping[str, Any], location: str, *, folder: Path | None = None, index: FileIndex | None = None
 ) -> SampleEntry:
-    """An entry from a row of a sample file."""
+    """An entry from a row of a sample file. folder: where its images lie, or below; None: wherever their paths lead."""
     try:
-        return SampleEntry(location, sample_from_json(row, folder=folder, index=index))
-    except ValidationError as error:
-        messages = (f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
-        return SampleEntry(location, problem="; ".join(messages))
-    except (ImageError, ValueError) as error:
-        return SampleEntry(location, problem=str(error))
+        return SampleEntry(location, sample_of_stranger(row, folder=folder, index=index))
+    except ValueError as error:
+        return SampleEntry(location, problem=sample_problem(error))
 
 
 def candidate_entries(
@@ -233,10 +230,10 @@ def _read_boxes(text: str | None) -> Any:
         return {}
     is_json = text.lstrip().startswith("{")
     try:
-        boxes = json.loads(text if is_json else Path(text).read_text(encoding="utf-8"))
+        boxes = parse_json(text if is_json else read_regular(text, MAX_LINE_BYTES))
     except OSError as error:
         raise InputError(f"cannot read the boxes in {text}: {error.strerror}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         name = "--boxes" if is_json else text
         raise InputError(f'{name} is not JSON like {{"cup": [[120, 80, 260, 240]]}}: {error}') from None
     if not isinstance(boxes, dict):

@@ -9,10 +9,12 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, ParamSpec
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -38,7 +40,7 @@ def replace_unencodable_output() -> None:
 
 
 def _console(*, stderr: bool = False) -> Console:
-    console = Console(stderr=stderr, highlight=False)
+    console = Console(stderr=stderr, highlight=False, markup=False)  # texts of strangers hold brackets
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _WIDTH
     return console
@@ -46,12 +48,29 @@ def _console(*, stderr: bool = False) -> Console:
 
 def echo(text: str, *, stderr: bool = True) -> None:
     """Print a message without markup or wrapping, by default on standard error."""
-    _console(stderr=stderr).print(text, markup=False, soft_wrap=True)
+    _console(stderr=stderr).print(_printable(text), soft_wrap=True)
 
 
 def render(renderable: RenderableType, *, stderr: bool = False) -> None:
-    """Print a table or another rich renderable."""
-    _console(stderr=stderr).print(renderable)
+    """Print a table or another rich renderable. Control characters in its texts, which files may bring, are escaped."""
+    _console(stderr=stderr).print(_Escaped(renderable))
+
+
+@dataclass(frozen=True)
+class _Escaped:
+    """A renderable without the control characters of its texts; those that rich writes for colours are its own."""
+
+    renderable: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for segment in console.render(self.renderable, options):
+            yield segment if segment.control else segment._replace(text=_printable(segment.text))
+
+
+def _printable(text: str) -> str:
+    from ...reward.plain_text import printable  # here: --help imports no rewards
+
+    return printable(text)
 
 
 def plain_table(title: str | Text, *columns: str, right: Collection[str] = (), fixed: Collection[str] = ()) -> Table:
@@ -120,7 +139,7 @@ def progress_bar(
     console = _console(stderr=True)
 
     def tell(text: str) -> None:
-        console.print(text, markup=False, soft_wrap=True)
+        console.print(_printable(text), soft_wrap=True)
 
     if not (shown and console.is_terminal):  # rich 13 ends a disabled bar with a line break
         yield (lambda: None), tell

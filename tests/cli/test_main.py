@@ -219,7 +219,8 @@ _PICTURES = '"source": "source.png", "edited": "patched.png"'
 BAD_LINES = {
     '{"id": "x", "instr': "not JSON",
     '["a list"]': "valid dictionary",
-    "[" * 100_000: "not JSON",
+    "[" * 100_000: "about 100,000 values, more than 20,000",
+    "[" * 10_000: "not JSON: nested deeper",
     '{"instruction": "x", "source": "source.png"}': "edited: Field required",
     '{"instruction": "x", "edited": "patched.png"}': "either `source` or `sources`",
     '{"instruction": "x", "source": "gone.png", "edited": "patched.png"}': "gone.png: No such file",

@@ -101,7 +101,7 @@ def test_paths_that_name_nothing_are_errors_of_the_file(folder: Path, name: str)
     for inside in (None, folder, folder / "other"):
         with (
             trusting("/nowhere"),
-            pytest.raises(OSError, match="null|surrogate|encode|loop|symbolic|too long|No such|leads out"),
+            pytest.raises(OSError, match=r"null|surrogate|encode|loop|symbolic|too long|No such|leads out"),
         ):
             open_regular(folder / name, inside=inside)
 

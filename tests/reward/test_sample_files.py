@@ -194,13 +194,13 @@ WRONG = {
     "a task without its slots": ({**GOOD, "task": {"type": "subject_add"}}, "a subject_add task needs new"),
     "a slot that is none": ({**GOOD, "task": {"type": "subject_add", "name": "x"}}, "task.name: Extra inputs"),
     "three corners": ({**GOOD, "boxes": {"cup": [[1, 2, 3]]}}, "boxes.cup.0.3: Field required"),
-    "a NaN in a box": ({**GOOD, "boxes": {"cup": [[1, NAN, 3, 4]]}}, "box [1.0, nan, 3.0, 4.0] of 'cup' holds a NaN"),
-    "an infinity in a box": ({**GOOD, "boxes": {"cup": [[1, 2, INF, 4]]}}, "holds a NaN or an infinity: redraw it"),
+    "a NaN in a box": ({**GOOD, "boxes": {"cup": [[1, NAN, 3, 4]]}}, "NaN is no number of JSON"),
+    "an infinity in a box": ({**GOOD, "boxes": {"cup": [[1, 2, INF, 4]]}}, "Infinity is no number of JSON"),
     "an empty box": ({**GOOD, "boxes": {"cup": [[3, 2, 3, 4]]}}, "is empty: give x0 < x1 and y0 < y1, in pixels"),
     "corners the wrong way": ({**GOOD, "boxes": {"cup": [[5, 2, 3, 4]]}}, "is empty: give x0 < x1"),
     "a box outside": ({**GOOD, "boxes": {"cup": [[1, 2, 17, 4]]}}, "lies outside of its 16 x 8 image: boxes are x0,"),
     "a box above": ({**GOOD, "boxes": {"cup": [[1, -2, 6, 4]]}}, "lies outside of its 16 x 8 image"),
-    "a NaN in a recording": ({**GOOD, "fractions": {"cup": [[NAN, 0.5, 0.1, 0.1, 1.0]]}}, "holds a NaN"),
+    "a NaN in a recording": ({**GOOD, "fractions": {"cup": [[NAN, 0.5, 0.1, 0.1, 1.0]]}}, "NaN is no number of JSON"),
     "an earlier turn without a picture": ({**GOOD, "history": [{"instruction": "x"}]}, "history.0.edited: Field"),
 }
 
@@ -211,6 +211,12 @@ def test_what_is_wrong_with_a_line_is_said(name, folder):
     message = problem(folder, row)
     assert says in message
     assert "\n" not in message
+
+
+@pytest.mark.parametrize("field", [{"boxes": {"cup": [[1, NAN, 3, 4]]}}, {"fractions": {"cup": [[NAN, 0.5, 1, 1, 1]]}}])
+def test_a_box_that_is_no_number_is_refused_from_python_too(field, folder):
+    with pytest.raises(ValueError, match=r"nan.* of 'cup' holds a NaN or an infinity"):
+        sample_from_json({**GOOD, **field}, folder=folder)
 
 
 @pytest.mark.parametrize(
