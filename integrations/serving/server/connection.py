@@ -36,7 +36,7 @@ def http_protocol(header_timeout_s: float, max_connections: int, has_token: bool
 
     header_timeout_s: for the head of a request, from its first byte, or for the first request from the start of the
     connection. max_connections: concurrent ones. When they are full, a new one takes the place of the connection of the
-    lowest `Standing`, there of the address with the most connections, and of that the one that has stood longest; one
+    lowest `Standing`, there of the address with the most connections, and of that the one that has stood longest. One
     that is running is kept, and if the server has a token, one that is receiving with it. If all are kept, the new one
     gets 503. The middleware closes a connection after a response to a request that it did not authorize.
     """
@@ -44,6 +44,7 @@ def http_protocol(header_timeout_s: float, max_connections: int, has_token: bool
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     kept_from = Standing.RECEIVING if has_token else Standing.RUNNING
+    at_a_time = max(1, max_connections // 16)
 
     class Connection(H11Protocol):
         """uvicorn's protocol with what it leaves to a proxy: places for those who have a token, and timeouts for
@@ -68,16 +69,21 @@ def http_protocol(header_timeout_s: float, max_connections: int, has_token: bool
                 self._start_timer(header_timeout_s, self._on_header_timeout)
 
         def _take_a_place(self) -> bool:
-            """Close the connection with the least claim to its place; False if all are kept."""
+            """Close the connection with the least claim to its place; False if all are kept. Of those on probation,
+            several are closed, so that a flood of them costs one look at all of them in many.
+            """
             counts = Counter(connection._address for connection in self.connections)
-            place = min(
-                (connection for connection in self.connections if connection is not self),
-                key=lambda other: (other.standing, -counts[other._address], other._standing_since),
+            places = sorted(
+                (other.standing, -counts[other._address], other._standing_since, id(other), other)
+                for other in self.connections
+                if other is not self
             )
-            if place.standing >= kept_from:
+            if places[0][0] >= kept_from:
                 return False
-            self.connections.discard(place)
-            place.transport.abort()
+            on_probation = [place for place in places[:at_a_time] if place[0] == Standing.PROBATION]
+            for *_, other in on_probation or places[:1]:
+                self.connections.discard(other)
+                other.transport.abort()
             return True
 
         @property
