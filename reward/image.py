@@ -13,7 +13,7 @@ import operator
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -40,6 +40,9 @@ __all__ = ["FileIndex", "Image", "ImageError", "PixelFormatError", "Pixels", "Si
 FileIndex = MutableMapping[str, tuple[str, Size]]
 """File digest -> (content digest, size): avoids decoding files that an earlier run has decoded."""
 
+DerivedDigest = Callable[[str, str], "str | None"]
+"""Digest of an image and an operation as JSON -> digest of the derived image; None if that is not recorded."""
+
 Corners = tuple[int, int, int, int]
 """Pixel corners x0, y0, x1, y1: columns x0..x1-1 and rows y0..y1-1."""
 
@@ -50,7 +53,7 @@ class Image:
     Attributes: `size` (width, height), `digest` (sha256 over size and pixels, hex), `pixels` (H x W x 3 uint8 RGB).
     """
 
-    __slots__ = ("_derived", "_digest", "_path", "_pixels", "size")
+    __slots__ = ("_derived", "_digest", "_path", "_pixels", "_recorded", "size")
 
     def __init__(
         self,
@@ -60,12 +63,14 @@ class Image:
         digest: str | None = None,
         path: Path | None = None,
         derived: tuple[tuple[Image, ...], ImageOperation] | None = None,
+        recorded: DerivedDigest | None = None,
     ) -> None:
         self.size = size
         self._pixels = pixels
         self._digest = digest
         self._path = path
         self._derived = derived
+        self._recorded = recorded if derived is None else derived[0][0]._recorded
 
     # -- construction -------------------------------------------------------------------------------------------------
 
@@ -117,9 +122,12 @@ class Image:
         return image
 
     @staticmethod
-    def from_digest(digest: str, size: Size) -> Image:
-        """An image known by its digest only, as in a recording. Access to its pixels raises `ImageError`."""
-        return Image(size, digest=digest)
+    def from_digest(digest: str, size: Size, recorded: DerivedDigest | None = None) -> Image:
+        """An image known by its digest only, as in a recording. Access to its pixels raises `ImageError`.
+
+        recorded: knows the digests of images derived from it.
+        """
+        return Image(size, digest=digest, recorded=recorded)
 
     @staticmethod
     def _from_pixels(pixels: Pixels) -> Image:
@@ -146,7 +154,7 @@ class Image:
             pixels = readonly_copy(apply_operation(self._derived[1], *(parent.pixels for parent in self._derived[0])))
         elif self._path is not None:
             pixels = decode(read_bytes(self._path), str(self._path))
-            if _digest(pixels) != self._digest:
+            if _digest(pixels) != self._digest or pixels.shape[1::-1] != self.size:  # or the index of files is wrong
                 raise ImageError(f"{self._path} has changed since it was first read: start again with a stable copy")
         else:
             raise ImageError(f"only the digest of image {self.digest[:12]} is known here (a recording without pixels)")
@@ -163,7 +171,9 @@ class Image:
             else:
                 parents, op = cast("tuple[tuple[Image, ...], ImageOperation]", self._derived)
                 # Recorded digests count only where pixels are not available.
-                recorded = None if self.seen else _recorded_digests.get((parents[0].digest, op))
+                recorded = None
+                if self._recorded is not None and not self.seen:
+                    recorded = self._recorded(parents[0].digest, json.dumps(op))
                 self._digest = recorded or _derivations.get((parents[0].digest, op))
                 if self._digest is None:
                     self._digest = self._derive(parents, op)
@@ -195,11 +205,6 @@ class Image:
     def parents(self) -> tuple[Image, ...]:
         """The images it was derived from; empty for an image that is not derived."""
         return () if self._derived is None else self._derived[0]
-
-    @staticmethod
-    def register_derived_digest(parent_digest: str, operation: str, digest: str) -> None:
-        """Register the digest of an image derived from one without pixels, as stored in a recording."""
-        _recorded_digests[parent_digest, tuple(json.loads(operation))] = digest
 
     def pil(self) -> PIL.Image.Image:
         """A PIL image (a copy) in mode RGB."""
@@ -339,4 +344,3 @@ class _DerivationCache:
 
 _cache = _PixelCache(limit_bytes=256 * 2**20)
 _derivations = _DerivationCache(limit=100_000)
-_recorded_digests: dict[tuple[str, ImageOperation], str] = {}

@@ -5,21 +5,25 @@ It contains no images, only digests. A recording is also a cache: an interrupted
 
 from __future__ import annotations
 
-import contextlib
 import json
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from ...reward import AnswerLog, EditSample, Expert, Reward, Score
-from ...reward.config import build
 from ...reward.queries import Abstention, Failure
+from ...reward.queries.expert import rewrites_queries
 from ...reward.queries.kinds import Outcome, Query
-from ...reward.sample_files import sample_from_json, sample_to_json
+from ...reward.queries.specs import spec_of
+from ...reward.regular_files import open_regular
+from ...reward.sample_files import sample_of_stranger, sample_problem, sample_to_json
+from ...reward.strict_json import parse_json
 from ..common.errors import InputError
 
 NOT_RECORDED = "the recording has no answer to this query"
+
+_MAX_VALUES = 1_000_000
+"""Values in the JSON of one row, about: sample files allow fewer, Python code does not count."""
 
 
 class RecordingWriter:
@@ -30,12 +34,20 @@ class RecordingWriter:
 
     def __init__(self, log: AnswerLog, reward: Reward) -> None:
         self._log = log
-        spec = json.dumps(reward.spec, sort_keys=True)
-        if (recorded := log.meta("spec")) not in (None, spec):
-            raise InputError(f"{log.path} is a recording of another reward ({_name(recorded)}): give another file")
+        experts = {
+            role: {"id": expert.id, "rewrites": rewrites_queries(expert)} for role, expert in reward.experts.items()
+        }
+        tables = {"spec": {"reward": spec_of(reward.metric)}, "experts": experts}
+        rows = {key: json.dumps(table, sort_keys=True) for key, table in tables.items()}
+        for key, row in rows.items():
+            if log.meta(key) not in (None, row):
+                raise InputError(
+                    f"{log.path} is a recording of another reward ({_name(log.meta('spec'))}), or with other experts: "
+                    "give another file"
+                )
         self._known = set(log.samples())
-        log.meta("spec", spec)
-        log.meta("experts", json.dumps({role: expert.id for role, expert in reward.experts.items()}))
+        for key, row in rows.items():
+            log.meta(key, row)
 
     def add_sample(self, sample: EditSample) -> None:
         row = json.dumps(sample_to_json(sample))
@@ -47,27 +59,33 @@ class RecordingWriter:
         self._log.meta(f"score:{name}", json.dumps(_value_and_status(score)))
 
 
-class ReplayExpert(Expert):
-    """Replaces an expert by its recorded answers.
+class NotRecorded(LookupError):
+    """A recording does not have what a replay asks for."""
 
-    It rewrites queries as that expert does if the expert can be built (which loads no model), else not at all.
-    """
+
+class ReplayExpert(Expert):
+    """Replaces an expert by its recorded answers. rewrites: whether that expert rewrites queries."""
 
     kinds: ClassVar[tuple[type[Query[Any]], ...]] = tuple(Query.__subclasses__())
 
-    def __init__(self, name: str, stands_for: Expert | None) -> None:
+    def __init__(self, name: str, log: AnswerLog, rewrites: bool) -> None:
         self.id = name
-        self._stands_for = stands_for
+        self._log = log
+        self._rewrites = rewrites
 
     def __call__(self, queries: Sequence[Query[Any]]) -> Sequence[Outcome]:
         return [Failure(NOT_RECORDED, infrastructure=True)] * len(queries)
 
     def rewrite_query(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
-        return query if self._stands_for is None else self._stands_for.rewrite_query(query, sample)
+        """As recorded for this sample. Raises `NotRecorded`."""
+        rewritten = self._log.rewritten(self.id, sample, query) if self._rewrites else query
+        if rewritten is None:
+            raise NotRecorded(NOT_RECORDED)
+        return rewritten
 
 
 class RecordingReader:
-    """Reads a recording: samples without pixels, the reward's spec, experts, scores.
+    """Reads a recording of a stranger: samples without pixels, the metric's spec, experts, scores. Changes no file.
 
     Raises `InputError` for a file that is no recording, `LogError` for one that is no answer log, or damaged: what was
     recorded cannot be asked again.
@@ -76,19 +94,28 @@ class RecordingReader:
     def __init__(self, path: Path) -> None:
         if not path.is_file():
             raise InputError(f"{path} {'is not a file' if path.exists() else 'does not exist'}: give a recording")
-        _check(path)
-        self.log = AnswerLog(path)
-        self.log.verify()
-        self.log.load_derivations()
-        self._rows = self.log.samples()
-        if not self._rows:
-            raise InputError(f"{path} contains answers but no samples: it is a cache, not written with --record")
+        if not _is_database(path):
+            raise InputError(f"{path} is not a recording: `editcritic score --record` writes one")
+        self.log = AnswerLog(path, read_only=True)
+        try:
+            self._rows = self.log.samples()
+            if not self._rows:
+                raise InputError(f"{path} contains answers but no samples: it is a cache, not written with --record")
+            self._experts = self._table_of("experts")
+            if any(isinstance(expert, str) for expert in self._experts.values()):
+                raise InputError(
+                    f"{path} was recorded by an earlier version, which did not store what the experts made of the "
+                    "queries: record the samples again, in a new file"
+                )
+            self.log.verify()
+        except BaseException:
+            self.log.close()
+            raise
 
     @property
     def spec(self) -> dict[str, Any]:
-        """Spec of the recorded reward."""
-        spec: dict[str, Any] = json.loads(self.log.meta("spec") or "{}")
-        return spec
+        """Spec of the recorded reward. Raises `InputError` if there is none."""
+        return self._table_of("spec")
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -97,31 +124,50 @@ class RecordingReader:
         """The recorded samples, without pixels. Raises `InputError` for one that cannot be read."""
         for number, row in enumerate(self._rows, start=1):
             try:
-                yield sample_from_json(json.loads(row))
+                yield sample_of_stranger(
+                    parse_json(row, max_values=_MAX_VALUES), name=f"sample {number}", recorded=self.log.derived_digest
+                )
             except ValueError as error:
-                raise InputError(f"sample {number} of {self.log.path} cannot be read: {error}") from None
+                problem = sample_problem(error)
+                raise InputError(f"sample {number} of {self.log.path} cannot be read: {problem}") from None
 
     def experts(self) -> dict[str, Expert]:
-        """Replay experts by role, with the recorded ids."""
-        ids: dict[str, str] = json.loads(self.log.meta("experts") or "{}")
-        specs: dict[str, Any] = self.spec.get("experts", {})
-        return {role: ReplayExpert(name, _build_expert(specs.get(role))) for role, name in ids.items()}
+        """Replay experts by role, with the recorded ids. Raises `InputError`."""
+        experts: dict[str, Expert] = {}
+        for role, expert in self._experts.items():
+            match expert:
+                case {"id": str(name), "rewrites": bool(rewrites)}:
+                    experts[role] = ReplayExpert(name, self.log, rewrites)
+                case _:
+                    raise InputError(
+                        f"{self.log.path} is no recording of this version: its expert of {role!r:.80} is none"
+                    )
+        return experts
 
     def recorded_score(self, name: str) -> dict[str, Any] | None:
-        """Recorded value and status of a sample; None if it was not scored."""
-        text = self.log.meta(f"score:{name}")
-        return None if text is None else json.loads(text)
+        """Recorded value and status of a sample; None if it was not scored. Raises `InputError`."""
+        if self.log.meta(f"score:{name}") is None:
+            return None
+        match score := self._table_of(f"score:{name}"):
+            case {"value": float() | int() | None, "status": str()}:
+                return score
+        raise InputError(f"{self.log.path} is no recording of this version: its score of {name!r:.80} is none")
+
+    def _table_of(self, key: str) -> dict[str, Any]:
+        try:
+            table = parse_json(self.log.meta(key) or "null", max_values=_MAX_VALUES)
+        except ValueError as error:
+            raise InputError(f"{self.log.path} is no recording of this version: {key!r:.80} is {error}") from None
+        if not isinstance(table, dict):
+            raise InputError(
+                f"{self.log.path} is no recording of this version: {key!r:.80} is {type(table).__name__}, not a table"
+            )
+        return table
 
 
-def _check(path: Path) -> None:
-    """Reject other files, before `AnswerLog` adds its tables to a foreign database."""
-    try:
-        with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
-            tables = {row[0] for row in db.execute("select name from sqlite_master")}
-    except sqlite3.Error:
-        tables = set()
-    if not {"meta", "answers", "samples"} <= tables:
-        raise InputError(f"{path} is not a recording: `editcritic score --record` writes one")
+def _is_database(path: Path) -> bool:
+    with open_regular(path) as file:
+        return file.read(16) == b"SQLite format 3\0"
 
 
 def same_score(score: Score, recorded: Mapping[str, Any]) -> bool:
@@ -133,16 +179,9 @@ def _value_and_status(score: Score) -> dict[str, Any]:
     return {"value": score.value, "status": score.status}
 
 
-def _build_expert(spec: Any) -> Expert | None:
-    if spec is None:
-        return None
-    try:
-        expert = build(spec, "editcritic.experts")
-    except (ImportError, ValueError):  # a missing package or model: a replay needs neither
-        return None
-    return expert if isinstance(expert, Expert) else None
-
-
 def _name(spec: str | None) -> str:
-    reward = json.loads(spec or "{}").get("reward", {})
-    return str(reward.get("name", reward.get("use", "?")))
+    try:
+        reward = parse_json(spec or "{}")["reward"]
+        return str(reward.get("name", reward.get("use", "?")))
+    except (ValueError, LookupError, AttributeError, TypeError):
+        return "?"

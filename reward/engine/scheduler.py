@@ -18,12 +18,12 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from ..image import ImageError
-from ..queries.expert import AsyncExpert, Expert, expert_of_role
+from ..queries.expert import AsyncExpert, Expert, expert_of_role, rewrites_queries
 from ..queries.kinds import Answer, Outcome, Query
 from ..queries.outcomes import Abstention, Failure
 from ..score import Evidence, Score
 from .answer_cache import AnswerCache
-from .answer_log import AnswerLog, LogError
+from .answer_log import AnswerLog, AskedQuery, LogError
 from .engine_stats import Stats
 from .expert_queue import (
     ExpertQueue,
@@ -207,6 +207,8 @@ class Scheduler:
         task.outcomes = [None] * len(request.queries)
         task.pending = len(request.queries)
         self._stats.queries += len(request.queries)
+        records = self._log is not None and self._log.records_queries
+        asked: list[AskedQuery] = []
         for slot, query in enumerate(request.queries):
             role = request.role or query.role
             try:
@@ -223,6 +225,9 @@ class Scheduler:
             try:
                 rewritten = queue.expert.rewrite_query(query, task.sample)
                 digest = "" if isinstance(rewritten, Abstention) else rewritten.digest
+                if records:
+                    _ = query.digest  # a replay finds the rewritten query by it
+                    asked.append((queue.id, query, rewritten if rewrites_queries(queue.expert) else None))
             except ImageError as error:  # an image that can no longer be read
                 self._set_outcome(task, slot, Failure(str(error)))
             except Exception as error:
@@ -231,10 +236,10 @@ class Scheduler:
                 if isinstance(rewritten, Abstention):
                     self._set_outcome(task, slot, rewritten)
                 else:
-                    if self._log is not None and self._log.records_queries:
-                        with self._log_errors():
-                            self._log.record_origins(rewritten)
                     self._enqueue_or_answer(task, slot, rewritten, digest, queue)
+        if asked and self._log is not None:
+            with self._log_errors():
+                self._log.record_asked(task.sample, asked)
 
     def _enqueue_or_answer(
         self, task: RunningProgram, slot: int, query: Query[Any], digest: str, queue: ExpertQueue

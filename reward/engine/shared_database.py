@@ -1,9 +1,18 @@
-"""SQLite files that several processes of one machine write to."""
+"""SQLite files that several processes of one machine write to, and that may come from a stranger.
+
+A database can contain code that runs when it is used: triggers, views, generated columns, expressions in indexes and
+checks. So a file is used only if each entry of its schema is, to the letter, one that we make.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
+import re
+import shutil
 import sqlite3
+import tempfile
 import threading
 from collections.abc import Set
 from pathlib import Path
@@ -12,6 +21,15 @@ from ..forks import at_fork
 
 DATABASE_ERRORS: tuple[type[Exception], ...] = (sqlite3.Error, UnicodeDecodeError)
 """What using a damaged database raises; the second if a damaged name is part of SQLite's message."""
+
+_MAX_ENTRIES = 64
+"""Entries of a schema that are looked at; ours have fewer."""
+
+_META = re.compile(
+    r"create table meta ?\( ?key text primary key, value text not null(, checksum text not null)? ?\) without rowid",
+    re.IGNORECASE,
+)
+"""The table with the number of the schema, as all versions made it: reading it runs nothing."""
 
 
 class SharedDatabase:
@@ -31,19 +49,24 @@ class SharedDatabase:
         kind: str,
         replacement: str,
         error_class: type[ValueError],
+        read_only: bool = False,
     ) -> None:
         """path: `:memory:` for one of this object alone. create: a script that makes the missing tables, sets `schema`
         in the table `meta` of a new database, and the pragmas of a connection. tables: those that a database of this
-        kind always has. kind, replacement: for messages, as "an answer log", "a new file".
+        kind always has. kind, replacement: for messages, as "an answer log", "a new file". read_only: neither the file
+        nor what lies beside it is changed; if a process was killed while it wrote, a copy is read.
 
-        Raises `error_class`, naming the path, for a file that cannot be used; a foreign database, or one of another
-        schema, is not changed.
+        Raises `error_class`, naming the path, for a file that cannot be used. A foreign database, one of another
+        schema, or one with anything in its schema that `create` does not make (a trigger, a view, another column) is
+        not changed, and nothing in it runs.
         """
         self.path, self.create, self.schema, self.tables = path, create, schema, tables
         self.kind, self.replacement, self.error_class = kind, replacement, error_class
+        self.read_only = read_only
         self.lock = threading.RLock()
         """Hold it to use the connection."""
         self._closed = False
+        self._copy: tempfile.TemporaryDirectory[str] | None = None
         self._connection: sqlite3.Connection | None = self._connect()
         at_fork(self, SharedDatabase._in_child, before=SharedDatabase._before_fork, in_parent=SharedDatabase._in_parent)
 
@@ -61,28 +84,103 @@ class SharedDatabase:
             self._closed = True
             if self._connection is not None:
                 self._connection.close()
+            if self._copy is not None:
+                self._copy.cleanup()
 
     def _connect(self) -> sqlite3.Connection:
         try:
-            db = sqlite3.connect(self.path, timeout=60.0, check_same_thread=False, isolation_level=None)
-            existing = {name for (name,) in db.execute("select name from sqlite_master where type = 'table'")}
-            if existing:
-                if not self.tables <= existing:
-                    raise self.error_class(f"{self.path} is a database of something else: give {self.replacement}")
-                self._require_schema(db)
+            db = self._open_to_read() if self.read_only else self._open()
+            db.execute("pragma trusted_schema = off")
+            if not self._require_own_schema(db) and self.read_only:
+                raise self.error_class(f"{self.path} is an empty database: give {self.replacement}")
+            if self.read_only:
+                db.execute("pragma query_only = on")
+                return db
             _use_wal(db)
             db.execute("pragma synchronous = normal")
             db.executescript(self.create)
-            self._require_schema(db)  # a new file may have been made by another version meanwhile
+            self._require_own_schema(db)  # a new file may have been made by another version meanwhile
         except DATABASE_ERRORS as error:
-            raise self.error_class(f"{self.path} cannot be used as {self.kind}: {error}") from None
+            raise self._unusable(str(error)) from None
+        except OSError as error:
+            raise self._unusable(error.strerror or str(error)) from None
         return db
 
-    def _require_schema(self, db: sqlite3.Connection) -> None:
+    def _unusable(self, problem: str) -> ValueError:
+        return self.error_class(f"{self.path} cannot be used as {self.kind}: {problem}")
+
+    def _open(self) -> sqlite3.Connection:
+        if self.path != ":memory:":
+            self._require_own_files()
+        return sqlite3.connect(self.path, timeout=60.0, check_same_thread=False, isolation_level=None)
+
+    def _require_own_files(self) -> None:
+        """Raise unless the file, and what SQLite would write or replay beside it, are files that we may have made.
+
+        A rollback journal is replayed, and deletes the file that it names as its super-journal; we have one for a
+        moment only, when a file is made. SQLite would follow a link beside the database, and write there.
+        """
+        if Path(self.path).exists() and not Path(self.path).is_file():
+            raise self._unusable("it is not a regular file")
+        beside = {suffix: Path(os.path.realpath(self.path) + suffix) for suffix in ("-journal", "-wal", "-shm")}
+        for path in beside.values():
+            if path.is_symlink() or (path.exists() and not path.is_file()):
+                raise self._unusable(f"beside it lies {path.name}, which is not a regular file: delete that one")
+        if not _disappears(beside["-journal"]):
+            raise self._unusable(
+                f"beside it lies {beside['-journal'].name}, which would change it: delete both, or give "
+                f"{self.replacement}"
+            )
+
+    def _open_to_read(self) -> sqlite3.Connection:
+        """SQLite would create files beside a database in WAL mode, and trust those that lie there: so the file is read
+        as it is, or if it is not complete without its WAL, a copy of both.
+        """
+        file = Path(os.path.realpath(self.path))
+        if not file.is_file():
+            raise self._unusable("it is not a regular file" if file.exists() else "it does not exist")
+        wal = Path(f"{file}-wal")
+        options = "mode=ro&immutable=1"
+        if wal.is_file() and wal.stat().st_size:
+            options, file = "mode=rw", self._copy_of(file, wal)
+        return sqlite3.connect(
+            f"{file.as_uri()}?{options}", uri=True, timeout=60.0, check_same_thread=False, isolation_level=None
+        )
+
+    def _copy_of(self, file: Path, wal: Path) -> Path:
+        self._copy = tempfile.TemporaryDirectory(prefix="editcritic-")
+        copy = Path(self._copy.name) / "copy"
+        before = file.stat()
+        shutil.copyfile(file, copy)
+        shutil.copyfile(wal, f"{copy}-wal")
+        if (before.st_mtime_ns, before.st_size) != (file.stat().st_mtime_ns, file.stat().st_size):
+            raise self._unusable("a process is writing it: wait for that to end")
+        return copy
+
+    def _require_own_schema(self, db: sqlite3.Connection) -> bool:
+        """Whether there is a schema. Raises if it is not ours."""
+        rows = db.execute("select type, name, tbl_name, sql from sqlite_master").fetchmany(_MAX_ENTRIES)
+        entries = frozenset(map(_entry, rows))
+        if not entries:
+            return False
+        tables = {entry[1]: entry[3] for entry in entries if entry[0] == "table"}
+        if not self.tables <= set(tables):
+            raise self.error_class(f"{self.path} is a database of something else: give {self.replacement}")
+        if _META.fullmatch(tables.get("meta", "")):
+            self._require_schema_number(db)
+        if others := sorted(entry[:2] for entry in entries - _own_entries(self.create)):
+            kind, name = others[0]
+            raise self._unusable(
+                f"its {kind} {name!r:.80} is not one that this version makes, and may run something: give "
+                f"{self.replacement}"
+            )
+        return True
+
+    def _require_schema_number(self, db: sqlite3.Connection) -> None:
         (stored,) = db.execute("select value from meta where key = 'schema'").fetchone() or ("no number",)
         if stored != str(self.schema):
             raise self.error_class(
-                f"{self.path} has schema {stored}, this version reads {self.schema}: use {self.replacement}"
+                f"{self.path} has schema {stored!s:.20}, this version reads {self.schema}: use {self.replacement}"
             )
 
     def _before_fork(self) -> None:
@@ -106,3 +204,30 @@ def _use_wal(db: sqlite3.Connection) -> None:
     locked = retry_if_exception_message(match=".*locked")
     retrying = Retrying(retry=locked, stop=stop_after_attempt(100), wait=wait_fixed(0.05), reraise=True)
     retrying(db.execute, "pragma journal_mode = wal")
+
+
+_Entry = tuple[str, str, str, str]
+"""Type, name and table of an entry of a schema, and the statement that made it."""
+
+
+def _entry(row: tuple[object, ...]) -> _Entry:
+    kind, name, table, sql = ("" if item is None else str(item) for item in row)
+    return kind, name, table, " ".join(sql.split())
+
+
+@functools.cache
+def _own_entries(create: str) -> frozenset[_Entry]:
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        db.executescript(create)
+        return frozenset(map(_entry, db.execute("select type, name, tbl_name, sql from sqlite_master")))
+
+
+def _disappears(path: Path) -> bool:
+    """Whether a file is away, or goes within 5 s."""
+    from tenacity import RetryError, Retrying, retry_if_result, stop_after_attempt, wait_fixed
+
+    try:
+        Retrying(retry=retry_if_result(bool), stop=stop_after_attempt(100), wait=wait_fixed(0.05))(path.exists)
+    except RetryError:
+        return False
+    return True

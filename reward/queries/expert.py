@@ -110,3 +110,8 @@ def expert_of_role(experts: Mapping[str, Expert], role: str) -> Expert | None:
 def unbound_roles(experts: Mapping[str, Expert], roles: Iterable[str]) -> list[str]:
     """The roles without an expert, in order."""
     return [role for role in roles if expert_of_role(experts, role) is None]
+
+
+def rewrites_queries(expert: Expert) -> bool:
+    """Whether an expert has a `rewrite_query` of its own."""
+    return type(expert).rewrite_query is not Expert.rewrite_query

@@ -7,6 +7,7 @@ query class defines its default role, its answer type, and the validation of ans
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import math
@@ -60,6 +61,12 @@ class Query(Generic[A]):
             digest = hashlib.sha256(text.encode()).hexdigest()
             self.__dict__["_digest"] = digest
         return digest
+
+    def rewritten_as(self, digest: str) -> Query[A]:
+        """This query under the digest of what an expert rewrote it to, where only that is known: in a replay."""
+        rewritten = copy.copy(self)
+        rewritten.__dict__["_digest"] = digest
+        return rewritten
 
     def check(self, answer: object) -> None:
         """Raise `InvalidAnswer` unless `answer` is a valid, finite answer to this query."""

@@ -331,11 +331,25 @@ def test_an_unseen_picture_equals_the_one_that_was_seen():
 def test_a_crop_of_an_unseen_picture_is_known_once_it_is_learned():
     image = picture(6)
     crop = image.crop(1, 1, 6, 6).resized(3, 3)
-    for derived in (crop, image.crop(1, 1, 6, 6)):
-        assert derived.origin is not None
-        parent, operation = derived.origin
-        Image.register_derived_digest(parent.digest, operation, derived.digest)
-    assert Image.from_digest(image.digest, image.size).crop(1, 1, 6, 6).resized(3, 3) == crop
+    recorded = derived_digests(crop, image.crop(1, 1, 6, 6))
+    assert Image.from_digest(image.digest, image.size, recorded).crop(1, 1, 6, 6).resized(3, 3) == crop
+
+
+def derived_digests(*images):
+    known = {}
+    for image in images:
+        assert image.origin is not None
+        parent, operation = image.origin
+        known[parent.digest, operation] = image.digest
+    return lambda parent_digest, operation: known.get((parent_digest, operation))
+
+
+def test_what_one_recording_knows_is_not_known_to_another():
+    image = picture(16)
+    crop = image.crop(1, 1, 6, 6)
+    assert Image.from_digest(image.digest, image.size, derived_digests(crop)).crop(1, 1, 6, 6) == crop
+    image_module._derivations._digests.clear()
+    assert Image.from_digest(image.digest, image.size).crop(1, 1, 6, 6) != crop
 
 
 def test_a_crop_of_an_unseen_picture_has_a_stand_in_of_its_own():
@@ -394,10 +408,8 @@ def test_two_pictures_stand_side_by_side_with_a_line_between_them():
 def test_what_is_made_of_unseen_pictures_has_the_digest_the_recording_knows():
     left, right = picture(5, 6, 4), picture(6, 6, 4)
     pair = left.crop(0, 0, 3, 4).beside(right.painted((0, 0, 2, 2)), line=1)
-    for image in (pair, *pair.parents):
-        assert image.origin is not None
-        Image.register_derived_digest(image.origin[0].digest, image.origin[1], image.digest)
-    unseen_left, unseen_right = Image.from_digest(left.digest, left.size), Image.from_digest(right.digest, right.size)
+    recorded = derived_digests(pair, *pair.parents)
+    unseen_left, unseen_right = (Image.from_digest(image.digest, image.size, recorded) for image in (left, right))
     again = unseen_left.crop(0, 0, 3, 4).beside(unseen_right.painted((0, 0, 2, 2)), line=1)
     assert not again.seen
     assert again.digest == pair.digest

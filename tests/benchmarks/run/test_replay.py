@@ -104,7 +104,7 @@ def test_a_missing_answer_fails_what_needs_it(editcritic: Command, recording: Pa
     [
         "update answers set answer = replace(answer, '0.', '0.1') where rowid_is_first",
         "update samples set sample = replace(sample, 'Make it pretty', 'Make it petty')",
-        "update meta set value = replace(value, 'NotACopy', 'NotBlank') where key = 'spec'",
+        "update meta set value = replace(value, 'not-a-copy', 'not-blank') where key = 'spec'",
         "update meta set value = replace(value, 'scored', 'failed') where key = 'score:copy'",
         "update derived_images set operation = replace(operation, '1', '2')",
     ],
@@ -160,7 +160,7 @@ def test_a_recording_goes_on_where_it_stopped(editcritic: Command, folder: Folde
     assert "4/4 agree" in editcritic("dev", "replay", folder / "run.db").stdout
     other = editcritic("score", samples, "--reward", "guard-not-blank", "--record", folder / "run.db")
     assert other.exit_code == 2
-    assert "recording of another reward (editcritic.reward.metrics.compose:WeightedMean)" in other.stderr
+    assert "recording of another reward (weighted-mean)" in other.stderr
 
 
 def test_crops_that_are_equal_in_two_pictures_are_both_known_to_a_replay(editcritic: Command, folder: Folder) -> None:
@@ -254,7 +254,7 @@ def wrong_file(kind: str, folder: Folder) -> Path:
         ("text", "is not a recording"),
         ("empty", "is not a recording"),
         ("picture", "is not a recording"),
-        ("database", "is not a recording"),
+        ("database", "is a database of something else: give another file"),
         ("cache", "it is a cache, not written with --record"),
         ("torn", "torn.file"),
         ("samples", "line 1: not a golden case"),
