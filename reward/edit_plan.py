@@ -7,7 +7,7 @@ field of the sample (`EditSample.plan`), or a planner's answer to the query `Pla
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Literal, get_args
@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field, with_config
 
 from .boxes import Box
 from .sample import Position, TaskType
+from .sample_limits import MAX_TEXT, check_count, check_number, check_text
 
 OperationType = Literal[
     TaskType,  # EdiVal's nine
@@ -104,8 +105,6 @@ MAX_KEPT = 32
 MAX_NESTING = 3
 MAX_ATTRIBUTES = 16
 MAX_BOXES = 256
-MAX_TEXT = 2000
-"""Characters of any text in a plan: a plan may come from a stranger."""
 
 _STRICT = ConfigDict(extra="forbid")  # of JSON, see `plan_json`
 _Text = Annotated[str, Field(max_length=MAX_TEXT)]
@@ -148,10 +147,12 @@ class Target:
         _check_texts("a target", self.noun, *self.attributes)
         if not self.noun.strip():
             raise ValueError("a target needs a noun: the name of the object for a detector")
-        _check_count(repr(self.noun), "attributes", self.attributes, MAX_ATTRIBUTES)
-        _check_count(repr(self.noun), "boxes", self.boxes, MAX_BOXES)
+        check_count(f"{self.noun!r:.80}", "attributes", self.attributes, MAX_ATTRIBUTES)
+        check_count(f"{self.noun!r:.80}", "boxes", self.boxes, MAX_BOXES)
         if (self.order is None) != (self.order_from is None):
             raise ValueError(f"{self.noun!r}: order and order_from go together, as in order=2, order_from='left'")
+        check_number(f"{self.noun!r:.80}: order", self.order)
+        check_number(f"{self.noun!r:.80}: quantity", self.quantity if isinstance(self.quantity, int) else None)
         if self.order is not None and self.order < 1:
             raise ValueError(f"{self.noun!r}: order counts from 1, got {self.order}")
         if isinstance(self.quantity, int) and self.quantity < 1:
@@ -263,11 +264,12 @@ class PlannedOperation:
         missing = [slot for slot in _REQUIRED_SLOTS.get(self.type, ()) if getattr(self, slot) in (None, "")]
         if missing:
             raise ValueError(f"a {self.type} operation needs {', '.join(missing)}")
+        check_number(f"the count of a {self.type} operation", self.count)
         if self.count is not None and self.count < 0:
             raise ValueError(f"count must not be negative, got {self.count}")
         if (self.position is None) != (self.reference is None):
             raise ValueError(f"a {self.type} operation takes position and reference together, or neither")
-        _check_count("an operation", "questions", self.questions, MAX_QUESTIONS)
+        check_count("an operation", "questions", self.questions, MAX_QUESTIONS)
         for index, question in enumerate(self.questions):
             if question.parent is not None and not 0 <= question.parent < index:
                 raise ValueError(
@@ -336,8 +338,8 @@ class EditPlan:
     def __post_init__(self) -> None:
         if not self.operations:
             raise ValueError("a plan needs at least one operation")
-        _check_count("a plan", "operations", self.operations, MAX_OPERATIONS)
-        _check_count("a plan", "kept items", self.keep, MAX_KEPT)
+        check_count("a plan", "operations", self.operations, MAX_OPERATIONS)
+        check_count("a plan", "kept items", self.keep, MAX_KEPT)
         if not (math.isfinite(self.confidence) and 0.0 <= self.confidence <= 1.0):
             raise ValueError(f"confidence must lie in [0, 1], got {self.confidence}")
         object.__setattr__(self, "confidence", float(self.confidence))  # canonical
@@ -346,10 +348,4 @@ class EditPlan:
 
 def _check_texts(owner: str, *texts: str) -> None:
     for text in texts:
-        if len(text) > MAX_TEXT:
-            raise ValueError(f"{owner} has a text of {len(text)} characters, and at most {MAX_TEXT} are allowed")
-
-
-def _check_count(owner: str, name: str, items: Sequence[object], most: int) -> None:
-    if len(items) > most:
-        raise ValueError(f"{owner} has at most {most} {name}, got {len(items)}")
+        check_text(f"a text of {owner}", text)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from .boxes import Box
 from .image import Image
+from .sample_limits import check_sample
 
 if TYPE_CHECKING:
     from .edit_plan import EditPlan  # which imports `Position`
@@ -120,7 +121,7 @@ def _empty_mapping() -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class EditSample:
-    """One edit to score. Immutable.
+    """One edit to score. Immutable. Raises ValueError without a source, and beyond the limits of `sample_limits`.
 
     id: identifies the sample in results.
     instruction: the editor's prompt, verbatim.
@@ -163,6 +164,7 @@ class EditSample:
     def __post_init__(self) -> None:
         if not self.sources:
             raise ValueError(f"sample {self.id!r} has no source image: give at least one")
+        check_sample(self)
         if not self.group:
             names = "\n".join((self.instruction, *(image.digest for image in self.sources)))
             object.__setattr__(self, "group", hashlib.sha256(names.encode("utf-8", "surrogatepass")).hexdigest()[:16])

@@ -48,6 +48,7 @@ from ...reward.encoded_images import WEB_FORMATS, ImageSizeError, check_size
 from ...reward.image_decoding import decode
 from ...reward.queries.identity import signature_with_identity
 from ...reward.sample_files import sample_from_json, sample_to_json
+from ...reward.sample_limits import SampleTooLarge
 
 SCHEMA = 2
 
@@ -184,6 +185,8 @@ def parse_request(data: Any, parts: Mapping[str, tuple[bytes | memoryview, str]]
             raise APIError(f"sample {name!r:.80}: {_validation_message(error)}", 400) from None
         except ImageError as error:
             raise APIError(f"sample {name!r:.80}: {error}") from None
+        except SampleTooLarge as error:
+            raise APIError(f"sample {name!r:.80}: {error}", 413) from None
         except ValueError as error:
             raise APIError(f"sample {name!r:.80}: {error}", 400) from None
     return ScoreRequest(tuple(samples), body.key, body.deadline_s, body.detail, body.reward)

@@ -10,8 +10,8 @@ The metadata of a row may have the key `editcritic`: a table with fields of a sa
 reward needs and the trainer has no field for; see `METADATA_FIELDS`. Other metadata is ignored, and strings in it are
 never read as file names.
 
-A row that is no edit by its own content, with a NaN in a picture or an empty prompt, has a failed score, as any other
-edit without one. Pixels of another scale than [0, 1] are raised.
+A row that is no edit by its own content, with a NaN in a picture, an empty prompt, or more than `reward.sample_limits`
+allows, has a failed score, as any other edit without one. Pixels of another scale than [0, 1] are raised.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from ...reward import EditSample, Image, Reward, Score
 from ...reward.config import read_spec
 from ...reward.queries.specs import Spec
 from ...reward.sample_files import sample_from_json
+from ...reward.sample_limits import SampleTooLarge
 from ..rng_state import preserve_rng_state
 from ..unusable_rows import UnusableRow, image_or_reason, score_usable
 
@@ -112,9 +113,9 @@ def build_samples(
     sources: Sequence[Sequence[Image | str]],
     metadata: Sequence[Any] | None = None,
 ) -> list[EditSample | str]:
-    """One edit per row, with the id `edit-<row>`, or the reason why it is none: an empty prompt, no source, or an image
-    that is none. Raises ValueError if the lists differ in length, or if `editcritic` in a row's metadata has unknown
-    fields.
+    """One edit per row, with the id `edit-<row>`, or the reason why it is none: an empty prompt, one that is too long,
+    no source, or an image that is none. Raises ValueError if the lists differ in length, or if `editcritic` in a row's
+    metadata has unknown fields.
     """
     rows = [None] * len(edited) if metadata is None else list(metadata)
     counts = {"prompts": len(prompts), "images": len(edited), "sources": len(sources), "metadata": len(rows)}
@@ -144,6 +145,8 @@ def _sample_or_reason(
         return sample_from_json(row, pictures=images)
     except UnusableRow as error:
         return str(error)
+    except SampleTooLarge as error:
+        return f"{name}: {error}"
     except ValidationError as error:
         first = error.errors()[0]
         location = ".".join(map(str, first["loc"])) or METADATA_KEY

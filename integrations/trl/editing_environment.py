@@ -205,8 +205,9 @@ class EditingEnvironment:
             return "Nothing was edited: an instruction is a text that says what to change."
         if state.num_requested >= factory.max_edits:
             return f"Nothing was edited: you have asked for {_edit_count(factory.max_edits)}, which is all there are."
+        request = follow_up_request(state.sample, state.image, text)
         with preserve_rng_state():
-            edited = factory.apply_edit(follow_up_request(state.sample, state.image, text))
+            edited = request if isinstance(request, FailedEdit) else factory.apply_edit(request)
         if isinstance(edited, FailedEdit):
             state.errors.append(edited.reason)
             state.editor_error = edited.reason if edited.editor_down else ""

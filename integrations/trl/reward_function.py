@@ -18,6 +18,7 @@ from typing import Any
 from ...reward import BaseReward, EditSample, Expert, Image, ImageError, Reward, Score
 from ...reward.image import PixelFormatError
 from ...reward.queries.specs import Spec
+from ...reward.sample_limits import SampleTooLarge
 from ...reward.training.advantages import AbstainedPolicy, training_values
 from ...verifiers import Editor
 from ..dataset_rows import DatasetRow, completion_text, sample_from_row, split_instructions
@@ -72,8 +73,9 @@ class RewardFunction:
     accelerator; the next call copies them back. Without it, call `RewardFunction.reward.offload()` when needed, e.g. in
     a trainer callback.
 
-    A row that is no edit by its own content, such as an empty instruction or a source that cannot be read, is unscored,
-    and the others are scored. A `to_sample` says so by `UnusableRow` or `ImageError`; other errors end the call.
+    A row that is no edit by its own content, such as an instruction that is empty or of more than 4,000 characters, or
+    a source that cannot be read, is unscored, and the others are scored. A `to_sample` says so by `UnusableRow`,
+    `SampleTooLarge` or `ImageError`; other errors end the call.
 
     A call preserves the trainer's RNG state (see `preserve_rng_state`), and no gradient flows. Picklable if its
     arguments are: module-level functions, and rewards and editors that are specs or have one.
@@ -189,7 +191,7 @@ class RewardFunction:
             sample = self.to_sample(row)
         except PixelFormatError:
             raise
-        except (UnusableRow, ImageError) as error:
+        except (UnusableRow, SampleTooLarge, ImageError) as error:
             return str(error)
         return replace(sample, id=f"{sample.id}/{number}")
 

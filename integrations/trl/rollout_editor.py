@@ -8,6 +8,7 @@ from typing import Any
 
 from ...reward import EditSample, Image, build
 from ...reward.queries.specs import Spec
+from ...reward.sample_limits import SampleTooLarge
 from ...verifiers import Editor, Journal
 from ...verifiers.selection import CandidateRequest, NoiseSpec
 from ...verifiers.selection.generation import CandidateGenerator
@@ -80,11 +81,14 @@ def apply_instructions(
     edits = [AppliedEdits(sample.source, lines) for sample, lines in zip(samples, instructions, strict=True)]
     with RolloutEditor(editor, seed) as rollout_editor:
         for turn in range(max(map(len, instructions), default=0)):
-            requests = {
-                number: follow_up_request(sample, edit.image, edit.instructions[turn])
-                for number, (sample, edit) in enumerate(zip(samples, edits, strict=True))
-                if turn < len(edit.instructions) and isinstance(edit.image, Image)
-            }
+            requests: dict[int, EditSample] = {}
+            for number, (sample, edit) in enumerate(zip(samples, edits, strict=True)):
+                if turn < len(edit.instructions) and isinstance(edit.image, Image):
+                    request = follow_up_request(sample, edit.image, edit.instructions[turn])
+                    if isinstance(request, FailedEdit):
+                        edits[number] = _after(edit, request)
+                    else:
+                        requests[number] = request
             for number, edited in zip(requests, rollout_editor.edit(list(requests.values())), strict=True):
                 edits[number] = _after(edits[number], edited)
     return edits
@@ -96,9 +100,14 @@ def _after(edit: AppliedEdits, edited: Image | FailedEdit) -> AppliedEdits:
     return replace(edit, image=edited if edited.editor_down else edit.image, errors=(*edit.errors, edited.reason))
 
 
-def follow_up_request(sample: EditSample, image: Image, instruction: str) -> EditSample:
-    """The request to the editor for the next instruction of a policy, applied to the current image."""
-    return replace(sample, instruction=instruction, sources=(image, *sample.sources[1:]))
+def follow_up_request(sample: EditSample, image: Image, instruction: str) -> EditSample | FailedEdit:
+    """The request to the editor for the next instruction of a policy, applied to the current image; no edit is made for
+    one that is too long.
+    """
+    try:
+        return replace(sample, instruction=instruction, sources=(image, *sample.sources[1:]))
+    except SampleTooLarge as error:
+        return FailedEdit(str(error))
 
 
 def resolve_editor(editor: Editor | Spec) -> Editor:

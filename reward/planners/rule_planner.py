@@ -10,12 +10,13 @@ from typing import Any, ClassVar
 from ..edit_plan import EditPlan
 from ..metrics.any_edit.instruction_words import collapsed
 from ..metrics.any_edit.plan_conversion import plan_of_task
-from ..metrics.any_edit.plan_validation import MAX_INSTRUCTION, plan_problems
+from ..metrics.any_edit.plan_validation import plan_problems
 from ..metrics.edival.task_parser import parse_task
 from ..queries.expert import Expert
 from ..queries.kinds import Outcome, Plan, Query
 from ..queries.outcomes import Abstention
 from ..sample import Task
+from ..sample_limits import MAX_INSTRUCTION
 from .english.lexicon import (
     ARTICLES,
     AUXILIARIES,
@@ -80,13 +81,9 @@ def _read(sentence: str) -> EditPlan | str:
     return problems[0].words if problems else plan
 
 
-_MAX_FORM = 600
-"""Characters of a sentence in EdiVal's words; its patterns backtrack."""
-
-
 def _plan_of_form(sentence: str) -> EditPlan | None:
     """The plan of a sentence in EdiVal's own words, whose objects have no article: "Add cup on the left of red box"."""
-    task = parse_task(sentence) if len(sentence) <= _MAX_FORM else None
+    task = parse_task(sentence)
     if task is None or not all(_is_bare(_without_marks(name, task)) for name in _objects(task)):
         return None
     if task.type == "subject_add" and task.reference is None:

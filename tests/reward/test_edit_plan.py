@@ -35,7 +35,7 @@ def nested(depth):
         (lambda: PlannedOperation("subject_add", new=CUP, position="left"), "position and reference together"),
         (lambda: PlannedOperation("other", questions=(Question("Is it?", parent=0),)), "a parent stands before"),
         (lambda: PlannedOperation("other", questions=(Question("Is it?"),) * 13), "at most 12 questions, got 13"),
-        (lambda: PlannedOperation("other", words="x" * 2001), "at most 2000 are allowed"),
+        (lambda: PlannedOperation("other", words="x" * 2001), "at most 2,000 are allowed"),
         (lambda: Question("Is it?", near_miss=True), "must be answered no"),
         (lambda: Target(" "), "needs a noun"),
         (lambda: Target("cup", order=2), "order and order_from go together"),

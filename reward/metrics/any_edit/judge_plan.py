@@ -17,12 +17,13 @@ from ...queries.kinds import Judge
 from ...queries.outcomes import Abstention, Failure
 from ...queries.prompts import Prompts
 from ...queries.response_formats import Json, Message, Reply, YesNo
+from ...sample_limits import MAX_INSTRUCTION
 from .absent_objects import absent_objects
 from .english_words import CATCH_ALL_TYPES
 from .instruction_words import collapsed, is_english, reads_as_english
 from .plan_agreement import plans_agree
 from .plan_questions import near_miss_plan, own_questions
-from .plan_validation import MAX_INSTRUCTION, plan_problems
+from .plan_validation import plan_problems
 from .plan_words import words_of_plan
 
 ROLE = "judge.planner"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ...boxes import Box
-from ...edit_plan import COMPLEX_EDIT_TYPES, MAX_TEXT, EditPlan, Kept, OperationType, PlannedOperation, Scope, Target
+from ...edit_plan import COMPLEX_EDIT_TYPES, EditPlan, Kept, OperationType, PlannedOperation, Scope, Target
 from ...sample import TASK_TYPES, Operation, Task
+from ...sample_limits import MAX_TEXT
 from ..edival.task_parser import parse_task
 from .instruction_words import stem, words_of
 
@@ -98,7 +99,7 @@ def with_annotated_names(plan: EditPlan, names: Iterable[str]) -> EditPlan:
     "the red mug" is the annotated `mug`, and "the mug" the annotated `red mug`, if that is the only annotated mug.
     What a plan adds is no annotated object.
     """
-    named = {name: words_of(name) for name in names}
+    named = {name: _Name.of(name) for name in names}
     if not named:
         return plan
     operations = tuple(
@@ -113,18 +114,17 @@ def with_annotated_names(plan: EditPlan, names: Iterable[str]) -> EditPlan:
     return replace(plan, operations=operations, keep=kept)
 
 
-def _renamed(target: Target, named: Mapping[str, Sequence[str]]) -> Target:
-    """The target, and those it relates to, by their annotated names. named: name -> its words."""
+def _renamed(target: Target, named: Mapping[str, _Name]) -> Target:
+    """The target, and those it relates to, by their annotated names."""
     if target.boxes:
         return target
     if target.relation is not None:
         target = replace(target, relation=replace(target.relation, of=_renamed(target.relation.of, named)))
-    own = _core(words_of(target.phrase))
-    alike = [name for name, words in named.items() if _is_same_name(own, _core(words))]
+    own = _Name.of(target.phrase)
+    alike = [name for name, other in named.items() if own.is_same(other)]
     if len(alike) != 1 or target.phrase in named:
         return target
-    is_whole_expression = len(_core(named[alike[0]])) < len(named[alike[0]])  # its relation is part of the name
-    relation = None if is_whole_expression else target.relation
+    relation = None if named[alike[0]].is_whole_expression else target.relation
     return replace(target, noun=alike[0], attributes=(), relation=relation)
 
 
@@ -132,15 +132,24 @@ _AFTER_NAME = frozenset(("in", "on", "at", "by", "near", "next", "beside", "behi
 """Words after which the name of an object says where it is, or what it has."""
 
 
-def _core(words: Sequence[str]) -> list[str]:
-    """The stems of a name, without what follows its head."""
-    end = next((number for number, word in enumerate(words) if number and word in _AFTER_NAME), len(words))
-    return [stem(word) for word in words[:end]]
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """A name to compare. stems: without those of what follows its head. is_whole_expression: whether something does."""
 
+    head: str
+    stems: frozenset[str]
+    is_whole_expression: bool
 
-def _is_same_name(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether two names have one head, and one of them says no more than the other."""
-    return bool(one and other) and one[-1] == other[-1] and (set(one) <= set(other) or set(other) <= set(one))
+    @staticmethod
+    def of(name: str) -> _Name:
+        words = words_of(name)
+        end = next((number for number, word in enumerate(words) if number and word in _AFTER_NAME), len(words))
+        stems = [stem(word) for word in words[:end]]
+        return _Name(stems[-1] if stems else "", frozenset(stems), end < len(words))
+
+    def is_same(self, other: _Name) -> bool:
+        """Whether two names have one head, and one of them says no more than the other."""
+        return self.head == other.head != "" and (self.stems <= other.stems or other.stems <= self.stems)
 
 
 def task_of_operation(operation: PlannedOperation) -> Task | None:

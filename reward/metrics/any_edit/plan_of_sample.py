@@ -81,7 +81,10 @@ def _plan_of_sentence(sample: EditSample) -> Program[EditPlan]:
         no_plan = abstained
     if plan is None:
         if sample.targets:
-            return plan_of_targets(sample.instruction, sample.targets)
+            try:
+                return plan_of_targets(sample.instruction, sample.targets)
+            except ValueError as error:
+                raise _failed(f"the sample's instruction and targets make no plan: {error}") from None
         assert no_plan is not None
         raise no_plan
     return with_boxes(plan, sample.targets)

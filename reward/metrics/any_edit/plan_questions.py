@@ -16,7 +16,7 @@ from .near_misses import unmentioned
 
 _PROMPTS = Prompts("editcritic.reward.metrics.any_edit")
 _MAX_WORDS = 1000
-"""Characters of a slot in a question, which has at most `MAX_TEXT`."""
+"""Characters of a slot in a question, which has at most `MAX_TEXT` of `sample_limits`."""
 
 
 @dataclass(frozen=True, slots=True)

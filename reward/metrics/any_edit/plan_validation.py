@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...edit_plan import EditPlan, OperationType, PlannedOperation, Target
+from ...sample_limits import MAX_INSTRUCTION
 from .english_words import CATCH_ALL_TYPES
 from .instruction_words import (
     collapsed,
@@ -24,9 +25,6 @@ from .instruction_words import (
 )
 from .plan_account import PlanAccount, words_of_target
 from .referring import names_picture
-
-MAX_INSTRUCTION = 4000
-"""Characters of an instruction that is planned, blanks collapsed."""
 
 ProblemKind = Literal[
     "unaccounted", "contradiction", "already_true", "swallowed", "unnamed_object", "outside", "too_long"
@@ -46,7 +44,7 @@ def plan_problems(plan: EditPlan, instruction: str) -> tuple[PlanProblem, ...]:
     """Reasons to reject a plan of an instruction; empty for a plan that accounts for all of it.
 
     Objects that the sentence does not name are not among them: see `unnamed_objects`. Takes time linear in the length
-    of the instruction, of which at most `MAX_INSTRUCTION` characters are accepted.
+    of the instruction, of which at most `MAX_INSTRUCTION` characters are accepted, blanks collapsed.
     """
     sentence = collapsed(instruction)
     if len(sentence) > MAX_INSTRUCTION:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...metrics.any_edit.instruction_words import collapsed
+from ...sample_limits import MAX_INSTRUCTION
 from .lexicon import FIRST_AND_SECOND_PERSON, word_set
 from .refused_words import ERRANDS, FOREIGN, ORDERS
 
-MAX_CHARACTERS = 4000
 _APOSTROPHES = str.maketrans({"’": "'", "‘": "'", "`": "'", "“": '"', "”": '"', "–": "-", "—": "-"})  # noqa: RUF001
 _WORD = re.compile(r"[A-Za-zÀ-ÖØ-öø-ÿ0-9]+(?:[-'][A-Za-zÀ-ÖØ-öø-ÿ0-9]+)*")
 _ACCENTED = word_set(
@@ -60,7 +60,7 @@ def tokens_of(sentence: str) -> list[Token] | None:
     Possessive endings are tokens of their own; "." stands for any end of a sentence.
     """
     text = collapsed(sentence).translate(_APOSTROPHES)
-    if not text or len(text) > MAX_CHARACTERS:
+    if not text or len(text) > MAX_INSTRUCTION:
         return None
     if text[0] == '"' == text[-1] and text.count('"') == 2 and len(text) > 2:
         text = text[1:-1].strip()

@@ -192,6 +192,14 @@ def test_an_instruction_that_is_none_costs_nothing(nothing):
     assert (painter.calls, environment.counts["edits"]) == ([], 0)
 
 
+def test_an_instruction_that_is_too_long_is_said_and_leaves_the_picture():
+    painter = Painter()
+    environment = begun(EditingEnvironments(graded(), editor=painter))
+    reply = environment.edit("x" * 4001)
+    assert "The picture stays as it was: the instruction has 4,001 characters" in reply
+    assert (painter.calls, environment.counts["edits/failed"]) == ([], 1)
+
+
 def test_what_the_editor_cannot_make_is_said_and_leaves_the_picture():
     world = EditingEnvironments(graded(), editor=Choosy())
     environment, other = begun(world), begun(world)

@@ -338,6 +338,18 @@ def test_rows_that_are_no_edits_are_unscored_and_the_others_are_scored():
     assert make_preference_pairs(rollouts).dropped["unscored"] == 4
 
 
+def test_instructions_that_are_too_long_cost_one_row_or_one_edit():
+    painter, long = Painter(), "x" * 4001
+    reward = RewardFunction(graded(), editor=painter)
+    one, row, policy = reward.rollouts(
+        **asking("a", "b", f"wash\n{long}", instruction=["make it blue", long, "dry it"])
+    )
+    assert [one.score.status, row.score.status, policy.score.status] == ["scored", "failed", "scored"]
+    assert "the instruction has 4,001 characters, and at most 4,000 are allowed" in row.score.reason
+    assert "the instruction has 4,001 characters" in policy.edit_errors[0]
+    assert [text for text, _ in painter.requests] == ["a", "wash"]
+
+
 def test_what_else_a_row_raises_ends_the_call():
     def broken(row):
         raise KeyError("instruction")
