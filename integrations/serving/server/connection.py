@@ -72,11 +72,10 @@ def http_protocol(header_timeout_s: float, max_connections: int, has_token: bool
             """Close the connection with the least claim to its place; False if all are kept. Of those on probation,
             several are closed, so that a flood of them costs one look at all of them in many.
             """
-            counts = Counter(connection._address for connection in self.connections)
+            others = [other for other in self.connections if isinstance(other, Connection) and other is not self]
+            counts = Counter(other._address for other in (*others, self))
             places = sorted(
-                (other.standing, -counts[other._address], other._standing_since, id(other), other)
-                for other in self.connections
-                if other is not self
+                (other.standing, -counts[other._address], other._standing_since, id(other), other) for other in others
             )
             if places[0][0] >= kept_from:
                 return False
@@ -90,15 +89,15 @@ def http_protocol(header_timeout_s: float, max_connections: int, has_token: bool
         def standing(self) -> Standing:
             if self._discards or self.transport.is_closing() or not self._is_authorized:
                 return Standing.PROBATION
-            if self.cycle is None or self.cycle.response_complete:
+            if self.cycle.response_complete:
                 return Standing.IDLE
             return Standing.RECEIVING if self.conn.their_state is h11.SEND_BODY else Standing.RUNNING
 
         @property
         def _is_authorized(self) -> bool:
             """Whether the latest request was; until the middleware has seen it, the one before."""
-            state = {} if self.scope is None else self.scope["state"]
-            return bool(state.get("authorized", self._was_authorized))
+            scope: Any = self.scope  # None before the first request
+            return bool(scope and scope["state"].get("authorized", self._was_authorized))
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_timer()

@@ -7,6 +7,7 @@ import, no call, no object of a class.
 
 from __future__ import annotations
 
+import io
 import pickle  # for writing plain values, and for its exception class
 import pickletools
 from collections.abc import Callable
@@ -20,6 +21,12 @@ MAX_ITEMS: Final = 1_000_000
 _MAX_INT_BITS = 8192
 """Of integers. Larger ones are slow to compute with, and no trainer sends any."""
 
+MAX_TEXT_LENGTH: Final = 1_000_000
+"""Characters of a string. One that a pickle names again and again costs its length each time it is looked at."""
+
+_MAX_LINE = 4 * MAX_TEXT_LENGTH
+"""Bytes of an argument that ends with a line: text and numbers of protocol 0, with its escapes."""
+
 _KEYS = (str, int, float, bool, bytes, type(None))
 """Types of dict keys. Deeply nested tuples would overflow the stack when hashed."""
 
@@ -27,18 +34,24 @@ _LARGEST_KEY = 2**60
 """Of integers: smaller ones are their own hash. Multiples of 2**61 - 1 all have the same hash; twenty thousand of them
 in a dict, 300 kB, took ten seconds to insert: the time is quadratic in their number."""
 
+_MAX_NUMBER_KEYS = 10_000
+"""Keys in dicts that are numbers: different hashes may be chosen to collide as well, if they are known, and with so few
+it does not matter. Those of text are different in each process."""
+
 
 def loads(data: bytes | bytearray, *, max_items: int = MAX_ITEMS) -> Any:
-    """The value of a pickle of any protocol.
+    """The value of a pickle of any protocol, in time linear in its length.
 
     Accepts dict, list, tuple, str, bytes, bytearray, int, float, bool and None. Raises `PickleError` with the reason
-    for anything else, for damaged pickles, and for more than `max_items` opcodes. Bytes in pickles of protocols below 3
-    are function calls, and rejected.
+    for anything else, for damaged pickles, for more than `max_items` opcodes, and for strings of more than
+    `MAX_TEXT_LENGTH` characters. Bytes in pickles of protocols below 3 are function calls, and rejected.
+
+    A pickle may name one value many times, also inside of itself: what takes no memory here may be endless to walk.
     """
     machine = _StackMachine()
     count = 0
     try:
-        for opcode, argument, _ in pickletools.genops(data):
+        for opcode, argument, _ in pickletools.genops(_Lines(data)):
             count += 1
             if count > max_items:
                 raise PickleError(f"this pickle has more than {max_items} opcodes: send fewer values at a time")
@@ -55,7 +68,7 @@ def loads(data: bytes | bytearray, *, max_items: int = MAX_ITEMS) -> Any:
         raise
     # Raised by pickletools and the stack machine on damaged pickles; includes UnicodeError and OverflowError.
     except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
-        raise PickleError(f"this pickle is damaged: {error}") from None
+        raise PickleError(f"this pickle is damaged: {str(error)[:200]}") from None
     raise PickleError("this pickle ends before it is complete")
 
 
@@ -64,17 +77,30 @@ def dumps(value: Any) -> bytes:
     return pickle.dumps(value, protocol=4)
 
 
+class _Lines(io.BytesIO):
+    """A file of bounded lines: pickletools puts a line that it cannot read into its message."""
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        line = super().readline(_MAX_LINE + 1)
+        if len(line) > _MAX_LINE:
+            raise PickleError(f"this pickle has a line of more than {_MAX_LINE:,} bytes")
+        return line
+
+
 class _StackMachine:
-    """The value stack, the positions of marks in it, and the memo."""
+    """The value stack, the positions of marks in it, and the memo: by its keys as text, for their hashes."""
 
     def __init__(self) -> None:
         self.stack: list[Any] = []
         self.marks: list[int] = []
-        self.memo: dict[int, Any] = {}
+        self.memo: dict[str, Any] = {}
+        self.number_keys = 0
 
     def push(self, value: Any) -> None:
         if isinstance(value, int) and value.bit_length() > _MAX_INT_BITS:
             raise PickleError(f"this pickle has an integer of {value.bit_length()} bits")
+        if isinstance(value, str) and len(value) > MAX_TEXT_LENGTH:
+            raise PickleError(f"this pickle has a string of {len(value):,} characters, over {MAX_TEXT_LENGTH:,}")
         self.stack.append(value)
 
     def pop(self) -> Any:
@@ -103,16 +129,16 @@ class _StackMachine:
         self.marks.append(len(self.stack))
 
     def put(self, key: int) -> None:
-        if not 0 <= key <= _LARGEST_KEY:
+        if not 0 <= key < 2**32:
             raise PickleError("this pickle is damaged: it uses an invalid memo key")
         value = self.pop()
         self.stack.append(value)
-        self.memo[key] = value
+        self.memo[str(key)] = value
 
     def get(self, key: int) -> None:
-        if key not in self.memo:
+        if not 0 <= key < 2**32 or str(key) not in self.memo:
             raise PickleError("this pickle is damaged: it refers to a missing memo entry")
-        self.stack.append(self.memo[key])
+        self.stack.append(self.memo[str(key)])
 
     def tuple_of(self, count: int) -> None:
         self.stack.append(tuple(reversed([self.pop() for _ in range(count)])))
@@ -129,6 +155,9 @@ class _StackMachine:
                 )
             if isinstance(key, int) and abs(key) > _LARGEST_KEY:
                 raise PickleError("this pickle has a dict with an integer key beyond 2**60: use strings")
+            self.number_keys += isinstance(key, int | float)
+            if self.number_keys > _MAX_NUMBER_KEYS:
+                raise PickleError(f"this pickle has more than {_MAX_NUMBER_KEYS:,} numbers as keys: use strings")
             table[key] = value
 
     def set_one(self) -> None:

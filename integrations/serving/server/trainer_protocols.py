@@ -64,6 +64,9 @@ OnUnscored = Literal["refuse", "nan"]
 _UNSCORED: Final[Mapping[str, OnUnscored]] = {"refuse": "refuse", "nan": "nan"}  # narrows strings to the literal
 
 _MAX_DEPTH = 32
+_TEXT_OF_A_VALUE = 64
+"""Characters of text that count as one value: checking text takes time in its length."""
+
 _MAX_RETRIES = 2
 """How often a request with a failed score is answered with 503."""
 
@@ -225,17 +228,19 @@ def _request(
         raise APIError(f"lists of equal length are needed, got {got}", 400)
     if len(images) > limits.max_samples:
         raise APIError(f"{len(images):,} samples: at most {limits.max_samples:,} are accepted per request", 413)
-    names: dict[bytes, str] = {}
+    names = _ImageNames()
     values_left = [limits.max_json_values]
     samples = []
     for number, (edited, row_sources, prompt, row) in enumerate(zip(images, sources, prompts, rows, strict=True)):
         name = f"edit-{number}"
-        source_contents = list(row_sources) if isinstance(row_sources, list | tuple) else [row_sources]
+        if not isinstance(prompt, str):  # a nested list may have no end when it is printed
+            raise APIError(f"{name}: the prompt must be a string, got {type(prompt).__name__}", 400)
+        source_contents = row_sources if isinstance(row_sources, list | tuple) else [row_sources]
         if not source_contents or len(source_contents) > limits.max_list_length:
             raise APIError(
                 f"{name} has {len(source_contents)} sources: 1 to {limits.max_list_length} are accepted", 400
             )
-        image_names = [_image_name(content, name, names) for content in (*source_contents, edited)]
+        image_names = [names.of(content, name) for content in (*source_contents, edited)]
         metadata = row if isinstance(row, dict) else {}
         extra = to_plain_json(metadata.get(METADATA_KEY, {}), values_left)
         try:
@@ -245,28 +250,40 @@ def _request(
         if isinstance(text := metadata.get(hint), str) and text:
             sample.setdefault("hint", text)
         samples.append(sample)
-    parts: BodyParts = {name: (image_content, "") for image_content, name in names.items()}
+    parts: BodyParts = {name: (image_content, "") for image_content, name in names.by_content.items()}
     return decode_request_json({"schema": SCHEMA, "samples": samples}, parts, limits)
 
 
-def _image_name(content: Any, sample: str, names: dict[bytes, str]) -> str:
-    """The name of an image; equal bytes have one name."""
-    if not isinstance(content, bytes | bytearray):
-        raise APIError(
-            f"{sample}: an image must be the bytes of a JPEG, PNG or WebP file, got {type(content).__name__}", 400
-        )
-    return names.setdefault(bytes(content), f"image-{len(names)}")
+class _ImageNames:
+    """The names of images; equal bytes have one name. A pickle may have one image in thousands of places: each object
+    is copied and hashed once. For contents that are alive as long as this.
+    """
+
+    def __init__(self) -> None:
+        self.by_content: dict[bytes, str] = {}
+        self._by_object: dict[int, str] = {}
+
+    def of(self, content: Any, sample: str) -> str:
+        if id(content) in self._by_object:
+            return self._by_object[id(content)]
+        if not isinstance(content, bytes | bytearray):
+            raise APIError(
+                f"{sample}: an image must be the bytes of a JPEG, PNG or WebP file, got {type(content).__name__}", 400
+            )
+        name = self.by_content.setdefault(bytes(content), f"image-{len(self.by_content)}")
+        self._by_object[id(content)] = name
+        return name
 
 
 def to_plain_json(value: Any, values_left: list[int], depth: int = 0) -> Any:
     """A copy of JSON values. values_left: the remaining number of values, in a list of one: a pickle may repeat a list
-    many times within another, and that one many times again. Raises `APIError`.
+    many times within another, and that one many times again. A long text counts as several. Raises `APIError`.
     """
-    values_left[0] -= 1
+    values_left[0] -= 1 + (len(value) // _TEXT_OF_A_VALUE if isinstance(value, str) else 0)
     if values_left[0] < 0 or depth > _MAX_DEPTH:
         raise APIError("the metadata has too many values or levels", 413)
     if isinstance(value, dict):
-        return {_key(key): to_plain_json(inner, values_left, depth + 1) for key, inner in value.items()}
+        return {_key(key, values_left): to_plain_json(inner, values_left, depth + 1) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [to_plain_json(inner, values_left, depth + 1) for inner in value]
     if value is None or isinstance(value, str | int | float):
@@ -274,9 +291,10 @@ def to_plain_json(value: Any, values_left: list[int], depth: int = 0) -> Any:
     raise APIError(f"`{METADATA_KEY}` in the metadata must have JSON values, got {type(value).__name__}", 400)
 
 
-def _key(key: Any) -> str:
+def _key(key: Any, values_left: list[int]) -> str:
     if not isinstance(key, str):
-        raise APIError(f"`{METADATA_KEY}` in the metadata has the key {key!r:.80}: keys must be strings", 400)
+        raise APIError(f"`{METADATA_KEY}` in the metadata has a key of {type(key).__name__}: keys must be strings", 400)
+    values_left[0] -= len(key) // _TEXT_OF_A_VALUE
     return key
 
 
