@@ -30,7 +30,7 @@ app = command_group(
     "answers questions about images. A suite is a benchmark.",
     {"score": score, "rank": rank, "edit": edit, "serve": serve, "doctor": doctor, "rewards": rewards},
     epilog="Exit codes: 0 success (an edit that a metric cannot judge is a result); 1 finished, but something failed "
-    "or differs; 2 invalid input or usage (valid samples are still scored); 130 interrupted.",
+    "or differs; 2 invalid input or usage (valid samples are still scored); 130 interrupted by Ctrl-C, 143 by SIGTERM.",
 )
 for group in (bench, judge, dev):
     app.add_typer(group)
@@ -53,12 +53,8 @@ def options(
     """Options of the program itself."""
 
 
-def main() -> None:
-    """Entry point."""
+def run() -> None:
+    """Run the command that was typed. Raises SystemExit."""
     limit_library_threads()
     replace_unencodable_output()
     app()
-
-
-if __name__ == "__main__":
-    main()

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ..benchmarks.common.interruption import tell_interrupted
 from ..benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
 from .options import (
     DEFAULT_REWARD,
@@ -146,7 +147,7 @@ def edit(
             return 1
         except KeyboardInterrupt:
             stack.pop_all()  # the engine's thread may use the log until the process ends
-            echo(
+            tell_interrupted(
                 f"editcritic: interrupted; the candidates are in {folder.journal}: run the same command again to resume"
             )
             return 130

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
+from ..benchmarks.common.interruption import tell_interrupted
+from ..benchmarks.common.terminal import exit_code_command, print_json, progress_bar, render
 from .options import DEFAULT_REWARD, AnswerCache, Experts, Json, Protocol, RewardSpec, Trust
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def rank(
             outcome = score_entries(bound_reward, entries, write, on_problem=tell, on_sample=samples.append)
         if outcome.interrupted:
             stack.pop_all()
-            echo("editcritic: interrupted")
+            tell_interrupted()
             return 130
         rankings = ranking.rank_candidates(samples, scores, bound_reward.card.range[0])
         if out is not None and rankings:

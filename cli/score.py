@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..benchmarks.common.interruption import tell_interrupted
 from ..benchmarks.common.terminal import echo, exit_code_command, plain_table, print_json, progress_bar, render
 from .options import DEFAULT_REWARD, AnswerCache, Experts, Json, MaxFailureRate, OnFailures, Protocol, RewardSpec, Trust
 
@@ -203,4 +204,4 @@ def render_report(report: ScoringReport, name: str, *, stderr: bool = False, pro
     if report.stop_reason:
         echo(f"editcritic: stopped: {report.stop_reason}")
     if report.interrupted:
-        echo("editcritic: interrupted; the finished scores are written")
+        tell_interrupted("editcritic: interrupted; the finished scores are written")

@@ -339,7 +339,7 @@ def loaded_by(statement: str, folder: Path) -> set[str]:
     return HEAVY & set(run.stdout.split())
 
 
-@pytest.mark.parametrize("module", [*LAYERS, "cli.main"])
+@pytest.mark.parametrize("module", [*LAYERS, "cli.app"])
 def test_importing_loads_nothing_heavy(module: str, tmp_path: Path) -> None:
     assert loaded_by(f"import editcritic.{module}", tmp_path) == set()
 

@@ -18,6 +18,8 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from .interruption import tell_interrupted
+
 P = ParamSpec("P")
 
 _WIDTH = 120
@@ -96,29 +98,33 @@ def exit_code_command(command: Callable[P, int]) -> Callable[P, None]:
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        import sqlite3
-
-        from ...reward import ImageError, SpecError
-        from ...reward.engine.answer_log import LogError
-        from ...reward.queries.kinds import FloorTooHigh
-        from .errors import InputError
-
-        as_json = bool(kwargs.get("as_json"))
         try:
-            code = command(*args, **kwargs)
-        except (InputError, SpecError, ImageError, LogError, FloorTooHigh, sqlite3.Error) as error:
-            code = _report_error(str(error), as_json)
-        except BrokenPipeError:  # the reader of our output has closed it
-            raise
-        except OSError as error:
-            name = f"{error.filename}: " if error.filename else ""
-            code = _report_error(f"{name}{error.strerror or error}", as_json)
+            code = _exit_code(lambda: command(*args, **kwargs), as_json=bool(kwargs.get("as_json")))
         except KeyboardInterrupt:
-            echo("editcritic: interrupted")
+            tell_interrupted()
             code = 130
         raise typer.Exit(code)
 
     return run
+
+
+def _exit_code(command: Callable[[], int], *, as_json: bool) -> int:
+    import sqlite3
+
+    from ...reward import ImageError, SpecError
+    from ...reward.engine.answer_log import LogError
+    from ...reward.queries.kinds import FloorTooHigh
+    from .errors import InputError
+
+    try:
+        return command()
+    except (InputError, SpecError, ImageError, LogError, FloorTooHigh, sqlite3.Error) as error:
+        return _report_error(str(error), as_json)
+    except BrokenPipeError:  # the reader of our output has closed it
+        raise
+    except OSError as error:
+        name = f"{error.filename}: " if error.filename else ""
+        return _report_error(f"{name}{error.strerror or error}", as_json)
 
 
 def _report_error(problem: str, as_json: bool) -> int:

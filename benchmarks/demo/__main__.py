@@ -3,9 +3,12 @@
 python -m editcritic.benchmarks.demo [--seeds 20] [--rows 8] [--write FOLDER]
 """
 
-from ..common.terminal import limit_library_threads, replace_unencodable_output
+from ..common.interruption import end_after
 
-if __name__ == "__main__":
+
+def _run() -> None:
+    from ..common.terminal import limit_library_threads, replace_unencodable_output
+
     limit_library_threads()
     replace_unencodable_output()
     import typer
@@ -13,3 +16,7 @@ if __name__ == "__main__":
     from .command import main
 
     typer.run(main)
+
+
+if __name__ == "__main__":
+    end_after(_run)

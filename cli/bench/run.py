@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...benchmarks.common.interruption import tell_interrupted
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json
 from ..options import Data, Experts, Json, Metric, SuiteProtocol
 
@@ -229,7 +230,9 @@ def _execute(
             return execute(built, options, out=out, journal=settings.journal, process=process), False
         except KeyboardInterrupt:
             folder = settings.journal or out / JOURNAL_FOLDER
-            echo(f"editcritic: interrupted; finished rows are in {folder}: run the same command again to resume")
+            tell_interrupted(
+                f"editcritic: interrupted; finished rows are in {folder}: run the same command again to resume"
+            )
             return None, True
 
 

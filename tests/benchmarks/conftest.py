@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from editcritic.benchmarks.demo.photographs import PHOTOS
-from editcritic.cli.main import app
+from editcritic.cli.app import app
 
 SIDE = 128
 

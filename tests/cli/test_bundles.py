@@ -9,7 +9,7 @@ import PIL.Image
 import pytest
 from typer.main import get_command
 
-from editcritic.cli.main import app
+from editcritic.cli.app import app
 from editcritic.reward.experts.loading.bundles import bundles
 
 from ..benchmarks.conftest import Command

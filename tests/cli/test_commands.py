@@ -12,7 +12,7 @@ import pytest
 import rich.markup
 import typer
 
-from editcritic.cli.main import app
+from editcritic.cli.app import app
 
 from ..benchmarks.conftest import Command
 
@@ -84,7 +84,7 @@ def test_help_of_any_command_loads_nothing_heavy() -> None:
     calls = [[*words, "--help"] for words in sorted({*groups, *ALL})]
     script = (
         "import contextlib, io, sys\n"
-        "from editcritic.cli.main import app\n"
+        "from editcritic.cli.app import app\n"
         f"for words in {calls!r}:\n"
         "    with contextlib.redirect_stdout(io.StringIO()) as shown, contextlib.suppress(SystemExit):\n"
         "        app(words)\n"
