@@ -90,6 +90,17 @@ def bounded_lines(file: BinaryIO, limit: int = MAX_LINE_BYTES) -> Iterator[bytes
             line = file.readline(limit)
 
 
+def nonempty_lines(path: Path, *, inside: Path | None = None) -> Iterator[tuple[int, bytes | None]]:
+    """The lines of a file with their numbers, without blank ones; None for one of more than `MAX_LINE_BYTES`.
+
+    Raises OSError as `open_regular`.
+    """
+    with open_regular(path, inside=inside) as file:
+        for number, line in enumerate(bounded_lines(file), start=1):
+            if line is None or line.strip():
+                yield number, line
+
+
 def _require_regular(status: os.stat_result, name: str) -> None:
     if stat.S_ISREG(status.st_mode):
         return

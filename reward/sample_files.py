@@ -29,9 +29,8 @@ from .image import DerivedDigest, FileIndex, Image, Size
 from .image_decoding import MAX_PIXELS
 from .plain_text import check_name, one_line
 from .plan_json import plan_to_json
-from .regular_files import MAX_LINE_BYTES, bounded_lines, open_regular
 from .sample import EditSample, Operation, Pools, Position, Task, TaskType
-from .strict_json import parse_json
+from .strict_json import json_lines
 
 SCHEMA = 1
 
@@ -158,25 +157,13 @@ def read_samples(path: str | Path, *, index: FileIndex | None = None) -> Iterato
 
 def numbered_samples(path: Path, *, index: FileIndex | None = None) -> Iterator[tuple[int, EditSample | InvalidLine]]:
     """As `read_samples`, with the numbers of the lines."""
-    for number, line in nonempty_lines(path):
+    for number, row in json_lines(path):
         try:
-            if line is None:
-                raise ValueError(f"the line has more than {MAX_LINE_BYTES:,} bytes: one JSON object is expected")
-            row = parse_json(line)
+            if isinstance(row, ValueError):
+                raise row
             yield number, sample_of_stranger(row, folder=path.parent, name=f"{path.stem}:{number}", index=index)
         except ValueError as error:
             yield number, InvalidLine(str(path), number, sample_problem(error))
-
-
-def nonempty_lines(path: Path) -> Iterator[tuple[int, bytes | None]]:
-    """The lines of a JSONL file with their numbers, without blank ones; None for a line of more than `MAX_LINE_BYTES`.
-
-    Raises OSError.
-    """
-    with open_regular(path) as file:
-        for number, line in enumerate(bounded_lines(file), start=1):
-            if line is None or line.strip():
-                yield number, line
 
 
 def sample_of_stranger(

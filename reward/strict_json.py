@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from .plain_text import check_text
+from .regular_files import MAX_LINE_BYTES, MAX_TEXT_BYTES, nonempty_lines, read_regular
 
 MAX_VALUES = 20_000
 """Values and keys of one line of a JSONL file, about."""
@@ -30,16 +34,47 @@ def parse_json(data: bytes | str, *, max_values: int = MAX_VALUES) -> Any:
         opened = text.count("[") + text.count("{")
         if (values := opened + text.count(",") + text.count(":")) > max_values:
             raise ValueError(f"it holds about {values:,} values, more than {max_values:,}")
+        is_odd = isinstance(data, str) or opened > MAX_DEPTH or _ODD.search(text) is not None
+        if _LONG_INTEGER.search(text):
+            raise ValueError("it holds an integer of hundreds of digits")
         value = _DECODER.decode(text)
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ValueError(f"not JSON: {error}") from None
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
-    _check_depth_and_texts(value)
+    if is_odd:
+        _check(value)
     return value
 
 
-def _check_depth_and_texts(value: Any) -> None:
+_ODD = re.compile(r"\\u[dD]|\d{19}|[eE]\+?\d{3}")
+"""Without which there is neither a surrogate, nor an integer of more than 64 bits, nor an infinite number."""
+_LONG_INTEGER = re.compile(r"\d{400}")  # old Pythons take quadratic time for it
+
+
+def json_lines(
+    path: Path, *, max_values: int = MAX_VALUES, inside: Path | None = None
+) -> Iterator[tuple[int, Any | ValueError]]:
+    """The lines of a JSONL file with their numbers: each as its values, or as the error that says what it is.
+
+    Raises OSError as `open_regular`.
+    """
+    for number, line in nonempty_lines(path, inside=inside):
+        try:
+            if line is None:
+                raise ValueError(f"the line has more than {MAX_LINE_BYTES:,} bytes: one JSON object is expected")
+            value = parse_json(line, max_values=max_values)
+        except ValueError as error:
+            value = error
+        yield number, value
+
+
+def read_json(path: Path, *, max_values: int = 10**6, inside: Path | None = None) -> Any:
+    """The values of a JSON file. Raises OSError as `open_regular`, and ValueError as `parse_json`."""
+    return parse_json(read_regular(path, MAX_TEXT_BYTES, inside=inside), max_values=max_values)
+
+
+def _check(value: Any) -> None:
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         below: list[Any] = []
@@ -52,6 +87,10 @@ def _check_depth_and_texts(value: Any) -> None:
                 below += item.values()
             elif isinstance(item, list):
                 below += item
+            elif isinstance(item, float) and not math.isfinite(item):
+                raise ValueError("a number is infinite in double precision")
+            elif isinstance(item, int) and abs(item) > MAX_INTEGER:
+                raise ValueError(f"the integer {str(item)[:40]} has more than 64 bits")
         if not below:
             return
         level = below
@@ -60,19 +99,6 @@ def _check_depth_and_texts(value: Any) -> None:
 
 def _constant(name: str) -> None:
     raise ValueError(f"{name} is no number of JSON: leave unknown values out")
-
-
-def _float(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"the number {text[:40]} is infinite in double precision")
-    return number
-
-
-def _integer(text: str) -> int:
-    if len(text) > 20 or abs(number := int(text)) > MAX_INTEGER:
-        raise ValueError(f"the integer {text[:40]} has more than 64 bits")
-    return number
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -84,5 +110,5 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return table
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse_int=_integer, parse_constant=_constant)
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
 _TOO_DEEP = f"not JSON: nested deeper than {MAX_DEPTH} levels"

@@ -12,8 +12,8 @@ from ...reward import EditSample, Reward, SpecError, build, default_experts, loa
 from ...reward.config import read_spec
 from ...reward.image import FileIndex
 from ...reward.queries.specs import Spec
-from ...reward.regular_files import MAX_LINE_BYTES, read_regular, read_text
-from ...reward.sample_files import InvalidLine, nonempty_lines, numbered_samples, sample_of_stranger, sample_problem
+from ...reward.regular_files import MAX_LINE_BYTES, nonempty_lines, read_regular, read_text
+from ...reward.sample_files import InvalidLine, numbered_samples, sample_of_stranger, sample_problem
 from ...reward.strict_json import parse_json
 from ...verifiers import Budget, Selector
 from ...verifiers.selectors.sequential import join_instructions

@@ -6,8 +6,6 @@ turn. DLEBench, section 3.2: target area as a share of the image.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...reward import EditSample, Image, ImageError
+from ..common.csv_text import csv_text
 from ..suites.suite import Suite, SuiteItem
 
 Number = float | int | None
@@ -51,11 +50,7 @@ class CountTable:
 
     def csv(self) -> str:
         """CSV with one row per line, its name first; numbers at full precision."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["", *self.columns])
-        writer.writerows([name, *row] for name, row in self.rows.items())
-        return out.getvalue()
+        return csv_text([["", *self.columns], *([name, *row] for name, row in self.rows.items())])
 
 
 def suite_statistics(suite: Suite, *, luminance: bool = True) -> list[CountTable]:

@@ -60,7 +60,7 @@ class Outputs:
         if path is None:
             return f"there is no image {item.output_path}"
         try:
-            return Image.open(path, index=self.file_index)
+            return Image.open(path, index=self.file_index, inside=self.folder)
         except ImageError as error:
             shown = path.relative_to(self.folder) if path.is_relative_to(self.folder) else path.name
             return str(error).replace(str(path), str(shown))

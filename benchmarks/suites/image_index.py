@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from ...reward import Image, ImageError
@@ -73,10 +74,10 @@ class _ImageIndex:
             data["checksum"] = record_checksum(json.dumps(data))
             write_atomically(folder / INDEX_FILE, json.dumps(data))
 
-    def open(self, path: Path) -> SuiteImage | ImageError:
+    def open(self, path: Path, inside: Path | None) -> SuiteImage | ImageError:
         """The image in a file, decoded only if it is not in the index, or the error of the file."""
         try:
-            image = Image.open(path, index=self.files)
+            image = Image.open(path, index=self.files, inside=inside)
             if image.digest not in self.padded:
                 self.padded[image.digest] = is_padded(image)
             return SuiteImage(image, self.padded[image.digest])
@@ -84,17 +85,21 @@ class _ImageIndex:
             return error
 
 
-def decode_images(paths: Iterable[Path]) -> Mapping[Path, SuiteImage | ImageError]:
-    """Each image, or the error of its file, in parallel and with a progress bar. Pixels are not kept."""
+def decode_images(paths: Iterable[Path], inside: Path | None) -> Mapping[Path, SuiteImage | ImageError]:
+    """Each image, or the error of its file, in parallel and with a progress bar. Pixels are not kept.
+
+    inside: the folder of the data, which images lie in or below, links followed (see `regular_files`).
+    """
     unique_paths = list(dict.fromkeys(paths))
     index = _ImageIndex.load()
+    read = partial(index.open, inside=inside)
     num_known = len(index.files), len(index.padded)
     decoded: dict[Path, SuiteImage | ImageError] = {}
     with (
         progress_bar(len(unique_paths), "reading images") as (advance, _),
         ThreadPoolExecutor(os.cpu_count()) as pool,
     ):
-        for path, image in zip(unique_paths, pool.map(index.open, unique_paths), strict=True):
+        for path, image in zip(unique_paths, pool.map(read, unique_paths), strict=True):
             decoded[path] = image
             advance()
     if (len(index.files), len(index.padded)) != num_known:

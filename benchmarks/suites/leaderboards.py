@@ -19,6 +19,8 @@ from itertools import combinations
 
 import numpy as np
 
+from ...reward.plain_text import one_line
+from ..common.csv_text import csv_text
 from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
 from .bootstrap import Numbers, Statistic, bootstrap_weights
@@ -31,7 +33,7 @@ from .paired_differences import (
 )
 from .results import Results, ValueRanges
 from .suite import Suite
-from .tables import ComputedTable, Table, TableCell
+from .tables import CSV_COLUMNS, ComputedTable, Table, TableCell
 
 MUST_MATCH = ("suite", "data_digest", "suite_options", "protocol", "metrics", "metric_signatures")
 """Entries of the provenance that results in one table have to share."""
@@ -423,9 +425,10 @@ def _first(values: Numbers, samples: Numbers, number: int) -> TableCell:
 def format_tables(tables: Sequence[ComputedTable], kind: str) -> str:
     """Tables as text: `markdown` and `latex` concatenated, `csv` as one table with a column of table names."""
     if kind == "csv":
-        lines = [(table.table.name, line) for table in tables for line in table.csv().splitlines()[1:]]
-        header = f"table,{tables[0].csv().splitlines()[0]}\n" if tables else ""
-        return header + "".join(f"{name},{line}\n" for name, line in lines)
+        rows = [[table.table.name, *row] for table in tables for row in table.csv_rows()]
+        return csv_text([["table", *CSV_COLUMNS], *rows]) if tables else ""
     if kind == "latex":
-        return "\n".join(f"% {table.table.name}: {table.table.title}\n{table.latex()}" for table in tables)
+        return "\n".join(
+            f"% {one_line(table.table.name)}: {one_line(table.table.title)}\n{table.latex()}" for table in tables
+        )
     return "\n".join(table.markdown() for table in tables)

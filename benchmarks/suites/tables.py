@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from ...reward.atomic_files import write_atomically
-from ..common.markdown import table_lines
+from ...reward.plain_text import one_line
+from ..common.csv_text import csv_text
+from ..common.markdown import markdown_text, table_lines
 from .bootstrap import Numbers, Statistic
 
 
@@ -74,6 +74,9 @@ class TableCell:
         }
 
 
+CSV_COLUMNS = ("row", "column", *(field.name for field in fields(TableCell)))
+
+
 @dataclass(frozen=True)
 class ComputedTable:
     """A table with evaluated statistics."""
@@ -107,22 +110,24 @@ class ComputedTable:
 
     def markdown(self) -> str:
         """GitHub Markdown; cells: value (interval), number of missing values and the bounds that they allow."""
-        lines = [f"**{self.table.title}**" + (f", {self.table.unit}" if self.table.unit else ""), ""]
+        lines = [f"**{markdown_text(self.table.title)}**" + (f", {self.table.unit}" if self.table.unit else ""), ""]
         columns = self.table.columns
-        rows = ([name, *(self._shown(row.get(column)) for column in columns)] for name, row in self.cells.items())
-        lines += table_lines(["", *columns], rows)
-        return "\n".join([*lines, "", *(f"- {note}" for note in self.table.notes)]).rstrip() + "\n"
+        rows = (
+            [markdown_text(name), *(self._shown(row.get(column)) for column in columns)]
+            for name, row in self.cells.items()
+        )
+        lines += table_lines(["", *map(markdown_text, columns)], rows)
+        return "\n".join([*lines, "", *(f"- {markdown_text(note)}" for note in self.table.notes)]).rstrip() + "\n"
 
     def csv(self) -> str:
         """One line per cell: row, column and the fields of `TableCell`; numbers in full precision."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        names = [field.name for field in fields(TableCell)]
-        writer.writerow(["row", "column", *names])
+        return csv_text([CSV_COLUMNS, *self.csv_rows()])
+
+    def csv_rows(self) -> Iterator[list[Any]]:
+        """The rows of `csv`, by `CSV_COLUMNS`."""
         for name, row in self.cells.items():
             for column, cell in row.items():
-                writer.writerow([name, column, *(getattr(cell, field) for field in names)])
-        return out.getvalue()
+                yield [name, column, *(getattr(cell, field.name) for field in fields(TableCell))]
 
     def latex(self) -> str:
         """A booktabs tabular, values only."""
@@ -166,7 +171,8 @@ _TEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {"~": r"\textasciitilde
 
 
 def _tex(text: str) -> str:
-    return "".join(_TEX.get(letter, "\\textbackslash{}" if letter == "\\" else letter) for letter in text)
+    line = one_line(text)
+    return "".join(_TEX.get(letter, "\\textbackslash{}" if letter == "\\" else letter) for letter in line)
 
 
 def write_tables(tables: Iterable[ComputedTable], folder: Path) -> None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import lzma
 import shutil
 import stat
+import struct
 import zipfile
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 
+from ....reward.plain_text import check_name
 from ...common.errors import InputError
 from .dataset_sources import safe_path_parts
 
 MAX_FILES = 200_000
 MAX_BYTES = 64 * 2**30
+MAX_RATIO, MIN_BYTES = 100, 2**30
+"""How many times its own size a zip extracts to at most, and what small ones may."""
 
 
 def extract_zip(archive: Path, into: Path, *, max_files: int = MAX_FILES, max_bytes: int = MAX_BYTES) -> int:
@@ -21,44 +27,68 @@ def extract_zip(archive: Path, into: Path, *, max_files: int = MAX_FILES, max_by
     All members are checked first, and bytes are counted during extraction, whatever sizes the zip declares.
     Raises `InputError`.
     """
+    count = 0
     temporary = into.with_name(f".unpacking-{into.name}-{archive.name}")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         with zipfile.ZipFile(archive) as file:
-            members = _checked_members(file, archive, max_files, max_bytes)
-            remaining = max_bytes
-            for member, parts in members:
-                target = temporary.joinpath(*parts)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                remaining -= _extract_member(file, member, target, remaining, archive)
+            members = _checked_members(file, archive, max_files)
+            count = len(members)
+            extract_members(file, {temporary.joinpath(*parts): member for parts, member in members.items()}, max_bytes)
         for path in sorted(temporary.rglob("*")):
             if path.is_file():
                 target = into / path.relative_to(temporary)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 path.replace(target)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
+    except InputError:
+        raise
+    except ZIP_ERRORS as error:
         raise InputError(f"{archive} cannot be extracted: {error}") from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    return len(members)
+    return count
 
 
-def _checked_members(
-    file: zipfile.ZipFile, archive: Path, max_files: int, max_bytes: int
-) -> list[tuple[zipfile.ZipInfo, tuple[str, ...]]]:
+ZIP_ERRORS = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+    *(ArithmeticError, EOFError, LookupError, NotImplementedError, OSError, RuntimeError, ValueError),
+)
+"""What zipfile raises for damaged, encrypted and odd zips; OSError also of bzip2, and for names of no file."""
+
+
+def extract_members(file: zipfile.ZipFile, members: Mapping[Path, zipfile.ZipInfo], max_bytes: int = MAX_BYTES) -> None:
+    """Extract these members to these files. Bytes are counted, whatever sizes the zip declares.
+
+    Raises `InputError` for more than `max_bytes`, or for so many that only a zip made for this has them.
+    """
+    archive = Path(file.filename or "")
+    size = sum(member.file_size for member in members.values())
+    remaining = min(max_bytes, max(MIN_BYTES, MAX_RATIO * archive.stat().st_size))
+    if size > remaining:
+        raise InputError(f"{archive} extracts to {size:,} bytes, more than {remaining:,}: extract it by hand")
+    for target, member in members.items():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        remaining -= _extract_member(file, member, target, remaining, archive)
+
+
+def _checked_members(file: zipfile.ZipFile, archive: Path, max_files: int) -> Mapping[tuple[str, ...], zipfile.ZipInfo]:
+    """Members by the parts of their paths."""
     members = [member for member in file.infolist() if not member.is_dir()]
     if len(members) > max_files:
         raise InputError(f"{archive} contains {len(members)} files, more than {max_files}: extract it by hand")
-    if (size := sum(member.file_size for member in members)) > max_bytes:
-        raise InputError(f"{archive} extracts to {size} bytes, more than {max_bytes}: extract it by hand")
-    checked = []
+    checked: dict[tuple[str, ...], zipfile.ZipInfo] = {}
     for member in members:
         if stat.S_ISLNK(member.external_attr >> 16):
             raise InputError(f"{archive} contains a link, {member.filename!r}: it is not extracted")
         try:
-            checked.append((member, safe_path_parts(member.filename)))
+            parts = safe_path_parts(member.filename)
+            for part in parts:
+                check_name(part)
         except ValueError as error:
             raise InputError(f"{archive} is not extracted: {error}") from None
+        if parts in checked:
+            raise InputError(f"{archive} contains {member.filename!r:.200} twice: it is not extracted")
+        checked[parts] = member
     return checked
 
 

@@ -6,7 +6,6 @@ not used here). The names of the other fields are not documented, so several are
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from typing import Any, Literal
 
 from ....reward import Box
 from ....reward.metrics.dlebench.crops import touched_pixels
+from ....reward.strict_json import json_lines, parse_json
 from ...common.errors import InputError
 from ..suite import DataProblem
 
@@ -88,6 +88,11 @@ class DleBenchRow:
     boxes: Any
 
 
+def data_file(data: Path) -> Path:
+    """The file of lines: in the folder of the data, or the data itself."""
+    return data / DATA_FILE if data.is_dir() else data
+
+
 def read_lines(data: Path, annotations: Path | None, problems: list[DataProblem], *, oracle: bool) -> list[DleBenchRow]:
     """Read the complete lines, with unique names.
 
@@ -95,7 +100,7 @@ def read_lines(data: Path, annotations: Path | None, problems: list[DataProblem]
     with the same id, reference or image. oracle: whether boxes and references are required. Raises `InputError` if
     there is no such file, or no usable line.
     """
-    path = data / DATA_FILE if data.is_dir() else data
+    path = data_file(data)
     rows = _rows(path, problems)
     if annotations is not None:
         rows = _merge_annotations(rows, _rows(annotations, problems), annotations, problems)
@@ -107,24 +112,19 @@ def read_lines(data: Path, annotations: Path | None, problems: list[DataProblem]
 
 
 def _rows(path: Path, problems: list[DataProblem]) -> list[tuple[str, dict[str, Any]]]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        layout = f"a folder with {DATA_FILE}, {SOURCES_FOLDER}/ and {REFERENCES_FOLDER}/"
-        raise InputError(f"{path} cannot be read ({error}): DLEBench is {layout}") from None
     rows = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
+    try:
+        for number, row in json_lines(path):
             where = f"{path}:{number}"
-            try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
-                problems.append(DataProblem(where, f"is not JSON ({error}): one object per line is expected"))
-                continue
-            if isinstance(row, dict):
+            if isinstance(row, ValueError):
+                problems.append(DataProblem(where, f"is {row}: one object per line is expected"))
+            elif isinstance(row, dict):
                 rows.append((where, {_plain(key): value for key, value in row.items()}))
             else:
                 problems.append(DataProblem(where, f"is {type(row).__name__}: one object per line is expected"))
+    except OSError as error:
+        layout = f"a folder with {DATA_FILE}, {SOURCES_FOLDER}/ and {REFERENCES_FOLDER}/"
+        raise InputError(f"{path} cannot be read ({error.strerror}): DLEBench is {layout}") from None
     return rows
 
 
@@ -224,7 +224,10 @@ def parse_type(name: str) -> str | None:
 def _file(folder: Path, subfolder: str, name: str) -> Path:
     """The path of an image: in its folder, relative to the data, or by its file name in its folder."""
     candidates = (folder / subfolder / name, folder / name)
-    return next((path for path in candidates if path.is_file()), folder / subfolder / Path(name).name)
+    try:
+        return next((path for path in candidates if path.is_file()), folder / subfolder / Path(name).name)
+    except (OSError, ValueError):  # a name that no file can have
+        return folder / subfolder / "no file name"
 
 
 def _unique_names(lines: list[DleBenchRow], problems: list[DataProblem]) -> list[DleBenchRow]:
@@ -242,11 +245,19 @@ def _unique_names(lines: list[DleBenchRow], problems: list[DataProblem]) -> list
         unused = [
             name
             for name, count in zip(names, counts, strict=True)
-            if name and count[name] == 1 and name not in used and Path(name).name == name
+            if name and count[name] == 1 and name not in used and _is_file_name(name)
         ]
         used.add(unused[0])
         named.append(replace(line, name=unused[0]))
     return named
+
+
+def _is_file_name(name: str) -> bool:
+    """Whether it can be the id of an item, whose output is a file of that name."""
+    return Path(name).name == name and name != ".." and name.isprintable() and len(name) <= _MAX_FILE_NAME
+
+
+_MAX_FILE_NAME = 200
 
 
 # -- boxes ------------------------------------------------------------------------------------------------------------
@@ -259,7 +270,7 @@ def parse_boxes(value: Any, size: tuple[int, int], corners: BoxFormat = "xyxy") 
     Raises ValueError.
     """
     if isinstance(value, str):
-        value = json.loads(value)
+        value = parse_json(value)
     if isinstance(value, Mapping):
         plain = {_plain(str(name)): entry for name, entry in value.items()}
         for names, kind in _NAMED_CORNERS:
@@ -279,7 +290,12 @@ def parse_boxes(value: Any, size: tuple[int, int], corners: BoxFormat = "xyxy") 
 def _box(numbers: Sequence[Any], size: tuple[int, int], kind: str) -> Box:
     if len(numbers) != 4:
         raise ValueError(f"a box has four numbers, got {list(numbers)}")
-    x0, y0, x1, y1 = map(float, numbers)
+    try:
+        x0, y0, x1, y1 = map(float, numbers)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"a box has four numbers, got {list(numbers)!r:.80}") from None
+    if not all(abs(number) < 1e9 for number in (x0, y0, x1, y1)):
+        raise ValueError(f"a box {list(numbers)!r:.80} lies outside of the image")
     if kind == "xywh":
         x1, y1 = x0 + x1, y0 + y1
     if not (x0 < x1 and y0 < y1):

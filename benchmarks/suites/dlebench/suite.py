@@ -18,7 +18,7 @@ from ..image_index import SuiteImage, decode_images
 from ..results import Results
 from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, find_image, share_cases
 from ..tables import Table
-from .reader import BoxFormat, DleBenchRow, parse_boxes, read_lines
+from .reader import BoxFormat, DleBenchRow, data_file, parse_boxes, read_lines
 from .size_curve import MILLION
 from .tables import IF, VC, dlebench_tables
 
@@ -74,7 +74,7 @@ class DleBench(Suite):
         self.problems: list[DataProblem] = []
         annotation_file = None if annotations is None else Path(annotations)
         lines = read_lines(Path(data), annotation_file, self.problems, oracle=mode == "oracle")
-        self.items: Sequence[SuiteItem] = self._items(lines)
+        self.items: Sequence[SuiteItem] = self._items(lines, data_file(Path(data)).parent)
         digest_fields = [
             [item.id, item.sample.instruction, dict(item.labels), *_image_digests(item)] for item in self.items
         ]
@@ -121,8 +121,9 @@ class DleBench(Suite):
         crops = f", crops with context {self.context}" if self.mode == "oracle" else ""
         return dlebench_tables(results, [f"mode {self.mode}{crops}"])
 
-    def _items(self, lines: Sequence[DleBenchRow]) -> list[SuiteItem]:
-        images = decode_images(path for line in lines for path in (line.image, line.reference) if path is not None)
+    def _items(self, lines: Sequence[DleBenchRow], folder: Path) -> list[SuiteItem]:
+        paths = (path for line in lines for path in (line.image, line.reference) if path is not None)
+        images = decode_images(paths, folder)
         items: list[SuiteItem] = []
         for line in lines:
             opened = [images[path] for path in (line.image, line.reference) if path is not None]

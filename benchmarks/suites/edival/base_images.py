@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shutil
 import zipfile
-import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
 from ...common.errors import InputError
 from ...common.inputs import IMAGE_SUFFIXES
+from ..construction.zip_extraction import ZIP_ERRORS, extract_members
 from ..extraction_cache import extracted_folder
 from ..suite import DataProblem
 
@@ -37,7 +36,9 @@ def find_base_images(location: Path, problems: list[DataProblem]) -> dict[int, P
         raise InputError(f"{location} is neither a folder nor a zip: give the zip or the folder with EdiVal's images")
     try:
         return _by_index(sorted(_extracted(location, problems).iterdir()), problems)
-    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:  # RuntimeError: encrypted
+    except InputError:
+        raise
+    except ZIP_ERRORS as error:
         raise InputError(f"{location} cannot be extracted: {error}; extract it yourself, and give the folder") from None
 
 
@@ -73,8 +74,7 @@ def _extracted(location: Path, problems: list[DataProblem]) -> Path:
         key = hashlib.sha256(repr(contents).encode()).hexdigest()
 
         def write(folder: Path) -> None:
-            for name, member in members.items():  # flat, by checked names: paths of the archive are ignored
-                with archive.open(member) as packed, (folder / name).open("wb") as file:
-                    shutil.copyfileobj(packed, file)
+            # flat, by checked names: paths of the archive are ignored
+            extract_members(archive, {folder / name: member for name, member in members.items()})
 
         return extracted_folder("edival", key, write)

@@ -103,8 +103,10 @@ class EdiVal(Suite):
         instructions = _instruction_file(data)
         chains = read_instruction_file(instructions)
         problems = [*chains.problems]
-        files = find_base_images(_base_image_location(instructions, images), problems)
-        decoded = decode_images(files[index] for index in chains.turns if index in files)
+        location = _base_image_location(instructions, images)
+        files = find_base_images(location, problems)
+        folder = location if location.is_dir() else None  # else of files that were extracted
+        decoded = decode_images((files[index] for index in chains.turns if index in files), folder)
         base_images = {index: decoded[path] for index, path in files.items() if path in decoded}
         self.turns: dict[str, EdiValTurn] = {}
         """The rows of the instruction file, by item."""
@@ -194,10 +196,9 @@ class EdiVal(Suite):
         consistency: Spec = {"use": "edival-cc", "protocol": consistency_protocol}
         metrics: dict[str, Spec] = {"if": following, "cc": consistency}
         if self.mode == "singlepass":
-            module = "editcritic.reward.metrics.operations"
             metrics = {
-                "if": {"use": f"{module}:PerOperation", "following": following},
-                "cc": {"use": f"{module}:UnfoldedOperations", "metric": consistency},
+                "if": {"use": "per-operation", "following": following},
+                "cc": {"use": "unfolded-operations", "metric": consistency},
             }
         if self.vq:
             metrics["vq"] = {"use": VisualQuality.card.name, "prompt": self.vq_prompt}

@@ -10,13 +10,14 @@ folder. Dimensions are named as in the paper's tables, ignoring case and punctua
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ....reward.metrics.i2ibench.dimensions import DIMENSIONS, Dimension
+from ....reward.plain_text import check_name, one_line
+from ....reward.strict_json import json_lines
 from ...common.errors import InputError
 from ..suite import DataProblem
 from .categories import CATEGORIES, Category, parse_category
@@ -39,30 +40,33 @@ class I2IPrompt:
     dimensions: tuple[str, ...]
 
 
+def prompts_file(data: Path) -> Path:
+    """The file of prompts: in the folder of the data, or the data itself."""
+    return data / PROMPTS_FILE if data.is_dir() else data
+
+
 def read_prompts(data: Path, problems: list[DataProblem]) -> list[I2IPrompt]:
     """The valid lines. Raises `InputError` if there is no such file, or no valid line."""
-    path = data / PROMPTS_FILE if data.is_dir() else data
+    path = prompts_file(data)
     try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
+        rows = list(json_lines(path))
+    except OSError as error:
         raise InputError(
-            f"{path} cannot be read ({error}): give the folder with {PROMPTS_FILE}, or construct one with `editcritic "
-            "bench build i2ibench`"
+            f"{path} cannot be read ({error.strerror}): give the folder with {PROMPTS_FILE}, or construct one with "
+            "`editcritic bench build i2ibench`"
         ) from None
     prompts: dict[str, I2IPrompt] = {}
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
+    for number, row in rows:
         where = f"{path}:{number}"
         try:
-            prompt = _prompt(path.parent, where, json.loads(line))
+            if isinstance(row, ValueError):
+                raise row
+            prompt = _prompt(path.parent, where, row)
             if prompt.id in prompts:
                 raise ValueError(f"the id {prompt.id} is also that of {prompts[prompt.id].where}: make it unique")
             prompts[prompt.id] = prompt
-        except json.JSONDecodeError as error:
-            problems.append(DataProblem(where, f"is not JSON ({error}): one object per line is expected"))
-        except ValueError as error:
-            problems.append(DataProblem(where, str(error)))
+        except (ValueError, OSError) as error:  # OSError: of a name that no file can have
+            problems.append(DataProblem(where, one_line(str(error))))
     if not prompts:
         reasons = "; ".join(map(str, problems[:3])) or "it has no lines"
         raise InputError(f"{path} has no usable lines: {reasons}")
@@ -78,7 +82,8 @@ def _prompt(folder: Path, location: str, row: Any) -> I2IPrompt:
     if invalid := [name for name in ("sources", "dimensions") if not _is_string_list(row[name])]:
         raise ValueError(f"{invalid[0]} is a list of names, got {row[invalid[0]]!r}")
     name = str(row["id"])
-    if Path(name).name != name:
+    check_name(name)
+    if Path(name).name != name or name == "..":
         raise ValueError(f"the id {name!r} is not a file name: leave out slashes and dots")
     category = parse_category(str(row["category"]))
     if category is None:

@@ -19,7 +19,7 @@ from ..image_index import SuiteImage, decode_images
 from ..results import ResultRow, Results
 from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, share_cases
 from ..tables import Table
-from .reader import I2IPrompt, read_prompts
+from .reader import I2IPrompt, prompts_file, read_prompts
 from .tables import i2ibench_tables
 
 HALVES = ("all", "single", "multi")
@@ -60,7 +60,7 @@ class I2IBench(Suite):
             for prompt in read_prompts(Path(data), self.problems)
             if half == "all" or prompt.category.multi == (half == "multi")
         ]
-        self.items: Sequence[SuiteItem] = self._items(selected)
+        self.items: Sequence[SuiteItem] = self._items(selected, prompts_file(Path(data)).parent)
         if not self.items:
             reasons = "; ".join(map(str, self.problems[:3])) or f"none of its prompts is of the half {half}"
             raise InputError(f"{data} has no usable prompts: {reasons}")
@@ -99,8 +99,8 @@ class I2IBench(Suite):
 
         return i2ibench_tables(results, applies)
 
-    def _items(self, prompts: Sequence[I2IPrompt]) -> list[SuiteItem]:
-        images = decode_images(path for prompt in prompts for path in prompt.sources)
+    def _items(self, prompts: Sequence[I2IPrompt], folder: Path) -> list[SuiteItem]:
+        images = decode_images((path for prompt in prompts for path in prompt.sources), folder)
         items = []
         for prompt in prompts:
             opened = [images[path] for path in prompt.sources]

@@ -47,7 +47,7 @@ def files(folder: Path, count: int = 3) -> list[Path]:
 
 
 def images(paths: list[Path]) -> list[Image]:
-    return [one.image for one in decode_images(paths).values() if isinstance(one, SuiteImage)]
+    return [one.image for one in decode_images(paths, None).values() if isinstance(one, SuiteImage)]
 
 
 def test_a_file_is_decoded_once_and_its_pixels_when_they_are_needed(tmp_path: Path, decoded: list[str]) -> None:
@@ -87,14 +87,14 @@ def test_an_index_that_cannot_be_read_is_made_again(text: str, tmp_path: Path, c
 
 def test_no_flipped_bit_of_the_index_changes_what_is_known_of_an_image(tmp_path: Path, cache: Path) -> None:
     paths = files(tmp_path)
-    expected = decode_images(paths)
+    expected = decode_images(paths, None)
     intact = (cache / INDEX_FILE).read_bytes()
     rng = random.Random(0)
     for _ in range(200):
         content = bytearray(intact)
         content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
         (cache / INDEX_FILE).write_bytes(content)
-        again = decode_images(paths)
+        again = decode_images(paths, None)
         assert again == expected
         assert all(one.image.size == (32, 32) for one in again.values() if isinstance(one, SuiteImage))
 
@@ -124,7 +124,7 @@ def test_a_file_that_is_no_image_is_an_error_each_time(tmp_path: Path) -> None:
     paths = files(tmp_path)
     paths[1].write_text("no image")
     for _ in range(2):
-        opened = decode_images(paths)
+        opened = decode_images(paths, None)
         assert isinstance(opened[paths[1]], ImageError)
         assert "1.png is not an image" in str(opened[paths[1]])
         assert sum(isinstance(one, SuiteImage) for one in opened.values()) == 2

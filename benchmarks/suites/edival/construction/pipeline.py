@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 from .....reward import Engine, Expert, Image
 from .....reward.atomic_files import atomic_replacement, write_atomically
 from .....reward.engine.engine_stats import Stats
+from ....common.csv_text import csv_text
 from ...construction.construction_report import ConstructionReport
 from ...construction.validated_replies import ProgramResult, run_programs
 from ...construction.workspace import (
@@ -107,11 +106,7 @@ def _save_image(out: Path, numbered_image: NumberedImage, image: Image) -> Image
 
 def instruction_csv(chains: Mapping[int, InstructionChain]) -> str:
     """The CSV: one row per turn; lists are cumulative up to that turn."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows(_rows(chains))
-    return out.getvalue()
+    return csv_text([COLUMNS, *_rows(chains)])
 
 
 def _rows(chains: Mapping[int, InstructionChain]) -> Iterator[list[object]]:
