@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
-from .options import Json
+from .options import Json, Trust
 
 
 @exit_code_command
@@ -35,6 +35,7 @@ def doctor(
     images: Annotated[
         Path | None, typer.Option("--images", help="With --check-model: folder of the reference images.")
     ] = None,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> int:
     """Report what is installed, which experts can run on this machine, how fast, and what to install for the others.

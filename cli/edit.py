@@ -21,6 +21,7 @@ from .options import (
     PipelineArgs,
     Protocol,
     RewardSpec,
+    Trust,
 )
 
 
@@ -87,6 +88,7 @@ def edit(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Overwrite the results of another run in the output folder.")
     ] = False,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> int:
     """Edit an image: generate candidates, score them and keep the best. Running the same command again resumes.

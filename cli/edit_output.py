@@ -18,6 +18,7 @@ from ..reward import EditSample, Image, Reward, Score, SpecError, spec_of
 from ..reward.experts.annotated import Annotated
 from ..reward.metrics.compose import score_with_signature
 from ..reward.metrics.edival.task_parser import parse_task
+from ..reward.queries.specs import with_names
 from ..reward.sample_files import sample_to_json
 from ..verifiers import Budget, Editor, Journal, Selection, Selector, select
 from ..verifiers.selection import Cost, Selections, StepwiseEditor
@@ -127,7 +128,7 @@ class EditOutputFolder:
             return
         try:
             before = json.loads(report.read_text(encoding="utf-8"))["config"]
-            differing = [name for name in config if before.get(name) != config[name]]
+            differing = [name for name in config if with_names(before.get(name)) != with_names(config[name])]
         except (ValueError, KeyError, TypeError, AttributeError):
             raise InputError(f"{report} is not a report of `editcritic edit`: {_OVERWRITE_HINT}") from None
         if differing:

@@ -17,6 +17,7 @@ from typing import Any
 from ..benchmarks.common.errors import InputError
 from ..benchmarks.common.optional_imports import require_diffusers
 from ..reward import EditSample
+from ..reward.queries.specs import find_target
 from ..reward.trust import is_trusted_module
 from ..verifiers import Editor
 
@@ -162,13 +163,7 @@ class EditorSpec:
                 raise InputError(f"{kind.__name__} has no argument {name!r}: {hint}")
 
     def _import_custom(self) -> Any:
-        module, _, path = self.name.partition(":")
-        try:
-            target: Any = import_module(module)
-            for part in path.split("."):
-                target = getattr(target, part)
-        except (ImportError, AttributeError, TypeError, ValueError) as error:  # TypeError, ValueError: not a valid name
-            raise InputError(f"cannot find {self.name}: {error}") from None
+        target = find_target(self.name)
         if not callable(target) and not isinstance(target, Editor):
             raise InputError(f"{self.name} is {type(target).__name__}: give {_FORMS}")
         return target

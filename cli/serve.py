@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..benchmarks.common.terminal import echo, exit_code_command, print_json
-from .options import AnswerCache, Experts, Json
+from .options import AnswerCache, Experts, Json, Trust
 
 if TYPE_CHECKING:
     from ..reward import Engine, Reward
@@ -109,6 +109,7 @@ def serve(
         Path | None,
         typer.Option("--sample-file", help="With --load-test: samples to replay instead of synthetic ones."),
     ] = None,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> int:
     """Serve rewards over HTTP to trainers and pipelines in other processes and on other machines.

@@ -8,22 +8,21 @@ a table or a TOML file.
 from __future__ import annotations
 
 import difflib
-import importlib
 import inspect
 import json
-import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
 from .experts.loading.bundles import Bundle, bundle_lines, bundles, with_addresses
 from .experts.loading.model_registry import registered_models, resolve_expert
+from .file_specs import ROLE, require_trusted
 from .queries.expert import Expert
-from .queries.specs import Group, Spec, SpecError, entry_point_names, parameters
+from .queries.specs import Group, Spec, SpecError, entry_point_names, find_target, parameters
+from .regular_files import read_text
 from .tomllib_compat import tomllib
 
 _KINDS: Mapping[str, tuple[Any, str]] = {
@@ -33,10 +32,10 @@ _KINDS: Mapping[str, tuple[Any, str]] = {
     "str": (str, "a string"),
 }
 
+_MAX_SPEC_BYTES = 2**20
+
 ExpertBindings = str | Path | Sequence[str] | Mapping[str, Expert | Spec]
 """Input of `load_experts`."""
-
-_ROLE = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+)*")
 
 
 def build(spec: Spec, group: Group = "editcritic.rewards", **options: Any) -> Any:
@@ -56,34 +55,41 @@ def build(spec: Spec, group: Group = "editcritic.rewards", **options: Any) -> An
 
 
 def read_spec(path: str | Path) -> Spec:
-    """A spec from a TOML file."""
+    """A spec from a TOML file, which names only what is installed or trusted (see `file_specs`). Raises `SpecError`."""
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        spec = tomllib.loads(read_text(path, _MAX_SPEC_BYTES))
     except OSError as error:
         raise SpecError(f"cannot read {path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SpecError(f"{path} is not TOML: {error}") from None
     except RecursionError:
         raise SpecError(f"{path} is not a table of experts or metrics: it is nested too deeply") from None
+    require_trusted(spec, path)
+    return spec
 
 
 def _build_nested(value: Any, group: Group) -> Any:
     if isinstance(value, Mapping):
         if "use" in value:
-            return build(value, group)
+            return build(value, _group_with(str(value["use"]), group))
         return {key: _build_nested(item, group) for key, item in value.items()}
     if isinstance(value, list):
         return tuple(_build_nested(item, group) for item in value)
     return value
 
 
+def _group_with(name: str, group: Group) -> Group:
+    """The group of a nested spec: that of what it is an option of, or the one that has its name."""
+    groups: tuple[Group, ...] = (group, "editcritic.rewards", "editcritic.experts", "editcritic.selectors")
+    return next((one for one in groups if name in entry_point_names(one)), group)
+
+
 def _construct(name: str, options: Mapping[str, Any], group: Group) -> Any:
     preset: Mapping[str, Any] = {}
-    points = entry_point_names(group)
-    if group == "editcritic.experts" and (expert := _expert_for_model(name, points)) is not None:
+    if group == "editcritic.experts" and (expert := _expert_for_model(name)) is not None:
         target, preset = expert
     else:
-        target = _import_target(name, group, points)
+        target = _find(name, group)
     if not callable(target):
         raise SpecError(f"{name} is {type(target).__name__}, which is not callable")
     if not inspect.isclass(target) and hasattr(target, "card"):
@@ -112,15 +118,15 @@ def _construct(name: str, options: Mapping[str, Any], group: Group) -> Any:
         raise SpecError(f"{name}: {error}") from None
 
 
-def _expert_for_model(name: str, points: Mapping[str, EntryPoint]) -> tuple[Any, Mapping[str, Any]] | None:
+def _expert_for_model(name: str) -> tuple[Any, Mapping[str, Any]] | None:
     """The expert class for a model's name, folder or checkpoint, and the options that select this model."""
-    if name in points:
+    if name in entry_point_names("editcritic.experts") or name in entry_point_names("editcritic.parts"):
         return None
     resolved = resolve_expert(name)
     if resolved is None:
         return None
     expert, preset, location = resolved
-    target = _import_target(expert, "editcritic.experts", points)
+    target = _find(expert, "editcritic.experts")
     if location:  # of its weights or its server: the expert's first argument, or its base_url
         first = next(iter(parameters(target)))
         key = "base_url" if "://" in location and "base_url" in parameters(target) else first
@@ -148,24 +154,18 @@ def _convert_option(name: str, key: str, value: Any, parameter: inspect.Paramete
     return tuple(value) if annotation.startswith("tuple[") and isinstance(value, list) else value
 
 
-def _import_target(name: str, group: Group, points: Mapping[str, EntryPoint]) -> Any:
+def _find(name: str, group: Group) -> Any:
     if ":" in name:
-        module, _, path = name.partition(":")
-        try:
-            target: Any = importlib.import_module(module)
-            for attribute in path.split("."):
-                target = getattr(target, attribute)
-        except (ImportError, AttributeError, TypeError, ValueError) as error:  # the last two: an invalid module name
-            raise SpecError(f"cannot find {name}: {error}") from None
-        return target
+        return find_target(name)
+    points = {**entry_point_names("editcritic.parts"), **entry_point_names(group)}
     if name not in points:
-        names = list(points)
+        names = list(entry_point_names(group))
         if group == "editcritic.experts":
             names += registered_models()
         matches = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
-        available = ", ".join(points) or "none installed"
-        if group == "editcritic.rewards" and points:
-            available = f"{len(points)} of them, listed by `editcritic rewards`"
+        available = ", ".join(names) or "none installed"
+        if group == "editcritic.rewards" and names:
+            available = f"{len(names)} of them, listed by `editcritic rewards`"
         hint = f"did you mean {', '.join(matches)}?" if matches else f"there are {available}"
         raise SpecError(f"unknown {group.partition('.')[2].rstrip('s')} {name!r}: {hint}")
     try:
@@ -236,7 +236,7 @@ def _read_bindings(bindings: ExpertBindings) -> tuple[dict[str, RoleSpec], dict[
     single: dict[str, RoleSpec] = {}
     for word in _words(bindings):
         role, equals, spec = word.partition("=")
-        if equals and _ROLE.fullmatch(role):
+        if equals and ROLE.fullmatch(role):
             single[role] = RoleSpec(spec)
         elif word.endswith(".toml"):
             tables |= _bindings_from_file(word)
@@ -286,13 +286,10 @@ def _bindings_from_file(path: str) -> dict[str, RoleSpec]:
 
 
 def _bindings_from_function(text: str) -> Mapping[str, Any]:
-    module, _, path = text.partition(":")
     try:
-        function: Any = importlib.import_module(module)
-        for part in path.split("."):
-            function = getattr(function, part)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise SpecError(f"{text} cannot be found: {error}; role=spec is expected otherwise") from None
+        function = find_target(text)
+    except SpecError as error:
+        raise SpecError(f"{error}; role=spec is expected otherwise") from None
     table = _called(function, text) if callable(function) else function
     if not isinstance(table, Mapping) or not table:
         raise SpecError(f"{text} returns {type(table).__name__}: role -> expert is expected")

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from ...reward.file_specs import require_trusted
 from ...reward.tomllib_compat import tomllib
 from ..common.errors import InputError
 
@@ -84,7 +85,8 @@ def references() -> dict[str, str]:
 
 
 def read_reference(name: str) -> ModelReference:
-    """A reference by its name, or from a TOML file. Raises `InputError`."""
+    """A reference by its name, or from a TOML file. Raises `InputError`, and `SpecError` for a file whose expert names
+    what is neither installed nor trusted (see `file_specs`)."""
     if name.endswith(".toml"):
         try:
             text = Path(name).read_text(encoding="utf-8")
@@ -98,10 +100,13 @@ def read_reference(name: str) -> ModelReference:
             )
         text = available[name]
     try:
-        return ModelReference.model_validate(tomllib.loads(text))
+        reference = ModelReference.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{name} is not TOML: {error}") from None
     except ValidationError as error:
         first = error.errors()[0]
         location = ".".join(map(str, first["loc"]))
         raise InputError(f"{name} is not a reference: {f'{location}: ' if location else ''}{first['msg']}") from None
+    if name.endswith(".toml"):
+        require_trusted(f"checked={reference.expert}", name, inside="experts")
+    return reference

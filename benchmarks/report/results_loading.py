@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
+from ...reward.file_specs import require_trusted
 from ..common.errors import InputError
 from ..run.suite_loading import load_suite
 from ..suites.results import RESULT_FILE, RUN_FILE, Results, load_results
@@ -61,22 +61,25 @@ def load_suite_of(loaded: Sequence[LoadedResults], data: Path | None, spec: str 
     """The suite of the results, with its options. spec: used instead of the recorded name; with its own options, or
     those of the results.
 
-    data: default: the recorded folder. Raises `InputError` if the suite is unknown or its data differ.
+    data: default: the recorded folder. Raises `InputError` if the suite is unknown or its data differ, and `SpecError`
+    if the results name what is neither installed nor trusted (see `file_specs`).
     """
     provenance = loaded[0].results.provenance
     name = provenance.get("suite")
     if not isinstance(name, str):
         raise InputError(f"{loaded[0].folder} does not name its suite: it was not written by `bench run`")
-    options = provenance.get("suite_options", {}).items()
-    suite_options = {
-        key: json.dumps(value) for key, value in options if key != _PROMPT_PACK_OPTION or not isinstance(value, str)
+    recorded = provenance.get("suite_options", {})
+    if not isinstance(recorded, Mapping):
+        raise InputError(f"{loaded[0].folder} has no table of suite options, but {recorded!r:.80}")
+    options = {
+        key: value for key, value in recorded.items() if key != _PROMPT_PACK_OPTION or not isinstance(value, str)
     }
-    query = urlencode(suite_options)
+    if spec is None or "?" not in spec:
+        require_trusted({**options, "use": name if spec is None else ""}, loaded[0].folder)
     data_folder = data or next(
         (path for results in loaded if (path := results.recorded_path("data")) is not None), None
     )
-    base = spec or name
-    suite = load_suite(f"{base}?{query}" if query and "?" not in base else base, data_folder)
+    suite = load_suite(spec if spec and "?" in spec else {**options, "use": spec or name}, data_folder)
     if suite.digest != provenance.get("data_digest"):
         location = "built into this version" if data_folder is None else f"in {data_folder}"
         raise InputError(

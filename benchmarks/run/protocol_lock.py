@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ...reward.atomic_files import write_atomically
+from ...reward.file_specs import require_trusted
+from ...reward.regular_files import read_text
 from ...reward.tomllib_compat import tomllib
 from ..common.errors import InputError
 from ..common.toml_format import format_toml
@@ -63,18 +65,25 @@ def write_protocol(path: Path, spec: RunSpec, config: RunConfig) -> None:
 
 
 def read_protocol(path: Path) -> dict[str, Any]:
-    """Read a lock file. Raises `InputError` for anything but a locked protocol of this schema."""
+    """Read a lock file. Raises `InputError` for anything but a locked protocol of this schema, and `SpecError` for one
+    that names what is neither installed nor trusted (see `file_specs`)."""
     try:
-        locked = tomllib.loads(path.read_text(encoding="utf-8"))
+        locked = tomllib.loads(read_text(path))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not TOML: {error}") from None
     if (
         locked.get("schema") != SCHEMA
         or not {"suite_spec", "suite", "data_digest", "metrics", "experts"} <= locked.keys()
     ):
         raise InputError(f"{path} is not a locked protocol of schema {SCHEMA}: `bench run --write-lock` writes one")
+    try:
+        spec = run_spec_from_protocol(locked, None, Path(), "")
+    except (LookupError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} is not a whole locked protocol: {type(error).__name__}: {error}") from None
+    # Of its metrics and settings the lock holds copies, to compare with: nothing is built of those.
+    require_trusted({"suite_spec": spec.suite, "experts": spec.experts}, path)
     return locked
 
 

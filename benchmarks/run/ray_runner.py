@@ -16,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ...reward.trust import trusted_names, trusting
 from ..common.errors import InputError
 from ..suites.suite import SuiteItem
 from .rendezvous import SINGLE_PROCESS, Rendezvous
@@ -132,6 +133,7 @@ def _scored_batches(
             "driver_node": ray.get_runtime_context().get_node_id(),
             "driver_log": str((row_journal.folder / ANSWER_LOG_FILE).resolve()),
             "answer_log_folder": str(cluster.answer_log_folder),
+            "trusted": trusted_names(),
         }
         batches = data.from_items([{"items": json.dumps(ids)} for ids in cases.values()], override_num_blocks=blocks)
         batches = batches.map_batches(
@@ -155,7 +157,8 @@ class ScoringActor:
     def __init__(self, actor_config: Mapping[str, Any]) -> None:
         self.options: ExecutionOptions = actor_config["options"]
         self.deadline: float | None = actor_config["deadline"]
-        self.config: RunConfig = actor_config["spec"].build()
+        with trusting(*actor_config["trusted"]):  # as by the driver, on whose environment a cluster knows nothing
+            self.config: RunConfig = actor_config["spec"].build()
         self.usage = Usage()
         ray = _library("ray")
         if ray.get_runtime_context().get_node_id() == actor_config["driver_node"]:

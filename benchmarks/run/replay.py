@@ -6,11 +6,12 @@ another reward on the same answers. Golden cases (`golden_cases.py`) replay with
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...reward import Score
+from ...reward.file_specs import require_trusted
 from ..common.errors import InputError
 from ..common.inputs import SampleEntry, load_reward, spec_argument
 from .golden_cases import replay_cases
@@ -77,6 +78,8 @@ def replay_recording(
     ones. A query without a recorded answer fails the scores that need it.
     """
     spec = recording.spec if name is None else spec_argument(name)
+    if name is None:  # of the recorded spec, only the metric is built
+        require_trusted(spec["reward"] if isinstance(spec, Mapping) and "reward" in spec else spec, recording.log.path)
     reward = load_reward(spec, protocol, experts=recording.experts(), log=recording.log, on_failures="none")
     replay, signature = ReplayReport(), reward.known_signature
     compare = name is None and protocol is None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...reward.file_specs import require_trusted
 from ...reward.queries.specs import Spec
 from ..common.errors import InputError
 from ..suites.results import RESULT_FILE, RUN_FILE, load_results
@@ -61,8 +62,17 @@ def run_spec_from_results(
 ) -> RunSpec:
     """The run that wrote a result folder. data, outputs, experts: their new locations, if they moved.
 
-    Raises `InputError` if the folder does not record the run.
+    Of the recorded paths only those of data and outputs are followed: they are read as pictures and as the suite's
+    data, and nothing is written there. Raises `InputError` if the folder does not record the run, and `SpecError` if it
+    names what is neither installed nor trusted (see `file_specs`).
     """
+    try:
+        return _run_spec(folder, data, outputs, experts)
+    except (LookupError, TypeError, AttributeError) as error:
+        raise InputError(f"{folder} does not record its run: {type(error).__name__}: {error}") from None
+
+
+def _run_spec(folder: Path, data: Path | None, outputs: Path | None, experts: tuple[str, ...]) -> RunSpec:
     result = read_json(folder / RESULT_FILE)
     invocation = read_json(folder / RUN_FILE).get("invocation", {}) if (folder / RUN_FILE).exists() else {}
     provenance = result.get("provenance", {})
@@ -73,12 +83,14 @@ def run_spec_from_results(
     if data is None and invocation.get("data"):
         data = folder / invocation["data"]
     spec: Spec = invocation.get("suite") or {"use": provenance["suite"], **provenance["suite_options"]}
+    recorded_experts = None if experts else _experts(provenance, invocation, folder)
+    require_trusted({"suite": spec, "experts": recorded_experts}, folder)
     return RunSpec(
         spec,
         data,
         outputs or folder / invocation["outputs"],
         result["editor"],
-        experts or _experts(provenance, invocation, folder),
+        experts or recorded_experts or (),
         provenance["protocol"],
         tuple(invocation.get("metrics", ())),
         provenance["reproducible"],

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...reward.atomic_files import write_atomically
+from ...reward.queries.specs import with_names
 from ...reward.record_checksum import record_checksum
 from ..common.errors import InputError
 from ..suites.results import ResultRow
@@ -135,6 +136,7 @@ def require_same_settings(recorded: Mapping[str, Any], settings: Mapping[str, An
 
 def changed_settings(recorded: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     """Both values of each setting that differs, for messages; empty if none does."""
+    recorded, settings = with_names(recorded), with_names(settings)
     return "; ".join(
         f"{name}: {abbreviate_json(recorded.get(name))} before, {abbreviate_json(settings.get(name))} now"
         for name in {**recorded, **settings}

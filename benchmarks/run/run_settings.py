@@ -7,15 +7,18 @@ Paths in a file are relative to it. The file that a run writes has every setting
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ...reward.atomic_files import write_atomically
+from ...reward.file_specs import require_trusted
+from ...reward.regular_files import read_text
 from ...reward.reward import OnFailures
 from ...reward.tomllib_compat import tomllib
+from ...reward.trust import is_trusted_file, is_trusted_path
 from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
 from ..common.toml_format import format_toml
@@ -30,6 +33,9 @@ DECIDED_BY_LOCK = ("suite", "experts", "protocol", "metrics", "reproducible", "b
 """Settings that a locked protocol contains: a run under a lock takes none of them."""
 
 _PATHS = ("data", "outputs", "out", "lock", "journal")
+_WRITTEN = ("out", "journal")
+_OWN_CLUSTERS = (None, "auto", "local")
+"""Addresses by which Ray finds or starts a cluster of the user's own."""
 
 
 class _Table(BaseModel):
@@ -115,21 +121,44 @@ class RunSettings(_Table):
         return _HEAD + "\n" + format_toml({**table, **texts})
 
 
-def read_run_settings(path: Path) -> RunSettings:
-    """Settings of a file, with its paths made relative to the working directory. Raises `InputError`."""
+def read_run_settings(path: Path, typed: Collection[str] = ()) -> RunSettings:
+    """Settings of a file, with its paths made relative to the working directory. typed: settings that are overridden.
+
+    Those that count may name only what is installed or trusted (see `file_specs`). Of the paths, data, outputs and lock
+    are only read, each as what it is; results and journal are written, and lie in the file's folder or a trusted one.
+    Raises `InputError` or `SpecError`.
+    """
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(read_text(path))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not TOML: {error}") from None
     settings = _validated(table, str(path))
+    _require_trusted(settings, path, typed)
     moved: dict[str, Any] = {
         name: path.parent / getattr(settings, name) for name in _PATHS if getattr(settings, name) is not None
     }
     if not isinstance(settings.experts, Mapping) and settings.experts:
         moved["experts"] = _move_files(settings.experts, lambda file: str(path.parent / file))
     return settings.overridden(moved)
+
+
+def _require_trusted(settings: RunSettings, path: Path, typed: Collection[str]) -> None:
+    specs = {name: getattr(settings, name) for name in ("suite", "experts") if name not in typed}
+    address = None if settings.ray is None else settings.ray.address
+    if address not in _OWN_CLUSTERS:
+        specs["ray"] = {"address": address}
+    require_trusted(specs, path)
+    for name in _WRITTEN:
+        folder = None if name in typed else getattr(settings, name)
+        if folder is None or is_trusted_file(path) or is_trusted_path(path.parent / folder):
+            continue
+        if not (path.parent / folder).resolve().is_relative_to(path.parent.resolve()):
+            raise InputError(
+                f"{path} would write {name} to {path.parent / folder}: files write in their own folder only; if you "
+                f"trust that, add `--trust {shlex.quote(str(path.parent / folder))}`, or give another --{name}"
+            )
 
 
 def write_run_settings(settings: RunSettings, folder: Path) -> None:

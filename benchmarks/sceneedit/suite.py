@@ -99,7 +99,7 @@ class SceneEdit(Suite):
         metrics = _PROTOCOLS.get(protocol or "paper")
         if metrics is None:
             raise InputError(f"sceneedit has no protocol {protocol!r}: expected one of {', '.join(_PROTOCOLS)}")
-        return {**metrics, FOLLOWED: f"{__name__}:TruthFollowed", UNCHANGED: f"{__name__}:TruthUnchanged"}
+        return {**metrics, FOLLOWED: "truth-followed", UNCHANGED: "truth-unchanged"}
 
     def tables(self, results: Results) -> list[Table]:
         """Means of the truth and of each metric, over all items and by task type, and their agreement."""

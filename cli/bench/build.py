@@ -9,7 +9,7 @@ import typer
 
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar
 from ..command_group import command_group
-from ..options import BatchSize, Device, Download, Dtype, Json, PipelineArgs, Seed
+from ..options import BatchSize, Device, Download, Dtype, Json, PipelineArgs, Seed, Trust
 
 if TYPE_CHECKING:
     from ...benchmarks.suites.construction.construction_report import ConstructionReport
@@ -69,6 +69,7 @@ def build_edival(
     limit: Limit = None,
     prompts: PromptPack = None,
     window: Window = 64,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> int:
     """EdiVal-Agent: objects listed by a judge and verified by a detector, and chains of instructions about them.
@@ -119,6 +120,7 @@ def build_complex_edit(
     limit: Limit = None,
     prompts: PromptPack = None,
     window: Window = 64,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> int:
     """Complex-Edit: a sequence of atomic instructions per image, simplified, and combined step by step.
@@ -170,6 +172,7 @@ def build_dlebench(
     dtype: Dtype = None,
     device: Device = None,
     download: Download = False,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> int:
     """DLEBench: an edit that makes a wrong answer to a question true, and a reference image of it.
@@ -215,6 +218,7 @@ def build_i2ibench(
     seed: Seed = 0,
     prompts: PromptPack = None,
     window: Window = 64,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> int:
     """I2I-Bench: prompts of its ten categories for scenes of one and of several images; its own are not published.

@@ -10,7 +10,7 @@ import typer
 
 from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
-from ..options import BootstrapSamples, Data, Json, SuiteSpec
+from ..options import BootstrapSamples, Data, Json, SuiteSpec, Trust
 
 if TYPE_CHECKING:
     from ...benchmarks.suites.suite import Suite
@@ -64,6 +64,7 @@ def compare(
     bootstrap_samples: BootstrapSamples = BOOTSTRAP_SAMPLES,
     data: Data = None,
     suite: SuiteSpec = None,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> int:
     """Compare two results of a suite, of two editors or of two runs of one editor.

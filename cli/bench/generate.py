@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar
-from ..options import DEFAULT_REWARD, Data, Device, Download, Dtype, Experts, Json, PipelineArgs, SuiteName
+from ..options import DEFAULT_REWARD, Data, Device, Download, Dtype, Experts, Json, PipelineArgs, SuiteName, Trust
 from .run import print_problems
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def generate(
     dtype: Dtype = None,
     device: Device = None,
     download: Download = False,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> int:
     """Generate an editor's outputs for a suite. Running the same command again resumes: existing outputs are kept.

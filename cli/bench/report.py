@@ -12,7 +12,7 @@ import typer
 
 from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar
-from ..options import BootstrapSamples, Data, Json, ResultFolders, SuiteSpec
+from ..options import BootstrapSamples, Data, Json, ResultFolders, SuiteSpec, Trust
 
 if TYPE_CHECKING:
     from ...benchmarks.report.report_data import ReportData
@@ -55,6 +55,7 @@ def report(
     bootstrap_samples: BootstrapSamples = BOOTSTRAP_SAMPLES,
     data: Data = None,
     suite: SuiteSpec = None,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> int:
     """Print tables of several editors side by side; with -o, write a page with all edits and the judges' replies.

@@ -11,7 +11,7 @@ import typer
 
 from ...benchmarks.common.interruption import tell_interrupted
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json
-from ..options import Data, Experts, Json, Metric, SuiteProtocol
+from ..options import Data, Experts, Json, Metric, SuiteProtocol, Trust
 
 if TYPE_CHECKING:
     from ...benchmarks.run.rendezvous import ProcessRank
@@ -91,6 +91,7 @@ def run(
             help="Write results even if the run ends early; they are marked as partial. Default: no.",
         ),
     ] = None,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> int:
     """Score an editor's outputs of a suite: rows, tables with intervals, and their provenance.
@@ -126,7 +127,7 @@ def run(
         "allow_partial": allow_partial,
     }
     typed = {name: value for name, value in options.items() if value is not None}
-    settings = (RunSettings() if config is None else read_run_settings(config)).overridden(typed)
+    settings = (RunSettings() if config is None else read_run_settings(config, typed)).overridden(typed)
     process = ProcessRank.from_environment(os.environ)
     process.assign_gpu(os.environ)
     only_lock = write_lock is not None and settings.outputs is None and settings.out is None

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json
-from ..options import Json
+from ..options import Json, Trust
 
 
 @exit_code_command
@@ -27,6 +27,7 @@ def verify(
         Path | None,
         typer.Option("-o", "--out", help="Keep the new results in this folder. Default: a temporary folder."),
     ] = None,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> int:
     """Score a result again with new expert queries and compare it byte by byte. Exit code 1 if it differs.

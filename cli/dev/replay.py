@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar
-from ..options import Json, Protocol
+from ..options import Json, Protocol, Trust
 from ..score import render_report
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def replay(
     ],
     protocol: Protocol = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write the scores of a recording as JSONL.")] = None,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> int:
     """Recompute scores from recorded answers, without models and images. Exit code 1 if a score differs.

@@ -20,6 +20,7 @@ from ..options import (
     Json,
     MaxFailureRate,
     OnFailures,
+    Trust,
 )
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ def agreement(
     max_failure_rate: MaxFailureRate = 0.5,
     on_failures: OnFailures = "raise",
     bootstrap_samples: BootstrapSamples = BOOTSTRAP_SAMPLES,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> int:
     """Measure the agreement of metrics with human labels or results of other experts, or of rewards with public sets.

@@ -10,7 +10,7 @@ import typer
 
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
 from ..command_group import command_group
-from ..options import Json
+from ..options import Json, Trust
 
 if TYPE_CHECKING:
     from ...reward.metrics.calibration import CalibrationMap
@@ -74,6 +74,7 @@ def fit(
             "--smoothing", help="Pairwise labels only: smoothness penalty. Default: chosen by cross-validation."
         ),
     ] = None,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> int:
     """Fit calibrations: monotone maps from the scores of a judge to human labels.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json
-from ..options import Data, Json, Seed
+from ..options import Data, Json, Seed, Trust
 
 if TYPE_CHECKING:
     from ...benchmarks.human_eval.annotation_plan import QuestionType
@@ -59,6 +59,7 @@ def label(
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 picks a free one.")] = 0,
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
     seed: Seed = 0,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> int:
     """Collect human labels on a page served to this machine only. Ctrl-C stops; running the command again resumes.
@@ -136,16 +137,19 @@ def _locate_results(folder: Path) -> tuple[str, Path | None, str, Path]:
     """Suite, data, editor and outputs of a result folder, as recorded in it. Raises `InputError`."""
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.suites.results import RESULT_FILE, RUN_FILE
+    from ...reward.file_specs import require_trusted
 
     try:
         head = json.loads((folder / RESULT_FILE).read_text(encoding="utf-8"))
         invocation = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))["invocation"]
         data = None if invocation["data"] is None else (folder / invocation["data"]).resolve()
-        return invocation["suite"], data, head["editor"], (folder / invocation["outputs"]).resolve()
+        spec, editor, outputs = invocation["suite"], head["editor"], (folder / invocation["outputs"]).resolve()
     except OSError as error:
         raise InputError(f"{folder} is not a result folder: {error.strerror} ({error.filename})") from None
     except (ValueError, LookupError, TypeError):
         raise InputError(f"{folder} does not record its outputs folder: give SUITE, --data and --outputs") from None
+    require_trusted(spec, folder, inside="suite")
+    return spec, data, editor, outputs
 
 
 def _question_types(texts: Sequence[str] | None, suite: Suite, editors: int) -> list[QuestionType]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
-from ..options import AnswerCache, Data, Experts, Json, Seed, SuiteName, SuiteProtocol
+from ..options import AnswerCache, Data, Experts, Json, Seed, SuiteName, SuiteProtocol, Trust
 
 if TYPE_CHECKING:
     from ...benchmarks.human_eval.measurement_variance import RepeatedMeasurements
@@ -46,6 +46,7 @@ def variance(
     cache: AnswerCache = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write all measurements as JSON.")] = None,
     seed: Seed = 0,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> int:
     """Measure the noise of a judge: its standard deviation, and the variation of means of k measurements.

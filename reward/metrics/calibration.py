@@ -22,7 +22,7 @@ from typing import Any
 
 from ..atomic_files import write_atomically
 from ..card import ValueRange
-from ..queries.specs import SpecError, spec_of
+from ..queries.specs import SpecError, spec_of, with_names
 from .compose import Metric
 
 SCHEMA = 1
@@ -134,7 +134,7 @@ class CalibrationMap:
                 spec = spec_text(metric)
             except SpecError:
                 return ""  # without a spec, the signature decides
-            if spec != self.goes_in.spec:
+            if not _is_same_spec(spec, self.goes_in.spec):
                 return f"it was fitted on scores of {self.goes_in.spec}, and this is {spec}"
         return ""
 
@@ -176,6 +176,14 @@ class CalibrationMap:
 def spec_text(metric: Metric) -> str:
     """The spec of a metric as in `CalibrationInput`. Raises `SpecError` if it has none."""
     return json.dumps(spec_of(metric), sort_keys=True)
+
+
+def _is_same_spec(one: str, other: str) -> bool:
+    """Whether texts of specs are equal, also where an earlier version wrote one."""
+    try:
+        return bool(with_names(json.loads(one)) == with_names(json.loads(other)))
+    except ValueError:
+        return False
 
 
 def _plain(signature: str) -> str:

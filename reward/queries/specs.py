@@ -11,14 +11,21 @@ or a table (from TOML or JSON) with `use` and options; an option may itself be a
     use = "edival-cc"
 
 Names are entry points: `editcritic.rewards` for metrics and compositions, `editcritic.experts` for experts,
-`editcritic.selectors` for selectors. Ours are in `pyproject.toml`; third parties use the same groups.
+`editcritic.selectors` for selectors, `editcritic.suites` for benchmarks, and `editcritic.parts` for what else occurs in
+specs. Ours are in `pyproject.toml`; third parties use the same groups. `spec_of` writes names, so that files name only
+what is installed; a class that has none is written as `module:Name`.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import inspect
+import re
+import sys
 import typing
 from collections.abc import Mapping
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -26,7 +33,12 @@ from typing import Any, Literal, get_args, get_origin
 from typing_extensions import Unpack
 
 Spec = str | Mapping[str, Any]
-Group = Literal["editcritic.rewards", "editcritic.experts", "editcritic.selectors"]
+Group = Literal[
+    "editcritic.rewards", "editcritic.experts", "editcritic.selectors", "editcritic.suites", "editcritic.parts"
+]
+
+MODULE_PATH = re.compile(r"[^\W\d][\w-]*(?:\.[^\W\d][\w-]*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+"""`package.module:Name`, the form of `import_path`. Nothing else is imported."""
 
 _UNPACKS = (Unpack, getattr(typing, "Unpack", Unpack))  # two distinct objects below Python 3.12
 
@@ -37,7 +49,39 @@ class SpecError(ValueError):
 
 def entry_point_names(group: Group) -> dict[str, EntryPoint]:
     """The installed entry points of a group, by name."""
-    return {point.name: point for point in sorted(entry_points(group=group), key=lambda point: point.name)}
+    return dict(_entry_points(group, entry_points, tuple(sys.path)))
+
+
+@lru_cache  # a search takes 20 ms, and a reward has dozens of parts
+def _entry_points(group: Group, search: Any, path: tuple[str, ...]) -> Mapping[str, EntryPoint]:
+    return {point.name: point for point in sorted(search(group=group), key=lambda point: point.name)}
+
+
+def registered(path: str) -> EntryPoint | None:
+    """The entry point of ours or of a third party whose value is this `module:Name`, if there is one."""
+    return next(iter(_points_by_value().get(path, ())), None)
+
+
+def find_target(path: str) -> Any:
+    """What `module:Name` names: what is registered under this very text, or else what the module has by that name.
+
+    Of dotted names only those of classes inside of classes are followed, never the modules that a module imports.
+    Raises `SpecError`.
+    """
+    module, _, names = path.partition(":")
+    try:
+        if (point := registered(path)) is not None:
+            return point.load()
+        if MODULE_PATH.fullmatch(path) is None:
+            raise ValueError("expected package.module:Name")
+        target: Any = importlib.import_module(module)
+        for number, name in enumerate(names.split(".")):
+            if number and not inspect.isclass(target):
+                raise AttributeError(f"{type(target).__name__} {names.split('.')[number - 1]!r} is no class")
+            target = getattr(target, name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SpecError(f"cannot find {path}: {error}") from None
+    return target
 
 
 def spec_of(built: Any) -> dict[str, Any]:
@@ -47,9 +91,9 @@ def spec_of(built: Any) -> dict[str, Any]:
     experts do. Defaults are left out. Raises `SpecError` otherwise.
     """
     if inspect.isfunction(built) and hasattr(built, "card"):
-        return {"use": import_path(built)}
+        return {"use": spec_name(built)}
     kind = type(built)
-    table: dict[str, Any] = {"use": import_path(kind)}
+    table: dict[str, Any] = {"use": spec_name(kind)}
     for name, parameter in parameters(kind).items():
         if not hasattr(built, name):
             raise SpecError(f"no spec: {kind.__qualname__} does not keep its argument {name!r} as an attribute")
@@ -57,6 +101,43 @@ def spec_of(built: Any) -> dict[str, Any]:
         if not _is_default(value, parameter.default):
             table[name] = _to_plain(value)
     return table
+
+
+def spec_name(target: Any) -> str:
+    """The name of a class or function in specs: that of its entry point, or else `module:Name`. Raises `SpecError` for
+    one that is defined inside a function."""
+    path = import_path(target)
+    points = _points_by_value()
+    if path in points:
+        return str(points[path][0].name)
+    for value, (point, *_) in points.items():  # what a package offers under a shorter path than where it is defined
+        module, _, name = value.partition(":")
+        if name == target.__qualname__ and module.partition(".")[0] == target.__module__.partition(".")[0]:
+            with contextlib.suppress(ImportError, AttributeError):
+                if point.load() is target:
+                    return str(point.name)
+    return path
+
+
+def with_names(value: Any) -> Any:
+    """Plain data with the names of entry points in the stead of their `module:Name`, as files of earlier versions have
+    it."""
+    if isinstance(value, Mapping):
+        return {key: with_names(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [with_names(item) for item in value]
+    point = registered(value) if isinstance(value, str) else None
+    return value if point is None else point.name
+
+
+def _points_by_value() -> Mapping[str, tuple[EntryPoint, ...]]:
+    """All entry points by `module:Name`."""
+    found: dict[str, tuple[EntryPoint, ...]] = {}
+    for group in get_args(Group):
+        for point in _entry_points(group, entry_points, tuple(sys.path)).values():
+            value = f"{point.module}:{point.attr}"
+            found[value] = (*found.get(value, ()), point)
+    return found
 
 
 def import_path(target: Any) -> str:

@@ -33,6 +33,12 @@ judge = "mine:Reader"
 EVALUATIONS = 8
 
 
+@pytest.fixture(autouse=True)
+def trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module of the rewards in TOML files here."""
+    monkeypatch.setenv("EDITCRITIC_TRUST", "mine")
+
+
 class Reader(Expert):
     """Reads the quality of an image from its pixels."""
 
@@ -121,7 +127,7 @@ def test_the_best_candidate_is_written_with_a_report_and_a_contact_sheet(editcri
     assert "48 NFE, 6 judge calls" in result.stdout
     assert str(session.out / "candidates.html") in result.stdout
     assert session.report["config"]["editor"] == session.painter.id
-    assert session.report["config"]["selector"] == {"use": "editcritic.verifiers.selectors.best_of_n:BestOfN", "n": 6}
+    assert session.report["config"]["selector"] == {"use": "best-of", "n": 6}
 
 
 def test_the_report_is_the_document_on_standard_output(editcritic: Command, session: Session) -> None:

@@ -76,7 +76,8 @@ def test_a_later_bundle_replaces_an_earlier_one() -> None:
     assert written(load_experts("small cpu")) == written(load_experts("cpu"))
 
 
-def test_a_bundle_stands_in_toml(tmp_path: Path) -> None:
+def test_a_bundle_stands_in_toml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDITCRITIC_TRUST", "http://127.0.0.1:9/v1")
     expected = written(load_experts(f"small judge={JUDGE}"))
     file = tmp_path / "experts.toml"
     for text in (

@@ -48,10 +48,11 @@ def test_models_are_found_by_name():
     assert (experts["judge"].model, experts["judge"].base_url) == ("some-judge", "http://127.0.0.1:9/v1")
 
 
-def test_the_same_line_loads_in_toml_on_the_command_line_and_after_pickling(tmp_path):
+def test_the_same_line_loads_in_toml_on_the_command_line_and_after_pickling(tmp_path, monkeypatch):
     expected = written(load_experts(LINE))
     file = tmp_path / "experts.toml"
     file.write_text(f'experts = "{LINE}"\n')
+    monkeypatch.setenv("EDITCRITIC_TRUST", "http://127.0.0.1:9/v1")
     assert written(load_experts(str(file))) == expected
     file.write_text("[experts]\n" + "".join('"{}" = "{}"\n'.format(*word.split("=", 1)) for word in LINE.split()))
     assert written(load_experts(file)) == expected
@@ -74,7 +75,7 @@ def test_the_command_line_scores_with_the_line(tmp_path):
     ran = subprocess.run([*command, "--experts", line[:-1], "--json"], capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
     document = json.loads(ran.stdout)
-    assert document["reward"]["experts"]["pixels"] == {"use": "editcritic.reward.experts.pixel_features:PixelFeatures"}
+    assert document["reward"]["experts"]["pixels"] == {"use": "pixels"}
     wrong = subprocess.run([*command, "--experts", "pixels=pixies"], capture_output=True, text=True, timeout=120)
     assert wrong.returncode == 2
     assert "pixels: unknown expert 'pixies': did you mean pixels" in wrong.stderr
@@ -138,7 +139,7 @@ def test_a_revision_that_looks_like_a_number_stays_a_text():
         ("grounding-dino-tiny", "expected experts as role=spec"),
         ("judge='vlm", "No closing quotation"),
         ("nowhere.toml", "cannot read nowhere.toml"),
-        ("no.module:function", "cannot be found"),
+        ("no.module:function", "cannot find no.module:function: No module named 'no'; role=spec is expected"),
     ],
 )
 def test_nonsense_is_said_in_a_line(bindings, message):
@@ -192,7 +193,7 @@ def test_a_server_is_asked_for_the_only_model_it_has():
         assert isinstance(judge, OpenAIJudge)
         assert judge.served == "only-one"
         assert "only-one" in judge.id
-        assert spec_of(judge) == {"use": "editcritic.reward.experts.openai_judge:OpenAIJudge", "base_url": url}
+        assert spec_of(judge) == {"use": "openai", "base_url": url}
     with having("one", "two") as url, pytest.raises(ExpertDown, match="has one, two: name one"):
         _ = load_experts(f"judge=openai:{url}")["judge"].id
     with pytest.raises(ExpertDown, match="does not list its models"):

@@ -129,7 +129,7 @@ def test_the_best_of_several_is_chosen_and_known_candidates_are_not_made_again(t
     generate_outputs(Toy(count=2), tmp_path, editor, selection=selection)
     assert len(editor.requests) == 12
     selector = read_generation_records(tmp_path)["1/2"]["selection"]["selector"]
-    assert selector == {"use": "editcritic.verifiers.selectors.best_of_n:BestOfN", "n": 3}
+    assert selector == {"use": "best-of", "n": 3}
 
 
 class Compound(Toy):

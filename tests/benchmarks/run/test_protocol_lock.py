@@ -15,6 +15,12 @@ TOY = "tests.benchmarks.suites.tiny_suite:Toy?count=3"
 COIN = "judge=tests.benchmarks.suites.tiny_suite:CoinJudge"
 
 
+@pytest.fixture(autouse=True)
+def trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What these files name beyond what is installed."""
+    monkeypatch.setenv("EDITCRITIC_TRUST", "tests")
+
+
 @pytest.fixture
 def made(tmp_path: Path) -> Path:
     return outputs(tmp_path / "outputs", Toy(count=3))

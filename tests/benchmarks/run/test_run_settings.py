@@ -27,6 +27,14 @@ COIN = "judge=tests.benchmarks.suites.tiny_suite:CoinJudge"
 DOCUMENT = Path(__file__).parents[3] / "docs" / "suites.md"
 
 
+@pytest.fixture(autouse=True)
+def trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What these files name beyond what is installed."""
+    monkeypatch.setenv(
+        "EDITCRITIC_TRUST", f"tests {tmp_path} https://api.openai.com/v1 http://127.0.0.1:8000/v1 ray://head:10001"
+    )
+
+
 @pytest.fixture
 def made(tmp_path: Path) -> Path:
     return outputs(tmp_path / "outputs", Toy(count=3))

@@ -127,7 +127,7 @@ def test_the_authors_texts_are_given_as_a_folder_and_are_in_the_id(checkpoint, t
     for name in ("following", "quality"):
         (tmp_path / f"{name}.txt").write_text(f"\n{name}? {{text_prompt}}\n<|Reward|>\nEND\n", encoding="utf-8")
     expert = loaded(checkpoint, template=str(tmp_path))
-    assert build(spec_of(expert)).id == expert.id
+    assert build(spec_of(expert), "editcritic.experts").id == expert.id
     ours, theirs = loaded(checkpoint).id, expert.id
     assert ours.count("ours:") == theirs.count("given:") == 2
     assert (numbers(expert(queries())) - checkpoint.heads.mean(0)).abs().max() > 0.01

@@ -105,7 +105,7 @@ def test_its_memory_is_given_back(esrgan):
 
 def test_it_is_built_of_a_spec_and_taken_by_an_engine(swin):
     table = {
-        "use": "editcritic.reward.experts.enhancer:BestAvailableUpscaler",
+        "use": "enhancer",
         "real_esrgan": "",
         "swin2sr": swin,
         "device": "cpu",

@@ -100,7 +100,7 @@ def test_a_template_is_asked_as_it_is_written_and_is_in_the_id(checkpoint, tmp_p
     outcomes = numbers(expert(QUERIES[:3]))
     assert (outcomes - expected).abs().max() < 1e-4
     assert (outcomes - numbers(checkpoint.outcomes[:3])).abs().max() > 0.1
-    assert build(spec_of(expert)).id == expert.id
+    assert build(spec_of(expert), "editcritic.experts").id == expert.id
     ours, theirs = loaded(checkpoint).id, expert.id
     assert "template=ours:" in ours
     assert "template=given:" in theirs

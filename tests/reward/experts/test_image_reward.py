@@ -181,7 +181,7 @@ def test_a_long_prompt_is_cut_as_the_authors_do_and_counted_or_fails(folder, bas
     assert isinstance(refused, Failure)
     assert "42 tokens is longer than the 35" in refused.reason
     assert strict.id != expert.id
-    assert build(spec_of(strict)).id == strict.id
+    assert build(spec_of(strict), "editcritic.experts").id == strict.id
 
 
 def test_a_mark_in_a_prompt_is_only_words(expert):

@@ -103,7 +103,7 @@ def test_ratings_are_the_authors_of_one_at_a_time(expert, base, kind):
     outcomes = expert([rate(image) for image in PICTURES])
     assert np.abs(values(outcomes) - expected).max() < 1e-4
     rate(PICTURES[0]).check(outcomes[0])
-    assert build(spec_of(expert)).id == expert.id
+    assert build(spec_of(expert), "editcritic.experts").id == expert.id
 
 
 def test_prompt_and_sources_do_not_matter_and_a_picture_is_encoded_once(expert):

@@ -124,9 +124,9 @@ def test_a_table_nests():
 
 
 def test_what_is_as_by_default_is_left_out():
-    assert spec_of(SameAspect()) == {"use": "editcritic.reward.metrics.guards:SameAspect"}
+    assert spec_of(SameAspect()) == {"use": "guard-same-aspect"}
     assert spec_of(NotBlank(min_contrast_ratio=0.5)) == {
-        "use": "editcritic.reward.metrics.guards:NotBlank",
+        "use": "guard-not-blank",
         "min_contrast_ratio": 0.5,
     }
 
@@ -171,7 +171,7 @@ def test_a_metric_may_be_a_function():
         ("editcritic.nowhere:X", "cannot find editcritic.nowhere:X: No module named 'editcritic.nowhere'"),
         ("editcritic.reward.metrics.guards:Nothing", "has no attribute 'Nothing'"),
         ("editcritic.reward.metrics.guards:", "cannot find"),
-        (":Changed", "cannot find :Changed: Empty module name"),
+        (":Changed", "cannot find :Changed: expected package.module:Name"),
         (".guards:Changed", "cannot find .guards:Changed"),
         ("editcritic.reward.metrics.new_text:_INJECTION_PATTERN", "is Pattern, which is not callable"),
         ({"name": "guards"}, r"a spec table needs `use`, got only \['name'\]"),
