@@ -3,39 +3,56 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import struct
-import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import PIL.Image
-import PIL.ImageOps
 from numpy.typing import NDArray
 
+from .encoded_images import (
+    FILE_FORMATS,
+    MAX_PIXELS,
+    EncodedImage,
+    ImageError,
+    Size,
+    check_size,
+    format_of,
+    open_image,
+    orientation_of,
+    read_header,
+)
 from .regular_files import read_regular
+
+__all__ = [
+    "MAX_FILE_BYTES",
+    "MAX_PIXELS",
+    "ImageError",
+    "PixelFormatError",
+    "Pixels",
+    "Size",
+    "check_size",
+    "decode",
+    "flatten",
+    "from_array",
+    "from_pil",
+    "read_bytes",
+    "readonly_copy",
+    "size_of",
+    "tensor_to_numpy",
+]
 
 Pixels = NDArray[np.uint8]
 """H x W x 3, uint8, RGB, read-only."""
 
-Size = tuple[int, int]
-"""Width, height."""
-
-MAX_PIXELS = 150_000_000
-"""Larger images are refused before they are decoded (PIL's own limit is 178,956,970)."""
-
 MAX_FILE_BYTES = 512 * 2**20
-"""Larger files are refused before they are read: 150 million pixels of 24 bits have 450 MB."""
+"""Larger files are refused before they are read: 120 million pixels of 24 bits have 360 MB."""
 
 OVERSHOOT = 1 / 64
 """How far floats may lie outside of [0, 1], and are clipped: twice the step of bfloat16 above 1, four grey levels."""
-
-
-class ImageError(ValueError):
-    """An image that cannot be read or has an unusable shape. The message names the image and what to do."""
 
 
 class PixelFormatError(ImageError):
@@ -56,44 +73,58 @@ def read_bytes(path: Path, *, inside: Path | None = None) -> bytes:
     return data
 
 
-def decode(data: bytes, name: str) -> Pixels:
-    """Encoded bytes to pixels; `name` is for error messages. Raises ImageError."""
-    with _image_errors(name), PIL.Image.open(io.BytesIO(data)) as image:
-        _check_decompression_bomb(image.size, name)
-        image.seek(0)  # of an animation, the first frame
-        return flatten(image)
+def decode(
+    data: bytes | memoryview, name: str, formats: Sequence[str] = FILE_FORMATS, max_pixels: int = MAX_PIXELS
+) -> Pixels:
+    """Encoded bytes to pixels; `name` is for error messages. Raises ImageError; for the limits see `encoded_images`."""
+    with _image_errors(name):
+        picture = read_header(data, formats, max_pixels)
+        with open_image(picture) as image:
+            return flatten(image, picture.orientation)
 
 
-def size_of(data: bytes | memoryview, name: str, formats: tuple[str, ...] | None = None) -> Size:
-    """Width and height from the header of encoded bytes; no pixel is decoded. formats: allowed formats, by PIL's names.
-
-    Raises ImageError.
-    """
-    with _image_errors(name), PIL.Image.open(io.BytesIO(data), formats=formats) as image:
-        return image.size
+def size_of(
+    data: bytes | memoryview, name: str, formats: Sequence[str] = FILE_FORMATS, max_pixels: int = MAX_PIXELS
+) -> Size:
+    """Width and height, as stored, from the header of encoded bytes; no pixel is decoded. Raises ImageError."""
+    with _image_errors(name):
+        return read_header(data, formats, max_pixels).size
 
 
 def from_pil(image: PIL.Image.Image) -> Pixels:
-    """A PIL image, lazily loaded or not, to pixels. Raises ImageError."""
+    """A PIL image to pixels. One of a format that is read here, and not decoded yet, is decoded as a file would be.
+
+    Raises ImageError.
+    """
     name = str(getattr(image, "filename", "")) or "PIL image"
     with _image_errors(name):
-        _check_decompression_bomb(image.size, name)
-        return flatten(image)
+        check_size(image.size)
+        picture = _undecoded(image)
+        if picture is None:
+            return flatten(image, orientation_of(image.info))
+        with open_image(picture) as opened:
+            return flatten(opened, picture.orientation)
+
+
+def _undecoded(image: PIL.Image.Image) -> EncodedImage | None:
+    """A picture that the caller has opened and not used: PIL would decode it without our limits."""
+    file = getattr(image, "fp", None)
+    is_used = not (getattr(image, "tile", None) or image.format == "WEBP") or getattr(image, "decoderconfig", None)
+    if file is None or is_used or image.tell() != 0:
+        return None
+    file.seek(0)
+    data = file.read(MAX_FILE_BYTES)
+    return read_header(data) if format_of(data) else None
 
 
 @contextlib.contextmanager
 def _image_errors(name: str) -> Iterator[None]:
     """Convert decoding errors to an ImageError that names the image."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PIL.Image.DecompressionBombWarning)  # MAX_PIXELS is our limit
-            yield
-    except PIL.Image.DecompressionBombError:
-        raise ImageError(f"{name} claims more than {MAX_PIXELS:,} pixels: refused without decoding") from None
-    except PIL.UnidentifiedImageError:
-        raise ImageError(f"{name} is not an image this installation can read (PNG, JPEG, WebP, TIFF, ...)") from None
+        yield
     except ImageError as error:
-        raise type(error)(str(error) if name in str(error) else f"{name}: {error}") from None
+        separator = " " if str(error).startswith(("has ", "is ", "takes ")) else ": "
+        raise type(error)(str(error) if name in str(error) else f"{name}{separator}{error}") from None
     except _DECODE_ERRORS as error:
         raise ImageError(f"{name} is damaged: {error}") from None
 
@@ -115,16 +146,22 @@ _DECODE_ERRORS = (
 )
 
 
-def _check_decompression_bomb(size: Size, name: str) -> None:
-    if size[0] * size[1] > MAX_PIXELS:
-        raise ImageError(
-            f"{name} has {size[0]:,} x {size[1]:,} pixels, more than {MAX_PIXELS:,}: refused without decoding"
-        )
+_UPRIGHT = {
+    2: PIL.Image.Transpose.FLIP_LEFT_RIGHT,
+    3: PIL.Image.Transpose.ROTATE_180,
+    4: PIL.Image.Transpose.FLIP_TOP_BOTTOM,
+    5: PIL.Image.Transpose.TRANSPOSE,
+    6: PIL.Image.Transpose.ROTATE_270,
+    7: PIL.Image.Transpose.TRANSVERSE,
+    8: PIL.Image.Transpose.ROTATE_90,
+}
 
 
-def flatten(image: PIL.Image.Image) -> Pixels:
-    """Any PIL mode to RGB: upright by EXIF, alpha over white, 16 bits scaled to 8."""
-    image = PIL.ImageOps.exif_transpose(image)
+def flatten(image: PIL.Image.Image, orientation: int = 1) -> Pixels:
+    """Any PIL mode to RGB: upright by EXIF's orientation, alpha over white, 16 bits scaled to 8."""
+    image.load()
+    if orientation in _UPRIGHT:
+        image = image.transpose(_UPRIGHT[orientation])
     if image.mode == "I":  # 16 bits, widened by PIL
         wide = np.asarray(image)
         if wide.min() < 0 or wide.max() > 65535:
@@ -136,7 +173,9 @@ def flatten(image: PIL.Image.Image) -> Pixels:
         image = image.convert("RGBA")
         white = PIL.Image.new("RGBA", image.size, (255, 255, 255, 255))
         image = PIL.Image.alpha_composite(white, image)
-    return readonly_copy(np.array(image.convert("RGB")))
+    pixels: Pixels = np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
+    pixels.setflags(write=False)  # of bytes that nobody else has
+    return pixels
 
 
 def from_array(array: NDArray[Any]) -> Pixels:
@@ -148,7 +187,8 @@ def from_array(array: NDArray[Any]) -> Pixels:
         raise PixelFormatError(
             f"expected an array of H x W, H x W x 1, 3 or 4 (or a tensor 3 x H x W), got {tuple(array.shape)}"
         )
-    _check_decompression_bomb((array.shape[1], array.shape[0]), "the array")
+    if array.shape[0] * array.shape[1] > MAX_PIXELS:
+        raise ImageError(f"the array has {array.shape[1]:,} x {array.shape[0]:,} pixels, more than {MAX_PIXELS:,}")
     pixels = _to_uint8(array)
     if pixels.shape[2] == 4:
         alpha = pixels[:, :, 3:].astype(np.uint32)

@@ -7,6 +7,7 @@ import io
 import numpy as np
 import PIL.Image
 
+from ...reward import Image
 from .photographs import Pixels
 
 
@@ -22,4 +23,4 @@ def perturb(pixels: Pixels, seed: int) -> Pixels:
     noisy = pixels * np.float32(brightness) + noise * np.float32(sigma)
     file = io.BytesIO()
     PIL.Image.fromarray(np.clip(np.rint(noisy), 0, 255).astype(np.uint8)).save(file, "JPEG", quality=quality)
-    return np.array(PIL.Image.open(file).convert("RGB"))
+    return Image.of(file.getvalue()).pixels

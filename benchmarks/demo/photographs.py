@@ -17,6 +17,7 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
+from ...reward import Image
 from ..common.errors import InputError
 
 Pixels = NDArray[np.uint8]
@@ -57,7 +58,7 @@ def _load(file: str, crop: Corners | None) -> Pixels:
     if find_spec("skimage") is None:
         raise InputError("the photographs come with scikit-image: pip install 'editcritic[bench]'")
     with resources.files("skimage").joinpath(f"data/{file}").open("rb") as opened:
-        picture = PIL.Image.open(opened).convert("RGB")
+        picture = Image.of(opened.read()).pil()
     if crop is not None:
         picture = picture.crop(crop)
     shrink = MAX_SIDE / max(picture.size)

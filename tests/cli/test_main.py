@@ -195,7 +195,7 @@ def truncated() -> bytes:
 BAD_PICTURES: dict[str, tuple[Callable[[], bytes], str]] = {
     "truncated": (truncated, "bad.png is damaged"),
     "empty": (lambda: b"", "bad.png is empty (zero bytes)"),
-    "bomb": (lambda: png_of(60_000, 60_000), "150,000,000"),
+    "bomb": (lambda: png_of(60_000, 60_000), "120,000,000"),
     "large": (lambda: png_of(13_000, 12_000), "13,000 x 12,000 pixels"),
     "text": (lambda: b"no picture at all", "is not an image"),
 }
@@ -309,7 +309,7 @@ def test_a_rotated_picture_is_seen_upright(editcritic: Command, folder: Folder) 
     assert score["value"] == 0.0
 
 
-@pytest.mark.parametrize("size", [(1, 1), (20_000, 3), (3, 20_000), (5, 5)])
+@pytest.mark.parametrize("size", [(1, 1), (20_000, 100), (100, 20_000), (5, 5)])
 def test_extreme_sizes_are_scored_or_abstained_on_with_a_reason(
     size: tuple[int, int], editcritic: Command, folder: Folder
 ) -> None:

@@ -134,7 +134,7 @@ def test_a_picture_is_upright_whatever_its_exif_says(orientation, kind):
     assert near(image, RAMP, 6)
 
 
-@pytest.mark.parametrize("size", [(1, 1), (20_000, 1), (1, 20_000), (20_000, 30)])
+@pytest.mark.parametrize("size", [(1, 1), (200, 1), (1, 200), (32_768, 164)])
 def test_odd_sizes_are_read(size):
     pixels = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
     assert Image.of(encoded(PIL.Image.fromarray(pixels))) == Image.of(pixels)
@@ -157,12 +157,15 @@ def png(width, height, rows, depth=8):
 BOMB, LESSER_BOMB = png(60_000, 60_000, b""), png(16_000, 10_000, b"")
 UNREADABLE = {
     "zero bytes": (b"", "is empty (zero bytes)"),
-    "text": (b"not a picture at all", "is not an image this installation can read (PNG, JPEG, WebP, TIFF, ...)"),
+    "text": (
+        b"not a picture at all",
+        "is not an image that can be read: save it as PNG (what is read here: PNG,",
+    ),
     "truncated PNG": (encoded(pil())[:-40], "is damaged"),
     "truncated JPEG": (encoded(PIL.Image.effect_noise((64, 64), 90), "JPEG")[:-400], "is damaged"),
     "only a header": (png(100, 100, b""), "is damaged"),
-    "bomb": (BOMB, "claims more than 150,000,000 pixels: refused without decoding"),
-    "lesser bomb": (LESSER_BOMB, "has 16,000 x 10,000 pixels, more than 150,000,000: refused without decoding"),
+    "bomb": (BOMB, "has 60,000 x 60,000 pixels, more than 120,000,000: refused without decoding"),
+    "lesser bomb": (LESSER_BOMB, "has 16,000 x 10,000 pixels, more than 120,000,000: refused without decoding"),
 }
 
 
@@ -212,8 +215,6 @@ SEEDS = [
     encoded(pil("P"), "GIF"),
     encoded(pil(), "WEBP"),
     encoded(pil(), "BMP"),
-    encoded(pil(), "PPM"),
-    *([encoded(pil(), "AVIF")] if "AVIF" in PIL.Image.registered_extensions().values() else []),  # from Pillow 11.3 on
 ]
 
 

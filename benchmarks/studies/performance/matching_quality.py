@@ -19,9 +19,9 @@ from importlib import resources
 
 import cv2
 import numpy as np
-import PIL.Image
 from numpy.typing import NDArray
 
+from ....reward import Image
 from ....reward.experts.matching.object_matching import ObjectMatch, ObjectTemplate, Pyramid
 
 Pixels = NDArray[np.uint8]
@@ -107,7 +107,7 @@ def overlap(match: ObjectMatch, box: Corners) -> float:
 def photograph(name: str) -> Pixels:
     """RGB, from scikit-image's wheel."""
     with resources.files("skimage").joinpath(f"data/{name}").open("rb") as file:
-        return np.array(PIL.Image.open(file).convert("RGB"))
+        return np.array(Image.of(file.read()).pixels)
 
 
 def rounded(values: NDArray[np.floating]) -> Pixels:

@@ -7,7 +7,6 @@ from importlib import resources
 
 import cv2
 import numpy as np
-import PIL.Image
 from numpy.typing import NDArray
 
 from ....reward import Image
@@ -47,7 +46,7 @@ def photograph(name: str) -> Pixels:
     if package in _FOLDERS:
         module, folder = _FOLDERS[package]
         with resources.files(module).joinpath(f"{folder}/{file}").open("rb") as opened:
-            pixels = np.array(PIL.Image.open(opened).convert("RGB"))
+            pixels = np.array(Image.of(opened.read()).pixels)
     else:
         pixels = np.array(Image.open(name).pixels)
     scale = min(1.0, MAX_SIDE / max(pixels.shape))

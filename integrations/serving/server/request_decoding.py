@@ -20,14 +20,20 @@ _MAX_DEPTH = 32
 _MAX_SAFE_INTEGER = 2**53
 """Larger integers are not portable in JSON."""
 
-_MAX_PART_HEADER = 8192
-"""Bytes of the headers of a part."""
+_MAX_PART_HEADER = 2048
+_MAX_PART_HEADER_LINES = 16
+"""Bytes and lines of the headers of a part, and parameters in them: the standard library's parser is slow with many."""
+
+_MAX_CONTENT_TYPE = 512
+"""Characters of the body's content type. A boundary has at most 70."""
 
 BodyParts = dict[str, tuple[bytes | memoryview, str]]
 
 
 def decode_request(content: bytes, content_type: str, limits: ServerLimits) -> ScoreRequest:
     """Decode the request in a body. Raises `APIError`."""
+    if len(content_type) > _MAX_CONTENT_TYPE:
+        raise APIError(f"the content type has {len(content_type):,} characters: at most {_MAX_CONTENT_TYPE}", 415)
     header = Message()
     header["content-type"] = content_type
     media_type = header.get_content_type()
@@ -50,6 +56,8 @@ def decode_request_json(data: Any, parts: BodyParts, limits: ServerLimits) -> Sc
     images = data.get("images")
     if not isinstance(images, dict):
         images = {}
+    if len(parts) + len(images) > limits.max_images:
+        raise _too_many_images(limits)
     for name in [name for name, value in images.items() if isinstance(value, str)]:
         parts[name] = (from_base64(name, images.pop(name)), "")
     validate_json(
@@ -168,9 +176,9 @@ def _split_multipart(content: bytes, boundary: str | None, limits: ServerLimits)
         raise APIError("multipart/form-data without a boundary", 400)
     data: Any = None
     parts: BodyParts = {}
-    for headers, body in _multipart_parts(
-        content, b"--" + boundary.encode(), 2 + limits.max_samples * 2 * limits.max_list_length
-    ):
+    for headers, body in _multipart_parts(content, b"--" + boundary.encode()):
+        if len(parts) > limits.max_images:
+            raise _too_many_images(limits)
         name, content_type = _part_header(headers)
         if name == "request":
             data = read_json(bytes(body), limits)
@@ -183,11 +191,15 @@ def _split_multipart(content: bytes, boundary: str | None, limits: ServerLimits)
     return data, parts
 
 
-def _multipart_parts(content: bytes, boundary: bytes, max_parts: int) -> Iterator[tuple[bytes, memoryview]]:
+def _too_many_images(limits: ServerLimits) -> APIError:
+    return APIError(f"the request has more than {limits.max_images:,} images: send fewer samples per request", 413)
+
+
+def _multipart_parts(content: bytes, boundary: bytes) -> Iterator[tuple[bytes, memoryview]]:
     """Headers and content of each part, without copying."""
     view = memoryview(content)
     start = content.find(boundary)
-    for _ in range(max_parts):
+    while True:
         start += len(boundary)
         following = bytes(view[start : start + 2])
         if start < len(boundary) or following not in (b"--", b"\r\n"):
@@ -200,11 +212,13 @@ def _multipart_parts(content: bytes, boundary: bytes, max_parts: int) -> Iterato
             break
         yield bytes(view[start + 2 : header_end]), view[header_end + 4 : end]
         start = end + 2
-    raise APIError("the multipart body is truncated, or has parts without headers, or too many parts", 400)
+    raise APIError("the multipart body is truncated, or has parts without headers or with long ones", 400)
 
 
 def _part_header(headers: bytes) -> tuple[str, str]:
     """Name and content type of a part."""
+    if max(headers.count(b";"), len(headers.splitlines())) > _MAX_PART_HEADER_LINES:
+        raise APIError("a part of the multipart body has too many headers or parameters", 400)
     parsed = BytesParser().parsebytes(headers + b"\r\n\r\n", headersonly=True)
     raw_name = parsed.get_param("name", header="content-disposition") or ""
     name = collapse_rfc2231_value(raw_name)

@@ -198,8 +198,8 @@ WRONG: list[tuple[int, Any]] = [
     (400, changed(images={"a": PNG, "b": PNG}, **row(history=[{**TURN, "history": [TURN]}]))),
     (413, changed(images={"a": base64.b64encode(png(600, 600)).decode()})),
     (413, changed(images={str(n): base64.b64encode(png(512, 512)).decode() for n in range(5)})),
-    (422, changed(images={"a": base64.b64encode(png(60_000, 60_000)).decode()})),
-    (422, changed(images={"a": base64.b64encode(png(2**31 - 1, 2**31 - 1)).decode()})),
+    (413, changed(images={"a": base64.b64encode(png(60_000, 60_000)).decode()})),
+    (413, changed(images={"a": base64.b64encode(png(2**31 - 1, 2**31 - 1)).decode()})),
 ]
 
 

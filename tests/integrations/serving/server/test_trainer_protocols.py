@@ -303,7 +303,7 @@ PIL.Image.new("RGB", (1000, 1000)).save(BOMB, "PNG")
         ({"images": []}, 400, "`images` is empty"),
         ({"images": [b"no picture"]}, 422, "not an image"),
         ({"images": [AFTER[0][:100]]}, 422, ""),
-        ({"images": [BOMB.getvalue()]}, 413, "1,000,000 pixels"),
+        ({"images": [BOMB.getvalue()]}, 413, "1,000 x 1,000 pixels"),
         ({"prompts": [""]}, 400, "must not be empty"),
         ({"prompts": ["x" * 200_000]}, 413, "characters"),
         ({"prompts": ["half a letter \ud800"]}, 400, "lone surrogate"),
