@@ -18,10 +18,12 @@ from statistics import fmean
 from typing import Any
 
 from ...reward import Score
+from ...reward.plain_text import one_line
+from ...reward.strict_json import json_lines
 from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
 from ..suites.bootstrap import Statistic, bootstrap_weights
-from ..suites.results import ResultRow, Results
+from ..suites.results import MAX_ROW_VALUES, ResultRow, Results, text_field
 
 SCHEMA = 2
 AnswerValue = float | str
@@ -149,18 +151,19 @@ def write_golden_set(path: Path, golden: Sequence[GoldenRecord]) -> None:
 def read_golden_set(path: Path) -> list[GoldenRecord]:
     """Raises `InputError` with the number of an invalid line; OSError."""
     records = []
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                data = json.loads(line)
-                if data["schema"] != SCHEMA:
-                    raise ValueError(f"schema {data['schema']} is not {SCHEMA}: written by another version")
-                answers = {
-                    name: tuple(_parse_answer(value) for value in values) for name, values in data["answers"].items()
-                }
-                records.append(GoldenRecord(data["id"], data["case"], data["editor"], data["edited_digest"], answers))
-            except (ValueError, LookupError, TypeError, AttributeError) as error:
-                raise InputError(f"{path}:{number} is not a line of a golden set: {error}") from None
+    for number, data in json_lines(path, max_values=MAX_ROW_VALUES):
+        try:
+            if isinstance(data, ValueError):
+                raise data
+            if data["schema"] != SCHEMA:
+                raise ValueError(f"schema {data['schema']} is not {SCHEMA}: written by another version")
+            answers = {
+                name: tuple(_parse_answer(value) for value in values) for name, values in data["answers"].items()
+            }
+            names = (text_field(data[field]) for field in ("id", "case", "editor", "edited_digest"))
+            records.append(GoldenRecord(*names, answers))
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise InputError(one_line(f"{path}:{number} is not a line of a golden set: {error}")) from None
     if not records:
         raise InputError(f"{path} is empty: `editcritic judge drift RESULTS -o {path}` writes one")
     return records

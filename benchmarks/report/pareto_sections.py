@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -10,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ...reward.plain_text import one_line
+from ...reward.strict_json import json_lines
 from ..common.errors import InputError
 from ..suites.tables import TableCell
 from .charts import Chart, Point, Series, TableView, line_chart
@@ -84,13 +85,14 @@ def read_generation_times(folder: Path) -> list[GenerationTime]:
     if not path.is_file():
         return []
     times: dict[str, GenerationTime] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, row in json_lines(path, inside=folder):
         try:
-            row = json.loads(line)
+            if isinstance(row, ValueError):
+                raise row
             if row.get("seconds") is not None:
                 times[row["item"]] = GenerationTime(str(row["item"]), float(row["seconds"]))
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise InputError(f"{path}:{number} has no generation time: {error}") from None
+            raise InputError(one_line(f"{path}:{number} has no generation time: {error}")) from None
     return list(times.values())
 
 

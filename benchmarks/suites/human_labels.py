@@ -33,6 +33,9 @@ from typing import IO, Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from ...reward.plain_text import one_line
+from ...reward.regular_files import MAX_TEXT_BYTES, read_regular
+from ...reward.strict_json import parse_json
 from ..common.errors import InputError
 
 SCHEMA = 1
@@ -146,7 +149,7 @@ def read_labels(paths: Iterable[Path]) -> list[Label]:
 
 
 def _read(path: Path) -> Iterable[Label]:
-    text = path.read_bytes()
+    text = read_regular(path, MAX_TEXT_BYTES)
     complete, _, rest = text.rpartition(b"\n")
     lines = complete.split(b"\n")
     for number, line in enumerate(lines, start=1):
@@ -162,9 +165,11 @@ def _read(path: Path) -> Iterable[Label]:
 
 def _parsed(line: bytes, location: str) -> Label:
     try:
-        return Label.model_validate_json(line)
+        return Label.model_validate(parse_json(line))
     except ValidationError as error:
         raise InputError(f"{location} is not a label: {validation_message(error)}") from None
+    except ValueError as error:
+        raise InputError(f"{location} is not a label: {one_line(str(error))}") from None
 
 
 def validation_message(error: ValidationError) -> str:
@@ -174,7 +179,7 @@ def validation_message(error: ValidationError) -> str:
         location = ".".join(str(part) for part in detail["loc"] if part in Label.model_fields or part == "schema")
         message = detail["msg"].removeprefix("Value error, ")
         messages.append(f"{location}: {message}" if location else message)
-    return "; ".join(dict.fromkeys(messages))
+    return one_line("; ".join(dict.fromkeys(messages)))
 
 
 def append_label(path: Path, label: Label) -> None:

@@ -8,7 +8,6 @@ in `run.toml`, equal runs have equal files.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,6 +17,8 @@ from typing import Any, Literal
 import numpy as np
 
 from ...reward import Score
+from ...reward.plain_text import check_name, one_line
+from ...reward.strict_json import json_lines, read_json
 from ..common.errors import InputError
 from .bootstrap import Statistic
 
@@ -106,15 +107,13 @@ class ResultRow:
         if data["schema"] != SCHEMA:
             raise ValueError(f"schema {data['schema']} is not {SCHEMA}: written by another version")
         scores = {name: Score.from_json(score) for name, score in data["scores"].items()}
-        return ResultRow(
-            data["id"],
-            data["case"],
-            data["labels"],
-            scores,
-            data["missing_reason"],
-            data["edited_digest"],
-            data["instruction"],
-        )
+        names = ("id", "case", "missing_reason", "edited_digest", "instruction")
+        name, case, missing_reason, edited, instruction = (text_field(data[field]) for field in names)
+        check_name(name)
+        labels = data["labels"]
+        if not isinstance(labels, Mapping) or not all(isinstance(label, str | int) for label in labels.values()):
+            raise TypeError(f"labels are texts or integers by name, got {labels!r:.80}")
+        return ResultRow(name, case, labels, scores, missing_reason, edited, instruction)
 
 
 @dataclass(frozen=True)
@@ -202,24 +201,46 @@ def load_results(folder: str | Path) -> Results:
     """Load a result folder. Raises `InputError` naming the file and line that cannot be read."""
     folder = Path(folder)
     try:
-        result = json.loads((folder / RESULT_FILE).read_text(encoding="utf-8"))
+        result = read_json(folder / RESULT_FILE)
         if result["schema"] != SCHEMA:
             raise ValueError(f"schema {result['schema']} is not {SCHEMA}: written by another version")
-        rows = list(read_rows(folder / SCORES_FILE))
-        return Results(result["editor"], rows, result["provenance"])
+        editor, provenance = text_field(result["editor"]), result["provenance"]
+        check_name(editor)
+        _check_ranges(provenance.get(RANGES_ENTRY, {}))
+        return Results(editor, list(read_rows(folder / SCORES_FILE)), provenance)
     except OSError as error:
         raise InputError(f"{folder} is not a result folder: {error.strerror} ({error.filename})") from None
-    except (ValueError, LookupError, TypeError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{folder / RESULT_FILE} cannot be read: {error}") from None
+    except InputError:
+        raise
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise InputError(one_line(f"{folder / RESULT_FILE} cannot be read: {error!r}")) from None
 
 
 def read_rows(path: Path) -> Iterator[ResultRow]:
     """Read the rows of a `scores.jsonl`. Raises `InputError` naming an invalid line, OSError."""
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                yield ResultRow.from_json(json.loads(line))
-            except (ValueError, LookupError, TypeError, AttributeError) as error:
-                raise InputError(f"{path}:{number} is not a result row: {error}") from None
+    for number, row in json_lines(path, max_values=MAX_ROW_VALUES):
+        try:
+            if isinstance(row, ValueError):
+                raise row
+            yield ResultRow.from_json(row)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise InputError(one_line(f"{path}:{number} is not a result row: {error}")) from None
+
+
+MAX_ROW_VALUES = 200_000
+"""Values of the scores of one item: of many metrics, with many parts."""
+
+
+def text_field(value: object) -> str:
+    """A field that is text. Raises TypeError."""
+    if not isinstance(value, str):
+        raise TypeError(f"expected text, got {value!r:.80}")
+    return value
+
+
+def _check_ranges(ranges: Mapping[str, Any]) -> None:
+    """Raise ValueError or TypeError unless these are pairs of numbers or None."""
+    for name, (low, high) in ranges.items():
+        for bound in (low, high):
+            if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int | float)):
+                raise TypeError(f"{RANGES_ENTRY} of {name!r:.80}: expected a number, got {bound!r:.80}")
