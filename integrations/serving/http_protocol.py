@@ -36,7 +36,7 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -45,7 +45,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...reward import Card, EditSample, Image, ImageError, Score
 from ...reward.encoded_images import WEB_FORMATS, ImageSizeError, check_size
-from ...reward.image_decoding import decode
+from ...reward.image_decoding import Pixels, decode
 from ...reward.queries.identity import signature_with_identity
 from ...reward.sample_files import sample_from_json, sample_to_json
 from ...reward.sample_limits import SampleTooLarge
@@ -166,14 +166,25 @@ def scores_from_json(data: Any, ids: Sequence[str]) -> tuple[Score, ...]:
 # -- server side ------------------------------------------------------------------------------------------------------
 
 
-def parse_request(data: Any, parts: Mapping[str, tuple[bytes | memoryview, str]] | None = None) -> ScoreRequest:
-    """Decode a request. parts: of a multipart request, bytes and content type of each image. Raises `APIError`."""
+def decode_web(content: bytes | memoryview, name: str) -> Pixels:
+    """A PNG, JPEG or WebP file to pixels. Raises ImageError."""
+    return decode(content, name, WEB_FORMATS)
+
+
+def parse_request(
+    data: Any,
+    parts: Mapping[str, tuple[bytes | memoryview, str]] | None = None,
+    decoder: Callable[[bytes | memoryview, str], Pixels] = decode_web,
+) -> ScoreRequest:
+    """Decode a request. parts: of a multipart request, bytes and content type of each image. decoder: for files, given
+    their names. Raises `APIError`.
+    """
     try:
         body = _ScoreRequestBody.model_validate(data)
     except ValidationError as error:
         raise APIError(_validation_message(error), 400) from None
-    images = {name: _decode_json_image(name, value) for name, value in body.images.items()}
-    images |= {name: decode_image(name, content, kind) for name, (content, kind) in (parts or {}).items()}
+    images = {name: _decode_json_image(name, value, decoder) for name, value in body.images.items()}
+    images |= {name: decode_image(name, content, kind, decoder) for name, (content, kind) in (parts or {}).items()}
     if not body.samples:
         raise APIError("the request has no samples", 400)
     samples = []
@@ -215,11 +226,16 @@ def response_json(
     return {"schema": SCHEMA, "reward": signature, "identity": identity, "scores": rows}
 
 
-def decode_image(name: str, content: bytes | memoryview, kind: str) -> Image:
-    """Decode an image. kind: its content type. Raises `APIError`."""
+def decode_image(
+    name: str,
+    content: bytes | memoryview,
+    kind: str,
+    decoder: Callable[[bytes | memoryview, str], Pixels] = decode_web,
+) -> Image:
+    """Decode an image. kind: its content type. decoder: see `parse_request`. Raises `APIError`."""
     media_type, _, parameters = kind.partition(";")
     if media_type.strip() != "application/x-rgb":
-        return _decode_file(name, content)
+        return _decode_file(name, content, decoder)
     values = dict(part.strip().partition("=")[::2] for part in parameters.split(";"))
     try:
         size = (int(values["width"]), int(values["height"]))
@@ -228,9 +244,11 @@ def decode_image(name: str, content: bytes | memoryview, kind: str) -> Image:
     return _decode_raw_pixels(name, content, size)
 
 
-def _decode_json_image(name: str, value: str | _RawPixels) -> Image:
+def _decode_json_image(
+    name: str, value: str | _RawPixels, decoder: Callable[[bytes | memoryview, str], Pixels]
+) -> Image:
     if isinstance(value, str):
-        return _decode_file(name, from_base64(name, value))
+        return _decode_file(name, from_base64(name, value), decoder)
     return _decode_raw_pixels(name, from_base64(name, value.rgb), value.size)
 
 
@@ -242,9 +260,9 @@ def from_base64(name: str, text: str) -> bytes:
         raise APIError(f"image {name!r:.80} is not base64: {error}", 400) from None
 
 
-def _decode_file(name: str, content: bytes | memoryview) -> Image:
+def _decode_file(name: str, content: bytes | memoryview, decoder: Callable[[bytes | memoryview, str], Pixels]) -> Image:
     try:
-        return Image.of(decode(content, f"image {name!r:.80}", WEB_FORMATS))
+        return Image.of(decoder(content, f"image {name!r:.80}"))
     except ImageSizeError as error:
         raise APIError(str(error), 413) from None
     except ImageError as error:

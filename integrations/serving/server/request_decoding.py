@@ -8,12 +8,14 @@ from collections.abc import Iterator, Mapping
 from email.message import Message
 from email.parser import BytesParser
 from email.utils import collapse_rfc2231_value
+from functools import partial
 from typing import Any
 
 from ....reward import ImageError
 from ....reward.encoded_images import WEB_FORMATS, ImageSizeError
 from ....reward.image_decoding import size_of
 from ..http_protocol import APIError, ScoreRequest, from_base64, parse_request
+from .decoding_process import decode_bounded
 from .limits import ServerLimits
 
 _MAX_DEPTH = 32
@@ -23,6 +25,11 @@ _MAX_SAFE_INTEGER = 2**53
 _MAX_PART_HEADER = 2048
 _MAX_PART_HEADER_LINES = 16
 """Bytes and lines of the headers of a part, and parameters in them: the standard library's parser is slow with many."""
+
+_MAX_FIELDS = 64
+_MAX_SAMPLE_VALUES = 20_000
+"""Fields of an object with fixed ones, and values of a sample without its metadata, nested ones included. The
+validation of a million wrong values lists them all, which takes twenty seconds and holds the interpreter's lock."""
 
 _MAX_CONTENT_TYPE = 512
 """Characters of the body's content type. A boundary has at most 70."""
@@ -52,12 +59,15 @@ def decode_request_json(data: Any, parts: BodyParts, limits: ServerLimits) -> Sc
     """
     if not isinstance(data, dict):
         raise APIError(f"the request must be a JSON object, got {type(data).__name__}", 400)
+    _check_fields("the request", data)
     _check_counts(data.get("samples"), limits)
     images = data.get("images")
     if not isinstance(images, dict):
         images = {}
     if len(parts) + len(images) > limits.max_images:
         raise _too_many_images(limits)
+    for name, value in images.items():
+        _check_fields(f"image {name!r:.80}", value)
     for name in [name for name, value in images.items() if isinstance(value, str)]:
         parts[name] = (from_base64(name, images.pop(name)), "")
     validate_json(
@@ -68,7 +78,7 @@ def decode_request_json(data: Any, parts: BodyParts, limits: ServerLimits) -> Sc
         pixels += count
         if pixels > limits.max_pixels:
             raise APIError(f"the images have more than {limits.max_pixels:,} pixels in total: send fewer", 413)
-    return parse_request(data, parts)
+    return parse_request(data, parts, partial(decode_bounded, own_process_above=limits.max_thread_pixels))
 
 
 def read_json(content: bytes, limits: ServerLimits) -> Any:
@@ -129,10 +139,30 @@ def _check_counts(samples: Any, limits: ServerLimits) -> None:
         if not isinstance(row, dict):
             continue
         _check_list_lengths(f"sample {index}", row, limits)
+        values = [value for field, value in row.items() if field != "metadata"]
+        if not has_at_most(_MAX_SAMPLE_VALUES, values):
+            raise APIError(f"sample {index} has more than {_MAX_SAMPLE_VALUES:,} values", 413)
         history = row.get("history")
         for number, turn in enumerate(history if isinstance(history, list) else (), start=1):
             if isinstance(turn, dict):
                 _check_list_lengths(f"turn {number} of sample {index}", turn, limits)
+
+
+def _check_fields(name: str, value: Any) -> None:
+    if isinstance(value, dict) and len(value) > _MAX_FIELDS:
+        raise APIError(f"{name} has {len(value):,} fields: at most {_MAX_FIELDS} are accepted", 400)
+
+
+def has_at_most(count: int, data: Any) -> bool:
+    """Whether JSON has at most so many values, nested ones included."""
+    pending = [data]
+    while pending and count >= 0:
+        value = pending.pop()
+        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        count -= len(inner)
+        if count >= 0:
+            pending += inner
+    return count >= 0
 
 
 def _check_list_lengths(name: str, fields: Mapping[str, Any], limits: ServerLimits) -> None:

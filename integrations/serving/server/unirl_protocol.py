@@ -129,6 +129,7 @@ def add_unirl_routes(app: FastAPI, service: ScoringService) -> None:
 def _read(service: ScoringService, body: bytearray) -> tuple[_Batch, dict[str, ScoreRequest]]:
     """One request per reward, with the items that require it, in order. Raises `APIError`."""
     data = read_json(bytes(body), service.limits)
+    _check_counts(data, service)
     try:
         batch = _Batch.model_validate(data)
     except ValidationError as error:
@@ -138,8 +139,6 @@ def _read(service: ScoringService, body: bytearray) -> tuple[_Batch, dict[str, S
         raise APIError(f"protocol {batch.protocol_version!r:.80}: expected {PROTOCOL}", 400)
     if batch.grad_mode:
         raise APIError("scores have no gradients: grad_mode must be off", 400)
-    if len(batch.requests) > service.limits.max_samples:
-        raise APIError(f"{len(batch.requests):,} items: at most {service.limits.max_samples:,} are accepted", 413)
     if not batch.requests:
         return batch, {}
     parts: BodyParts = {}
@@ -164,6 +163,23 @@ def _read(service: ScoringService, body: bytearray) -> tuple[_Batch, dict[str, S
             decoded, samples=tuple(samples), reward=name, key=key and f"unirl/{key}/{name}"[:512]
         )
     return batch, score_requests
+
+
+def _check_counts(data: Any, service: ScoringService) -> None:
+    """Before validation, which would list every wrong value. Raises `APIError`."""
+    items = data.get("requests") if isinstance(data, dict) else None
+    if not isinstance(items, list):
+        return  # rejected by the validation
+    limits = service.limits
+    if len(items) > limits.max_samples:
+        raise APIError(f"{len(items):,} items: at most {limits.max_samples:,} are accepted", 413)
+    for index, item in enumerate(items):
+        for field, most in (("history", limits.max_list_length + 2), ("required_rewards", 16 + len(service.rewards))):
+            values = item.get(field) if isinstance(item, dict) else None
+            if isinstance(values, list) and (
+                len(values) > most or any(isinstance(value, dict) and len(value) > 16 for value in values)
+            ):
+                raise APIError(f"edit-{index}: {len(values):,} values in {field}, or too long ones", 413)
 
 
 def _row(name: str, item: _Item, names: dict[str, str], parts: BodyParts) -> dict[str, Any]:
