@@ -253,7 +253,7 @@ class OpenAIJudge(EndpointExpert):
             if scored is None and self.logprobs is True:
                 return Failure("the server's logprobs do not determine the options' probabilities", raw=raw())
             probabilities, mass = scored or ({}, None)
-        reply = parse_reply(form, completion.text[: 1 << 20], probabilities, mass, completion.calls)
+        reply = parse_reply(form, completion.text, probabilities, mass, completion.calls)
         if isinstance(reply, Failure):
             truncation = (
                 f" (truncated after {form.max_tokens + self.thinking_tokens} tokens)" if finish == "length" else ""

@@ -27,9 +27,13 @@ _NEGATION = re.compile(
 _SUPPOSITION = re.compile(r"\b(?:if|unless|whether|suppos\w+|assuming|maybe|perhaps|might|may)\b", re.IGNORECASE)
 
 
+_MAX_SENTENCE = 2_000
+"""Characters before a label that are searched for a negation."""
+
+
 def _is_asserted(before: str) -> bool:
     """Whether the text after `before` is asserted: no negation or supposition precedes it in the same sentence."""
-    sentence = re.split(r"[.!?;:\n]", before)[-1]
+    sentence = re.split(r"[.!?;:\n]", before[-_MAX_SENTENCE:])[-1]
     return not (_NEGATION.search(sentence.rpartition(",")[2]) or _SUPPOSITION.search(sentence))
 
 
@@ -107,7 +111,9 @@ def parse_option(options: Sequence[str], text: str) -> str | None:
 
     def parse(rest: str) -> str | None:
         match = re.match(rf"({any_option}){_ALONE}", rest, re.IGNORECASE)
-        if match is None or re.search(any_option, re.split(r"[.;:\n(]", rest[match.end() :])[0], re.IGNORECASE):
+        if match is None or re.search(
+            any_option, re.split(r"[.;:\n(]", rest[match.end() :], maxsplit=1)[0], re.IGNORECASE
+        ):
             return None
         return by_lowercase.get(match[1].casefold())
 
@@ -183,10 +189,12 @@ def parse_integer(text: str, low: int, high: int, criterion: str = "") -> int | 
         after = rest[number.end() :]
         of = re.match(rf"{_CLOSE}(?:\s*(?:/|of\b)|[^.,;\n]{{0,20}}\bout\s+of)\s*([0-9]+)", after, re.IGNORECASE)
         if of is not None:
+            if of[1].lstrip("0") != str(high):
+                return None
             after = after[of.end() :]
         other_scale = rf"\s+on\s+an?\b(?=[^.;\n]{{0,40}}[0-9])(?![^.;\n]{{0,40}}\b{high}\b)"
         more = re.match(rf"{_MORE}|{other_scale}", after, re.IGNORECASE)
-        return None if more or (of is not None and int(of[1]) != high) else int(number[1])
+        return None if more else int(number[1])
 
     def parse_beginning(rest: str) -> int | None:
         return parse(rest) if re.match(rf"{_INTEGER}{_ANSWER_END}", rest, re.IGNORECASE) else None

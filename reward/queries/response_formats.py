@@ -224,6 +224,22 @@ class Reply:
     tool_calls: tuple[ToolCall, ...] = ()
 
 
+MAX_REPLY = 100_000
+"""Characters of a reply, its tool calls included: a judge may be a stranger's server, or stuck. The longest format asks
+for a few thousand."""
+MAX_OUTPUT = 1_000_000
+"""Characters of a judge's output, reasoning included."""
+_MAX_RAW = 2_000
+"""Characters that are kept of output that is too long."""
+
+
+def _check_length(text: str, calls: Sequence[ToolCall]) -> None:
+    """Raise ValueError for a reply that is too long."""
+    length = len(text) + sum(len(call.name) + len(call.arguments) + len(call.id) for call in calls)
+    if length > MAX_REPLY:
+        raise ValueError(f"the reply has {length:,} characters, and at most {MAX_REPLY:,} are read")
+
+
 def parse_reply(
     form: ResponseFormat,
     text: str,
@@ -234,10 +250,15 @@ def parse_reply(
     """Parse a judge's output to a reply, or a `Failure` where it is not in this format.
 
     Reasoning before the answer (`<think>…</think>`) is dropped. Levels and grades are normalised to their plain
-    spelling; text of the other formats is unchanged.
+    spelling; text of the other formats is unchanged. More than `MAX_OUTPUT` characters, and an answer of more than
+    `MAX_REPLY`, are none.
     """
+    if len(text) > MAX_OUTPUT:
+        reason = f"the output has {len(text):,} characters, and at most {MAX_OUTPUT:,} are read"
+        return Failure(f"the judge gave no answer: {reason}", raw=text[:_MAX_RAW])
     answer = text.rpartition("</think>")[2].strip()
     try:
+        _check_length(answer, calls)
         if "<think>" in answer:
             raise ValueError("the output was truncated during reasoning: allow more tokens")
         match form:
@@ -252,15 +273,18 @@ def parse_reply(
                 if not (answer or calls):
                     raise ValueError("the output is empty")
     except ValueError as error:
-        return Failure(f"the judge gave no answer: {error}", raw=text)
+        raw = text if len(text) <= MAX_REPLY else text[:_MAX_RAW]
+        return Failure(f"the judge gave no answer: {error}", raw=raw)
     return Reply(answer, dict(probabilities or {}), mass, tuple(calls))
 
 
 def validate_reply(form: ResponseFormat, reply: Reply) -> None:
-    """Raise ValueError unless a reply is in this format: parsable text, or probabilities of its options.
+    """Raise ValueError unless a reply is in this format: parsable text, or probabilities of its options; and for more
+    than `MAX_REPLY` characters.
 
     The text of yes/no replies is not checked, since protocols parse it differently.
     """
+    _check_length(reply.text, reply.tool_calls)
     match form:
         case Levels() | Grade() if not reply.probabilities:
             form.parse(reply.text)

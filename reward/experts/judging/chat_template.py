@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -38,6 +37,9 @@ def chat_template_tool(tool: Tool) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
+_BEGIN, _END = "<tool_call>", "</tool_call>"
+
+
 def extract_tool_calls(text: str, name: str) -> tuple[str, tuple[ToolCall, ...]]:
     """The text without its tool calls, and the calls, in the format of Qwen and others.
 
@@ -45,16 +47,19 @@ def extract_tool_calls(text: str, name: str) -> tuple[str, tuple[ToolCall, ...]]
     for the calls' ids.
     """
     calls: list[ToolCall] = []
-
-    def take(match: re.Match[str]) -> str:
-        call = _read(match[1])
-        if not (isinstance(call, dict) and isinstance(call.get("name"), str)):
-            return match[0]
-        calls.append(_call(call["name"], call.get("arguments", {}), name, len(calls)))
-        return ""
-
-    rest = re.sub(r"<tool_call>(.*?)</tool_call>", take, text, flags=re.DOTALL)
-    return (rest.strip() if calls else text), tuple(calls)
+    rest: list[str] = []
+    position = 0
+    while (start := text.find(_BEGIN, position)) >= 0 and (end := text.find(_END, start)) >= 0:
+        call = _read(text[start + len(_BEGIN) : end])
+        end += len(_END)
+        if isinstance(call, dict) and isinstance(call.get("name"), str):
+            calls.append(_call(call["name"], call.get("arguments", {}), name, len(calls)))
+            rest.append(text[position:start])
+        else:
+            rest.append(text[position:end])
+        position = end
+    rest.append(text[position:])
+    return ("".join(rest).strip() if calls else text), tuple(calls)
 
 
 def parsed_tool_calls(parsed: Sequence[Mapping[str, Any]], name: str) -> tuple[ToolCall, ...]:
@@ -73,5 +78,5 @@ def _read(text: str) -> Any:
     """The parsed value if the text is JSON, else the text."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text

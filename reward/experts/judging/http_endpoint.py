@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
@@ -136,18 +137,28 @@ class Endpoint:
 
     def single_served_model(self) -> str:
         """The name of the only served model. Raises `ExpertDown` if there is not exactly one."""
-        openai = _openai()
-        client = openai.OpenAI(base_url=self._url, api_key=self._key or "none", timeout=self._timeout_s, max_retries=1)
-        with client:
-            try:
-                models = [model.id for model in client.models.list()]
-            except (openai.OpenAIError, ValueError) as error:
-                raise ExpertDown(
-                    f"{self.host_and_path} does not list its models ({error}): name one, as model="
-                ) from None
+        _openai()
+        with ThreadPoolExecutor(1) as threads:  # this one may have a running loop
+            models = threads.submit(asyncio.run, self._served_models()).result()
         if len(models) != 1:
-            raise ExpertDown(f"{self.host_and_path} has {', '.join(models[:8]) or 'no model'}: name one, as model=")
-        return str(models[0])
+            names = ", ".join(f"{name:.100}" for name in models[:8])
+            raise ExpertDown(f"{self.host_and_path} has {names or 'no model'}: name one, as model=")
+        return models[0]
+
+    async def _served_models(self) -> list[str]:
+        try:
+            async with timeout(self._timeout_s):
+                status, _, text = await self._send("GET", "/models")
+            if status != 200:
+                raise ValueError(f"HTTP {status}")
+            return [str(model["id"]) for model in json.loads(text)["data"]]
+        except TIMEOUTS:
+            problem = f"no complete response within {self._timeout_s:g} s"
+        except (OSError, _ResponseRefused, ValueError, LookupError, TypeError, RecursionError) as error:
+            problem = str(error)[:300]
+        finally:
+            await self.close()
+        raise ExpertDown(f"{self.host_and_path} does not list its models ({problem}): name one, as model=")
 
     def usage(self) -> dict[str, float]:
         """Requests, retries, tokens and images sent; `usd` if both prices are known."""
@@ -192,13 +203,13 @@ class Endpoint:
     async def _post_once(self, path: str, body: Mapping[str, Any]) -> dict[str, Any] | RequestRejected | Failure:
         try:
             async with timeout(self._timeout_s):
-                status, headers, text = await self._post(path, body)
+                status, headers, text = await self._send("POST", path, body)
         except TIMEOUTS:
             raise _TransientError(f"no complete response within {self._timeout_s:g} s") from None
         except ConnectionError as error:
             raise _TransientError(str(error)) from None
-        except _ResponseTooLarge:
-            return Failure(f"the response of {self.host_and_path} is longer than {MAX_RESPONSE_BYTES >> 20} MiB")
+        except _ResponseRefused as error:
+            return Failure(f"the response of {self.host_and_path} {error}")
         if status < 300:
             return self._read(text)
         rejected = self._rejected(status, text)
@@ -233,19 +244,25 @@ class Endpoint:
 
     # -- one request --------------------------------------------------------------------------------------------------
 
-    async def _post(self, path: str, body: Mapping[str, Any]) -> tuple[int, Mapping[str, str], str]:
+    async def _send(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None
+    ) -> tuple[int, Mapping[str, str], str]:
         openai = _openai()
         http = _http(openai)
         client = self._client(openai)
-        headers = {"Accept-Encoding": "identity"}  # uncompressed, so that the byte limit holds
+        headers: dict[str, Any] = {"Accept-Encoding": "identity"}  # uncompressed, so that the byte limit holds
         if not self._key:
             headers["Authorization"] = openai.Omit()
         try:
-            response = await client.post(path, cast_to=http.Response, body=dict(body), options={"headers": headers})
+            if body is None:
+                response = await client.get(path, cast_to=http.Response, options={"headers": headers})
+            else:
+                options = {"headers": headers}
+                response = await client.post(path, cast_to=http.Response, body=dict(body), options=options)
         except openai.APIStatusError as error:
             response = error.response
         except (openai.APIConnectionError, http.TransportError) as error:
-            if isinstance(error.__cause__, _ResponseTooLarge):  # openai 2 reports any error as a lost connection
+            if isinstance(error.__cause__, _ResponseRefused):  # openai 2 reports any error as a lost connection
                 raise error.__cause__ from None
             # The causes are more specific; the request and response are not shown.
             raise ConnectionError(f"no connection ({_causes(error)})") from None
@@ -343,8 +360,8 @@ _POLICY = re.compile(r"content[_ ]?(policy|filter)|responsibleai|moderation|flag
 _QUOTA_ERROR_CODES = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
 
 
-class _ResponseTooLarge(Exception):
-    pass
+class _ResponseRefused(Exception):
+    """A response that is not read to its end. The message continues "the response"."""
 
 
 class _TransientError(Exception):
@@ -356,7 +373,11 @@ class _TransientError(Exception):
 
 
 async def _limit_response_size(response: Any, base: type) -> None:
-    """Stop reading a response at the size limit."""
+    """Stop reading a response at the size limit. A compressed one, which was not asked for, may hold a thousand times
+    as much, and is not read.
+    """
+    if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+        raise _ResponseRefused("is compressed, and was to be as it is: turn compression off on the server")
     stream = response.stream
 
     class Bounded(base):  # a class of the HTTP library that openai uses
@@ -365,7 +386,7 @@ async def _limit_response_size(response: Any, base: type) -> None:
             async for chunk in stream:
                 size += len(chunk)
                 if size > MAX_RESPONSE_BYTES:
-                    raise _ResponseTooLarge
+                    raise _ResponseRefused(f"is longer than {MAX_RESPONSE_BYTES >> 20} MiB")
                 yield chunk
 
         async def aclose(self) -> None:

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 MAX_UNRESOLVED_SHARE = 1e-3
 """Maximum share of the options' probability that may be ambiguous between options."""
 
+_MAX_STEPS = 256
+"""Tokens of an answer that are read; no option has as many."""
+
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprob:
@@ -43,7 +46,9 @@ def option_probabilities(
     """
     masses = dict.fromkeys(options, 0.0)
     unresolved, prefix, weight = 0.0, "", 1.0
-    for step in _skip_thinking(steps):
+    for number, step in enumerate(_skip_thinking(steps)):
+        if number == _MAX_STEPS:
+            return None
         shares = _shares(step)
         alternatives = {_plain(prefix + token) for token, _ in shares}
         continuing: float | None = None
@@ -120,7 +125,7 @@ def _plain(text: str) -> str:
 def _skip_thinking(steps: Sequence[TokenLogprob]) -> Sequence[TokenLogprob]:
     text, start = "", 0
     for number, step in enumerate(steps):
-        text += step.token
+        text = text[-len("</think>") :] + step.token
         if "</think>" in text:
             start, text = number + 1, ""
     return steps[start:]
