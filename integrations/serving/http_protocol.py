@@ -58,11 +58,20 @@ ImageEncoding = Literal["png", "rgb"]
 """How a client sends images; both are lossless, so that scores do not depend on it."""
 
 
+_MAX_MESSAGE = 500
+"""Characters of an error message."""
+
+
+def one_line(text: str, most: int = _MAX_MESSAGE) -> str:
+    """A text that may be another's, for a line of a log or a terminal: cut, and control characters escaped."""
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text[:most])
+
+
 class APIError(ValueError):
-    """A rejected request. status: the HTTP status."""
+    """A rejected request. message: made one line. status: the HTTP status."""
 
     def __init__(self, message: str, status: int = 422) -> None:
-        super().__init__(message)
+        super().__init__(one_line(message))
         self.status = status
 
 

@@ -16,7 +16,15 @@ from urllib.parse import urlsplit
 from ....reward import EditSample
 from ....reward.experts.judging.http_endpoint import retry_after_seconds
 from ....reward.timeout_compat import TIMEOUTS, timeout
-from ..http_protocol import Detail, ImageEncoding, attach_images, encode_image, images_by_digest, request_json
+from ..http_protocol import (
+    Detail,
+    ImageEncoding,
+    attach_images,
+    encode_image,
+    images_by_digest,
+    one_line,
+    request_json,
+)
 
 MAX_SERVER_RESPONSE_BYTES = 256 * 2**20
 """Of a response."""
@@ -48,7 +56,7 @@ class TransportResponse:
     def message(self) -> str:
         """The server's message, in one line."""
         message = self.data.get("error", self.data) if isinstance(self.data, Mapping) else self.data
-        return (message if isinstance(message, str) else json.dumps(message))[:300] if message else "no message"
+        return one_line(message if isinstance(message, str) else json.dumps(message), 300) if message else "no message"
 
     @property
     def retry_after_s(self) -> float | None:
