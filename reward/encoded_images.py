@@ -109,11 +109,15 @@ def read_header(
 
 def open_image(picture: EncodedImage) -> PIL.Image.Image:
     """The picture as PIL's, not decoded yet; decoding is bounded in time. Raises `ImageError`, and what PIL raises."""
-    seconds = _SECONDS + _SECONDS_PER_PIXEL * picture.size[0] * picture.size[1]
-    image = _READERS[picture.format](_TimedFile(picture.content, seconds))
+    image = _READERS[picture.format](_TimedFile(picture.content, decoding_seconds(picture.size)))
     if image.size != picture.size:
         raise ImageError(f"is damaged: a size of {picture.size} in its header, and of {image.size} further on")
     return image
+
+
+def decoding_seconds(size: Size) -> float:
+    """Seconds of a processor that decoding may take."""
+    return _SECONDS + _SECONDS_PER_PIXEL * size[0] * size[1]
 
 
 def orientation_of(info: Mapping[str | tuple[int, int], Any]) -> int:

@@ -39,6 +39,8 @@ __all__ = [
     "flatten",
     "from_array",
     "from_pil",
+    "image_errors",
+    "pixels_of",
     "read_bytes",
     "readonly_copy",
     "size_of",
@@ -77,17 +79,21 @@ def decode(
     data: bytes | memoryview, name: str, formats: Sequence[str] = FILE_FORMATS, max_pixels: int = MAX_PIXELS
 ) -> Pixels:
     """Encoded bytes to pixels; `name` is for error messages. Raises ImageError; for the limits see `encoded_images`."""
-    with _image_errors(name):
-        picture = read_header(data, formats, max_pixels)
-        with open_image(picture) as image:
-            return flatten(image, picture.orientation)
+    with image_errors(name):
+        return pixels_of(read_header(data, formats, max_pixels))
+
+
+def pixels_of(picture: EncodedImage, orientation: int | None = None) -> Pixels:
+    """Decode a picture whose limits were checked. Raises ImageError, and what PIL raises: see `image_errors`."""
+    with open_image(picture) as image:
+        return flatten(image, picture.orientation if orientation is None else orientation)
 
 
 def size_of(
     data: bytes | memoryview, name: str, formats: Sequence[str] = FILE_FORMATS, max_pixels: int = MAX_PIXELS
 ) -> Size:
     """Width and height, as stored, from the header of encoded bytes; no pixel is decoded. Raises ImageError."""
-    with _image_errors(name):
+    with image_errors(name):
         return read_header(data, formats, max_pixels).size
 
 
@@ -97,13 +103,12 @@ def from_pil(image: PIL.Image.Image) -> Pixels:
     Raises ImageError.
     """
     name = str(getattr(image, "filename", "")) or "PIL image"
-    with _image_errors(name):
+    with image_errors(name):
         check_size(image.size)
         picture = _undecoded(image)
         if picture is None:
             return flatten(image, orientation_of(image.info))
-        with open_image(picture) as opened:
-            return flatten(opened, picture.orientation)
+        return pixels_of(picture)
 
 
 def _undecoded(image: PIL.Image.Image) -> EncodedImage | None:
@@ -118,13 +123,15 @@ def _undecoded(image: PIL.Image.Image) -> EncodedImage | None:
 
 
 @contextlib.contextmanager
-def _image_errors(name: str) -> Iterator[None]:
+def image_errors(name: str) -> Iterator[None]:
     """Convert decoding errors to an ImageError that names the image."""
     try:
         yield
     except ImageError as error:
-        separator = " " if str(error).startswith(("has ", "is ", "takes ")) else ": "
+        separator = " " if str(error).startswith(("cannot ", "has ", "is ", "takes ")) else ": "
         raise type(error)(str(error) if name in str(error) else f"{name}{separator}{error}") from None
+    except MemoryError:
+        raise ImageError(f"{name} takes more memory than there is: resize it") from None
     except _DECODE_ERRORS as error:
         raise ImageError(f"{name} is damaged: {error}") from None
 
@@ -135,7 +142,6 @@ _DECODE_ERRORS = (
     AttributeError,
     EOFError,
     LookupError,
-    MemoryError,
     OSError,
     RuntimeError,
     SyntaxError,
