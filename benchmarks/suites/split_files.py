@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...reward.regular_files import open_regular
+from ...reward.strict_json import read_json
 from ..common.errors import InputError
 from ..common.optional_imports import bench_library
 
 _SHARD = re.compile(r"(?P<split>.+?)(?:-(?P<number>\d+)-of-(?P<count>\d+))?")
-_ROWS_PER_BATCH = 16
-"""Rows in memory at once: images are large."""
+MAX_CELL_BYTES = 64 * 2**20
+"""Larger cells are not read: encoded images have some MB."""
+
+
+class LargeCell(str):
+    """Stands for a cell of more than `MAX_CELL_BYTES`; its text says how many."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def of(size: int) -> LargeCell:
+        return LargeCell(f"{size:,} bytes, more than {MAX_CELL_BYTES:,}")
 
 
 @dataclass(frozen=True, slots=True)
 class SplitFiles:
     """The files of a split, in the order of rows: parquet files, or Arrow streams (`arrow`).
 
-    required: columns that each file must have.
+    folder: of the data, which the files lie in once links are followed. required: columns that each file must have.
     """
 
+    folder: Path
     files: Sequence[Path]
     arrow: bool
     required: Sequence[str]
@@ -34,6 +46,7 @@ class SplitFiles:
 
     def _names(self, path: Path) -> list[str]:
         try:
+            self._require_regular(path)
             if not self.arrow:
                 with bench_library("pyarrow.parquet").ParquetFile(path) as file:
                     return list(file.schema_arrow.names)
@@ -46,19 +59,23 @@ class SplitFiles:
             raise InputError(f"{path} cannot be read: {error}") from None
 
     def rows(self, *columns: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Location and selected columns of each row. Raises `InputError` for an unreadable file."""
+        """Location and selected columns of each row, one in memory at a time; `LargeCell` for a cell that is too large.
+
+        Raises `InputError` for an unreadable file.
+        """
         for path in self.files:
-            number = 0
             try:
-                for batch in self._batches(path, columns):
-                    for start in range(0, batch.num_rows, _ROWS_PER_BATCH):
-                        for row in batch.slice(start, _ROWS_PER_BATCH).to_pylist():
-                            yield f"{path}, row {number}", row
-                            number += 1
+                self._require_regular(path)
+                for number, row in enumerate(self._rows(path, columns)):
+                    yield f"{path}, row {number}", row
             except (OSError, bench_library("pyarrow").ArrowException) as error:
                 raise InputError(f"{path} cannot be read: {error}") from None
 
-    def _batches(self, path: Path, columns: Sequence[str]) -> Iterator[Any]:
+    def _require_regular(self, path: Path) -> None:
+        """Raise OSError for a FIFO or a device, and for a link out of the folder."""
+        open_regular(path, inside=self.folder).close()
+
+    def _rows(self, path: Path, columns: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         if self.arrow:
             with (
                 bench_library("pyarrow").memory_map(str(path)) as source,
@@ -66,11 +83,36 @@ class SplitFiles:
             ):
                 _check(path, stream.schema.names, self.required)
                 for batch in stream:
-                    yield batch.select(list(columns))
+                    yield from _rows_of(batch.select(list(columns)))
         else:
             with bench_library("pyarrow.parquet").ParquetFile(path) as file:
                 _check(path, file.schema_arrow.names, self.required)
-                yield from file.iter_batches(batch_size=_ROWS_PER_BATCH, columns=list(columns))
+                for group in range(file.num_row_groups):
+                    large = _large_columns(file.metadata.row_group(group), columns)  # not even unpacked
+                    names = [name for name in columns if name not in large]
+                    for batch in file.iter_batches(batch_size=1, row_groups=[group], columns=names):
+                        for row in _rows_of(batch):
+                            yield {**row, **large}
+
+
+def _large_columns(group: Any, columns: Sequence[str]) -> Mapping[str, LargeCell]:
+    """The columns of a row group with a cell that is too large, since all have more bytes than such cells may."""
+    large = {}
+    for number in range(group.num_columns):
+        chunk = group.column(number)
+        name, mean = chunk.path_in_schema.partition(".")[0], chunk.total_uncompressed_size // max(group.num_rows, 1)
+        if name in columns and mean > MAX_CELL_BYTES:
+            large[name] = LargeCell.of(mean)
+    return large
+
+
+def _rows_of(batch: Any) -> Iterator[Mapping[str, Any]]:
+    for number in range(batch.num_rows):
+        row = batch.slice(number, 1)
+        cells = zip(row.schema.names, row.columns, strict=True)
+        yield {
+            name: LargeCell.of(cell.nbytes) if cell.nbytes > MAX_CELL_BYTES else cell[0].as_py() for name, cell in cells
+        }
 
 
 def _check(path: Path, names: Sequence[str], required: Sequence[str]) -> None:
@@ -85,7 +127,7 @@ def find_split_files(data: Path, split: str, required: Sequence[str], title: str
     or without splits) written by `save_to_disk`. title: of the data set, for messages. Raises `InputError`.
     """
     if data.is_file() and data.suffix == ".parquet":
-        return SplitFiles((data,), False, required)
+        return SplitFiles(data.parent, (data,), False, required)
     if not data.is_dir():
         raise InputError(f"{data} does not exist: give the folder of {title}'s parquet files, or one of them")
     if (data / "dataset_dict.json").is_file():
@@ -93,8 +135,8 @@ def find_split_files(data: Path, split: str, required: Sequence[str], title: str
             raise InputError(f"{data} has no split {split!r}: it has {', '.join(_saved_splits(data)) or 'none'}")
         data = data / split
     if (data / "state.json").is_file():
-        return SplitFiles(_saved_to_disk(data), True, required)
-    return SplitFiles(_shards(data, split), False, required)
+        return SplitFiles(data, _saved_to_disk(data), True, required)
+    return SplitFiles(data, _shards(data, split), False, required)
 
 
 def _saved_splits(data: Path) -> list[str]:
@@ -104,10 +146,10 @@ def _saved_splits(data: Path) -> list[str]:
 def _saved_to_disk(folder: Path) -> list[Path]:
     path = folder / "state.json"
     try:
-        names = [file["filename"] for file in json.loads(path.read_text(encoding="utf-8"))["_data_files"]]
+        names = [Path(file["filename"]) for file in read_json(path, inside=folder)["_data_files"]]
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise InputError(f"{path} is not written by save_to_disk: {error}") from None
-    missing = [name for name in names if not (folder / name).is_file()]
+    missing = [str(name) for name in names if not (folder / name).is_file()]
     if missing:
         raise InputError(f"{folder} lacks {', '.join(missing)}, which its state.json names: save the data set again")
     return [folder / name for name in names]

@@ -4,12 +4,13 @@ columns of `datasets`: `image` and `edit`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from ....reward.image_decoding import read_bytes
+from ....reward.strict_json import json_lines, parse_json
 from ...common.errors import InputError
 from ..construction.dataset_sources import safe_path_parts
 from .parquet_file import write_parquet
@@ -43,29 +44,25 @@ def _rows(folder: Path) -> Iterator[Mapping[str, Any]]:
             f"{folder} has no {METADATA} ({contents}): load the data set with `datasets`, save it with save_to_disk, "
             "and give that folder to the suite"
         )
-    rows = [
-        (path, number, line)
-        for path in metadata_files
-        for number, line in enumerate(_lines(path), start=1)
-        if line.strip()
-    ]
+    rows = [(path, number, line) for path in metadata_files for number, line in _lines(path)]
     parsed = sorted((_row(path, number, line) for path, number, line in rows), key=lambda row: row[0].as_posix())
     for image_path, edit in parsed:  # sorted by name, as in `datasets`: outputs are matched by this order
-        yield {"image": {"bytes": image_path.read_bytes(), "path": image_path.name}, "edit": edit}
+        yield {"image": {"bytes": read_bytes(image_path, inside=folder), "path": image_path.name}, "edit": edit}
 
 
-def _lines(path: Path) -> list[str]:
+def _lines(path: Path) -> list[tuple[int, Any]]:
     try:
-        return path.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
+        return list(json_lines(path))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _row(path: Path, number: int, line: str) -> tuple[Path, Mapping[str, Any]]:
+def _row(path: Path, number: int, row: Any) -> tuple[Path, Mapping[str, Any]]:
     try:
-        row = json.loads(line)
+        if isinstance(row, ValueError):
+            raise row
         image_path = path.parent.joinpath(*safe_path_parts(row["file_name"]))
-        edit = json.loads(row["edit"]) if isinstance(row["edit"], str) else row["edit"]
+        edit = parse_json(row["edit"]) if isinstance(row["edit"], str) else row["edit"]
         sequence = [
             {"name": entry.get("name") or "", "instruction": entry["instruction"]} for entry in edit["sequence"]
         ]

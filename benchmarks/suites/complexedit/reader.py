@@ -11,10 +11,12 @@ from typing import Any
 
 from ....reward import Image, ImageError
 from ....reward.file_digest import sha256
+from ....reward.image_decoding import read_bytes
 from ....reward.sample import Operation
+from ....reward.strict_json import parse_json
 from ...common.errors import InputError
 from ..extraction_cache import extracted_folder
-from ..split_files import SplitFiles, find_split_files
+from ..split_files import LargeCell, SplitFiles, find_split_files
 from ..suite import DataProblem
 
 _INDEX = "images.json"
@@ -96,7 +98,7 @@ def _plain(edit: Any) -> Any:
     """The edit as a struct; some exports have JSON."""
     if isinstance(edit, str):
         try:
-            return json.loads(edit)
+            return parse_json(edit)
         except ValueError:
             return None
     return edit
@@ -141,7 +143,7 @@ def _unpack(tables: SplitFiles, folder: Path) -> None:
     index: list[dict[str, Any]] = []
     for number, (_, row) in enumerate(tables.rows("image")):
         try:
-            data = _encoded(row["image"], tables.files[0].parent)
+            data = _encoded(row["image"], tables.folder)
             image = Image.of(data)
             (folder / _name(number)).write_bytes(data)
             index.append({"size": list(image.size), "digest": image.digest})
@@ -155,10 +157,11 @@ def _encoded(value: Any, folder: Path) -> bytes:
     if isinstance(value, Mapping):
         if value.get("bytes"):
             return bytes(value["bytes"])
-        path = folder / str(value.get("path") or "")
-        if path.is_file():
-            return path.read_bytes()
-        raise ImageError(f"expected the image's bytes, got none, and no file {value.get('path')!r}")
+        if name := value.get("path"):
+            return read_bytes(folder / str(name), inside=folder)
+        raise ImageError("expected the image's bytes or the name of its file, got neither")
+    if isinstance(value, LargeCell):
+        raise ImageError(f"the image is not read: it has {value}")
     if isinstance(value, bytes) and value:
         return value
     raise ImageError(f"expected an image (a struct with bytes), got {type(value).__name__}")

@@ -12,13 +12,15 @@ from typing import Any
 
 from ....reward import Image, ImageError
 from ....reward.image import FileIndex
+from ..split_files import LargeCell
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture that is not read yet: a file, or encoded bytes; with neither, `problem` says why."""
+    """A picture that is not read yet: a file in a folder, or encoded bytes; with neither, `problem` says why."""
 
     path: Path | None = None
+    folder: Path | None = None
     data: bytes | None = field(default=None, repr=False)
     problem: str = ""
 
@@ -32,7 +34,7 @@ class Picture:
             return Picture(problem=f"the picture {name!r:.120} is outside of {folder}: names must lead into it")
         try:
             path = folder / relative
-            return Picture(path) if path.is_file() else Picture(problem=f"there is no picture {path}")
+            return Picture(path, folder) if path.is_file() else Picture(problem=f"there is no picture {path}")
         except (OSError, ValueError) as error:  # a name that no file can have
             return Picture(problem=f"no file can be named {name!r:.80}: {error}")
 
@@ -41,6 +43,8 @@ class Picture:
         """A cell of a picture column as `datasets` writes it: bytes, a struct of `bytes` and `path`, or a path."""
         if isinstance(value, Mapping):
             value = value["bytes"] if value.get("bytes") else value.get("path")
+        if isinstance(value, LargeCell):
+            return Picture(problem=f"the picture's cell is not read: it has {value}")
         if isinstance(value, bytes):
             return Picture(data=value) if value else Picture(problem="the picture's cell is empty")
         return Picture.of_file(folder, value) if value is not None else Picture(problem="the picture's cell is empty")
@@ -48,7 +52,7 @@ class Picture:
     def open(self, index: FileIndex | None = None) -> Image:
         """Read it. index: file digest -> image digest, to avoid decoding. Raises `ImageError`."""
         if self.path is not None:
-            return Image.open(self.path, index=index)
+            return Image.open(self.path, index=index, inside=self.folder)
         if self.data is not None:
             return Image.of(self.data)
         raise ImageError(self.problem)

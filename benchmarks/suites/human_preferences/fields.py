@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ....reward.plain_text import check_name, check_text, one_line
+from ....reward.strict_json import read_json
 from ...common.errors import InputError
 from .comparison import Comparison, InvalidRow
 
 Row = Mapping[str, Any]
 Read = TypeVar("Read")
 
-MAX_JSON_BYTES = 256 * 2**20
-"""Largest JSON file that is read: the published ones have a few MB."""
+MAX_JSON_VALUES = 2_000_000
+"""Values of the largest JSON file that is read: the published ones have some 10,000."""
 
 
 class RowError(ValueError):
@@ -25,13 +26,11 @@ class RowError(ValueError):
 def json_rows(path: Path) -> list[tuple[str, Row]]:
     """Location and fields of each row of a JSON file with a list of objects. Raises `InputError`."""
     try:
-        if (size := path.stat().st_size) > MAX_JSON_BYTES:
-            raise InputError(f"{path} has {size / 2**20:.0f} MB: a file of rows has at most {MAX_JSON_BYTES >> 20} MB")
-        rows = json.loads(path.read_text(encoding="utf-8-sig"))
+        rows = read_json(path, max_values=MAX_JSON_VALUES)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON: {error}") from None
+    except ValueError as error:
+        raise InputError(f"{path} cannot be read: {one_line(str(error))}") from None
     if not isinstance(rows, list) or not rows:
         got = "an empty one" if rows == [] else type(rows).__name__
         raise InputError(f"{path}: expected a list of rows, got {got}")
@@ -54,8 +53,9 @@ def comparisons(
     for location, row in rows:
         try:
             comparison = read(row, location)
-        except RowError as error:
-            yield InvalidRow(location, str(error))
+            check_name(comparison.id)
+        except ValueError as error:
+            yield InvalidRow(location, one_line(str(error)))
             continue
         if (first := locations.setdefault(comparison.id, location)) != location:
             yield InvalidRow(location, f"the id {comparison.id!r} is also that of {first}")
@@ -69,9 +69,9 @@ def text(row: Row, name: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise RowError(f"expected text in {name!r}, got {value!r:.80}")
     try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise RowError(f"{name!r} has half a character: {value!r:.80}") from None
+        check_text(value)
+    except ValueError as error:
+        raise RowError(f"{name!r}: {error}") from None
     return value.strip()
 
 

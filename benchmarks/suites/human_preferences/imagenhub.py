@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import re
 from collections import Counter
@@ -20,11 +19,16 @@ from itertools import combinations
 from pathlib import Path
 from statistics import fmean
 
+from ....reward.plain_text import one_line
+from ....reward.regular_files import read_regular
+from ....reward.strict_json import read_json
 from ...common.errors import InputError
 from .comparison import Comparison, InvalidRow, Picture
-from .fields import MAX_JSON_BYTES, Row, RowError, json_rows, number, text
+from .fields import MAX_JSON_VALUES, Row, RowError, json_rows, number, text
 
 JSON_FILE = "valid_imagenhub_processed.json"
+MAX_TABLE_BYTES = 16 * 2**20
+"""Largest file of ratings that is read: the published ones have some 10 kB."""
 LOOKUP_FILE = "dataset_lookup.json"
 INPUTS = "input"
 _RATER = re.compile(r"(?P<task>.+)_rater\d+\.tsv")
@@ -84,16 +88,14 @@ def _each_with_others(values: list[float]) -> tuple[tuple[float, float], ...]:
 def _instructions(folder: Path) -> Mapping[str, object]:
     path = folder / LOOKUP_FILE
     try:
-        if path.stat().st_size > MAX_JSON_BYTES:
-            raise InputError(f"{path} is larger than {MAX_JSON_BYTES >> 20} MB")
-        lookup = json.loads(path.read_text(encoding="utf-8-sig"))
+        lookup = read_json(path, max_values=MAX_JSON_VALUES, inside=folder)
     except OSError as error:
         raise InputError(
             f"{path} cannot be read ({error.strerror}): expected a folder of the Imagen Museum with {LOOKUP_FILE}, "
             f"{INPUTS}/ and a folder per model, or {JSON_FILE}"
         ) from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON: {error}") from None
+    except ValueError as error:
+        raise InputError(f"{path} cannot be read: {one_line(str(error))}") from None
     if not isinstance(lookup, dict):
         raise InputError(f"{path}: expected an object, sample -> instruction, got {type(lookup).__name__}")
     return lookup
@@ -105,18 +107,17 @@ def _raters(folder: Path) -> list[Ratings]:
         raise InputError(f"{folder} has no rating files: put *_rater1.tsv and so on of ImagenHub's repository into it")
     if len(tasks := sorted(set(found.values()))) > 1:
         raise InputError(f"{folder} has ratings of several tasks ({', '.join(tasks)}): keep those of one")
-    raters = [_rater(path) for path in found]
+    raters = [_rater(path, folder) for path in found]
     for path, rater in zip(found, raters, strict=True):
         if rater.keys() != raters[0].keys() or any(row.keys() != raters[0][uid].keys() for uid, row in rater.items()):
             raise InputError(f"{path} rates other edits than {next(iter(found))}: get the files of one task again")
     return raters
 
 
-def _rater(path: Path) -> Ratings:
+def _rater(path: Path, folder: Path) -> Ratings:
     try:
-        if path.stat().st_size > MAX_JSON_BYTES:
-            raise InputError(f"{path} is larger than {MAX_JSON_BYTES >> 20} MB")
-        lines = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline=""), delimiter="\t")
+        content = read_regular(path, MAX_TABLE_BYTES, inside=folder).decode("utf-8-sig")
+        lines = csv.DictReader(io.StringIO(content, newline=""), delimiter="\t")
         rows = list(lines)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None

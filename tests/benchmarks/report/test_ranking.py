@@ -233,7 +233,7 @@ WRONG = {
     "no boxes": (["{patched}", "--source", "{source}", "--instruction", "x", "--boxes", "no.json"], "boxes in no.json"),
     "NaN": (
         ["{patched}", "--source", "{source}", "--instruction", "x", "--boxes", '{{"cup": [[NaN, 0, 1, 1]]}}'],
-        "holds a NaN",
+        "NaN is no number of JSON",
     ),
     "outside": (
         ["{patched}", "--source", "{source}", "--instruction", "x", "--boxes", '{{"cup": [[0, 0, 1, 900]]}}'],

@@ -130,7 +130,7 @@ def test_rows_that_cannot_be_read_are_named_by_row_and_column_and_the_others_are
     problems = [str(problem).replace(str(path), "FILE") for problem in split_data.problems]
     assert problems[0].startswith("FILE, row 1, image: encoded image is not an image")
     assert problems[1:] == [
-        "FILE, row 2, image: expected the image's bytes, got none, and no file 'gone.png'",
+        f"FILE, row 2, image: cannot read image {tmp_path / 'gone.png'}: No such file or directory",
         "FILE, row 2, edit.compound[0].compound_instruction: expected an instruction, got ''",
         "FILE, row 3, edit.sequence: expected a list of structs, got None",
     ]
