@@ -110,7 +110,13 @@ def raw(client: httpx2.Client) -> Iterator[socket.socket]:
 def head(length: int | str, **headers: str) -> bytes:
     lines = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return "\r\n".join(
-        ["POST /v1/score HTTP/1.1", "host: localhost", "content-type: application/json", f"content-length: {length}", *lines]
+        [
+            "POST /v1/score HTTP/1.1",
+            "host: localhost",
+            "content-type: application/json",
+            f"content-length: {length}",
+            *lines,
+        ]
     ).encode() + (b"\r\n\r\n")
 
 
@@ -307,7 +313,7 @@ def test_a_large_body_that_is_streamed_is_refused_when_it_gets_too_large(
     [
         b"GET /healthz HTTP/1.1\r\nx-",
         b"GET",
-        b"POST /v1/score HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{",
+        head(1000) + b"{",
         b"",
     ],
 )

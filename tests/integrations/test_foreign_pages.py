@@ -1,0 +1,131 @@
+"""Requests of web pages to this machine: which are the own page's or no page's, and what a server does with others."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+
+import httpx2
+import pytest
+
+from editcritic.integrations.foreign_pages import foreign_page, is_loopback
+from editcritic.integrations.serving.http_protocol import attach_images, encode_image, images_by_digest, request_json
+from editcritic.integrations.serving.server import (
+    ScoringService,
+    ServerConfig,
+    add_trainer_protocols,
+    create_app,
+    serve_in_thread,
+)
+from editcritic.reward import Reward
+
+from ..reward.fakes import Fake, Rated, sample
+
+TOKEN = "the-token-of-the-test"
+ONE = sample("a")
+PATHS = ("/v1/score", "/v1/reward", "/healthz", "/readyz", "/metrics", "/verl-omni", "/score", "/rewards", "/nowhere")
+
+FOREIGN = [
+    {"host": "example.org"},
+    {"host": "example.org:8321"},
+    {"host": "localhost.example.org"},
+    {"host": "127.0.0.1.example.org:8321"},
+    {"host": "0.0.0.0:8321"},
+    {"host": "192.168.0.7"},
+    {"host": "[::ffff:10.0.0.1]"},
+    {"host": "[broken"},
+    {"host": ""},
+    {"origin": "https://example.org"},
+    {"origin": "null"},
+    {"origin": "http://localhost:3000"},  # another program's page on this machine
+    {"origin": "http://127.0.0.1.example.org"},
+    {"origin": ""},
+    {"sec-fetch-site": "cross-site"},
+    {"sec-fetch-site": "same-site"},
+]
+
+
+@contextlib.contextmanager
+def judge(**settings: object) -> Iterator[tuple[str, Fake]]:
+    expert = Fake()
+    service = ScoringService(Reward(Rated(), {"preference": expert}))
+    config = ServerConfig(**{"port": 0, **settings})
+    app = create_app(service, config)
+    add_trainer_protocols(app, service, "verl-omni,unirl")
+    with serve_in_thread(service, config, app) as url:
+        yield url.replace("0.0.0.0", "127.0.0.1"), expert
+    service.close()
+
+
+@pytest.mark.parametrize("headers", FOREIGN)
+def test_a_server_without_a_token_answers_no_foreign_page_at_any_path(headers: dict[str, str]) -> None:
+    with judge() as (url, _):
+        for path in PATHS:
+            for method in ("GET", "POST", "OPTIONS"):
+                answer = httpx2.request(method, url + path, headers=headers)
+                assert answer.status_code == 403, (method, path)
+                assert method == "HEAD" or "start the server with a token" in answer.json()["error"]
+
+
+def test_a_cross_site_form_is_not_scored() -> None:
+    """What a page can send anywhere without asking: a form with files."""
+    data = {"request": json.dumps(request_json([ONE]))}
+    images = images_by_digest([ONE]).items()
+    files = {digest: (digest, encode_image(image, "png")[0], "image/png") for digest, image in images}
+    with judge() as (url, expert):
+        for headers in ({"origin": "https://example.org", "sec-fetch-site": "cross-site"}, {"origin": "null"}):
+            assert httpx2.post(f"{url}/v1/score", data=data, files=files, headers=headers).status_code == 403
+        assert not expert.seen
+        assert httpx2.post(f"{url}/v1/score", data=data, files=files).status_code == 200
+        assert sum(expert.seen.values()) == 1
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "LOCALHOST.", "127.1.2.3", "[::1]"])
+@pytest.mark.parametrize("port", ["", ":8321", ":9000"])
+def test_programs_and_the_own_page_are_answered_also_through_a_tunnel(name: str, port: str) -> None:
+    body = attach_images(request_json([ONE]), images_by_digest([ONE]))
+    host = name + port
+    own_page = {"host": host, "origin": f"http://{host}", "sec-fetch-site": "same-origin"}
+    with judge() as (url, _):
+        for headers in ({"host": host}, own_page, {"host": host, "sec-fetch-site": "none"}):
+            assert httpx2.post(f"{url}/v1/score", json=body, headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("headers", [head for head in FOREIGN if head.get("host") != "[broken"])
+def test_a_token_is_in_no_page_so_that_names_do_not_matter(headers: dict[str, str]) -> None:
+    with judge(token=TOKEN) as (url, _):
+        allowed = {**headers, "authorization": f"Bearer {TOKEN}"}
+        assert httpx2.get(f"{url}/v1/reward", headers=allowed).status_code == 200
+        assert httpx2.get(f"{url}/v1/reward", headers=headers).status_code == 401
+
+
+def test_a_server_for_other_machines_without_a_token_has_any_name_and_still_no_foreign_page() -> None:
+    with judge(host="0.0.0.0", allow_no_token=True) as (url, _):
+        assert httpx2.get(f"{url}/v1/reward", headers={"host": "judge.example.org:8321"}).status_code == 200
+        for headers in ({"origin": "https://example.org"}, {"sec-fetch-site": "cross-site"}):
+            assert httpx2.post(f"{url}/v1/score", headers=headers).status_code == 403
+
+
+@pytest.mark.parametrize("headers", FOREIGN)
+def test_why_a_page_is_foreign_is_said_in_one_line(headers: dict[str, str]) -> None:
+    problem = foreign_page({"host": "localhost:8321", **headers}.items(), loopback=True)
+    assert problem
+    assert problem.isprintable()
+
+
+def test_a_header_that_is_there_twice_counts_twice() -> None:
+    host = ("host", "localhost")
+    assert foreign_page([host, ("origin", "http://localhost"), ("origin", "null")], loopback=True)
+    assert foreign_page([host, ("host", "example.org")], loopback=True)
+    assert not foreign_page([host, host], loopback=True)
+    assert not foreign_page([], loopback=True)  # HTTP/1.0, and no browser
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        *[(name, True) for name in ("localhost", "127.0.0.1", "127.9.9.9", "::1", "[::1]", "Localhost")],
+        *[(name, False) for name in ("0.0.0.0", "::", "10.0.0.1", "example.org", "localhost.example.org", "", "1")],
+    ],
+)
+def test_this_machines_own_addresses_are_known(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
