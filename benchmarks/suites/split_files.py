@@ -90,9 +90,22 @@ class SplitFiles:
                 for group in range(file.num_row_groups):
                     large = _large_columns(file.metadata.row_group(group), columns)  # not even unpacked
                     names = [name for name in columns if name not in large]
+                    if not names:
+                        yield from (dict(large) for _ in range(_num_rows(file.metadata.row_group(group))))
+                        continue
                     for batch in file.iter_batches(batch_size=1, row_groups=[group], columns=names):
                         for row in _rows_of(batch):
                             yield {**row, **large}
+
+
+def _num_rows(group: Any) -> int:
+    """The rows that a group is said to have. Raises OSError for more than any real one has."""
+    if group.num_rows > _MAX_GROUP_ROWS:
+        raise OSError(f"a group of {group.num_rows:,} rows without a cell that can be read")
+    return int(group.num_rows)
+
+
+_MAX_GROUP_ROWS = 100_000
 
 
 def _large_columns(group: Any, columns: Sequence[str]) -> Mapping[str, LargeCell]:
