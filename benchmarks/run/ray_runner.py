@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import signal
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -111,7 +113,10 @@ def _scored_batches(
     starts_ray = not ray.is_initialized()
     if starts_ray:
         try:
+            on_sigterm = signal.getsignal(signal.SIGTERM)
             ray.init(cluster.address, ignore_reinit_error=True, log_to_driver=False, logging_level="error")
+            if callable(on_sigterm) and threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, on_sigterm)  # Ray's would end the command with code 15 and no word
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise InputError(f"no Ray cluster at {cluster.address or 'this machine'}: {error}") from None
     try:
