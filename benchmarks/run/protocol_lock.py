@@ -68,7 +68,7 @@ def read_protocol(path: Path) -> dict[str, Any]:
     """Read a lock file. Raises `InputError` for anything but a locked protocol of this schema, and `SpecError` for one
     that names what is neither installed nor trusted (see `file_specs`)."""
     try:
-        locked = tomllib.loads(read_text(path))
+        locked: dict[str, Any] = tomllib.loads(read_text(path))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:

@@ -1,0 +1,304 @@
+"""Files from somebody else name modules, addresses, variables and paths: nothing is run, sent or read without --trust.
+
+Each file is a real one, written by a command, in which one spec is exchanged for an attack. What the attack would run
+leaves a marker.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import Result
+
+from editcritic.benchmarks.common.toml_format import format_toml
+from editcritic.reward import AnswerLog
+from editcritic.reward.tomllib_compat import tomllib
+
+from ..benchmarks.conftest import Command, Folder
+from ..reward.experts.http_server import Answer, completion, serving
+
+SUITE = "sceneedit?prompts=1"
+
+
+@pytest.fixture
+def marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where an attack leaves its trace; `evil` is a module that does so on import, with a metric and experts in it."""
+    path = tmp_path / "was-run"
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "evil.py").write_text(
+        f"import os\nopen({str(path)!r}, 'w').close()\n"
+        "from editcritic.reward.metrics.guards import NotBlank as Mine\n"
+        "def experts():\n    from editcritic.reward import default_experts\n    return default_experts()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path / "modules")
+    yield path
+    sys.modules.pop("evil", None)
+
+
+def attacks(marker: Path) -> dict[str, Any]:
+    """Specs that run something when they are built."""
+    command = f"touch {marker}"
+    return {
+        "os:system": {"use": "os:system", "command": command},
+        "with options": f"os:system?command={command}",
+        "subprocess:run": {"use": "subprocess:run", "args": ["touch", str(marker)]},
+        "through our module": {"use": "editcritic.benchmarks.run.run_journal:os.system", "command": command},
+        "nested": {"use": "weighted-mean", "parts": {"a": {"use": "os:system", "command": command}}},
+        "in a list": {"use": "clip-image", "thresholds": [{"use": "os:system", "command": command}]},
+        "in an option": 'artimuse?judge={"use":"os:system","command":"' + command + '"}',
+        "an option": {"use": "artimuse", "judge": f"os:system?command={command}"},
+        "a module": "evil:Mine",
+        "of a class": {"use": "evil:Mine.__init__"},
+    }
+
+
+ATTACKS = list(attacks(Path()))
+
+
+def refused(result: Result, marker: Path) -> None:
+    """Exit code 2 and one line that says what to type, and nothing was run."""
+    assert not marker.exists()
+    assert result.exit_code == 2, result.output
+    (line,) = result.stderr.strip().splitlines()
+    assert "files run no code, contact nobody and read nothing by themselves" in line
+    assert "add `--trust " in line
+
+
+# -- files of every kind, with one spec exchanged ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def written(editcritic: Command, folder: Folder, three: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    """A recording, a lock, and results with their settings, in the working directory."""
+    monkeypatch.chdir(folder.path)
+    assert editcritic("score", three, "--reward", "guard-not-a-copy", "--record", "run.db").exit_code == 0
+    assert editcritic("bench", "run", SUITE, "--metric", "any-edit", "--write-lock", "lock.toml").exit_code == 0
+    Path("outputs").mkdir()
+    run = ("bench", "run", SUITE, "--metric", "any-edit", "--outputs", "outputs", "-o", "results")
+    assert editcritic(*run).exit_code == 1  # its one image is missing
+    return folder
+
+
+def in_recording(spec: Any) -> tuple[object, ...]:
+    with AnswerLog("run.db") as log:
+        log.meta("spec", json.dumps({**json.loads(log.meta("spec") or ""), "reward": spec}))
+    return "dev", "replay", "-", "run.db"
+
+
+def in_lock(change: Callable[[dict[str, Any]], None]) -> tuple[object, ...]:
+    locked = tomllib.loads(Path("lock.toml").read_text(encoding="utf-8"))
+    change(locked)
+    Path("lock.toml").write_text(format_toml(locked), encoding="utf-8")
+    return "bench", "run", "--lock", "lock.toml", "--outputs", "outputs", "-o", "again"
+
+
+def in_results(name: str, change: Callable[[dict[str, Any]], None]) -> None:
+    path = Path("results") / name
+    table = json.loads(path.read_text(encoding="utf-8"))
+    change(table)
+    path.write_text(json.dumps(table), encoding="utf-8")
+
+
+def of_lock_experts(spec: Any) -> tuple[object, ...]:
+    return in_lock(lambda locked: locked["experts"]["judge"].update(spec=spec))
+
+
+def of_lock_suite(spec: Any) -> tuple[object, ...]:
+    return in_lock(lambda locked: locked.update(suite_spec=spec))
+
+
+def of_lock_bindings(spec: Any) -> tuple[object, ...]:
+    line = f"'judge={spec}'" if isinstance(spec, str) else "evil:experts"
+    return in_lock(lambda locked: locked.update(expert_bindings=[line]))
+
+
+def of_results_experts(spec: Any) -> tuple[object, ...]:
+    in_results("result.json", lambda result: result["provenance"]["experts"]["judge"].update(spec=spec))
+    return "bench", "verify", "results"
+
+
+def of_run_suite(spec: Any) -> tuple[object, ...]:
+    in_results("run.json", lambda run: run["invocation"].update(suite=spec))
+    return "bench", "verify", "results"
+
+
+def of_results_suite(spec: Any) -> tuple[object, ...]:
+    name = spec["use"] if isinstance(spec, dict) and ":" in spec["use"] else "evil:Mine"
+    in_results("result.json", lambda result: result["provenance"].update(suite=name))
+    return "bench", "report", "results"
+
+
+def of_results_options(spec: Any) -> tuple[object, ...]:
+    in_results("result.json", lambda result: result["provenance"]["suite_options"].update(seed=spec))
+    return "bench", "report", "results"
+
+
+def of_labelled_suite(spec: Any) -> tuple[object, ...]:
+    in_results("run.json", lambda run: run["invocation"].update(suite=spec))
+    return "judge", "label", "results", "-o", "labels.jsonl"
+
+
+def in_settings(change: Callable[[dict[str, Any]], None]) -> tuple[object, ...]:
+    path = Path("results/run.toml")
+    settings = tomllib.loads(path.read_text(encoding="utf-8"))
+    change(settings)
+    path.write_text(format_toml(settings), encoding="utf-8")
+    return "bench", "run", "--config", path
+
+
+def of_settings_suite(spec: Any) -> tuple[object, ...]:
+    return in_settings(lambda settings: settings.update(suite=spec))
+
+
+def of_settings_experts(spec: Any) -> tuple[object, ...]:
+    line = f"'judge={spec}'" if isinstance(spec, str) else "evil:experts"
+    return in_settings(lambda settings: settings.update(experts=[line] if isinstance(spec, str) else {"judge": spec}))
+
+
+def of_experts_file(spec: Any) -> tuple[object, ...]:
+    Path("experts.toml").write_text(format_toml({"experts": {"judge": {"quality": spec}}}), encoding="utf-8")
+    return "score", "samples.jsonl", "--reward", "judge-yes-no", "--experts", "experts.toml"
+
+
+def of_reward_file(spec: Any) -> tuple[object, ...]:
+    Path("reward.toml").write_text(format_toml({"reward": spec}), encoding="utf-8")
+    return "rank", "samples.jsonl", "--reward", "reward.toml"
+
+
+def of_selector_file(spec: Any) -> tuple[object, ...]:
+    table = {"use": "knock-out", "n": 2, "comparison": spec}
+    Path("selector.toml").write_text(format_toml(table), encoding="utf-8")
+    return (
+        *("edit", "source.png", "--instruction", "Remove helmet", "--pipeline", "sceneedit", "-o", "edited"),
+        *("--reward", "guard-not-a-copy", "--selector", "selector.toml"),
+    )
+
+
+def of_judge_file(spec: Any) -> tuple[object, ...]:
+    Path("judge.toml").write_text(format_toml({"experts": {"judge": spec}}), encoding="utf-8")
+    return "bench", "build", "edival", ".", "-o", "built", "--judge", "judge.toml"
+
+
+def of_reference_file(spec: Any) -> tuple[object, ...]:
+    text = f"'{spec}'" if isinstance(spec, str) else "evil:Mine"
+    item = {"image": "source.png", "query": "embed", "values": [0.5], "tolerance": 0.1}
+    table = format_toml({"model": "m", "source": "s", "expert": f"colour {text}"})
+    Path("reference.toml").write_text(f"{table}\n[[item]]\n{format_toml(item)}", encoding="utf-8")
+    return "doctor", "--check-model", "reference.toml", "--images", "."
+
+
+PLACES = {
+    "recording": in_recording,
+    "experts of a lock": of_lock_experts,
+    "suite of a lock": of_lock_suite,
+    "bindings of a lock": of_lock_bindings,
+    "experts of results": of_results_experts,
+    "suite of a run": of_run_suite,
+    "suite of results": of_results_suite,
+    "options of results": of_results_options,
+    "suite to label": of_labelled_suite,
+    "suite of settings": of_settings_suite,
+    "experts of settings": of_settings_experts,
+    "experts file": of_experts_file,
+    "reward file": of_reward_file,
+    "selector file": of_selector_file,
+    "judge file": of_judge_file,
+    "reference file": of_reference_file,
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_no_file_runs_code(editcritic: Command, written: Folder, marker: Path, place: str) -> None:
+    """Every attack in every kind of file."""
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    for name, spec in attacks(marker).items():
+        for path, content in before.items():
+            path.write_bytes(content)
+        try:
+            refused(editcritic(*PLACES[place](spec)), marker)
+        except AssertionError as error:
+            raise AssertionError(f"{name}: {error}") from error
+    assert "evil" not in sys.modules
+
+
+# -- addresses, variables, paths ---------------------------------------------------------------------------------------
+
+SECRET = "a-key-of-the-user"
+
+
+def test_no_file_contacts_a_server_or_sends_it_a_key(
+    editcritic: Command, three: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A registered expert with a foreign address sends pictures and a secret there once both are trusted, and nothing
+    before."""
+    monkeypatch.setenv("THEIR_CLOUD_KEY", SECRET)
+    experts = tmp_path / "experts.toml"
+    score = ("score", three, "--reward", "judge-yes-no", "--experts", experts, "-o", tmp_path / "scores.jsonl")
+    with serving(lambda *_: Answer(completion("Yes"))) as server:
+        table = {"use": "openai", "model": "m", "base_url": server.url, "api_key_env": "THEIR_CLOUD_KEY"}
+        for spec in (table, f"openai:{server.url}?model=m&api_key_env=THEIR_CLOUD_KEY"):
+            experts.write_text(format_toml({"experts": {"judge": spec}}), encoding="utf-8")
+            for trusted in ((), (server.url,), ("THEIR_CLOUD_KEY",), ("openai",), (f"{server.url}/",), ("http",)):
+                result = editcritic(*score, *(word for name in trusted for word in ("--trust", name)))
+                assert result.exit_code == 2
+                (line,) = result.stderr.strip().splitlines()
+                assert ("THEIR_CLOUD_KEY (at " in line) == ("THEIR_CLOUD_KEY" not in trusted)
+                assert (f"the address {server.url} (at " in line) == (server.url not in trusted)
+            assert server.requests == []
+        assert editcritic(*score, "--trust", server.url, "--trust", "THEIR_CLOUD_KEY").exit_code == 0
+        assert {request.headers["authorization"] for request in server.requests} == {f"Bearer {SECRET}"}
+        monkeypatch.setenv("EDITCRITIC_TRUST", str(experts))
+        assert editcritic(*score).exit_code == 0  # the file, with all that it names
+
+
+def test_no_settings_write_elsewhere(editcritic: Command, written: Folder, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    for name in ("out", "journal"):
+        command = in_settings(lambda settings, name=name: settings.update({"out": ".", name: "../elsewhere"}))
+        result = editcritic(*command)
+        assert result.exit_code == 2
+        assert f"would write {name} to results/../elsewhere: files write in their own folder only" in result.stderr
+        assert not elsewhere.exists()
+    assert editcritic(*command, "--journal", "mine").exit_code == 1  # its image is missing
+    command = in_settings(lambda settings: settings.update(journal="../elsewhere"))
+    assert editcritic(*command, "--trust", "elsewhere").exit_code == 1
+    assert (elsewhere / "settings.json").exists()
+
+
+def test_what_is_trusted_is_built(editcritic: Command, written: Folder, marker: Path) -> None:
+    """By the module, the package it is in, or the file; in the option, or in the environment."""
+    Path("reward.toml").write_text('use = "evil:Mine"\n', encoding="utf-8")
+    score = ("score", "samples.jsonl", "--reward", "reward.toml", "-o", "scores.jsonl")
+    refused(editcritic(*score), marker)
+    refused(editcritic(*score, "--trust", "evi"), marker)
+    refused(editcritic(*score, "--trust", "evil.Mine"), marker)
+    assert editcritic(*score, "--trust", "evil").exit_code == 0
+    assert marker.exists()
+    assert editcritic(*score, "--trust", "reward.toml").exit_code == 0
+    assert editcritic("score", "samples.jsonl", "--reward", "evil:Mine", "-o", "scores.jsonl").exit_code == 0  # typed
+
+
+def test_files_of_earlier_versions_need_no_trust(editcritic: Command, written: Folder) -> None:
+    """`module:Name` of what is registered is as good as its name."""
+    of_ours = {"use": "editcritic.reward.metrics.guards:NotACopy"}
+    assert "3/3 agree" in editcritic(*in_recording(of_ours)).output
+    pixels = {"use": "editcritic.reward.experts.pixel_features:PixelFeatures"}
+    assert editcritic(*in_lock(lambda locked: locked["experts"]["pixels"].update(spec=pixels))).exit_code == 1
+    in_results("result.json", lambda result: result["provenance"]["experts"]["pixels"].update(spec=pixels))
+    assert "files that differ: result.json\n" in editcritic("bench", "verify", "results").output
+
+
+def test_trust_is_an_option_of_every_command_that_reads_such_files(editcritic: Command) -> None:
+    commands = (
+        *("score", "rank", "edit", "serve", "doctor", "dev replay", "judge agreement", "judge label", "judge variance"),
+        *("judge calibrate fit", "bench run", "bench verify", "bench generate", "bench report", "bench compare"),
+        *("bench build edival", "bench build complex-edit", "bench build dlebench", "bench build i2ibench"),
+    )
+    for command in commands:
+        shown = editcritic(*command.split(), "--help").output
+        assert shown.count("--trust") == 1, command

@@ -1,0 +1,362 @@
+"""What specs from files may name, and that ours name nothing but what is installed."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+import editcritic.benchmarks.sceneedit
+import editcritic.benchmarks.suites
+import editcritic.reward
+import editcritic.verifiers
+from editcritic.benchmarks.run.suite_loading import load_suite
+from editcritic.reward import Expert, SpecError, build, spec_of
+from editcritic.reward.experts import openai_judge
+from editcritic.reward.experts.loading.bundles import bundles
+from editcritic.reward.file_specs import ADDRESSES, ENGINE_PLAIN, HOSTED, PLAIN, require_trusted
+from editcritic.reward.queries.specs import (
+    Group,
+    entry_point_names,
+    find_target,
+    import_path,
+    parameters,
+    registered,
+    spec_name,
+    with_names,
+)
+from editcritic.reward.trust import trusting
+
+from ..benchmarks.run.all_suites import SUITES, recipe, write
+from .queries.test_specs import EXPERT_OPTIONS, EXPERTS, REWARDS, SPECS
+
+JUDGE = {"use": "openai", "model": "m", "base_url": "http://127.0.0.1:8000/v1"}
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spec", "named", "typed"),
+    [
+        ("os:system", "the module os", "os"),
+        ({"use": "os.path:join"}, "the module os.path (at use)", "os.path"),
+        ({"use": "os:system?x=1"}, None, None),  # no name: it is looked up as it stands, and is none
+        ({"a": [{"b": {"use": "os:system"}}]}, "the module os (at a.b.use)", "os"),
+        ({"use": "editcritic.reward.config:build"}, "the module editcritic.reward.config (at use)", None),
+        ({"use": "artimuse", "judge": "os:system"}, "the module os (at judge)", "os"),
+        ('artimuse?judge="os:system"', "the module os (at judge)", "os"),
+        ('artimuse?judge={"use":"os:system"}', "the module os (at judge.use)", "os"),
+        ('calibrated?calibration=x&metric={"use":"os:system"}', "the module os (at metric.use)", "os"),
+        ({"experts": "small judge=os:system"}, "the module os (at experts.judge)", "os"),
+        ({"experts": "small os:environ"}, "the module os (at experts)", "os"),
+        ({"expert_bindings": ["os:environ"]}, "the module os (at expert_bindings)", "os"),
+        ("openai:http://a.b/v1", "the address http://a.b/v1", "http://a.b/v1"),
+        ("openai:http://a.b/v1?model=m", "the address http://a.b/v1", "http://a.b/v1"),
+        ("openai?base_url=http://a.b", "the address http://a.b (at base_url)", "http://a.b"),
+        ("served?model=m&base_url=a.b:80", "the address a.b:80 (at base_url)", "a.b:80"),
+        (JUDGE, "the address http://127.0.0.1:8000/v1 (at base_url)", "http://127.0.0.1:8000/v1"),
+        ({"use": "theirs", "server_url": "a.b"}, "the address a.b (at server_url)", "a.b"),
+        ({"use": "theirs", "where": "ftp://a.b"}, "the address ftp://a.b (at where)", "ftp://a.b"),
+        ("openai:gpt-4o", "the address https://api.openai.com/v1, since", "https://api.openai.com/v1"),
+        ({"use": "openai", "model": "m"}, "the address https://api.openai.com/v1, since", None),
+        ("openai?model=m", "the address https://api.openai.com/v1, since", None),
+        ({"use": "theirs", "key_env": "HOME"}, "the environment variable HOME (at key_env)", "HOME"),
+        ("theirs?api_key_env=HOME", "the environment variable HOME (at api_key_env)", "HOME"),
+        ({"use": "sa2va", "trust_remote_code": True}, "code of sa2va to run", "sa2va"),
+        ({"use": "sa2va", "name": "a/b", "trust_remote_code": 1}, "code of a/b to run", "a/b"),
+        ("sa2va:a/b?trust_remote_code=true", "code of sa2va:a/b to run", "sa2va:a/b"),
+        ({"use": "vllm", "name": "a/b", "engine": {"trust_remote_code": True}}, "code of a/b to run", "a/b"),
+        ({"use": "vllm", "engine": {"worker_cls": "os"}}, "an option of the engine, os (at engine.worker_cls)", "os"),
+        ('vllm:a/b?engine={"x":{"y":["z"]}}', "an option of the engine, z (at engine.x.y)", "z"),
+        ({"use": "edival-if", "prompts": "/etc"}, "the path /etc (at prompts)", "/etc"),
+        ({"use": "edival-if", "prompts": "~/x"}, "the path ~/x (at prompts)", "'~/x'"),
+        ({"use": "edival-if", "prompts": "a/../../x"}, "the path a/../../x (at prompts)", "a/../../x"),
+        ({"use": "edival-if", "mode": "../x"}, "the path ../x (at mode)", "../x"),
+        ({"use": "edival-if", "prompts": "tools"}, "the path tools (at prompts)", "tools"),
+        ("edival-if?prompts=tools", "the path tools (at prompts)", "tools"),
+        ({"detector": "tools"}, "the path tools (at detector)", "tools"),
+        ("vlm:tools", "the path tools", "tools"),
+        ("tools", "the path tools", "tools"),
+        ({"use": "vlm", "name": "clip"}, "the path clip (at name)", "clip"),  # a folder, whatever else has this name
+        ({"use": "calibrated", "metric": "guards", "calibration": "map.json"}, "the path map.json", "map.json"),
+    ],
+)
+def test_what_is_not_installed_is_refused_until_it_is_trusted(
+    spec: Any, named: str | None, typed: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("tools", "clip"):
+        Path(name).mkdir()
+    Path("map.json").touch()
+    if named is None:
+        with pytest.raises(SpecError, match="cannot find os:system"):
+            build(spec)
+        return
+    with pytest.raises(SpecError) as raised:
+        require_trusted(spec, "f.toml")
+    assert f"f.toml names {named}" in str(raised.value)
+    assert "\n" not in str(raised.value)
+    if typed is not None:
+        assert f"add `--trust {typed}`" in str(raised.value)
+        with trusting(typed.strip("'")):
+            require_trusted(spec, "f.toml")
+    with trusting("f.toml"):
+        require_trusted(spec, "f.toml")
+    with trusting("g.toml", ".."), pytest.raises(SpecError):
+        require_trusted(spec if "path" not in named else "os:system", "f.toml")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "edival-if?protocol=official",
+        "guards",
+        "small",
+        {"experts": "small judge=qwen3-vl-8b detector=vlm:Qwen/Qwen3-VL-8B-Instruct other.toml"},
+        {"bundle": "large"},
+        {"use": "dlebench", "mode": "tools"},
+        {"judge": "clip"},
+        "artimuse",
+        {"use": "editcritic.reward.experts.pixel_features:PixelFeatures"},
+        {"experts": ["editcritic.benchmarks.sceneedit.scene_experts:scene_experts"]},
+        {"use": "vllm", "name": "Qwen/x", "engine": {"max_model_len": 3, "quantization": "fp8"}},
+        {"use": "clip", "device": "cuda:0", "max_memory": "0:8GiB"},
+        {"use": "systemone", "api_key_env": "", "trust_remote_code": False},
+        "sa2va?trust_remote_code=false",
+        {"use": "edival-if", "prompts": "x" * 5000},
+        {"use": "edival-if", "prompts": "a\0b"},
+        *bundles(),
+    ],
+)
+def test_what_is_installed_passes(spec: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("tools", "clip"):
+        Path(name).mkdir()
+    require_trusted(spec, "f.toml")
+
+
+def test_bundles_take_addresses_from_the_environment_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDITCRITIC_JUDGE_URL", "http://127.0.0.1:8000/v1")
+    require_trusted({"experts": "large"}, "f.toml")
+    with pytest.raises(SpecError, match=r"api\.openai\.com"):  # a variable is no variable in a file
+        require_trusted({"judge": "openai:$EDITCRITIC_JUDGE_URL"}, "f.toml")
+
+
+def test_all_that_a_file_names_is_said_at_once_and_in_one_line() -> None:
+    with pytest.raises(SpecError, match="`--trust http://a --trust KEY`"):
+        require_trusted({"use": "openai", "base_url": "http://a", "api_key_env": "KEY"}, "f.toml")
+    many = [{"use": f"m{number}:X"} for number in range(9)]
+    with pytest.raises(SpecError, match=r"`--trust f\.toml`"):
+        require_trusted(many, "f.toml")
+    with pytest.raises(SpecError, match=r"`--trust f\.toml`") as raised:
+        require_trusted({"use": "x", "base_url": "a\n\x1b[2J`--trust os`" * 99}, "f.toml")
+    assert str(raised.value).isprintable()
+    deep: Any = "os:system"
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(SpecError, match="nested too deeply"):
+        require_trusted(deep, "f.toml")
+
+
+def test_nothing_is_imported_to_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "loud.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(SpecError, match="the module loud"):
+        require_trusted({"use": "loud:X"}, "f.toml")
+
+
+def test_names_are_followed_into_classes_only() -> None:
+    assert find_target("editcritic.reward.image:Image.open")
+    for path in ("editcritic.benchmarks.run.run_journal:os.system", "os:path.join", "os:system.__call__"):
+        with pytest.raises(SpecError, match="is no class"):
+            find_target(path)
+    for path in ("os :system", ".os:system", "os:", "os:system?x", "os\n:system"):
+        with pytest.raises(SpecError, match=r"(?s)cannot find .*expected package\.module:Name"):
+            find_target(path)
+
+
+# -- what our specs name -----------------------------------------------------------------------------------------------
+
+
+def uses(value: Any) -> Iterator[str]:
+    """All that plain data of specs builds."""
+    if isinstance(value, Mapping):
+        if "use" in value:
+            yield value["use"]
+        for item in value.values():
+            yield from uses(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from uses(item)
+
+
+def names_only(table: Any) -> None:
+    assert not [use for use in uses(table) if ":" in use]
+    require_trusted(table, "f.toml")
+    assert with_names(table) == table
+
+
+@pytest.mark.parametrize("name", REWARDS)
+def test_a_spec_of_a_reward_names_entry_points(name: str) -> None:
+    metric = build(SPECS[name])
+    names_only(spec_of(metric))
+    assert build(spec_of(metric)) == metric
+
+
+@pytest.mark.parametrize("name", EXPERTS)
+def test_a_spec_of_an_expert_names_entry_points(name: str) -> None:
+    options = EXPERT_OPTIONS.get(name, {})
+    expert = build(name, "editcritic.experts", **options)
+    with trusting(*(option for option in options.values() if isinstance(option, str)), *HOSTED.values()):
+        names_only(spec_of(expert))
+
+
+@pytest.mark.parametrize("name", entry_point_names("editcritic.selectors"))
+def test_a_spec_of_a_selector_names_entry_points(name: str) -> None:
+    selector = build({"use": name, **({"verifier": 0.5} if name == "retry" else {})}, "editcritic.selectors")
+    names_only(spec_of(selector))
+    assert spec_of(build(spec_of(selector), "editcritic.selectors")) == spec_of(selector)
+
+
+def test_metrics_of_suites_are_entry_points(tmp_path: Path) -> None:
+    write(tmp_path)
+    suites = [load_suite(recipe(tmp_path, name).suite, recipe(tmp_path, name).data) for name in SUITES]
+    singlepass = load_suite("edival?mode=singlepass", recipe(tmp_path, "edival").data)
+    for suite in (*suites, singlepass):
+        for protocol in (None, "paper", "official"):
+            try:
+                specs = suite.metrics(protocol)
+            except ValueError:
+                continue
+            for spec in specs.values():
+                names_only(spec)
+                metric = build(spec)
+                names_only(spec_of(metric))
+                assert build(spec_of(metric)) == metric
+
+
+OURS = (editcritic.reward, editcritic.verifiers, editcritic.benchmarks.suites, editcritic.benchmarks.sceneedit)
+"""The packages whose objects specs are written of."""
+
+
+def ours() -> Iterator[type]:
+    """All metrics and experts in them."""
+    for package in OURS:
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if module.name.endswith("__main__"):
+                continue
+            for name, target in vars(import_module(module.name)).items():
+                if not inspect.isclass(target) or target.__module__ != module.name or name.startswith("_"):
+                    continue
+                if not inspect.isabstract(target) and (issubclass(target, Expert) or hasattr(target, "card")):
+                    yield target
+
+
+NO_SPECS = {
+    *("Metric", "PairwiseMetric"),  # protocols
+    *("Reward", "BaseReward", "ResampledMetric", "SelectionRun"),  # never options of a spec
+    "CachingExpert",  # holds what it was built with
+}
+
+
+def test_all_of_ours_has_a_name() -> None:
+    nameless = {target.__name__ for target in ours() if registered(import_path(target)) is None}
+    assert nameless <= NO_SPECS, "give it an entry point in pyproject.toml: files name nothing else"
+
+
+def test_a_name_means_one_thing() -> None:
+    named = [(name, group) for group in get_args(Group) for name in entry_point_names(group)]
+    twice = {name for name, _ in named if sum(other == name for other, _ in named) > 1}
+    assert twice == {"edit-reward"}  # of a metric and of the expert that it asks, never in each other's place
+
+
+def test_what_a_package_offers_under_a_shorter_path_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "__init__.py").write_text("from .deep import Mine\n")
+    (tmp_path / "theirs" / "deep.py").write_text("class Mine:\n    card = None\nclass Own:\n    pass\n")
+    info = tmp_path / "theirs-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[editcritic.rewards]\nmine = theirs:Mine\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    deep = import_module("theirs.deep")
+    assert spec_name(deep.Mine) == "mine"
+    assert spec_name(deep.Own) == "theirs.deep:Own"
+    assert isinstance(build(spec_of(deep.Mine())), deep.Mine)
+
+
+def test_the_address_of_hosted_experts_is_theirs() -> None:
+    assert {vars(openai_judge)["OPENAI"]} == set(HOSTED.values())
+    for value in HOSTED:
+        assert EntryPoint("x", value, "x").load() is openai_judge.OpenAIJudge
+
+
+# -- options -----------------------------------------------------------------------------------------------------------
+
+CHECKED = {
+    "annotations": "a path",
+    "api_key_env": "the name of an environment variable",
+    "base": "a folder or a model on the hub",
+    "base_url": "an address",
+    "calibration": "a path, or the name of a map in the user's own folders",
+    "data": "a path; what is typed or recorded beside the spec takes its place",
+    "engine": "arguments of vLLM: numbers, else trusted by themselves",
+    "extra": "fields of requests to a server that is trusted",
+    "images": "a path",
+    "judge": "a spec",
+    "lora": "a folder or a model on the hub",
+    "name": "a folder or a model on the hub; of compositions a title",
+    "prompts": "a path",
+    "real_esrgan": "a path",
+    "swin2sr": "a folder or a model on the hub",
+    "template": "a path, or arguments of a model's own template",
+    "trust_remote_code": "code of a model",
+}
+"""Options that act, hold specs, or are names of files: `require_trusted` sees by themselves what their texts are."""
+
+PARTS = {
+    *("aspect_guard", "comes_out", "comparison", "consistency", "expert", "feedback", "first", "following", "goes_in"),
+    *("guard", "metric", "parts", "perception", "preservation", "provenance", "quality", "reward", "second", "spec"),
+    "verifier",
+}
+"""Options that are tables: their contents are seen one by one."""
+
+NUMBERS = ("int", "float", "bool", "int | None", "float | None", "Sequence[float]", "ValueRange")
+
+
+def our_options() -> Iterator[tuple[str, str, str]]:
+    """Entry point, option and type."""
+    for group in get_args(Group):
+        for point in entry_point_names(group).values():
+            if point.module.startswith("editcritic."):
+                for name, parameter in parameters(point.load()).items():
+                    yield point.name, name, str(parameter.annotation)
+
+
+def test_every_option_is_known_for_what_it_does() -> None:
+    """An option that is none of these may act in a way that files must not have: say here what it does."""
+    unknown = [
+        f"{name} of {point}: {kind}"
+        for point, name, kind in our_options()
+        if name not in {*PLAIN, *CHECKED, *PARTS}
+        and kind not in NUMBERS
+        and not kind.startswith(("Mapping[str, float]", "tuple[float", "tuple[int", "Literal["))
+    ]
+    assert unknown == []
+    assert {*PLAIN, *CHECKED, *PARTS} <= {name for _, name, _ in our_options()}, "names of options that are gone"
+
+
+def test_options_are_known_for_one_thing_each() -> None:
+    assert not PLAIN & CHECKED.keys()
+    assert not PLAIN & PARTS
+    assert not PARTS & CHECKED.keys()
+    assert {*CHECKED, "address"} >= ADDRESSES
+    assert not ENGINE_PLAIN & CHECKED.keys()
