@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import UnionType
 from typing import Any, Literal, get_args, overload
 
 from .boxes import Box
@@ -46,7 +47,18 @@ class Evidence:
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Evidence:
         boxes = tuple(Box(*numbers) for numbers in data.get("boxes", ()))
-        return Evidence(data["what"], data.get("image", ""), boxes, data.get("text", ""), data.get("numbers", {}))
+        what, image, text = data["what"], data.get("image", ""), data.get("text", "")
+        _require(str, what, image, text, *(box.label for box in boxes))
+        numbers = data.get("numbers", {})
+        _require(int | float, *numbers.values())
+        return Evidence(what, image, boxes, text, numbers)
+
+
+def _require(kind: type | UnionType, *values: object) -> None:
+    """Raise TypeError for a value that JSON has in the place of a number or a text."""
+    for value in values:
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise TypeError(f"expected {getattr(kind, '__name__', kind)}, got {value!r:.80}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,15 +174,20 @@ class Score:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Score:
+        """Raises ValueError, LookupError, TypeError or AttributeError for what `to_json` does not write."""
+        value, reason = data["value"], data.get("reason", "")
+        metric, cause = data.get("metric", ""), data.get("cause", "")
+        _require(str, data["status"], reason, metric, cause)
+        _require(int | float | None, value)
         return Score(
-            data["value"],
+            value,
             data["status"],
-            data.get("reason", ""),
+            reason,
             {name: Score.from_json(part) for name, part in data.get("parts", {}).items()},
             {name: Score.from_json(credit) for name, credit in data.get("credits", {}).items()},
             tuple(Evidence.from_json(item) for item in data.get("evidence", ())),
-            data.get("metric", ""),
-            data.get("cause", ""),
+            metric,
+            cause,
         )
 
 
