@@ -129,7 +129,7 @@ def image_errors(name: str) -> Iterator[None]:
         yield
     except ImageError as error:
         separator = " " if str(error).startswith(("cannot ", "has ", "is ", "takes ")) else ": "
-        raise type(error)(str(error) if name in str(error) else f"{name}{separator}{error}") from None
+        raise type(error)(str(error) if str(error).startswith(name) else f"{name}{separator}{error}") from None
     except MemoryError:
         raise ImageError(f"{name} takes more memory than there is: resize it") from None
     except _DECODE_ERRORS as error:
