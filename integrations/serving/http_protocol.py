@@ -64,7 +64,7 @@ _MAX_MESSAGE = 500
 
 def one_line(text: str, most: int = _MAX_MESSAGE) -> str:
     """A text that may be another's, for a line of a log or a terminal: cut, and control characters escaped."""
-    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text[:most])
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text[:most])[:most]
 
 
 class APIError(ValueError):

@@ -77,7 +77,14 @@ def create_app(service: ScoringService, settings: ServerConfig | None = None) ->
         service.readiness.load()
         yield
 
-    app = FastAPI(title="editcritic", lifespan=lifespan, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="editcritic",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,  # the address would be that of the request's Host
+    )
 
     async def on_refusal(_: Request, error: Exception) -> Response:
         assert isinstance(error, APIError | ServerBusy)
