@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...reward.file_specs import require_trusted
+from ...reward.strict_json import read_json
 from ..common.errors import InputError
 from ..run.suite_loading import load_suite
 from ..suites.results import RESULT_FILE, RUN_FILE, Results, load_results
@@ -51,7 +51,7 @@ def load_result_folders(folders: Sequence[Path]) -> list[LoadedResults]:
 
 def _run_invocation(folder: Path) -> Mapping[str, Any]:
     try:
-        invocation = json.loads((folder / RUN_FILE).read_text(encoding="utf-8")).get("invocation", {})
+        invocation = read_json(folder / RUN_FILE).get("invocation", {})
     except (OSError, ValueError, AttributeError):
         return {}
     return invocation if isinstance(invocation, Mapping) else {}

@@ -15,6 +15,7 @@ from typing import Any
 
 from ...reward import Card, EditSample, Image, Program, Reward, Score, SpecError, spec_of
 from ...reward.atomic_files import atomic_replacement
+from ...reward.strict_json import parse_json
 from ...verifiers import Budget, Editor, Journal, Selector, SequentialEditing, select
 from ...verifiers.selection import CandidateRequest, EditorError, NoiseSpec, SelectionStopped
 from ...verifiers.selection.generation import CandidateGenerator
@@ -204,7 +205,7 @@ def read_generation_records(folder: Path) -> dict[str, dict[str, Any]]:
     records: dict[str, dict[str, Any]] = {}
     for number, line in enumerate(complete_lines(path), start=1):
         try:
-            row = json.loads(line)
+            row = parse_json(line)
             records[row["item"]] = row
         except (ValueError, LookupError, TypeError) as error:
             raise InputError(f"{path}:{number} is not a generation record: {error}") from None

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...reward.file_specs import require_trusted
 from ...reward.queries.specs import Spec
+from ...reward.regular_files import read_regular
 from ..common.errors import InputError
 from ..suites.results import RESULT_FILE, RUN_FILE, load_results
 from .result_files import result_files
@@ -110,7 +111,7 @@ def reproduce_run(spec: RunSpec, folder: Path, output_folder: Path, options: Exe
 def compare_result_folders(folder: Path, reproduced: Path) -> ReproductionReport:
     """Compare two result folders by bytes and by rows."""
     names = sorted({*result_files(folder), *result_files(reproduced)})
-    differing_files = tuple(str(name) for name in names if _bytes(folder / name) != _bytes(reproduced / name))
+    differing_files = tuple(str(name) for name in names if _bytes(folder, name) != _bytes(reproduced, name))
     old, new = load_results(folder), load_results(reproduced)
     new_rows = {row.id: _line(row.to_json()) for row in new.rows}
     old_rows = {row.id: _line(row.to_json()) for row in old.rows}
@@ -136,8 +137,15 @@ def _experts(
     return tuple(invocation["experts"])
 
 
-def _bytes(path: Path) -> bytes | None:
-    return path.read_bytes() if path.is_file() else None
+def _bytes(folder: Path, name: Path) -> bytes | None:
+    """A file of results, which may name others. Raises OSError for what is no regular file of the folder."""
+    try:
+        return read_regular(folder / name, _MAX_FILE_BYTES, inside=folder)
+    except FileNotFoundError:
+        return None
+
+
+_MAX_FILE_BYTES = 2**30
 
 
 def _line(row: Mapping[str, Any]) -> str:

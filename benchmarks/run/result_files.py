@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ...reward.atomic_files import write_atomically
+from ...reward.plain_text import one_line
+from ...reward.strict_json import read_json
+from ..common.errors import InputError
 from ..suites.bootstrap import Numbers, bootstrap_weights
 from ..suites.missing_values import suite_tables
 from ..suites.results import RESULT_FILE, RUN_FILE, RUN_SCHEMA, SCHEMA, SCORES_FILE, Results
@@ -72,8 +75,11 @@ def status_counts(results: Results) -> dict[str, Any]:
 def result_files(folder: Path) -> Sequence[Path]:
     """Files that are equal for equal runs, relative to the folder: no hidden files, journals, `run.json` or `run.toml`.
 
-    Raises OSError if there is no such folder.
+    Raises OSError if there is no such folder, and `InputError` for a `result.json` that does not list them.
     """
-    result = json.loads((folder / RESULT_FILE).read_text(encoding="utf-8"))
-    tables = [f"{table['name']}.{suffix}" for table in result["tables"] for suffix in ("md", "csv", "tex")]
-    return [Path(name) for name in (SCORES_FILE, RESULT_FILE, *tables, *result["files"])]
+    try:
+        result = read_json(folder / RESULT_FILE)
+        tables = [f"{table['name']}.{suffix}" for table in result["tables"] for suffix in ("md", "csv", "tex")]
+        return [Path(name) for name in (SCORES_FILE, RESULT_FILE, *tables, *result["files"])]
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise InputError(one_line(f"{folder / RESULT_FILE} does not list its files: {error!r}")) from None

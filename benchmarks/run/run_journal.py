@@ -15,9 +15,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from ...reward import strict_json
 from ...reward.atomic_files import write_atomically
 from ...reward.queries.specs import with_names
 from ...reward.record_checksum import record_checksum
+from ...reward.regular_files import bounded_lines, open_regular
 from ..common.errors import InputError
 from ..suites.results import ResultRow
 from .run_budget import Usage
@@ -160,9 +162,12 @@ def is_reusable_row(row: Mapping[str, Any]) -> bool:
 
 
 def complete_lines(path: Path) -> Iterator[bytes]:
-    """Lines that end with a line break."""
-    with path.open("rb") as lines:
-        yield from (line for line in lines if line.endswith(b"\n"))
+    """Lines that end with a line break, and are not longer than any that was written."""
+    with open_regular(path) as file:
+        yield from (line for line in bounded_lines(file, _MAX_LINE_BYTES) if line is not None and line.endswith(b"\n"))
+
+
+_MAX_LINE_BYTES = 64 * 2**20
 
 
 def open_for_append(path: Path) -> IO[bytes]:
@@ -178,11 +183,11 @@ def open_for_append(path: Path) -> IO[bytes]:
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object from a file. Raises `InputError`."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = strict_json.read_json(path)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:
-        raise InputError(f"{path} is not JSON: {error}") from None
+        raise InputError(f"{path} cannot be read: {error}") from None
     if not isinstance(value, dict):
         raise InputError(f"{path} is not a JSON object")
     return value

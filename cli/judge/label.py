@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -138,10 +137,10 @@ def _locate_results(folder: Path) -> tuple[str, Path | None, str, Path]:
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.suites.results import RESULT_FILE, RUN_FILE
     from ...reward.file_specs import require_trusted
+    from ...reward.strict_json import read_json
 
     try:
-        head = json.loads((folder / RESULT_FILE).read_text(encoding="utf-8"))
-        invocation = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))["invocation"]
+        head, invocation = read_json(folder / RESULT_FILE), read_json(folder / RUN_FILE)["invocation"]
         data = None if invocation["data"] is None else (folder / invocation["data"]).resolve()
         spec, editor, outputs = invocation["suite"], head["editor"], (folder / invocation["outputs"]).resolve()
     except OSError as error:

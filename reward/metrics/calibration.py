@@ -23,6 +23,7 @@ from typing import Any
 from ..atomic_files import write_atomically
 from ..card import ValueRange
 from ..queries.specs import SpecError, spec_of, with_names
+from ..strict_json import read_json
 from .compose import Metric
 
 SCHEMA = 1
@@ -151,7 +152,7 @@ class CalibrationMap:
         """
         path = Path(path)
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
+            data = read_json(path)
             if data.pop("schema") != SCHEMA:
                 raise ValueError(f"it has another schema, and this version reads schema {SCHEMA}")
             digest = data.pop("digest")

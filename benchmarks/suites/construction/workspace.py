@@ -104,10 +104,10 @@ def parse_range(text: str) -> tuple[int, ...]:
     return tuple(sorted(set(numbers)))
 
 
-def open_image(path: Path) -> Image:
-    """Open an image. Raises `InputError` naming a file that is not an image."""
+def open_image(path: Path, *, inside: Path | None = None) -> Image:
+    """Open an image, which lies in the folder `inside` if that is given. Raises `InputError` naming another file."""
     try:
-        return Image.open(path)
+        return Image.open(path, inside=inside)
     except ImageError as error:
         raise InputError(str(error)) from None
 

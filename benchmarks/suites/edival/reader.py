@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import csv
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,8 @@ from types import MappingProxyType
 
 from ....reward import Pools
 from ....reward.metrics.edival.task_parser import parse_task
+from ....reward.plain_text import check_text
+from ....reward.regular_files import MAX_TEXT_BYTES, read_regular
 from ....reward.sample import TASK_TYPES, Task
 from ...common.errors import InputError
 from ..suite import DataProblem
@@ -78,7 +81,7 @@ def read_instruction_file(path: Path) -> InstructionFile:
     problems: list[DataProblem] = []
     count = 0
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with io.StringIO(read_regular(path, MAX_TEXT_BYTES).decode("utf-8-sig"), newline="") as file:
             reader = csv.DictReader(file)
             missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
             if missing:
@@ -118,8 +121,8 @@ def _turn(row: Mapping[str, str | None], where: str, line: int, problems: list[D
     numbers = {}
     for column, least in (("image_index", 0), ("turns", 1)):
         text = (row[column] or "").strip()
-        if not text.isdecimal() or int(text) < least:
-            report(column, f"expected an integer of at least {least}, got {text!r}")
+        if not text.isdecimal() or len(text) > _MAX_DIGITS or int(text) < least:
+            report(column, f"expected an integer of at least {least}, got {text!r:.80}")
         else:
             numbers[column] = int(text)
     lists = {}
@@ -162,7 +165,15 @@ def _strings(text: str | None) -> tuple[str, ...] | str:
         return f"expected a Python list of strings, got {text[:80]!r}"
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         return f"expected a Python list of strings, got {text[:80]!r}"
+    try:
+        for item in value:
+            check_text(item)
+    except ValueError as error:
+        return str(error)
     return tuple(value)
+
+
+_MAX_DIGITS = 9
 
 
 def _chain(path: Path, turns_by_number: Mapping[int, EdiValTurn], problems: list[DataProblem]) -> list[EdiValTurn]:

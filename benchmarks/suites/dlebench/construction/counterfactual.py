@@ -17,6 +17,8 @@ from typing import Any
 from .....reward import Box, Program
 from .....reward.queries.parsing import shorten
 from .....reward.queries.prompts import Prompts
+from .....reward.regular_files import read_text
+from .....reward.strict_json import parse_json
 from ....common.errors import InputError
 from ...construction.reply_rules import parse_fields, parse_sentence
 from ...construction.validated_replies import ConstructionRejected, RejectionLog, ask_until_valid
@@ -89,7 +91,7 @@ def read_questions(path: Path) -> Iterator[VisualQuestion | tuple[str, str]]:
     """
     path = path / "questions.jsonl" if path.is_dir() else path
     try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
+        lines = read_text(path, encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{path} cannot be read ({error}): give a JSONL file of questions, or a folder with it"
@@ -102,7 +104,7 @@ def read_questions(path: Path) -> Iterator[VisualQuestion | tuple[str, str]]:
             continue
         name = f"{number:04}"
         try:
-            row = json.loads(line)
+            row = parse_json(line)
             if not isinstance(row, dict):
                 raise ValueError("one JSON object per line is expected")
             name = re.sub(r"[^\w.-]", "_", str(_field(row, "id") or name))
@@ -132,7 +134,7 @@ def _question(row: Mapping[str, Any], name: str, folder: Path) -> VisualQuestion
     )
     if right is None:
         raise ValueError(f"the answer {answer!r} is none of its options {list(options.values())}")
-    boxes = parse_boxes(_field(row, "boxes"), open_image(image).size)
+    boxes = parse_boxes(_field(row, "boxes"), open_image(image, inside=folder).size)
     return VisualQuestion(name, image, str(_field(row, "question")).strip(), tuple(options.values()), right, boxes)
 
 

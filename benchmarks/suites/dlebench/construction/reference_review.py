@@ -7,12 +7,13 @@ are left out of the data. Labels of `editcritic judge label` of the kind `refere
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .....reward.regular_files import read_text
+from .....reward.strict_json import parse_json
 from ....common.errors import InputError
 from ...human_labels import read_labels
 
@@ -53,12 +54,12 @@ def read_reviews(folder: Path, labels: Sequence[Path] = ()) -> dict[str, Referen
     """Reviews by sample. Raises `InputError` naming an invalid line."""
     reviews: dict[str, ReferenceReview] = {}
     path = folder / REVIEW_FILE
-    lines = path.read_text(encoding="utf-8-sig").split("\n") if path.is_file() else []
+    lines = read_text(path, encoding="utf-8-sig").split("\n") if path.is_file() else []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = parse_json(line)
             review = ReferenceReview(int(row["round"]), str(row["decision"]).strip().casefold())
             name = str(row["id"])
         except (ValueError, LookupError, TypeError) as error:
