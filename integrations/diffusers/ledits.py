@@ -21,9 +21,10 @@ from .partial_denoising import patched
 Concept = tuple[str, bool]
 """Text of a concept, and whether guidance is away from it (removal) instead of towards it."""
 
-_VERBS = r"(?:add|insert|put|remove|delete|erase|replace|change|turn|make|move|write|take\s+away|get\s+rid\s+of)\b"
-_NEXT = re.compile(rf"(?:\s*[.,;!]\s+(?:(?:and|then)\s+)*|\s+(?:and|then)\s+(?:then\s+)?)(?={_VERBS})", re.IGNORECASE)
-_REMOVAL = re.compile(r"(?:remove|delete|erase|take\s+away|get\s+rid\s+of)\s+(?:the\s+|an?\s+)?", re.IGNORECASE)
+_VERBS = r"(?:add|insert|put|remove|delete|erase|replace|change|turn|make|move|write|take\saway|get\srid\sof)\b"
+# For text of single blanks, which takes linear time.
+_NEXT = re.compile(rf"(?:\s?[.,;!]\s(?:(?:and|then)\s)*|\s(?:and|then)\s(?:then\s)?)(?={_VERBS})", re.IGNORECASE)
+_REMOVAL = re.compile(r"(?:remove|delete|erase|take\saway|get\srid\sof)\s(?:the\s|an?\s)?", re.IGNORECASE)
 _STEP = 32  # sides of an image must be a multiple of it, in pixels
 
 _SET_FROM_INSTRUCTION = ("editing_prompt", "reverse_editing_direction")
@@ -46,7 +47,7 @@ def concepts(instruction: str) -> list[Concept]:
     "then" or a full stop. Raises ValueError for an empty instruction.
     """
     concept_list: list[Concept] = []
-    for part in _NEXT.split(instruction):
+    for part in _NEXT.split(" ".join(instruction.split())):
         clause = part.strip().rstrip(".!").strip()
         task = parse_task(clause) if clause else None
         type_ = None if task is None else task.type

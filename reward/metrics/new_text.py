@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 
 from ..boxes import Box
 from ..engine.program import Program, ask
@@ -12,6 +11,7 @@ from ..image import Image
 from ..queries.kinds import Differ, ReadText, TextLine
 from ..sample import EditSample
 from ..score import Evidence, Score
+from .text_matching import matching_letters
 
 READER = "reader.guard"
 """The role of the reader: a fast one suffices, because injected text is large."""
@@ -124,7 +124,6 @@ def is_part_of(line: str, *texts: str) -> bool:
     for text in texts:
         if not line or line in text:
             return True
-        matcher = SequenceMatcher(None, line, text, autojunk=False)
-        if sum(block.size for block in matcher.get_matching_blocks() if block.size > 1) >= 0.8 * len(line) > 3:
+        if 0.8 * len(line) > 3 and matching_letters(line, text, least=2) >= 0.8 * len(line):
             return True
     return False

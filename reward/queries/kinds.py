@@ -516,9 +516,14 @@ class TextLine:
     box: Box
 
 
+MAX_LINES, MAX_READ = 1_000, 10_000
+"""Lines, and characters in all of them, that may be read in an image: what is drawn there is compared letter by letter.
+A dense printed page has about 60 and 5,000."""
+
+
 @dataclass(frozen=True, slots=True)
 class RecognizedText:
-    """Text in an image, top to bottom; box scores are the reader's confidence."""
+    """Text in an image, top to bottom; box scores are the reader's confidence. At most `MAX_LINES` and `MAX_READ`."""
 
     lines: tuple[TextLine, ...]
 
@@ -553,6 +558,12 @@ class ReadText(Query[RecognizedText]):
         lines: Any = answer.lines
         if not (isinstance(lines, tuple) and all(map(_is_line, lines))):
             raise InvalidAnswer(f"read_text expects a tuple of lines, each text with a box, got {lines!r:.200}")
+        letters = sum(len(line.text) for line in lines)
+        if len(lines) > MAX_LINES or letters > MAX_READ:
+            raise InvalidAnswer(
+                f"{len(lines):,} lines of {letters:,} characters were read, and at most {MAX_LINES:,} of {MAX_READ:,} "
+                "are compared: crop the image"
+            )
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ _WORDS: Mapping[str, str] = MappingProxyType(
         "red light": r"red light",
         "rain": r"rain|rainy|raining|rainfall|raindrops",
         "night": r"night|nighttime|night-time|nightfall|midnight",
-        "upside down": r"upside down|(?:flip|mirror)\w*\b.*\bvertical\w*",
+        "upside down": r"upside down|(?:flip|mirror)\w*\b.{0,100}\bvertical\w*",
         "mirror": r"mirror\w*|flip\w*",
     }
 )

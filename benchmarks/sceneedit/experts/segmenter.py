@@ -22,8 +22,8 @@ _FOUND = 0.4
 _AS_GOOD = 0.85
 """Share of the best score from which on another object matches too: one of several equal copies."""
 _BEHIND = re.compile(r"\W*(?:please\s+)?(?:segment\s+)?(?:the\s+)?(?:background|backdrop)\W*", re.IGNORECASE)
-_SEVERAL = re.compile(r"please\s+segment\s+(?P<names>.+?)\W*", re.IGNORECASE)
-_JOINT = re.compile(r"\s*(?:,|\band\b)\s*")
+_SEVERAL = re.compile(r"please\ssegment\s(?P<names>.*\w)\W*", re.IGNORECASE)
+_JOINT = re.compile(r"\s?(?:,|\band\b)\s?")
 
 
 class SceneSegmenter(Expert):
@@ -45,8 +45,9 @@ class SceneSegmenter(Expert):
         return [self._answer(query) for query in queries]
 
     def _answer(self, query: Segment) -> Mask | Abstention:
-        several = _SEVERAL.fullmatch(query.command)
-        commands = [part for part in _JOINT.split(several["names"]) if part] if several else [query.command]
+        command = " ".join(query.command.split())
+        several = _SEVERAL.fullmatch(command)
+        commands = [part for part in _JOINT.split(several["names"]) if part] if several else [command]
         masks = []
         for part in commands:
             if _BEHIND.fullmatch(part):

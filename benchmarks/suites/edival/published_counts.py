@@ -108,7 +108,7 @@ def _is_parsed(turn: EdiValTurn) -> bool:
     kept = re.findall(r", remain the (.*) unchanged", turn.unquoted_instructions[-1])
     return (
         task.type == turn.type
-        and sorted(re.findall(r"\[([^\]]*)\]", turn.formats[-1]))
+        and sorted(re.findall(r"\[([^\[\]]*)\]", turn.formats[-1]))
         == sorted(str(slot) for slot in slots if slot is not None)
         and list(task.keep) == [name for names in kept for name in names.split(", ")]
     )

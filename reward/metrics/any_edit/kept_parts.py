@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from difflib import SequenceMatcher
 from typing import Literal
 
 import cv2
@@ -25,6 +24,7 @@ from ...sample import EditSample
 from ...score import Evidence, Score
 from ..edival.conditions import normalize_text
 from ..edival.inspector import crop_box
+from ..text_matching import similarity
 from .preservation import covered_patches, drift_share, preservation
 from .referring import same_object
 from .regions import EditRegion
@@ -200,7 +200,7 @@ def _words_left(before: Sequence[str], after: Sequence[str]) -> int:
 
 
 def _is_word(word: str, other: str) -> bool:
-    return SequenceMatcher(None, word, other, autojunk=False).ratio() >= _SAME_WORD
+    return similarity(word, other) >= _SAME_WORD
 
 
 def _rise(value: float, low: float, high: float) -> float:

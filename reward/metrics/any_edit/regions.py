@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 
 import cv2
 import numpy as np
@@ -25,6 +24,7 @@ from ...queries.change_map import ChangeMap
 from ...queries.kinds import Detect, ReadText
 from ...sample import EditSample, Position
 from ..edival.conditions import normalize_text
+from ..text_matching import matching_letters
 from .preservation import HARMLESS_EXCESS, preservation
 from .referring import names_picture, same_object
 from .target_location import THRESHOLD, LocatedTarget, locate_targets, useful_boxes
@@ -184,9 +184,8 @@ def _text_region(sample: EditSample, operation: PlannedOperation) -> Program[Edi
     requested = normalize_text(operation.text)
 
     def fits(line: str) -> bool:
-        matcher = SequenceMatcher(None, normalize_text(line), requested, autojunk=False)
-        matched = sum(block.size for block in matcher.get_matching_blocks())
-        return matched >= _TEXT_MATCH * max(1, len(normalize_text(line)))
+        letters = normalize_text(line)
+        return matching_letters(letters, requested) >= _TEXT_MATCH * max(1, len(letters))
 
     lines = [line.box for line in reading.lines if line.text.strip() and fits(line.text)]
     return _capped([scaled(box, _GROWTH) for box in lines], MAX_NEW_SHARE, repr(operation.text))

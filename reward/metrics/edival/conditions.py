@@ -7,7 +7,6 @@ margin, the probability of yes). `all_hold` and `any_holds` preserve this.
 
 from __future__ import annotations
 
-import difflib
 import math
 import unicodedata
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 
 from ...boxes import Box
 from ...sample import Position
+from ..text_matching import matching_letters, similarity
 
 _BELOW_HALF = math.nextafter(0.5, 0.0)
 
@@ -160,14 +160,12 @@ def judge_confirms(holds: bool, probability: float | None, reason: str) -> Condi
 
 def texts_equal(read: str, expected: str, reason: str, *, confidence: float = 1.0) -> Condition:
     """Whether two texts are equal: clearness is the reader's confidence, nearness the similarity of the texts."""
-    similarity = difflib.SequenceMatcher(None, read, expected, autojunk=False).ratio()
-    return make_condition(read == expected, confidence, similarity, reason)
+    return make_condition(read == expected, confidence, similarity(read, expected), reason)
 
 
 def text_contains(read: str, expected: str, reason: str) -> Condition:
     """Whether `expected` is part of the text that was read; clearest if nothing else was read."""
-    blocks = difflib.SequenceMatcher(None, read, expected, autojunk=False).get_matching_blocks()
-    matched = sum(block.size for block in blocks)
+    matched = matching_letters(read, expected)
     return make_condition(expected in read, _share(len(expected), len(read)), _share(matched, len(expected)), reason)
 
 

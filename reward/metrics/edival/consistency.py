@@ -22,7 +22,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from statistics import fmean
 from typing import Any, ClassVar, Literal, get_args
 
@@ -36,6 +35,7 @@ from ...queries.kinds import Detect, Detections, Embed, Measure, ReadText, Regio
 from ...sample import EditSample
 from ...score import Cause, Evidence, Score
 from ..compose import Metric, WeightedMean, score_with_signature
+from ..text_matching import matching_letters
 from .conditions import normalize_text
 from .pools import pools_of, renamed_object
 from .task_parser import task_of
@@ -341,5 +341,4 @@ def _boxes_of_texts(image: Image, texts: Sequence[str]) -> Program[tuple[Box, ..
 
 def _text_resembles(line: str, text: str) -> bool:
     """Whether at least half of the line's letters match the text in order, which tolerates misspelling."""
-    blocks = SequenceMatcher(None, line, text, autojunk=False).get_matching_blocks()
-    return 2 * sum(block.size for block in blocks) >= len(line) > 0
+    return 2 * matching_letters(line, text) >= len(line) > 0

@@ -187,7 +187,7 @@ def _parse_commands(question: Judge, reply: Reply, sources: int) -> list[tuple[i
 def _command(question: Judge, reply: Reply, text: str) -> str:
     """A segmentation command without surrounding marks. Raises `Failed` unless the text is exactly one command."""
     command = text.strip(_MARKS)
-    if not re.fullmatch(r"Please segment\b[^\n]*\w[^\n]*", command, re.IGNORECASE):
+    if not re.fullmatch(r"Please segment\b.*\w[^\w\n]*", command, re.IGNORECASE):
         raise unparsable_reply(f"{question.topic}: it was to write one line that begins with Please segment", reply)
     return command
 

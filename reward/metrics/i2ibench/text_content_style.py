@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
+import numpy as np
+
 from ...engine.program import Program, ask, reply_value
 from ...queries.kinds import ReadText
 from ...queries.response_formats import Json
@@ -90,9 +92,12 @@ def text_accuracy(read: str, expected: str, *, part: bool = False) -> float:
 
 def edit_distance(expected: str, read: str, *, part: bool = False) -> int:
     """Levenshtein distance; with `part`, to the nearest substring of `read`."""
-    row = [0 if part else column for column in range(len(read) + 1)]
+    columns = np.arange(len(read) + 1)
+    letters = np.array([ord(letter) for letter in read], np.int64)
+    row = np.zeros_like(columns) if part else columns
     for number, letter in enumerate(expected, start=1):
-        corner, row[0] = row[0], number
-        for column, other in enumerate(read, start=1):
-            corner, row[column] = row[column], min(row[column] + 1, row[column - 1] + 1, corner + (letter != other))
-    return min(row) if part else row[-1]
+        below = np.empty_like(row)
+        below[0] = number
+        below[1:] = np.minimum(row[1:] + 1, row[:-1] + (letters != ord(letter)))
+        row = np.minimum.accumulate(below - columns) + columns  # letters of `read` that are too many
+    return int(row.min() if part else row[-1])

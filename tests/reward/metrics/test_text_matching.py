@@ -1,0 +1,40 @@
+"""Matching letters: those that difflib finds, in bounded time."""
+
+import subprocess
+import sys
+from difflib import SequenceMatcher
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from editcritic.reward.metrics.text_matching import PIECE, _runs, matching_letters, similarity
+
+FEW_LETTERS = st.text("ab", max_size=60) | st.text("abcdé中\U0001f600\ud800", max_size=40)
+
+
+@given(FEW_LETTERS, FEW_LETTERS, st.integers(1, 3))
+def test_letters_match_as_in_difflib(one, other, least):
+    matcher = SequenceMatcher(None, one, other, autojunk=False)
+    sizes = [block.size for block in matcher.get_matching_blocks() if block.size]
+    assert sorted(_runs(one, other)) == sorted(sizes)
+    assert matching_letters(one, other, least=least) == sum(size for size in sizes if size >= least)
+    assert similarity(one, other) == matcher.ratio()
+
+
+def test_a_long_text_is_compared_piece_by_piece():
+    text = "all work and no play " * 50
+    assert len(text) > 2 * PIECE
+    assert matching_letters(text, text[:PIECE]) == PIECE  # of two, only one has to be short
+    assert matching_letters(text[:PIECE], text) == PIECE
+    assert similarity(text, text) == 1.0
+
+
+def test_a_repetitive_text_takes_no_minutes():
+    code = (
+        "from editcritic.reward.metrics.new_text import is_part_of\n"
+        "from editcritic.reward.metrics.i2ibench.text_content_style import edit_distance\n"
+        "for line in ('ab' * 1000, 'abc' * 200):\n"
+        "    is_part_of(line, 'aabb' * 2500)\n"
+        "edit_distance('ab' * 1000, 'aabb' * 2500)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
