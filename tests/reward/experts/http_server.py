@@ -76,6 +76,8 @@ class Loopback:
                 except (BrokenPipeError, ConnectionResetError):  # the client has disconnected
                     self.close_connection = True
 
+            do_GET = do_POST
+
             def log_message(self, *args: Any) -> None:
                 pass
 
@@ -100,7 +102,7 @@ class Loopback:
         self._thread.join(10)
 
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:
-        text = handler.rfile.read(int(handler.headers["Content-Length"]))
+        text = handler.rfile.read(int(handler.headers["Content-Length"] or 0)) or b"null"
         request = ReceivedRequest(
             handler.path, {name.lower(): value for name, value in handler.headers.items()}, json.loads(text)
         )

@@ -1,6 +1,7 @@
 """OpenAIJudge: parses valid replies; server errors become failures, not numbers or hangs."""
 
 import base64
+import gzip
 import json
 import logging
 import re
@@ -324,6 +325,43 @@ def test_a_body_without_end_is_not_swallowed(status, monkeypatch):
         assert failure.reason.endswith("is longer than 1 MiB")
         (request,) = server.requests
         assert request.headers["accept-encoding"] == "identity"  # compressed, a megabyte would be a gigabyte
+
+
+def test_a_compressed_body_is_not_unpacked():
+    bomb = Answer(gzip.compress(bytes(64 << 20)), headers={"Content-Encoding": "gzip"})
+    failure = outcome(lambda *_: bomb)
+    assert isinstance(failure, Failure)
+    assert failure.reason.endswith("is compressed, and was to be as it is: turn compression off on the server")
+
+
+def listing(rule: Rule, **options: Any) -> str:
+    """The model's name in a judge's id, or why there is none."""
+    with serving(rule) as server:
+        try:
+            return OpenAIJudge("", server.url, **options).served
+        except ExpertDown as down:
+            return str(down)
+
+
+def test_the_list_of_models_is_bounded_in_time_and_size(monkeypatch):
+    monkeypatch.setattr(endpoints, "MAX_RESPONSE_BYTES", 1 << 20)
+    one, two = {"data": [{"id": "qwen"}]}, {"data": [{"id": "a"}, {"id": "b" * 1000}]}
+    assert listing(lambda *_: Answer(one)) == "qwen"
+    assert f"has a, {'b' * 100}: name one" in listing(lambda *_: Answer(two))
+    assert "no complete response within 1 s" in listing(lambda *_: Answer(trickle=True), timeout_s=1.0)
+    assert "is longer than 1 MiB" in listing(lambda *_: Answer(flood=True))
+    assert "is compressed" in listing(lambda *_: Answer(b"", headers={"Content-Encoding": "gzip"}))
+    for wrong in (b"no JSON", b"[" * 10**5, {"data": 1}, {"data": [1]}, {}):
+        assert "does not list its models" in listing(lambda *_, wrong=wrong: Answer(wrong))
+    assert "HTTP 500" in listing(lambda *_: Answer(status=500))
+
+
+@pytest.mark.parametrize("form", [YesNo(), Grade(), Json('{"type": "array"}'), FreeText()], ids=repr)
+def test_a_reply_that_is_too_long_is_none(form):
+    failure = outcome(lambda *_: Answer(completion("[" + "1, " * 40_000 + "1]")), form, requests=2)
+    assert isinstance(failure, Failure)
+    assert "the reply has 120,003 characters, and at most 100,000 are read" in failure.reason
+    assert len(failure.raw) == 2000
 
 
 def test_a_long_wait_that_is_asked_for_ends_with_the_time_for_a_request():
