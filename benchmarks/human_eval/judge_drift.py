@@ -160,8 +160,10 @@ def read_golden_set(path: Path) -> list[GoldenRecord]:
             answers = {
                 name: tuple(_parse_answer(value) for value in values) for name, values in data["answers"].items()
             }
-            names = (text_field(data[field]) for field in ("id", "case", "editor", "edited_digest"))
-            records.append(GoldenRecord(*names, answers))
+            name, case, editor, edited = (
+                text_field(data[field]) for field in ("id", "case", "editor", "edited_digest")
+            )
+            records.append(GoldenRecord(name, case, editor, edited, answers))
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise InputError(one_line(f"{path}:{number} is not a line of a golden set: {error}")) from None
     if not records:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import pickle  # noqa: TID251  (for its exception only: torch loads with weights_only)
+import zipfile
 from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+from ...regular_files import open_regular
 
 _STATE_KEYS = ("params_ema", "params", "state_dict", "model")
 
@@ -18,10 +22,13 @@ def read_state(path: Path) -> dict[str, Any]:
     """The tensors of a file by name: safetensors, or a pickle (.pt, .pth, .bin) that holds tensors and nothing else.
 
     Of a training state, the weights under one of the usual keys, averaged ones first. Raises ValueError for a pickle
-    that holds anything else: its code is not executed.
+    that holds anything else, whose code is not executed, and for one whose tensors are larger than the file, which
+    nothing but an attack on the memory is; OSError for what is no regular file.
     """
     import torch
 
+    with open_regular(path) as file:
+        _require_stored(file, path.name)
     if path.suffix == ".safetensors":
         from safetensors.torch import load_file
 
@@ -35,7 +42,28 @@ def read_state(path: Path) -> dict[str, Any]:
             state = state[key]
     if not isinstance(state, Mapping) or not all(isinstance(value, torch.Tensor) for value in state.values()):
         raise ValueError(f"{path.name} holds no mapping of names to tensors, got {type(state).__name__}")
+    for name, value in state.items():
+        if value.numel() * value.element_size() > value.untyped_storage().nbytes():
+            raise ValueError(
+                f"{path.name} has fewer numbers than its tensor {name!r:.80} of shape {tuple(value.shape)}"
+            )
     return dict(state)
+
+
+def _require_stored(file: BinaryIO, name: str) -> None:
+    """Raise ValueError for a zip with members that are larger than the file: torch stores them as they are."""
+    size = os.fstat(file.fileno()).st_size
+    if not zipfile.is_zipfile(file):
+        return
+    try:
+        with zipfile.ZipFile(file) as archive:
+            members = archive.infolist()
+    except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
+        raise ValueError(f"{name} is damaged: {error}") from None
+    if any(member.compress_type != zipfile.ZIP_STORED for member in members) or (
+        sum(member.file_size for member in members) > size
+    ):
+        raise ValueError(f"{name} holds compressed tensors, and torch saves none: it is not unpacked")
 
 
 def strip_prefix(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
