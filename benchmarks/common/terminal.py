@@ -114,11 +114,12 @@ def _exit_code(command: Callable[[], int], *, as_json: bool) -> int:
     from ...reward import ImageError, SpecError
     from ...reward.engine.answer_log import LogError
     from ...reward.queries.kinds import FloorTooHigh
+    from ...reward.sample_limits import SampleTooLarge
     from .errors import InputError
 
     try:
         return command()
-    except (InputError, SpecError, ImageError, LogError, FloorTooHigh, sqlite3.Error) as error:
+    except (InputError, SpecError, ImageError, SampleTooLarge, LogError, FloorTooHigh, sqlite3.Error) as error:
         return _report_error(str(error), as_json)
     except BrokenPipeError:  # the reader of our output has closed it
         raise

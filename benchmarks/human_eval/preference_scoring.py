@@ -16,6 +16,7 @@ from typing import Any
 from ...reward import EditSample, Engine, Image, ImageError, Reward, Score, build, default_experts, load_experts
 from ...reward.image import FileIndex
 from ...reward.metrics.pairwise import PairedSampleMetric, PairwiseJudge, pack_pair
+from ...reward.sample_limits import SampleTooLarge
 from ..common.errors import InputError
 from ..common.inputs import spec_argument
 from ..suites.human_preferences.comparison import Comparison, InvalidRow
@@ -191,10 +192,9 @@ def _open(comparison: Comparison, index: FileIndex | None) -> _Opened:
             if problem:
                 raise ImageError(problem)
             edited = picture.open(index)
-        except ImageError as error:
+            samples[name] = EditSample(f"{comparison.id}/{name}", comparison.instruction, tuple(sources), edited)
+        except (ImageError, SampleTooLarge) as error:
             missing[name] = str(error)
-            continue
-        samples[name] = EditSample(f"{comparison.id}/{name}", comparison.instruction, tuple(sources), edited)
     return _Opened(comparison, case, samples, missing)
 
 

@@ -18,6 +18,7 @@ from ....reward.metrics.complexedit.alignment import ComplexEditInstructionFollo
 from ....reward.metrics.complexedit.options import MODES, ComplexEditOptions, ScoringMode
 from ....reward.metrics.complexedit.quality import PerceptualQuality
 from ....reward.queries.specs import Spec
+from ....reward.sample_limits import SampleTooLarge
 from ....verifiers import edit_request
 from ...common.errors import InputError
 from ..results import Results
@@ -87,7 +88,13 @@ class ComplexEdit(Suite):
         split_data = read_split(find_files(Path(data), split))
         self.rows = split_data.rows
         problems = [*split_data.problems]
-        self.items: Sequence[SuiteItem] = [item for edit in split_data.edits for item in self._items(edit, problems)]
+        items: list[SuiteItem] = []
+        for edit in split_data.edits:
+            try:
+                items += self._items(edit, problems)
+            except SampleTooLarge as error:
+                problems.append(DataProblem(f"row {edit.number}", str(error)))
+        self.items: Sequence[SuiteItem] = items
         self.problems: Sequence[DataProblem] = problems
         if not self.items:
             reasons = "; ".join(map(str, problems[:3]))

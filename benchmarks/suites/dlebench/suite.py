@@ -131,13 +131,13 @@ class DleBench(Suite):
                 self.problems.append(DataProblem(line.where, str(error)))
                 continue
             source, *references = (one.image for one in opened if isinstance(one, SuiteImage))
+            reference = references[0] if references else None
             try:
                 targets = () if line.boxes is None else parse_boxes(line.boxes, source.size, self.boxes)
+                sample = edit_request(line.instruction, source, id=line.name, targets=targets, reference=reference)
             except ValueError as problem:
                 self.problems.append(DataProblem(line.where, str(problem)))
                 continue
-            reference = references[0] if references else None
-            sample = edit_request(line.instruction, source, id=line.name, targets=targets, reference=reference)
             labels = {"type": line.type, **_size(targets)}
             items.append(SuiteItem(line.name, line.image.name, line.name, sample, labels=labels))
         if not items:

@@ -13,6 +13,7 @@ from ....reward.metrics.i2ibench.dimension import PACKAGE
 from ....reward.metrics.i2ibench.dimensions import DIMENSIONS
 from ....reward.queries.prompts import Prompts
 from ....reward.queries.specs import Spec
+from ....reward.sample_limits import SampleTooLarge
 from ....verifiers import edit_request
 from ...common.errors import InputError
 from ..image_index import SuiteImage, decode_images
@@ -107,14 +108,18 @@ class I2IBench(Suite):
             if error := next((one for one in opened if isinstance(one, ImageError)), None):
                 self.problems.append(DataProblem(prompt.where, str(error)))
                 continue
-            sample = edit_request(
-                prompt.instruction,
-                *(one.image for one in opened if isinstance(one, SuiteImage)),
-                id=prompt.id,
-                target_text=prompt.target_text,
-                hint=prompt.hint,
-                dimensions=prompt.dimensions,
-            )
+            try:
+                sample = edit_request(
+                    prompt.instruction,
+                    *(one.image for one in opened if isinstance(one, SuiteImage)),
+                    id=prompt.id,
+                    target_text=prompt.target_text,
+                    hint=prompt.hint,
+                    dimensions=prompt.dimensions,
+                )
+            except SampleTooLarge as problem:
+                self.problems.append(DataProblem(prompt.where, str(problem)))
+                continue
             labels = {"category": prompt.category.name, "half": "multi" if prompt.category.multi else "single"}
             items.append(SuiteItem(prompt.id, prompt.scene, prompt.id, sample, labels=labels))
         return items
