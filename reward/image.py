@@ -70,7 +70,7 @@ class Image:
         self._digest = digest
         self._path = path
         self._derived = derived
-        self._recorded = recorded if derived is None else derived[0][0]._recorded
+        self._recorded: DerivedDigest | None = recorded if derived is None else derived[0][0]._recorded
 
     # -- construction -------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -329,5 +330,5 @@ def require_distinct_files(**paths: Path | None) -> None:
     for name, path in paths.items():
         if path is None or path == Path("-"):
             continue
-        if (first_name := names.setdefault(path.resolve(), name)) != name:
+        if (first_name := names.setdefault(Path(os.path.realpath(path)), name)) != name:
             raise InputError(f"{path} is both {first_name} and {name}: use different files")

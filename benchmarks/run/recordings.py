@@ -38,7 +38,7 @@ class RecordingWriter:
             role: {"id": expert.id, "rewrites": rewrites_queries(expert)} for role, expert in reward.experts.items()
         }
         tables = {"spec": {"reward": spec_of(reward.metric)}, "experts": experts}
-        rows = {key: json.dumps(table, sort_keys=True) for key, table in tables.items()}
+        rows = {key: json.dumps(table) for key, table in tables.items()}  # in order: that of a mean's terms counts
         for key, row in rows.items():
             if log.meta(key) not in (None, row):
                 raise InputError(
@@ -151,7 +151,8 @@ class RecordingReader:
         match score := self._table_of(f"score:{name}"):
             case {"value": float() | int() | None, "status": str()}:
                 return score
-        raise InputError(f"{self.log.path} is no recording of this version: its score of {name!r:.80} is none")
+            case _:
+                raise InputError(f"{self.log.path} is no recording of this version: its score of {name!r:.80} is none")
 
     def _table_of(self, key: str) -> dict[str, Any]:
         try:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ...reward import Score
 from ...reward.file_specs import require_trusted
+from ...reward.regular_files import open_regular
 from ..common.errors import InputError
 from ..common.inputs import SampleEntry, load_reward, spec_argument
 from .golden_cases import replay_cases
@@ -42,7 +43,7 @@ class ReplayReport:
 def is_golden(path: Path) -> bool:
     """Whether a file has JSON lines and is no recording. Raises `InputError` if it cannot be read."""
     try:
-        with path.open("rb") as opened:
+        with open_regular(path) as opened:
             return opened.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None

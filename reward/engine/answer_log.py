@@ -209,7 +209,7 @@ class AnswerLog:
             try:
                 problem = self._db.execute("pragma integrity_check(1)").fetchone()[0]
                 if problem != "ok":
-                    raise LogError(f"{self.path} is damaged ({problem}): use a copy of the file")
+                    raise LogError(f"{self.path} is damaged ({' '.join(problem.split())}): use a copy of the file")
                 for kind in _RECORDS:
                     for _ in self._intact_rows(kind):
                         pass
@@ -416,6 +416,8 @@ def _read_answer(query: Query[Any], text: bytes) -> Answer | Abstention:
     answer = answer_from_json(json.loads(text))
     if not isinstance(answer, Abstention):
         query.check(answer)
+    elif not isinstance(answer.reason, str):
+        raise ValueError(f"an abstention for the reason {answer.reason!r:.80}")
     return answer
 
 

@@ -90,21 +90,28 @@ class SharedDatabase:
     def _connect(self) -> sqlite3.Connection:
         try:
             db = self._open_to_read() if self.read_only else self._open()
-            db.execute("pragma trusted_schema = off")
-            if not self._require_own_schema(db) and self.read_only:
-                raise self.error_class(f"{self.path} is an empty database: give {self.replacement}")
-            if self.read_only:
-                db.execute("pragma query_only = on")
-                return db
-            _use_wal(db)
-            db.execute("pragma synchronous = normal")
-            db.executescript(self.create)
-            self._require_own_schema(db)  # a new file may have been made by another version meanwhile
+            try:
+                self._prepare(db)
+            except BaseException:
+                db.close()
+                raise
         except DATABASE_ERRORS as error:
             raise self._unusable(str(error)) from None
         except OSError as error:
             raise self._unusable(error.strerror or str(error)) from None
         return db
+
+    def _prepare(self, db: sqlite3.Connection) -> None:
+        db.execute("pragma trusted_schema = off")
+        if not self._require_own_schema(db) and self.read_only:
+            raise self.error_class(f"{self.path} is an empty database: give {self.replacement}")
+        if self.read_only:
+            db.execute("pragma query_only = on")
+            return
+        _use_wal(db)
+        db.execute("pragma synchronous = normal")
+        db.executescript(self.create)
+        self._require_own_schema(db)  # a new file may have been made by another version meanwhile
 
     def _unusable(self, problem: str) -> ValueError:
         return self.error_class(f"{self.path} cannot be used as {self.kind}: {problem}")
