@@ -259,11 +259,12 @@ def test_no_file_contacts_a_server_or_sends_it_a_key(
 def test_no_settings_write_elsewhere(editcritic: Command, written: Folder, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     for name in ("out", "journal"):
-        command = in_settings(lambda settings, name=name: settings.update({"out": ".", name: "../elsewhere"}))
-        result = editcritic(*command)
+        paths = {"out": ".", name: "../elsewhere"}
+        result = editcritic(*in_settings(lambda settings, paths=paths: settings.update(paths)))  # type: ignore[misc]
         assert result.exit_code == 2
         assert f"would write {name} to results/../elsewhere: files write in their own folder only" in result.stderr
         assert not elsewhere.exists()
+    command = in_settings(lambda settings: settings.update(journal="../elsewhere"))
     assert editcritic(*command, "--journal", "mine").exit_code == 1  # its image is missing
     command = in_settings(lambda settings: settings.update(journal="../elsewhere"))
     assert editcritic(*command, "--trust", "elsewhere").exit_code == 1

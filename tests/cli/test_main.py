@@ -133,7 +133,7 @@ def test_json_is_one_document(editcritic: Command, folder: Folder, three: Path) 
     assert document["summary"]["quantiles"]["max"] == 1.0
     assert [row["id"] for row in document["scores"]] == ["copy", "patched", "blank"]
     assert document["profile"]["queries"] >= document["profile"]["unique"] > 0
-    assert document["reward"]["reward"]["use"].endswith(":WeightedMean")
+    assert document["reward"]["reward"]["use"] == "weighted-mean"
 
 
 def test_a_profile_says_what_was_asked_and_what_experts_took(editcritic: Command, folder: Folder, three: Path) -> None:
@@ -450,7 +450,7 @@ def test_a_detector_that_does_not_look_far_enough_is_refused_with_what_to_do(
     experts = {"detector": "short_sighted:ShortSighted", "judge": "colour", "reader": "rapidocr"}
     lines = [f'[experts.{role}]\nuse = "{use}"' for role, use in experts.items()]
     reward.write_text("\n".join(['[reward]\nuse = "edival-if"', *lines]))
-    result = editcritic("score", three, "--reward", reward)
+    result = editcritic("score", three, "--reward", reward, "--trust", "short_sighted")
     assert result.exit_code == 2
     assert "threshold 0.3 lies below the detector's floor 0.5: lower the floor" in result.stderr
 
@@ -465,6 +465,7 @@ def test_too_many_failures_end_a_run_and_lose_nothing(
     editcritic: Command, folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(folder.path)
+    monkeypatch.setenv("EDITCRITIC_TRUST", "their_experts")
     reward, samples, out = with_expert(folder, "Fails"), twenty(folder), folder / "out.jsonl"
     stopped = editcritic("score", samples, "--reward", reward, "-o", out)
     assert stopped.exit_code == 1
@@ -481,7 +482,7 @@ def test_too_many_failures_end_a_run_and_lose_nothing(
 def test_an_interrupted_run_has_written_what_was_known(folder: Folder) -> None:
     reward, samples, out = with_expert(folder, "SticksAtTheFirst"), twenty(folder), folder / "out.jsonl"
     command = [sys.executable, "-m", "editcritic.cli.main", "score", samples, "--reward", reward, "-o", out]
-    command += ["--cache", folder / "cache.db"]
+    command += ["--cache", folder / "cache.db", "--trust", "their_experts"]
     path = os.pathsep.join([str(folder.path), *filter(None, [os.environ.get("PYTHONPATH")])])
     # What a shell starts in the background ignores interrupts, and so does all that it starts in turn.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,12 @@ from ...reward.experts.tiny_clips import SMALL, clip_config, saved_processor
 from ..conftest import Command
 
 PROMPTS = ("a cat", "two red boats")
+
+
+@pytest.fixture(autouse=True)
+def trusted(monkeypatch):
+    """The folders of weights, and the experts, that files here name."""
+    monkeypatch.setenv("EDITCRITIC_TRUST", f"tests {tempfile.gettempdir()}")
 
 
 @pytest.fixture(scope="module")

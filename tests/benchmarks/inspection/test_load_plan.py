@@ -4,6 +4,7 @@ import json
 import shutil
 import socket
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,6 +28,12 @@ from ..conftest import Command
 
 SHAPE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture(autouse=True)
+def trusted(monkeypatch):
+    """The folders of weights, and the experts, that files here name."""
+    monkeypatch.setenv("EDITCRITIC_TRUST", f"tests {tempfile.gettempdir()}")
 
 
 @pytest.fixture(scope="module")

@@ -92,7 +92,10 @@ def test_a_folder_of_results_says_where_its_pictures_are(serve, tmp_path):
     folder = label_files.write(tmp_path / "results", results("mine", [row("0/1")]))
     outputs(tmp_path / "outputs", Toy(count=3))
     (folder / RUN_FILE).write_text(json.dumps({"invocation": {"suite": TOY, "data": None, "outputs": "../outputs"}}))
-    page = serve(folder, "--question", "yes-no:following", "--practice-questions", 0, "-o", tmp_path / "labels.jsonl")
+    trust = ("--trust", TOY.partition(":")[0])
+    page = serve(
+        folder, *trust, "--question", "yes-no:following", "--practice-questions", 0, "-o", tmp_path / "labels.jsonl"
+    )
     page.ask("answer", {"annotator": "ann", "number": 0, "label": "yes", "seconds": 1})
     assert page.interrupted()[0] == 0
     assert read_labels([tmp_path / "labels.jsonl"])[0].editor == "mine"
