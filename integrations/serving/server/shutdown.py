@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 _FLUSH_S = 2.0
 _TICKS = 50
 """Of uvicorn, ten per second."""
-_LISTEN_BACKLOG = 4096
-"""Connections that the system holds until they are accepted."""
+_LISTEN_BACKLOG = 256
+"""Connections that the system holds until they are accepted: in a flood, new ones wait behind so many."""
 
 
 class GracefulServer(Protocol):
