@@ -5,6 +5,7 @@ import json
 import struct
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import httpx2
 import numpy as np
@@ -34,7 +35,7 @@ def client() -> Iterator[httpx2.Client]:
 def sent(client: httpx2.Client, picture: bytes) -> tuple[int, str]:
     """The status and the error of a request for this picture, in a part of its own."""
     request = {"schema": 2, "samples": [{"id": "a", "instruction": "x", "sources": ["p"], "edited": "p"}]}
-    files = {"request": (None, json.dumps(request)), "p": ("p", picture, "image/png")}
+    files: dict[str, Any] = {"request": (None, json.dumps(request)), "p": ("p", picture, "image/png")}
     reply = client.post("/v1/score", files=files)
     return reply.status_code, reply.json().get("error", "")
 
