@@ -104,6 +104,7 @@ def test_complex_edit_data_is_made_and_the_suite_reads_it(
         "--judge",
         tmp_path / "judge.toml",
     )
+    monkeypatch.setenv("EDITCRITIC_TRUST", experts)
     result = editcritic(*command, "--num-operations", 2, "--split", "test_syn", "--json")
     document = json.loads(result.stdout)
     assert (result.exit_code, document["constructed"], document["failed"]) == (0, 2, {})
