@@ -24,9 +24,9 @@ def score(
     samples: Annotated[
         Path,
         typer.Argument(
-            help="The source image of one edit; or a JSONL file with one edit per line (image paths relative to it), "
-            "or a folder: with a `samples.jsonl`, or with pairs `<id>_source.png` and `<id>_edited.png` (or .jpg, "
-            ".webp, ...) and the instruction in `<id>.txt` or --instruction."
+            help="The source image of one edit; or a JSONL file with one edit per line (images in its folder or "
+            "below), or a folder: with a `samples.jsonl`, or with pairs `<id>_source.png` and `<id>_edited.png` (or "
+            ".jpg, .webp, ...) and the instruction in `<id>.txt` or --instruction."
         ),
     ],
     edited: Annotated[Path | None, typer.Argument(help="The edited image, after a source image.")] = None,

@@ -119,7 +119,7 @@ def _require_inside(resolved: str, folder: Path) -> None:
         return
     raise OSError(
         errno.EACCES,
-        f"it leads out of {folder}, to {target}: if you trust what names it, add `--trust {target.parent}`",
+        f"it leads out of {root}, to {target}: if you trust what names it, add `--trust {target.parent}`",
         resolved,
     )
 

@@ -1,4 +1,4 @@
-"""Sample files: JSONL, one edit per line, images as paths relative to the file.
+"""Sample files: JSONL, one edit per line, images as paths relative to the file, in its folder or below.
 
     {"id": "cup-1", "instruction": "Change the color of cup to blue", "source": "cup.png", "edited": "cup_blue.png",
      "boxes": {"cup": [[120, 80, 260, 240]]}}

@@ -148,7 +148,7 @@ class Journal:
         if self.folder is None:
             return self._images.get(digest)
         try:
-            picture = Image.open(self.folder / "images" / f"{digest}.png")
+            picture = Image.open(self.folder / "images" / f"{digest}.png", inside=self.folder)
         except ImageError:
             return None
         return picture if picture.digest == digest else None
