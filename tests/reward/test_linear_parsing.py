@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("reward", "integrations", "cli", "verifiers", "benchmarks/suites", "benchmarks/run", "benchmarks/sceneedit")
 OWN_TEXT = {"open_clip.py", "blip.py", "bundles.py"}
 """They read names of weights and of bundles, which are installed."""
-LENGTH, LENGTH_PARSED, LIMIT_S = 100_000, 30_000, 5
+LENGTH, LENGTH_PARSED, LIMIT_S = 100_000, 12_000, 5
 
 METHODS = ("match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer")
 UNITS = (
@@ -87,7 +87,7 @@ def words_of(pattern: str) -> set[str]:
 def attacks(pattern: str = "") -> Iterator[str]:
     words = words_of(pattern)
     for unit in (*UNITS, *words, *(f"{word} " for word in words)):
-        for first in ("", re.findall(r"^[\w ]*", pattern)[0], *sorted(words)[:2]):
+        for first in {"", re.findall(r"^[\w ]*", pattern)[0]}:
             yield first + unit * (LENGTH // len(unit)) + "\x00"
 
 

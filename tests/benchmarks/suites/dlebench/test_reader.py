@@ -149,6 +149,7 @@ def test_bad_lines_pictures_and_ids_are_problems(tmp_path: Path) -> None:
         lines.write('{"image": \n[1]\n')
         lines.write(json.dumps({**line(3), "image": "nowhere.png"}) + "\n")
         lines.write(json.dumps({**line(3), "type": "blur"}) + "\n")
+        lines.write(json.dumps({**line(3), "id": "long", "instruction": "x" * 4001}) + "\n")
     suite = DleBench(data)
     assert [item.id for item in suite.items] == ["0_ref", "1_ref", "3"]
     problems = "\n".join(map(str, suite.problems))
@@ -159,6 +160,7 @@ def test_bad_lines_pictures_and_ids_are_problems(tmp_path: Path) -> None:
         "the type 'blur'",
         "the same id same",
         "2.png",
+        "the instruction has 4,001 characters",
     ):
         assert message in problems
 
