@@ -14,6 +14,7 @@ import numpy as np
 from ..boxes import Box
 from ..edit_plan import EditPlan
 from ..image import Image
+from ..image_decoding import MAX_PIXELS
 from ..plan_json import plan_from_json, plan_to_json
 from .change_map import GRIDS, ChangeMap
 from .kinds import Answer, Detections, Embeddings, Mask, Measurement, RecognizedText, TextLine, UpscaledImage
@@ -84,16 +85,27 @@ def _png(image: Image) -> bytes:
 
 
 def _mask(packed: str, shape: tuple[int, ...], score: float) -> Mask:
-    try:
-        content = zlib.decompress(base64.b64decode(packed, validate=True))
-    except zlib.error as error:
-        raise ValueError(f"a mask of {shape} cannot be decompressed ({error}): its record is damaged") from None
     count = math.prod(shape)
-    if len(content) != (count + 7) // 8:
-        raise ValueError(f"a mask of {shape} has {len(content)} bytes: its record is damaged")
+    content = _decompressed(packed, (count + 7) // 8, f"a mask of {shape}")
     bits = np.unpackbits(np.frombuffer(content, np.uint8), count=count)
     return Mask(bits.astype(np.bool_).reshape(shape), score)
 
+
+def _decompressed(packed: str, size: int, what: str) -> bytes:
+    """The `size` bytes of a record: a few bytes may claim to be gigabytes. Raises ValueError for other ones."""
+    if not 0 < size <= _MAX_BYTES:
+        raise ValueError(f"{what} would have {size} bytes: its record is damaged")
+    unpacking = zlib.decompressobj()
+    try:
+        content = unpacking.decompress(base64.b64decode(packed, validate=True), size + 1)
+    except zlib.error as error:
+        raise ValueError(f"{what} cannot be decompressed ({error}): its record is damaged") from None
+    if len(content) != size or not unpacking.eof:
+        raise ValueError(f"{what} does not have {size} bytes: its record is damaged")
+    return content
+
+
+_MAX_BYTES = 4 * MAX_PIXELS
 
 _LITTLE_ENDIAN = np.dtype("<f4")
 
@@ -113,14 +125,9 @@ def _change_map_to_json(changes: ChangeMap) -> dict[str, Any]:
 
 
 def _change_map(packed: str, shape: tuple[int, ...], numbers: Mapping[str, Any]) -> ChangeMap:
-    try:
-        content = zlib.decompress(base64.b64decode(packed, validate=True))
-    except zlib.error as error:
-        raise ValueError(f"a change map of {shape} cannot be decompressed ({error}): its record is damaged") from None
     shapes = {name: (*shape, *rest) for name, rest in GRIDS.items()}
     counts = [math.prod(one) for one in shapes.values()]
-    if len(content) != sum(counts) * _LITTLE_ENDIAN.itemsize:
-        raise ValueError(f"a change map of {shape} has {len(content)} bytes: its record is damaged")
+    content = _decompressed(packed, sum(counts) * _LITTLE_ENDIAN.itemsize, f"a change map of {shape}")
     parts = np.split(np.frombuffer(content, _LITTLE_ENDIAN).astype(np.float32), np.cumsum(counts)[:-1])
     grids = {name: part.reshape(one) for (name, one), part in zip(shapes.items(), parts, strict=True)}
     try:

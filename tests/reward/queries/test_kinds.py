@@ -1,8 +1,11 @@
 """Queries with equal descriptions of equal images are identical; answers survive the JSON round trip."""
 
+import base64
 import json
 import math
 import pickle
+import tracemalloc
+import zlib
 from dataclasses import fields, replace
 from typing import Any
 
@@ -197,6 +200,19 @@ def test_a_large_mask_is_written_in_few_letters():
 def test_a_damaged_mask_is_refused(damage):
     with pytest.raises(ValueError, match=r"damaged|base64"):
         answer_from_json(answer_to_json(Mask(np.ones((8, 8), bool))) | damage)
+
+
+@pytest.mark.parametrize("shape", [[8, 8], [40_000, 40_000], [2**40, 2**40]])
+@pytest.mark.parametrize("kind", ["mask", "change_map"])
+def test_a_record_is_unpacked_no_further_than_it_may_be(kind, shape):
+    bomb = base64.b64encode(zlib.compress(bytes(2**28), 9)).decode()
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="its record is damaged"):
+            answer_from_json({kind: bomb, "shape": shape, "score": 1.0, "numbers": {}})
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()
 
 
 MASK = np.ones((ONE.height, ONE.width), bool)
