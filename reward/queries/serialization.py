@@ -86,6 +86,8 @@ def _png(image: Image) -> bytes:
 
 def _mask(packed: str, shape: tuple[int, ...], score: float) -> Mask:
     count = math.prod(shape)
+    if count > MAX_PIXELS:
+        raise ValueError(f"a mask of {shape} is larger than any picture: its record is damaged")
     content = _decompressed(packed, (count + 7) // 8, f"a mask of {shape}")
     bits = np.unpackbits(np.frombuffer(content, np.uint8), count=count)
     return Mask(bits.astype(np.bool_).reshape(shape), score)
@@ -93,7 +95,7 @@ def _mask(packed: str, shape: tuple[int, ...], score: float) -> Mask:
 
 def _decompressed(packed: str, size: int, what: str) -> bytes:
     """The `size` bytes of a record: a few bytes may claim to be gigabytes. Raises ValueError for other ones."""
-    if not 0 < size <= _MAX_BYTES:
+    if not 0 < size <= MAX_PIXELS:
         raise ValueError(f"{what} would have {size} bytes: its record is damaged")
     unpacking = zlib.decompressobj()
     try:
@@ -104,8 +106,6 @@ def _decompressed(packed: str, size: int, what: str) -> bytes:
         raise ValueError(f"{what} does not have {size} bytes: its record is damaged")
     return content
 
-
-_MAX_BYTES = 4 * MAX_PIXELS
 
 _LITTLE_ENDIAN = np.dtype("<f4")
 
