@@ -15,11 +15,13 @@ from rich.text import Text
 from ..benchmarks.common.errors import InputError
 from ..benchmarks.report.selection_sheet import format_cost, list_attempts, write_selection_sheet
 from ..reward import EditSample, Image, Reward, Score, SpecError, spec_of
+from ..reward.atomic_files import write_atomically
 from ..reward.experts.annotated import Annotated
 from ..reward.metrics.compose import score_with_signature
 from ..reward.metrics.edival.task_parser import parse_task
 from ..reward.queries.specs import with_names
 from ..reward.sample_files import sample_to_json
+from ..reward.strict_json import read_json
 from ..verifiers import Budget, Editor, Journal, Selection, Selector, select
 from ..verifiers.selection import Cost, Selections, StepwiseEditor
 
@@ -127,7 +129,7 @@ class EditOutputFolder:
                 raise InputError(f"{self.folder} holds {existing[0]}, but no {REPORT}: {_OVERWRITE_HINT}")
             return
         try:
-            before = json.loads(report.read_text(encoding="utf-8"))["config"]
+            before = read_json(report)["config"]
             differing = [name for name in config if with_names(before.get(name)) != with_names(config[name])]
         except (ValueError, KeyError, TypeError, AttributeError):
             raise InputError(f"{report} is not a report of `editcritic edit`: {_OVERWRITE_HINT}") from None
@@ -153,9 +155,7 @@ class EditOutputFolder:
             "config": config.to_json(editor.id),
             "files": [*written, SHEET],
         }
-        partial = self.folder / f".{REPORT}"
-        partial.write_text(json.dumps(report, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-        partial.replace(self.folder / REPORT)
+        write_atomically(self.folder / REPORT, json.dumps(report, indent=2, allow_nan=False) + "\n")
         for name, image in written.items():
             image.pil().save(self.folder / name)
         facts = {

@@ -17,7 +17,7 @@ from ...reward import Card, EditSample, Image, Program, Reward, Score, SpecError
 from ...reward.atomic_files import atomic_replacement
 from ...reward.strict_json import parse_json
 from ...verifiers import Budget, Editor, Journal, Selector, SequentialEditing, select
-from ...verifiers.selection import CandidateRequest, EditorError, NoiseSpec, SelectionStopped
+from ...verifiers.selection import CandidateRequest, EditorError, JournalError, NoiseSpec, SelectionStopped
 from ...verifiers.selection.generation import CandidateGenerator
 from ..common.errors import InputError
 from ..suites.suite import Suite, SuiteItem
@@ -125,11 +125,14 @@ def generate_outputs(
     selection_record = None if selection is None else json.loads(json.dumps(selection.to_json(), default=str))
     _check_same_generation(folder, editor, selection_record, seed)
     report, outputs = GenerationReport(), Outputs(suite, folder)
-    generator = (
-        _DirectGenerator(editor)
-        if selection is None
-        else _SelectingGenerator(editor, selection, Journal(folder / JOURNAL))
-    )
+    try:
+        generator = (
+            _DirectGenerator(editor)
+            if selection is None
+            else _SelectingGenerator(editor, selection, Journal(folder / JOURNAL))
+        )
+    except JournalError as error:
+        raise InputError(str(error)) from None
     lines = open_for_append(folder / GENERATED_FILE)
     try:
         for level in _dependency_levels(suite):

@@ -12,7 +12,7 @@ from ...reward.queries.identity import content_digest
 from .budget import Cost
 from .candidate import Preview
 from .editor import DenoisingState, Editor, EditorError, NoiseSpec, StepwiseEditor, is_editor_down
-from .journal import Journal
+from .journal import Journal, JournalError
 
 T = TypeVar("T")
 
@@ -177,6 +177,8 @@ class CandidateGenerator:
             start = time.perf_counter()
             try:
                 outputs = generate_batch(batch)
+            except JournalError:  # not of the editor
+                raise
             except Exception as error:  # editors are user code: whatever they raise is a failed candidate
                 if len(batch) > 1:  # a single request may have broken the batch, or the batch was too large
                     half = len(batch) // 2

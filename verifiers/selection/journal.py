@@ -3,16 +3,19 @@
 A folder with `journal.sqlite` (images and scores by the digest of their request), `answers.sqlite` (answers of experts:
 pass `Journal.answer_log` to the reward), `images/` (PNG) and `states/` (safetensors). It holds no selector state:
 selectors are deterministic, so a resumed run repeats its requests and finds them cached. Failures are not stored. Rows
-have checksums: a damaged one counts as not stored.
+have checksums: a damaged one counts as not stored. What is intact and yet nothing that a run writes, somebody has made:
+it ends the run.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import re
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +26,23 @@ from ...reward import AnswerLog, Image, ImageError, Score
 from ...reward.atomic_files import atomic_replacement
 from ...reward.engine.shared_database import SharedDatabase
 from ...reward.record_checksum import record_checksum
+from ...reward.regular_files import open_regular
+from ...reward.strict_json import parse_json
 from .budget import Cost
 
 SCHEMA = 3
+
+MAX_ROW_BYTES = 16 * 2**20
+"""Of one column of a row: a score as JSON. A larger score is not stored."""
+_MAX_SCORE_VALUES = 10**6
+
+MAX_STATE_BYTES = 2**30
+"""Of the file of a denoising state, whose arrays are copied into memory."""
+_MAX_ARRAYS = 1_000
+
+_MAX_COUNT = 10**12
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 _CREATE_TABLES = f"""
 begin immediate;
@@ -54,7 +71,7 @@ def _checksum_of(key: str, arrays: Arrays) -> str:
 
 
 class JournalError(ValueError):
-    """The folder cannot be used as a journal."""
+    """The folder cannot be used as a journal, or holds what no run has written."""
 
 
 class Journal:
@@ -72,6 +89,11 @@ class Journal:
             try:
                 for name in ("images", "states"):
                     (self.folder / name).mkdir(parents=True, exist_ok=True)
+                    if (self.folder / name).is_symlink():
+                        raise JournalError(
+                            f"{self.folder} cannot be a journal: {name} is a link, and would be written through; "
+                            "give the folder that has the files"
+                        )
             except OSError as error:
                 raise JournalError(f"{self.folder} cannot be a journal: {error.strerror}") from None
         self._database = SharedDatabase(
@@ -98,13 +120,20 @@ class Journal:
     # -- images -------------------------------------------------------------------------------------------------------
 
     def get_image(self, key: str) -> tuple[Image, Cost] | None:
-        """The image stored under this key and its cost; None if there is none or its file is corrupt."""
+        """The image stored under this key and its cost; None if there is none or its file is corrupt.
+
+        Raises `JournalError`, as `get_state` and `get_score`, for what no run has written.
+        """
         with self._database.lock:
-            row = self._row("images", "digest, nfe, seconds", key)
+            row = self._row("images", ("digest", "nfe", "seconds"), key)
         if row is None:
             return None
-        picture = self._load_image(row[0])
-        return None if picture is None else (picture, Cost(row[1], 0, row[2]))
+        digest, nfe, seconds = row
+        if not (isinstance(digest, str) and _DIGEST.fullmatch(digest)):
+            self._refuse(f"an image with the digest {digest!r:.80}")
+        cost = self._cost(nfe, 0, seconds)
+        picture = self._load_image(digest)
+        return None if picture is None else (picture, cost)
 
     def put_image(self, key: str, picture: Image, cost: Cost, arrays: Arrays | None = None) -> None:
         """Store an image, and the arrays of the denoising state that it is a preview of."""
@@ -132,12 +161,22 @@ class Journal:
         """The arrays of a denoising state; None if there are none or their file is corrupt."""
         if self.folder is None:
             return self._states.get(key)
+        path = self._state_path(key)
+        if not self._is_file(path, MAX_STATE_BYTES):
+            return None
         try:
-            with safe_open(self._state_path(key), "numpy") as file:
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (no mapping)
+            with safe_open(path, "numpy") as file:
+                names = list(file.keys())
+                if len(names) > _MAX_ARRAYS:
+                    self._refuse(f"a state of {len(names):,} arrays", path)
+                arrays = {name: file.get_tensor(name) for name in names}
                 intact = (file.metadata() or {}).get("checksum") == _checksum_of(key, arrays)
         except (OSError, SafetensorError):
             return None
+        except (TypeError, ValueError, AttributeError) as error:  # a type that numpy lacks
+            if isinstance(error, JournalError):
+                raise
+            self._refuse(f"a state that numpy cannot hold ({error})", path)
         return arrays if intact else None
 
     def _state_path(self, key: str) -> Path:
@@ -147,39 +186,91 @@ class Journal:
     def _load_image(self, digest: str) -> Image | None:
         if self.folder is None:
             return self._images.get(digest)
+        path = self.folder / "images" / f"{digest}.png"
+        if not self._is_file(path):
+            return None
         try:
-            picture = Image.open(self.folder / "images" / f"{digest}.png", inside=self.folder)
+            picture = Image.open(path, inside=self.folder)
         except ImageError:
             return None
         return picture if picture.digest == digest else None
+
+    def _is_file(self, path: Path, limit: float = math.inf) -> bool:
+        """Whether there is such a file in the folder. Raises `JournalError` for what could not even be replaced, or is
+        more than `limit` bytes."""
+        try:
+            with open_regular(path, inside=self.folder) as file:
+                if (size := file.seek(0, 2)) > limit:
+                    self._refuse(f"a file of {size:,} bytes, more than {limit:,}", path)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise JournalError(
+                f"{path} cannot be used: {error.strerror or error}; delete it, or give another folder"
+            ) from None
+        return True
+
+    def _refuse(self, what: str, path: Path | None = None) -> NoReturn:
+        where = path or (self._database.path if self.folder is None else self.folder / "journal.sqlite")
+        raise JournalError(
+            f"{where} holds {what}, which no run has written: delete {'it' if path else 'the journal'}, or give "
+            "another folder"
+        )
+
+    def _cost(self, nfe: object, judge_calls: object, seconds: object) -> Cost:
+        counts = [item for item in (nfe, judge_calls) if type(item) is int and 0 <= item < _MAX_COUNT]
+        if len(counts) < 2 or type(seconds) is not float or not 0 <= seconds < math.inf:
+            self._refuse(f"a cost of {nfe!r:.80} evaluations, {judge_calls!r:.80} calls and {seconds!r:.80} seconds")
+        return Cost(counts[0], counts[1], seconds)
 
     # -- scores -------------------------------------------------------------------------------------------------------
 
     def get_score(self, key: str) -> tuple[Score, Cost] | None:
         """The score stored under this key and its cost."""
         with self._database.lock:
-            row = self._row("scores", "score, judge_calls, seconds", key)
-        return None if row is None else (Score.from_json(json.loads(row[0])), Cost(0, row[1], row[2]))
+            row = self._row("scores", ("score", "judge_calls", "seconds"), key)
+        if row is None:
+            return None
+        text, judge_calls, seconds = row
+        try:
+            score = _score_of(text)
+        except ValueError as error:
+            self._refuse(f"a score that is none ({error})")
+        return score, self._cost(0, judge_calls, seconds)
 
     def put_score(self, key: str, score: Score, cost: Cost) -> None:
-        """Store a score, unless it failed."""
+        """Store a score, unless it failed, or could not be read again: it may have words of a stranger."""
         if score.status == "failed":
+            return
+        text = json.dumps(score.to_json(), allow_nan=False)
+        try:
+            _score_of(text)
+        except ValueError:
             return
         with self._database.lock:
             self._db.execute(
                 "insert or replace into scores values (?, ?, ?, ?, ?)",
-                _with_checksum(
-                    "scores", key, json.dumps(score.to_json(), allow_nan=False), cost.judge_calls, cost.seconds
-                ),
+                _with_checksum("scores", key, text, cost.judge_calls, cost.seconds),
             )
 
-    def _row(self, table: str, columns: str, key: str) -> tuple[Any, ...] | None:
-        """The row of a key without its checksum; None if there is none, or a damaged one."""
+    def _row(self, table: str, columns: Sequence[str], key: str) -> tuple[Any, ...] | None:
+        """The row of a key without its checksum; None if there is none, or a damaged one. Raises `JournalError`."""
+        bounded = ", ".join(
+            f"case when length(cast({name} as blob)) <= {MAX_ROW_BYTES} then {name} end"
+            for name in (*columns, "checksum")
+        )
         try:
-            row = self._db.execute(f"select {columns}, checksum from {table} where key = ?", (key,)).fetchone()
+            row = self._db.execute(f"select {bounded} from {table} where key = ?", (key,)).fetchone()
         except sqlite3.Error:  # a damaged page, or text that is none
             return None
-        return None if row is None or _with_checksum(table, key, *row[:-1])[-1] != row[-1] else row[:-1]
+        if row is None:
+            return None
+        if None in row:
+            self._refuse(f"a row of more than {MAX_ROW_BYTES:,} bytes in {table}")
+        try:
+            return row[:-1] if _with_checksum(table, key, *row[:-1])[-1] == row[-1] else None
+        except UnicodeEncodeError:
+            return None
 
     def close(self) -> None:
         self._database.close()
@@ -191,3 +282,15 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _score_of(text: object) -> Score:
+    """Raises ValueError for what is no score, or too long to be stored."""
+    if not isinstance(text, str):
+        raise ValueError(f"expected text, got {text!r:.80}")
+    if len(text.encode()) > MAX_ROW_BYTES:
+        raise ValueError(f"it has more than {MAX_ROW_BYTES:,} bytes")
+    try:
+        return Score.from_json(parse_json(text, max_values=_MAX_SCORE_VALUES))
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from None
