@@ -23,7 +23,10 @@ def _trust(context: typer.Context, names: Sequence[str] | None) -> Sequence[str]
     from ..reward.trust import trusting
 
     if not context.resilient_parsing:  # of a shell's completion
-        context.with_resource(trusting(*(names or ())))
+        try:
+            context.with_resource(trusting(*(names or ())))
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
     return names
 
 

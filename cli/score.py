@@ -200,7 +200,9 @@ def render_report(report: ScoringReport, name: str, *, stderr: bool = False, pro
 
         render(profile_table(report.stats), stderr=stderr)
     if report.problems:
-        echo(f"editcritic: {len(report.problems)} problems with the input, named above")
+        shown, total = len(report.problems), report.problems.total
+        named = "named above" if shown == total else f"the first {shown:,} named above, and {total - shown:,} others"
+        echo(f"editcritic: {total} problems with the input, {named}")
     if report.stop_reason:
         echo(f"editcritic: stopped: {report.stop_reason}")
     if report.interrupted:

@@ -19,6 +19,7 @@ from ...reward.metrics.pairwise import PairedSampleMetric, PairwiseJudge, pack_p
 from ...reward.sample_limits import SampleTooLarge
 from ..common.errors import InputError
 from ..common.inputs import spec_argument
+from ..common.problems import Problems
 from ..suites.human_preferences.comparison import Comparison, InvalidRow
 
 PAIRWISE = "pairwise-judge"
@@ -76,7 +77,7 @@ class ScoredSet:
     """
 
     comparisons: list[JudgedComparison] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    problems: Problems[str] = field(default_factory=Problems)
     missing_pictures: int = 0
     statuses: dict[str, Counter[str]] = field(default_factory=dict)
     reasons: dict[str, list[str]] = field(default_factory=dict)

@@ -59,7 +59,7 @@ def preference_tables(
     """
     comparisons = scored.comparisons
     if not comparisons:
-        raise InputError(f"{preference_set.name}: none of {len(scored.problems)} rows is a comparison")
+        raise InputError(f"{preference_set.name}: none of {scored.problems.total} rows is a comparison")
     labels = tuple(preference_set.group_by if group_by is None else group_by)
     for label in labels:
         if not any(label in comparison.labels for comparison in comparisons):
@@ -303,7 +303,7 @@ def _notes(preference_set: PreferenceSet, scored: ScoredSet, rewards: Sequence[s
     notes = [f"{len(scored.comparisons)} comparisons, {pairs} pairs ({ties} ties to people), {cases} sources"]
     notes.append(RULE_NOTES[preference_set.rule])
     if scored.problems:
-        notes.append(f"{len(scored.problems)} rows are no comparison and left out, as {scored.problems[0]}")
+        notes.append(f"{scored.problems.total} rows are no comparison and left out, as {scored.problems[0]}")
     if scored.missing_pictures:
         notes.append(f"{scored.missing_pictures} edits have no picture, or no source: they count as wrong")
     for reward in rewards:

@@ -16,6 +16,7 @@ import numpy as np
 
 from ...reward import EditSample, Image, ImageError
 from ..common.csv_text import csv_text
+from ..common.problems import num_problems
 from ..suites.suite import Suite, SuiteItem
 
 Number = float | int | None
@@ -67,7 +68,7 @@ def _sizes(suite: Suite) -> CountTable:
     rows: dict[str, list[Number]] = {
         "items": [len(suite.items)],
         "cases": [len(suite.cases)],
-        "problems with the data": [len(suite.problems)],
+        "problems with the data": [num_problems(suite.problems)],
     }
     lengths = Counter(len(item.sample.operations) for item in suite.items if item.sample.operations)
     rows |= {f"items of {count} operations": [num_items] for count, num_items in sorted(lengths.items())}

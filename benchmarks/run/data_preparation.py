@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ..common.errors import InputError
 from ..common.optional_imports import bench_library
+from ..common.problems import num_problems
 from ..suites.complexedit.imagefolder import convert_imagefolder
 from ..suites.construction.dataset_sources import DatasetFile, DatasetRepository, DatasetSource
 from ..suites.construction.download import download_file
@@ -23,11 +24,12 @@ MessageCallback = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class OpenedSuite:
-    """A suite spec that reads the data: its number of items, and problems of the others."""
+    """A suite spec that reads the data: its number of items, the first problems of the others, and their number."""
 
     suite_spec: str
     items: int
     problems: Sequence[str]
+    num_problems: int
 
 
 @dataclass(frozen=True)
@@ -57,10 +59,7 @@ class PreparedDataset:
                 {name: getattr(file, name) for name in ("path", "url", "revision", "size", "sha256")}
                 for file in self.source.files
             ],
-            "opened_suites": [
-                {"suite_spec": opened.suite_spec, "items": opened.items, "problems": list(opened.problems)}
-                for opened in self.opened_suites
-            ],
+            "opened_suites": [{**asdict(opened), "problems": list(opened.problems)} for opened in self.opened_suites],
         }
 
 
@@ -159,7 +158,9 @@ def _convert_for_readers(source: DatasetSource, lock: DownloadLock | None, data:
 
 def _open(spec: str, data: Path) -> OpenedSuite:
     suite: Suite = load_suite(spec, data)
-    return OpenedSuite(spec, len(suite.items), [str(problem) for problem in suite.problems])
+    return OpenedSuite(
+        spec, len(suite.items), [str(problem) for problem in suite.problems], num_problems(suite.problems)
+    )
 
 
 def _size(file: DatasetFile) -> str:

@@ -20,6 +20,7 @@ from typing import Any
 from ...reward import Expert, default_experts, load_experts
 from ...reward.queries.specs import Spec
 from ..common.errors import InputError
+from ..common.problems import num_problems
 from ..suites.missing_values import suite_tables
 from ..suites.results import RESULT_FILE, ResultRow, Results
 from ..suites.suite import Suite
@@ -186,6 +187,7 @@ def finish_run(
         "complete": complete,
         "counts": status_counts(results),
         "problems": [str(problem) for problem in config.suite.problems],
+        "num_problems": num_problems(config.suite.problems),
         "machine": {"system": platform.platform(), "cores": os.cpu_count()},
         "invocation": dict(options.invocation),
         "generation_seconds": {

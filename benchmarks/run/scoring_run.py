@@ -21,6 +21,7 @@ from ...reward.metrics import Metric
 from ...reward.metrics.compose import score_with_signature
 from ...reward.metrics.edival.task_parser import task_of
 from ..common.inputs import SampleEntry
+from ..common.problems import Problems
 from .score_summary import ScoreSummary
 
 
@@ -29,7 +30,7 @@ class ScoringReport:
     """The outcome of a run. problems: messages about invalid input. stop_reason: why it ended early, or empty."""
 
     summary: ScoreSummary = field(default_factory=ScoreSummary)
-    problems: list[str] = field(default_factory=list)
+    problems: Problems[str] = field(default_factory=Problems)
     stop_reason: str = ""
     interrupted: bool = False
     stats: dict[str, Any] = field(default_factory=dict)
@@ -47,7 +48,8 @@ class ScoringReport:
         return {
             "exit_code": self.exit_code,
             "summary": self.summary.to_json(),
-            "problems": self.problems,
+            "problems": list(self.problems),
+            "num_problems": self.problems.total,
             "stop_reason": self.stop_reason,
             "interrupted": self.interrupted,
         }
@@ -64,9 +66,9 @@ def score_entries(
     """Score all valid entries, and report the others.
 
     on_score: called with id and score, in the order of the entries. on_problem: called with each problem of the input
-    and its location. on_sample: called with each sample that will be scored. Neither too many failures nor an
-    interruption is raised: the report has them. A sample whose instruction a metric cannot parse is reported as a
-    problem, and its score (without a value) is written.
+    that is kept (see `Problems`), and its location. on_sample: called with each sample that will be scored. Neither too
+    many failures nor an interruption is raised: the report has them. A sample whose instruction a metric cannot parse
+    is reported as a problem, and its score (without a value) is written.
     """
     report = ScoringReport()
     ready: dict[str, Score] = {}
@@ -81,8 +83,9 @@ def score_entries(
     )
 
     def problem(location: str, message: str) -> None:
-        report.problems.append(f"{location}: {message}")
-        on_problem(report.problems[-1])
+        text = f"{location}: {message}"
+        if report.problems.append(text):
+            on_problem(text)
 
     def samples() -> Iterator[EditSample]:
         for entry in entries:

@@ -91,8 +91,8 @@ def _prepare(suite: str, data: Path, sources: Path | None, download: bool, as_js
         echo(f"{one.suite_spec}: {one.items} items in {data}", stderr=False)
     for problem in problems[:10]:
         echo(f"editcritic: {problem}")
-    if len(problems) > 10:
-        echo(f"editcritic: and {len(problems) - 10} more")
+    if (total := sum(one.num_problems for one in dataset.opened_suites)) > 10:
+        echo(f"editcritic: and {total - 10} more")
     return code
 
 

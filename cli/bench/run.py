@@ -265,10 +265,12 @@ def _write_settings(settings: RunSettings, out: Path, editor: str) -> None:
 
 def print_problems(suite: Suite) -> None:
     """Print the first problems with the data of a suite."""
+    from ...benchmarks.common.problems import num_problems
+
     for problem in suite.problems[:_PROBLEMS]:
         echo(f"editcritic: {problem}")
-    if len(suite.problems) > _PROBLEMS:
-        echo(f"editcritic: and {len(suite.problems) - _PROBLEMS} other problems with the data")
+    if (total := num_problems(suite.problems)) > _PROBLEMS:
+        echo(f"editcritic: and {total - _PROBLEMS} other problems with the data")
 
 
 def print_skipped(built: RunConfig) -> None:

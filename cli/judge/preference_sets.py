@@ -81,8 +81,8 @@ def compare_on_sets(settings: PreferenceSettings) -> int:
                     raise
             for problem in scored.problems[:_PROBLEMS_SHOWN]:
                 echo(f"editcritic: {preference_set.name}: {problem}")
-            if len(scored.problems) > _PROBLEMS_SHOWN:
-                echo(f"editcritic: {preference_set.name}: and {len(scored.problems) - _PROBLEMS_SHOWN} other rows")
+            if (total := scored.problems.total) > _PROBLEMS_SHOWN:
+                echo(f"editcritic: {preference_set.name}: and {total - _PROBLEMS_SHOWN} other rows")
             tables = compute_tables(
                 preference_tables(preference_set, scored, names, settings.group_by), settings.bootstrap_samples
             )

@@ -265,6 +265,18 @@ def test_problems_stand_in_the_document(editcritic: Command, folder: Folder) -> 
     assert document["problems"][0].startswith(f"{samples}:2: not JSON")
 
 
+def test_of_many_problems_the_first_are_named_and_all_are_counted(editcritic: Command, folder: Folder) -> None:
+    samples = folder.samples(folder.row(id="ok"), *["{"] * 30_000, folder.row(id="last"))
+    command = ("score", samples, "--reward", folder.cheap, "-o", folder / "out.jsonl")
+    result = editcritic(*command)
+    assert result.exit_code == 2
+    assert result.stderr.count("not JSON") == 1_000
+    assert "30000 problems with the input, the first 1,000 named above, and 29,000 others" in result.stderr
+    assert [row["id"] for row in read_jsonl(folder / "out.jsonl")] == ["ok", "last"]
+    document = json.loads(editcritic(*command, "--json").stdout)
+    assert (document["exit_code"], len(document["problems"]), document["num_problems"]) == (2, 1_000, 30_000)
+
+
 @pytest.mark.parametrize("instruction", ["把杯子变成蓝色", "Make it look nicer", "اجعل الكوب أزرق", "\ud83d\ude00"])
 def test_an_instruction_nobody_understands_is_named_and_its_row_written(
     instruction: str, editcritic: Command, folder: Folder

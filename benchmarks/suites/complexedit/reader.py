@@ -15,6 +15,7 @@ from ....reward.image_decoding import read_bytes
 from ....reward.sample import Operation
 from ....reward.strict_json import parse_json
 from ...common.errors import InputError
+from ...common.problems import Problems
 from ..extraction_cache import extracted_folder
 from ..split_files import LargeCell, SplitFiles, find_split_files
 from ..suite import DataProblem
@@ -42,7 +43,7 @@ class SplitData:
 
     edits: Sequence[ComplexEditRow]
     rows: int
-    problems: Sequence[DataProblem]
+    problems: Problems[DataProblem]
 
 
 def find_files(data: Path, split: str) -> SplitFiles:
@@ -64,10 +65,10 @@ def read_split(tables: SplitFiles) -> SplitData:
         images = json.loads(index_text)
     except ValueError as error:
         raise InputError(f"{folder} is damaged: delete it, and it is extracted again ({error})") from None
-    problems: list[DataProblem] = []
+    problems = Problems[DataProblem]()
     edits: list[ComplexEditRow] = []
     for number, (where, row) in enumerate(tables.rows("edit")):
-        num_problems = len(problems)
+        num_problems = problems.total
         image_entry = images[number]
         if "problem" in image_entry:
             problems.append(DataProblem(f"{where}, image", image_entry["problem"]))
@@ -83,7 +84,7 @@ def read_split(tables: SplitFiles) -> SplitData:
             _text(record, "compound_instruction", f"{where}, edit.compound[{index}]", problems)
             for index, record in _records(edit, "compound", where, problems)
         )
-        if len(problems) == num_problems:
+        if problems.total == num_problems:
             image = Image(tuple(image_entry["size"]), digest=image_entry["digest"], path=folder / _name(number))
             edits.append(ComplexEditRow(number, image, sequence, compounds))
     if not images:
@@ -104,7 +105,7 @@ def _plain(edit: Any) -> Any:
     return edit
 
 
-def _records(edit: Any, name: str, where: str, problems: list[DataProblem]) -> list[tuple[int, Mapping[str, Any]]]:
+def _records(edit: Any, name: str, where: str, problems: Problems[DataProblem]) -> list[tuple[int, Mapping[str, Any]]]:
     """The enumerated list of that name; older versions of `datasets` write a struct of lists, also accepted."""
     records = edit.get(name) if isinstance(edit, Mapping) else None
     if isinstance(records, Mapping) and all(isinstance(values, list) for values in records.values()):
@@ -115,7 +116,7 @@ def _records(edit: Any, name: str, where: str, problems: list[DataProblem]) -> l
     return list(enumerate(records))
 
 
-def _text(record: Mapping[str, Any], name: str, where: str, problems: list[DataProblem]) -> str:
+def _text(record: Mapping[str, Any], name: str, where: str, problems: Problems[DataProblem]) -> str:
     text = record.get(name)
     if isinstance(text, str) and text.strip():
         return text.strip()

@@ -21,6 +21,7 @@ from ....reward.queries.specs import Spec
 from ....reward.sample_limits import SampleTooLarge
 from ....verifiers import edit_request
 from ...common.errors import InputError
+from ...common.problems import Problems
 from ..results import Results
 from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, share_cases
 from ..tables import Table
@@ -87,7 +88,7 @@ class ComplexEdit(Suite):
         self._metrics(mode)  # rejects invalid options before reading data
         split_data = read_split(find_files(Path(data), split))
         self.rows = split_data.rows
-        problems = [*split_data.problems]
+        problems = split_data.problems
         items: list[SuiteItem] = []
         for edit in split_data.edits:
             try:
@@ -102,7 +103,7 @@ class ComplexEdit(Suite):
         self.digest = _digest(self.items)
         self.items = share_cases(self.items)
 
-    def _items(self, edit: ComplexEditRow, problems: list[DataProblem]) -> list[SuiteItem]:
+    def _items(self, edit: ComplexEditRow, problems: Problems[DataProblem]) -> list[SuiteItem]:
         """The items of a row, one per available level."""
         case = f"{edit.number:04}"
         num_levels = min(len(edit.compounds), len(edit.sequence))

@@ -17,6 +17,7 @@ from ....reward import Box
 from ....reward.metrics.dlebench.crops import touched_pixels
 from ....reward.strict_json import json_lines, parse_json
 from ...common.errors import InputError
+from ...common.problems import Problems
 from ..suite import DataProblem
 
 DATA_FILE, SOURCES_FOLDER, REFERENCES_FOLDER = "data.jsonl", "Source_Images", "Reference_Images"
@@ -93,7 +94,9 @@ def data_file(data: Path) -> Path:
     return data / DATA_FILE if data.is_dir() else data
 
 
-def read_lines(data: Path, annotations: Path | None, problems: list[DataProblem], *, oracle: bool) -> list[DleBenchRow]:
+def read_lines(
+    data: Path, annotations: Path | None, problems: Problems[DataProblem], *, oracle: bool
+) -> list[DleBenchRow]:
     """Read the complete lines, with unique names.
 
     data: the folder, or the file in it. annotations: another JSONL file, whose fields are added to those of the line
@@ -111,7 +114,7 @@ def read_lines(data: Path, annotations: Path | None, problems: list[DataProblem]
     return _unique_names(usable, problems)
 
 
-def _rows(path: Path, problems: list[DataProblem]) -> list[tuple[str, dict[str, Any]]]:
+def _rows(path: Path, problems: Problems[DataProblem]) -> list[tuple[str, dict[str, Any]]]:
     rows = []
     try:
         for number, row in json_lines(path):
@@ -147,7 +150,7 @@ def _merge_annotations(
     rows: list[tuple[str, dict[str, Any]]],
     annotations: list[tuple[str, dict[str, Any]]],
     path: Path,
-    problems: list[DataProblem],
+    problems: Problems[DataProblem],
 ) -> list[tuple[str, dict[str, Any]]]:
     annotation_by_key: dict[tuple[str, str], dict[str, Any]] = {}
     for where, row in annotations:
@@ -172,7 +175,7 @@ def _without_empty(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _line(
-    folder: Path, where: str, row: Mapping[str, Any], problems: list[DataProblem], *, oracle: bool
+    folder: Path, where: str, row: Mapping[str, Any], problems: Problems[DataProblem], *, oracle: bool
 ) -> DleBenchRow | None:
     required = ["image", "edit_operation", "type", *(["reference_image", "bbox"] if oracle else [])]
     type_name = _field(row, "type") or _operation(row)
@@ -230,7 +233,7 @@ def _file(folder: Path, subfolder: str, name: str) -> Path:
         return folder / subfolder / "no file name"
 
 
-def _unique_names(lines: list[DleBenchRow], problems: list[DataProblem]) -> list[DleBenchRow]:
+def _unique_names(lines: list[DleBenchRow], problems: Problems[DataProblem]) -> list[DleBenchRow]:
     """The lines with the first unique name of: id, reference stem, image stem, number."""
     candidates = [
         [line.name, line.reference.stem if line.reference else "", line.image.stem, f"{number:04}"]

@@ -14,6 +14,7 @@ from ....reward.queries.prompts import Prompts
 from ....reward.queries.specs import Spec
 from ....verifiers import edit_request
 from ...common.errors import InputError
+from ...common.problems import Problems
 from ..image_index import SuiteImage, decode_images
 from ..results import Results
 from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, find_image, share_cases
@@ -71,7 +72,7 @@ class DleBench(Suite):
                 build(spec)
             except (SpecError, ValueError) as error:
                 raise InputError(str(error)) from None
-        self.problems: list[DataProblem] = []
+        self.problems: Problems[DataProblem] = Problems()
         annotation_file = None if annotations is None else Path(annotations)
         lines = read_lines(Path(data), annotation_file, self.problems, oracle=mode == "oracle")
         self.items: Sequence[SuiteItem] = self._items(lines, data_file(Path(data)).parent)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ...common.errors import InputError
 from ...common.inputs import IMAGE_SUFFIXES
+from ...common.problems import Problems
 from ..construction.zip_extraction import ZIP_ERRORS, extract_members
 from ..extraction_cache import extracted_folder
 from ..suite import DataProblem
@@ -18,7 +19,7 @@ _NAME = re.compile(r"(\d+)_input_raw")
 _OUTPUT_FOLDERS = {"multipass", "singlepass"}
 
 
-def find_base_images(location: Path, problems: list[DataProblem]) -> dict[int, Path]:
+def find_base_images(location: Path, problems: Problems[DataProblem]) -> dict[int, Path]:
     """Index -> file, of a zip or a folder, at any depth.
 
     A zip is extracted once, into the user's cache (see `extraction_cache`), by its content. Raises `InputError` if the
@@ -42,7 +43,7 @@ def find_base_images(location: Path, problems: list[DataProblem]) -> dict[int, P
         raise InputError(f"{location} cannot be extracted: {error}; extract it yourself, and give the folder") from None
 
 
-def _by_index(paths: Iterable[Path], problems: list[DataProblem]) -> dict[int, Path]:
+def _by_index(paths: Iterable[Path], problems: Problems[DataProblem]) -> dict[int, Path]:
     path_by_index: dict[int, Path] = {}
     for path in paths:
         if (index := _index(path.name)) is None:
@@ -59,7 +60,7 @@ def _index(name: str) -> int | None:
     return int(match[1]) if match and Path(name).suffix.lower() in IMAGE_SUFFIXES else None
 
 
-def _extracted(location: Path, problems: list[DataProblem]) -> Path:
+def _extracted(location: Path, problems: Problems[DataProblem]) -> Path:
     with zipfile.ZipFile(location) as archive:
         members: dict[str, zipfile.ZipInfo] = {}
         for member in sorted(archive.infolist(), key=lambda member: member.filename):

@@ -82,7 +82,7 @@ def counts(chains: InstructionFile) -> dict[str, int]:
     return {
         "rows": chains.rows,
         "chains": len(chains.turns),
-        "problems": len(chains.problems),
+        "problems": chains.problems.total,
         "highest image_index": max(chains.turns, default=0),
         **{_of_type(kind, turn): types[kind, turn] for kind in TASK_TYPES for turn in range(1, TURNS + 1)},
         "count_change in literal quotes": quoted["count_change"],

@@ -21,6 +21,7 @@ from ....reward.plain_text import check_text
 from ....reward.regular_files import MAX_TEXT_BYTES, read_regular
 from ....reward.sample import TASK_TYPES, Task
 from ...common.errors import InputError
+from ...common.problems import Problems
 from ..suite import DataProblem
 
 CSV = "oai_instruction_generation_output.csv"
@@ -67,7 +68,7 @@ class InstructionFile:
     """An instruction file: the turns of each image, in the file's order. rows: number of rows."""
 
     turns: Mapping[int, Sequence[EdiValTurn]]
-    problems: Sequence[DataProblem]
+    problems: Problems[DataProblem]
     rows: int
 
 
@@ -78,7 +79,7 @@ def read_instruction_file(path: Path) -> InstructionFile:
     problem, but its turn is kept. Raises `InputError` if the file cannot be read or lacks columns.
     """
     rows: dict[int, dict[int, EdiValTurn]] = {}
-    problems: list[DataProblem] = []
+    problems = Problems[DataProblem]()
     count = 0
     try:
         with io.StringIO(read_regular(path, MAX_TEXT_BYTES).decode("utf-8-sig"), newline="") as file:
@@ -111,9 +112,9 @@ def read_instruction_file(path: Path) -> InstructionFile:
     )
 
 
-def _turn(row: Mapping[str, str | None], where: str, line: int, problems: list[DataProblem]) -> EdiValTurn | None:
+def _turn(row: Mapping[str, str | None], where: str, line: int, problems: Problems[DataProblem]) -> EdiValTurn | None:
     """A row as a turn; None, and a problem per invalid column, for an invalid row."""
-    num_problems = len(problems)
+    num_problems = problems.total
 
     def report(column: str, message: str) -> None:
         problems.append(DataProblem(f"{where}, {column}", message))
@@ -140,7 +141,7 @@ def _turn(row: Mapping[str, str | None], where: str, line: int, problems: list[D
             report(column, f"expected one element per turn, {numbers['turns']}, got {len(lists[column])}")
     if unknown := [name for name in lists.get("task_type", ()) if name not in TASK_TYPES]:
         report("task_type", f"expected {', '.join(TASK_TYPES)}, got {', '.join(unknown)}")
-    if len(problems) > num_problems:
+    if problems.total > num_problems:
         return None
     pools = Pools(
         lists["all_objects"], lists["available_objects"], lists["unchanged_objects"], background_kept == "True"
@@ -176,7 +177,7 @@ def _strings(text: str | None) -> tuple[str, ...] | str:
 _MAX_DIGITS = 9
 
 
-def _chain(path: Path, turns_by_number: Mapping[int, EdiValTurn], problems: list[DataProblem]) -> list[EdiValTurn]:
+def _chain(path: Path, turns_by_number: Mapping[int, EdiValTurn], problems: Problems[DataProblem]) -> list[EdiValTurn]:
     """The turns from the first to the last before a missing one."""
     chain: list[EdiValTurn] = []
     for number in range(1, max(turns_by_number) + 1):

@@ -23,6 +23,7 @@ from ....reward.queries.specs import Spec
 from ....reward.sample import Operation
 from ....verifiers import edit_request
 from ...common.errors import InputError
+from ...common.problems import Problems, num_problems
 from ..image_index import SuiteImage, decode_images
 from ..results import Results
 from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, find_image, share_cases
@@ -102,7 +103,7 @@ class EdiVal(Suite):
             raise InputError(str(error)) from None
         instructions = _instruction_file(data)
         chains = read_instruction_file(instructions)
-        problems = [*chains.problems]
+        problems = chains.problems
         location = _base_image_location(instructions, images)
         files = find_base_images(location, problems)
         folder = location if location.is_dir() else None  # else of files that were extracted
@@ -124,7 +125,7 @@ class EdiVal(Suite):
         index: int,
         turns: Sequence[EdiValTurn],
         base_images: Mapping[int, SuiteImage | ImageError],
-        problems: list[DataProblem],
+        problems: Problems[DataProblem],
     ) -> list[SuiteItem]:
         """The items of one image; none, and a problem, if the image is missing or damaged."""
         if index not in base_images:
@@ -250,7 +251,7 @@ def _base_image_location(instructions: Path, images: str | None) -> Path:
 
 def _no_items_message(instructions: Path, problems: Sequence[DataProblem]) -> str:
     reasons = "; ".join(map(str, problems[:3])) or "it has no rows"
-    more = f"; and {len(problems) - 3} more problems" if len(problems) > 3 else ""
+    more = f"; and {total - 3} more problems" if (total := num_problems(problems)) > 3 else ""
     return f"{instructions} has no usable items: {reasons}{more}"
 
 

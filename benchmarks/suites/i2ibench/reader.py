@@ -19,6 +19,7 @@ from ....reward.metrics.i2ibench.dimensions import DIMENSIONS, Dimension
 from ....reward.plain_text import check_name, one_line
 from ....reward.strict_json import json_lines
 from ...common.errors import InputError
+from ...common.problems import Problems
 from ..suite import DataProblem
 from .categories import CATEGORIES, Category, parse_category
 
@@ -45,7 +46,7 @@ def prompts_file(data: Path) -> Path:
     return data / PROMPTS_FILE if data.is_dir() else data
 
 
-def read_prompts(data: Path, problems: list[DataProblem]) -> list[I2IPrompt]:
+def read_prompts(data: Path, problems: Problems[DataProblem]) -> list[I2IPrompt]:
     """The valid lines. Raises `InputError` if there is no such file, or no valid line."""
     path = prompts_file(data)
     try:

@@ -16,6 +16,7 @@ from ....reward.queries.specs import Spec
 from ....reward.sample_limits import SampleTooLarge
 from ....verifiers import edit_request
 from ...common.errors import InputError
+from ...common.problems import Problems
 from ..image_index import SuiteImage, decode_images
 from ..results import ResultRow, Results
 from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, share_cases
@@ -55,7 +56,7 @@ class I2IBench(Suite):
         except ValueError as error:
             raise InputError(str(error)) from None
         self.half, self.prompts = half, prompts
-        self.problems: list[DataProblem] = []
+        self.problems: Problems[DataProblem] = Problems()
         selected = [
             prompt
             for prompt in read_prompts(Path(data), self.problems)

@@ -100,7 +100,12 @@ def test_it_is_fetched_recorded_and_opened(editcritic: Command, data: Mapping[st
         )
         assert result.exit_code == 0, result.stderr
         document = json.loads(result.stdout)
-        assert document["opened_suites"][0] == {"suite_spec": "edival", "items": 6, "problems": []}
+        assert document["opened_suites"][0] == {
+            "suite_spec": "edival",
+            "items": 6,
+            "problems": [],
+            "num_problems": 0,
+        }
         count = len(server.requests)
         again = editcritic("bench", "prepare", "edival", "-o", tmp_path / "data", "--sources", table, "--download")
         assert (again.exit_code, len(server.requests)) == (0, count)

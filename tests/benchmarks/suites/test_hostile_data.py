@@ -16,6 +16,7 @@ import PIL.Image
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.common.problems import num_problems
 from editcritic.benchmarks.suites.construction import zip_extraction
 from editcritic.benchmarks.suites.construction.zip_extraction import extract_zip
 from editcritic.benchmarks.suites.dlebench.suite import DleBench
@@ -97,6 +98,14 @@ def test_a_line_names_pictures_of_the_data_only(name: str, data: Path) -> None:
     if name == "link.png":
         with trusting(str(data.parent)):
             assert len(i2i(data, {"id": "odd", "sources": ["images/link.png"]}).items) == 2
+
+
+def test_of_many_odd_lines_the_first_are_kept_and_all_are_counted(data: Path) -> None:
+    for read in (i2i, dle):
+        suite: Any = read(data, *['"a"'] * 3_000)
+        assert len(list(suite.problems)) == 1_000
+        assert num_problems(suite.problems) == 3_000
+        assert "data.jsonl:2" in str(suite.problems[0]) or "prompts.jsonl:2" in str(suite.problems[0])
 
 
 @pytest.mark.parametrize("line", _LINES, ids=lambda line: line[:20])
