@@ -21,7 +21,7 @@ from .experts.loading.bundles import Bundle, bundle_lines, bundles, with_address
 from .experts.loading.model_registry import registered_models, resolve_expert
 from .file_specs import ROLE, require_trusted
 from .queries.expert import Expert
-from .queries.specs import Group, Spec, SpecError, entry_point_names, find_target, parameters
+from .queries.specs import Group, Spec, SpecError, entry_point_names, find_target, parameters, parse_option
 from .regular_files import read_text
 from .tomllib_compat import tomllib
 
@@ -30,6 +30,9 @@ _KINDS: Mapping[str, tuple[Any, str]] = {
     "float": (int | float, "a number"),
     "bool": (bool, "true or false"),
     "str": (str, "a string"),
+    "int | None": (int | None, "an integer"),
+    "float | None": (int | float | None, "a number"),
+    "str | None": (str | None, "a string"),
 }
 
 _MAX_SPEC_BYTES = 2**20
@@ -147,10 +150,11 @@ def _convert_option(name: str, key: str, value: Any, parameter: inspect.Paramete
         text = str(value)
         # A revision or a folder may look like a number.
         plain = annotation == "str" or (annotation == "str | None" and text != "null")
-        value = text if plain else _parse_option(text)
+        value = text if plain else parse_option(text)
     kind, description = _KINDS.get(annotation, (object, ""))
-    if description and (not isinstance(value, kind) or (isinstance(value, bool) and annotation in ("int", "float"))):
-        raise SpecError(f"{name}: {key} is {description}, got {value!r}")
+    is_flag = isinstance(value, bool) and annotation != "bool"
+    if description and (is_flag or not isinstance(value, kind)):
+        raise SpecError(f"{name}: {key} is {description}, got {value!r:.200}")
     return tuple(value) if annotation.startswith("tuple[") and isinstance(value, list) else value
 
 
@@ -172,14 +176,6 @@ def _find(name: str, group: Group) -> Any:
         return points[name].load()
     except (ImportError, AttributeError) as error:
         raise SpecError(f"{name} is installed, but {points[name].value} cannot be loaded: {error}") from None
-
-
-def _parse_option(text: str) -> Any:
-    """An option in a string spec: JSON where it parses as JSON (numbers, true, null), else the text itself."""
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        return text
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,25 +9,25 @@ could name.
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import parse_qsl
 
 from .experts.loading.bundles import bundles
 from .experts.loading.model_registry import registered_models
-from .queries.specs import MODULE_PATH, Group, SpecError, entry_point_names, registered
+from .queries.specs import MODULE_PATH, Group, SpecError, entry_point_names, parse_option, registered
 from .trust import VARIABLE, is_trusted, is_trusted_file, is_trusted_module, is_trusted_path
 
 ROLE = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+)*")
 """A role of an expert, as in `judge.quality`."""
 
-LINES = frozenset({"experts", "expert_bindings"})
-"""Keys whose texts are lines of experts, as on the command line."""
+LINES = ("experts",)
+"""The keys of texts that are lines of experts, as on the command line. A role may have this name too."""
 
 ADDRESSES = frozenset({"base_url", "address"})
 """Keys whose texts are addresses, whatever they look like."""
@@ -70,6 +70,8 @@ def require_trusted(spec: Any, file: str | Path, *, inside: str = "") -> None:
         if len(texts) > _LISTED or not all(text.isprintable() and len(text) <= _SHOWN for text in texts):
             texts = [str(file)]
         named = "; ".join(dict.fromkeys(what for what, _ in found[:_LISTED]))
+        if len(found) > _LISTED:
+            named += f"; and {len(found) - _LISTED} more, which are not shown"
         typed = " ".join(f"--trust {shlex.quote(text)}" for text in texts)
         raise SpecError(
             f"{file} names {named}: files run no code, contact nobody and read nothing by themselves; "
@@ -89,7 +91,10 @@ class _Reader:
 
     def read(self, value: Any, keys: tuple[str, ...], model: str = "", *, option: bool = False) -> None:
         """keys: where it stands. model: whose code would be run. option: whether it is one of a spec."""
-        if isinstance(value, Mapping):
+        if keys and keys[-1] == "trust_remote_code":
+            if value:  # whatever is true in Python, such as the text "false"
+                self._require(is_trusted(model), keys, f"code of {_shown(model)} to run", model)
+        elif isinstance(value, Mapping):
             model = next((item for key in ("name", "use") if isinstance(item := value.get(key), str)), model)
             if isinstance(use := value.get("use"), str):
                 self._require_own_server(use, value, (*keys, "use"))
@@ -99,9 +104,6 @@ class _Reader:
         elif isinstance(value, list | tuple):
             for item in value:
                 self.read(item, keys, model, option=option)
-        elif keys and keys[-1] == "trust_remote_code":
-            if value and str(value).lower() != "false":
-                self._require(is_trusted(model), keys, f"code of {_shown(model)} to run", model)
         elif isinstance(value, str) and value:
             self._read_text(value, keys, model, option)
 
@@ -113,7 +115,7 @@ class _Reader:
             self._require(is_trusted(text), keys, f"the address {_shown(text)}", text)
         elif "engine" in keys[:-1] and key not in ENGINE_PLAIN:
             self._require(is_trusted(text), keys, f"an option of the engine, {_shown(text)}", text)
-        elif key in LINES and not option:
+        elif keys == LINES and not option:
             for word in _words(text):
                 self._read_word(word, keys, model)
         else:
@@ -133,7 +135,9 @@ class _Reader:
         first, colon, source = name.partition(":")
         if colon and first in entry_point_names("editcritic.experts"):  # as in vlm:FOLDER
             self._require_own_server(name, options, keys)
-            if "://" in source:
+            if MODULE_PATH.fullmatch(name) and _is_module(first):  # where a spec is of no expert, it names this module
+                self._require(is_trusted_module(first), keys, f"the module {_shown(first)}", first)
+            elif "://" in source:
                 self._require(is_trusted(source), keys, f"the address {_shown(source)}", source)
             elif source not in registered_models():
                 self._read_path(source, keys)
@@ -151,7 +155,7 @@ class _Reader:
                 self._read_path(name, keys)
         for key, value in parse_qsl(query, keep_blank_values=True):
             # `build` reads an option as JSON, or as it is, by its type.
-            self.read(_parsed(value), (*keys, key), options.get("name", name), option=True)
+            self.read(parse_option(value), (*keys, key), options.get("name", name), option=True)
             if key != "trust_remote_code":
                 self.read(value, (*keys, key), name, option=True)
 
@@ -195,8 +199,8 @@ def _is_installed(name: str) -> bool:
     )
 
 
-def _parsed(text: str) -> Any:
+def _is_module(name: str) -> bool:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+        return find_spec(name) is not None
+    except ValueError:  # one that is being imported, or was made by hand
+        return True

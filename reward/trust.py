@@ -33,9 +33,12 @@ def trusting(*names: str) -> Iterator[None]:
 
 
 def trusted_names() -> tuple[str, ...]:
-    """Modules, addresses, names of environment variables, files and folders. Raises ValueError for open quotes."""
+    """Modules, addresses, names of environment variables, files and folders. Raises ValueError for open quotes.
+
+    An empty name, as of a shell's variable that is not set, trusts nothing: as a path it is the working folder.
+    """
     try:
-        return tuple(shlex.split(os.environ.get(VARIABLE, "")))
+        return tuple(filter(None, shlex.split(os.environ.get(VARIABLE, ""))))
     except ValueError as error:
         raise ValueError(f"{VARIABLE} cannot be read: {error}: give words as in a shell") from None
 
@@ -52,9 +55,19 @@ def is_trusted_module(module: str) -> bool:
 
 def is_trusted_file(path: Path) -> bool:
     """Whether this very file or folder is trusted, and with it everything that it names."""
-    return any(Path(name).resolve() == path.resolve() for name in trusted_names())
+    resolved = _resolved(path)
+    return resolved is not None and any(_resolved(name) == resolved for name in trusted_names())
 
 
 def is_trusted_path(path: Path) -> bool:
     """Whether a path is trusted, or a folder that it is in; links are followed."""
-    return any(path.resolve().is_relative_to(Path(name).resolve()) for name in trusted_names())
+    resolved, folders = _resolved(path), map(_resolved, trusted_names())
+    return resolved is not None and any(folder and resolved.is_relative_to(folder) for folder in folders)
+
+
+def _resolved(path: str | Path) -> Path | None:
+    """With links followed; None for a text that is no path, with a null character or a lone surrogate."""
+    try:
+        return Path(os.path.realpath(path))
+    except ValueError:
+        return None

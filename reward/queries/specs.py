@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
+import json
 import re
 import sys
 import typing
@@ -41,6 +42,14 @@ MODULE_PATH = re.compile(r"[^\W\d][\w-]*(?:\.[^\W\d][\w-]*)*:[^\W\d]\w*(?:\.[^\W
 """`package.module:Name`, the form of `import_path`. Nothing else is imported."""
 
 _UNPACKS = (Unpack, getattr(typing, "Unpack", Unpack))  # two distinct objects below Python 3.12
+
+
+def parse_option(text: str) -> Any:
+    """An option in a string spec: JSON where it parses as JSON (numbers, true, null), else the text itself."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):  # of thousands of digits or brackets, too
+        return text
 
 
 class SpecError(ValueError):

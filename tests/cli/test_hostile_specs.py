@@ -294,6 +294,21 @@ def test_files_of_earlier_versions_need_no_trust(editcritic: Command, written: F
     assert "files that differ: result.json\n" in editcritic("bench", "verify", "results").output
 
 
+@pytest.mark.parametrize("role", ["experts", "expert_bindings"])
+def test_a_role_of_any_name_runs_no_code(editcritic: Command, written: Folder, marker: Path, role: str) -> None:
+    Path("mine.toml").write_text(f"[experts]\n{role} = 'os:system?command=touch%20{marker};:%20.toml'\n")
+    refused(editcritic("score", written.path / "samples.jsonl", "--experts", "mine.toml"), marker)
+
+
+def test_trust_that_cannot_be_read_is_said(
+    editcritic: Command, written: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDITCRITIC_TRUST", "'")
+    result = editcritic("score", written.path / "samples.jsonl")
+    assert result.exit_code == 2
+    assert "EDITCRITIC_TRUST cannot be" in result.stderr
+
+
 def test_trust_is_an_option_of_every_command_that_reads_such_files(editcritic: Command) -> None:
     commands = (
         *("score", "rank", "edit", "serve", "doctor", "dev replay", "judge agreement", "judge label", "judge variance"),

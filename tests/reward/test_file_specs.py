@@ -56,6 +56,13 @@ JUDGE = {"use": "openai", "model": "m", "base_url": "http://127.0.0.1:8000/v1"}
         ({"experts": "small judge=os:system"}, "the module os (at experts.judge)", "os"),
         ({"experts": "small os:environ"}, "the module os (at experts)", "os"),
         ({"expert_bindings": ["os:environ"]}, "the module os (at expert_bindings)", "os"),
+        # Roles may have these names, and then their texts are no lines, in which a word is a file or left out.
+        ({"experts": {"experts": "os:system?command=x.toml"}}, "the module os (at experts.experts)", "os"),
+        ({"experts": {"experts": "os:system?command='"}}, "the module os (at experts.experts)", "os"),
+        ({"expert_bindings": "os:system?command=x.toml"}, "the module os (at expert_bindings)", "os"),
+        # An expert's name, which is also that of a package: rewards, suites and selectors are found in the package.
+        ({"use": "changes:Mine"}, "the module changes (at use)", "changes"),
+        ("changes:Mine?x=1", "the module changes", "changes"),
         ("openai:http://a.b/v1", "the address http://a.b/v1", "http://a.b/v1"),
         ("openai:http://a.b/v1?model=m", "the address http://a.b/v1", "http://a.b/v1"),
         ("openai?base_url=http://a.b", "the address http://a.b (at base_url)", "http://a.b"),
@@ -72,6 +79,8 @@ JUDGE = {"use": "openai", "model": "m", "base_url": "http://127.0.0.1:8000/v1"}
         ({"use": "sa2va", "name": "a/b", "trust_remote_code": 1}, "code of a/b to run", "a/b"),
         ("sa2va:a/b?trust_remote_code=true", "code of sa2va:a/b to run", "sa2va:a/b"),
         ({"use": "vllm", "name": "a/b", "engine": {"trust_remote_code": True}}, "code of a/b to run", "a/b"),
+        ({"use": "vllm", "name": "a/b", "engine": {"trust_remote_code": "false"}}, "code of a/b to run", "a/b"),
+        ({"use": "vllm", "name": "a/b", "engine": {"trust_remote_code": {"a": 1}}}, "code of a/b to run", "a/b"),
         ({"use": "vllm", "engine": {"worker_cls": "os"}}, "an option of the engine, os (at engine.worker_cls)", "os"),
         ('vllm:a/b?engine={"x":{"y":["z"]}}', "an option of the engine, z (at engine.x.y)", "z"),
         ({"use": "edival-if", "prompts": "/etc"}, "the path /etc (at prompts)", "/etc"),
@@ -91,9 +100,11 @@ def test_what_is_not_installed_is_refused_until_it_is_trusted(
     spec: Any, named: str | None, typed: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("tools", "clip"):
+    for name in ("tools", "clip", "modules"):
         Path(name).mkdir()
     Path("map.json").touch()
+    Path("modules/changes.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path / "modules")
     if named is None:
         with pytest.raises(SpecError, match="cannot find os:system"):
             build(spec)
@@ -152,7 +163,7 @@ def test_all_that_a_file_names_is_said_at_once_and_in_one_line() -> None:
     with pytest.raises(SpecError, match="`--trust http://a --trust KEY`"):
         require_trusted({"use": "openai", "base_url": "http://a", "api_key_env": "KEY"}, "f.toml")
     many = [{"use": f"m{number}:X"} for number in range(9)]
-    with pytest.raises(SpecError, match=r"`--trust f\.toml`"):
+    with pytest.raises(SpecError, match=r"; and 4 more, which are not shown: .*`--trust f\.toml`"):
         require_trusted(many, "f.toml")
     with pytest.raises(SpecError, match=r"`--trust f\.toml`") as raised:
         require_trusted({"use": "x", "base_url": "a\n\x1b[2J`--trust os`" * 99}, "f.toml")
@@ -162,6 +173,19 @@ def test_all_that_a_file_names_is_said_at_once_and_in_one_line() -> None:
         deep = [deep]
     with pytest.raises(SpecError, match="nested too deeply"):
         require_trusted(deep, "f.toml")
+
+
+def test_trust_in_nothing_is_no_trust_in_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("weights").mkdir()
+    with trusting(""), pytest.raises(SpecError, match="the path weights"):
+        require_trusted({"judge": "vlm:weights"}, "f.toml")
+
+
+def test_texts_that_are_no_paths_are_not_trusted(tmp_path: Path) -> None:
+    for text in ("/a\0", "/\ud800"):
+        with trusting("/b"), pytest.raises(SpecError, match="names the path"):
+            require_trusted({"judge": f"vlm:{text}"}, tmp_path / "f.toml")
 
 
 def test_nothing_is_imported_to_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
