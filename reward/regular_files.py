@@ -30,7 +30,7 @@ _KINDS = (
     (stat.S_ISSOCK, "a socket"),
 )
 # Windows has neither these flags nor what they guard against.
-_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_BINARY", "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"))
+_FLAGS = sum(getattr(os, name, 0) for name in ("O_BINARY", "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"))
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -48,7 +48,7 @@ def open_regular(path: str | os.PathLike[str], *, inside: Path | None = None) ->
         if inside is not None:
             _require_inside(opened, inside)
         _require_regular(Path(opened).stat(), name)
-        descriptor = os.open(opened, _FLAGS | (_NO_LINK if inside is not None else 0))
+        descriptor = os.open(opened, os.O_RDONLY | _FLAGS | (_NO_LINK if inside is not None else 0))
     except (ValueError, RuntimeError) as error:  # a null character or a lone surrogate in the path; a loop of links
         raise OSError(errno.EINVAL, f"no path: {error}", name) from None
     try:
@@ -57,6 +57,29 @@ def open_regular(path: str | os.PathLike[str], *, inside: Path | None = None) ->
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def open_appended(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a regular file to read it and to append bytes; it is made if there is none.
+
+    Raises OSError: for one of another kind, and for a link. A folder that a stranger has made may hold links, through
+    which any file could be appended to.
+    """
+    name = os.fspath(path)
+    require_no_link(path)
+    descriptor = os.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT | _FLAGS | _NO_LINK, 0o666)
+    try:
+        _require_regular(os.fstat(descriptor), name)
+        return os.fdopen(descriptor, "a+b")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def require_no_link(path: str | os.PathLike[str]) -> None:
+    """Raise OSError for a link."""
+    if Path(path).is_symlink():
+        raise OSError(errno.ELOOP, "it is a link, and nothing is written through links: remove it", os.fspath(path))
 
 
 def read_regular(path: str | os.PathLike[str], limit: int, *, inside: Path | None = None) -> bytes:

@@ -25,10 +25,10 @@ from .rendezvous import SINGLE_PROCESS, Rendezvous
 from .result_rows import row_line
 from .run_budget import BudgetLimits, Usage
 from .run_config import ExecutionOptions, RunConfig
-from .run_journal import ANSWER_LOG_FILE, RowJournal
+from .run_journal import ANSWER_LOG_FILE, JOURNAL_FOLDER, RowJournal
 from .run_progress import RunProgress, ignore_progress
 from .run_spec import RunSpec
-from .runner import JOURNAL_FOLDER, RunResult, check_folders, finish_run, utc_timestamp
+from .runner import RunResult, check_folders, finish_run, utc_timestamp
 from .worker_shard import WorkerShard
 
 _MAX_CASES_PER_BATCH = 16

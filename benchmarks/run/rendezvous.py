@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...reward.atomic_files import write_atomically
+from ...reward.regular_files import open_appended, open_regular
 from ..common.errors import InputError
 from ..suites.suite import Suite, SuiteItem
 
@@ -31,6 +32,7 @@ _LOCAL_WORLD_SIZE_VARIABLES = (
     "MV2_COMM_WORLD_LOCAL_SIZE",
 )
 _VISIBLE_DEVICES_VARIABLE = "CUDA_VISIBLE_DEVICES"
+_RANK_DIGITS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +109,15 @@ class Rendezvous:
         rank = self.process.rank
         with self._exclusive():
             # Other ranks of this run may have started first; ranks of a larger run belong to another run.
-            lock_ranks = {int(path.stem.partition("-")[2]) for path in self.folder.glob("process-*.lock")}
+            numbers = [path.stem.partition("-")[2] for path in self.folder.glob("process-*.lock")]
+            lock_ranks = {int(number) for number in numbers if number.isdecimal() and len(number) < _RANK_DIGITS}
             conflicting = [
                 other for other in lock_ranks if other == rank or (not rank and other >= self.process.world_size)
             ]
             if any(self._is_alive(other) for other in conflicting):
                 raise InputError(f"another run uses {self.folder}: wait for it, or give another --journal")
             self._shard_path(rank).unlink(missing_ok=True)
-            self._lock = self._lock_path(rank).open("ab")
+            self._lock = open_appended(self._lock_path(rank))
             _lock_file(self._lock)
         return self
 
@@ -180,14 +183,14 @@ class Rendezvous:
 
     def _is_alive(self, rank: int) -> bool:
         try:
-            with self._lock_path(rank).open("rb") as file:
+            with open_regular(self._lock_path(rank)) as file:
                 return not _lock_file(file, wait=False)
         except FileNotFoundError:
             return False
 
     @contextlib.contextmanager
     def _exclusive(self) -> Iterator[None]:
-        with (self.folder / "rendezvous.lock").open("ab") as file:
+        with open_appended(self.folder / "rendezvous.lock") as file:
             _lock_file(file)
             yield
 

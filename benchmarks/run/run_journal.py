@@ -19,11 +19,13 @@ from ...reward import strict_json
 from ...reward.atomic_files import write_atomically
 from ...reward.queries.specs import with_names
 from ...reward.record_checksum import record_checksum
-from ...reward.regular_files import bounded_lines, open_regular
+from ...reward.regular_files import bounded_lines, open_appended, open_regular, require_no_link
 from ..common.errors import InputError
 from ..suites.results import ResultRow
 from .run_budget import Usage
 
+JOURNAL_FOLDER = "journal"
+"""In the folder of results, unless another one is given."""
 SCHEMA = 2
 SETTINGS_FILE, ANSWER_LOG_FILE = "settings.json", "answers.sqlite"
 _FSYNC_INTERVAL_S = 1.0
@@ -31,12 +33,17 @@ _FSYNC_INTERVAL_S = 1.0
 
 
 class RowJournal:
-    """The journal of one process: it reads the rows of all processes, and writes its own."""
+    """The journal of one process: it reads the rows of all processes, and writes its own.
+
+    The folder may be a stranger's. Raises OSError for links in it through which a run would write.
+    """
 
     def __init__(self, folder: Path, rank: int = 0) -> None:
         self.folder = folder
         self.rank = rank
         folder.mkdir(parents=True, exist_ok=True)
+        for path in folder.glob(f"{ANSWER_LOG_FILE}*"):
+            require_no_link(path)
         self._file: IO[bytes] | None = None
         self._synced = self._saved = 0.0
         self._base = self._usage_of(rank)
@@ -78,7 +85,7 @@ class RowJournal:
         """Usage of all runs and processes, as last saved."""
         total = Usage()
         for path in sorted(self.folder.glob("usage-*.json")):
-            total += self._usage_of(int(path.stem.partition("-")[2]))
+            total += self._usage_of(path.stem.partition("-")[2])
         return total
 
     def save_usage(self, usage: Usage, done: int, reused: int, *, now: bool = False) -> None:
@@ -94,15 +101,15 @@ class RowJournal:
         done, reused, usage = 0, 0, Usage()
         for rank in set(range(world_size)) - {self.rank}:
             with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-                progress = json.loads((self.folder / f"usage-{rank}.json").read_text(encoding="utf-8"))["run"]
+                progress = strict_json.read_json(self.folder / f"usage-{rank}.json")["run"]
                 done, reused = done + progress["done"], reused + progress["reused"]
                 usage += Usage.from_json(progress["usage"])
         return done, reused, usage
 
-    def _usage_of(self, rank: int) -> Usage:
+    def _usage_of(self, rank: int | str) -> Usage:
         try:
-            return Usage.from_json(json.loads((self.folder / f"usage-{rank}.json").read_text(encoding="utf-8")))
-        except (OSError, ValueError, LookupError, TypeError):
+            return Usage.from_json(strict_json.read_json(self.folder / f"usage-{rank}.json"))
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return Usage()
 
     def close(self) -> None:
@@ -171,13 +178,18 @@ _MAX_LINE_BYTES = 64 * 2**20
 
 
 def open_for_append(path: Path) -> IO[bytes]:
-    """Open a file for appending; an incomplete last line is removed first."""
-    if path.exists():
-        data = path.read_bytes()
-        if data and not data.endswith(b"\n"):
-            with path.open("r+b") as file:
-                file.truncate(data.rfind(b"\n") + 1)
-    return path.open("ab")
+    """Open a file for appending; an incomplete last line is removed first. Raises OSError as `open_appended`."""
+    file = open_appended(path)
+    file.seek(0)
+    end = 0
+    while chunk := file.read(_CHUNK):
+        end = file.tell() - len(chunk) + found + 1 if (found := chunk.rfind(b"\n")) >= 0 else end
+    if end < file.tell():
+        file.truncate(end)
+    return file
+
+
+_CHUNK = 1 << 20
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from ...reward.trust import is_trusted_file, is_trusted_path
 from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
 from ..common.toml_format import format_toml
+from .run_journal import JOURNAL_FOLDER
 from .run_spec import relative_path
 
 SETTINGS_FILE = "run.toml"
@@ -95,7 +96,9 @@ class RunSettings(_Table):
         default=False, description="Write results even if the run ends early, marked as partial."
     )
     budget: BudgetSettings = Field(default=BudgetSettings(), description="Limits.")
-    prices: dict[str, Annotated[float, Field(ge=0)]] = Field(default={}, description="Role -> price of one call.")
+    prices: dict[str, Annotated[float, Field(ge=0, le=1e9)]] = Field(
+        default={}, description="Role -> price of one call."
+    )
     ray: RaySettings | None = Field(default=None, description="Score on a Ray cluster with Ray Data.")
 
     def overridden(self, options: Mapping[str, Any]) -> RunSettings:
@@ -150,8 +153,10 @@ def _require_trusted(settings: RunSettings, path: Path, typed: Collection[str]) 
     if address not in _OWN_CLUSTERS:
         specs["ray"] = {"address": address}
     require_trusted(specs, path)
-    for name in _WRITTEN:
-        folder = None if name in typed else getattr(settings, name)
+    written = {name: None if name in typed else getattr(settings, name) for name in _WRITTEN}
+    if written["out"] is not None and settings.journal is None and "journal" not in typed:
+        written["journal"] = written["out"] / JOURNAL_FOLDER  # may be a link
+    for name, folder in written.items():
         if folder is None or is_trusted_file(path) or is_trusted_path(path.parent / folder):
             continue
         if not (path.parent / folder).resolve().is_relative_to(path.parent.resolve()):

@@ -10,9 +10,14 @@ from typing import Any
 
 from ...reward import default_experts, load_experts
 from ...reward.queries.specs import Spec
+from ...reward.strict_json import MAX_INTEGER
 from ..common.defaults import BOOTSTRAP_SAMPLES
+from ..common.errors import InputError
 from .run_config import RunConfig
 from .suite_loading import load_suite
+
+MAX_BOOTSTRAP_SAMPLES = 100_000
+"""Ten million numbers for a hundred cases."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,12 @@ class RunSpec:
 
     def build(self) -> RunConfig:
         """Raises `InputError` or `SpecError` if it cannot be built."""
+        for name, value, limit in (
+            ("bootstrap samples", self.bootstrap_samples, MAX_BOOTSTRAP_SAMPLES),
+            ("the seed", self.seed, MAX_INTEGER),
+        ):
+            if type(value) is not int or not 0 <= value <= limit:
+                raise InputError(f"{name}: expected an integer of 0 to {limit:,}, got {value!r:.80}")
         experts = load_experts(self.experts, default_experts())
         return RunConfig(
             load_suite(self.suite, self.data),

@@ -32,13 +32,11 @@ from .rendezvous import SINGLE_PROCESS, ProcessRank, Rendezvous, ShardResult
 from .result_files import case_weights, status_counts, write_results, write_run_file
 from .result_rows import missing_row, row_line
 from .run_config import ExecutionOptions, RunConfig
-from .run_journal import RowJournal, read_json, require_same_settings
+from .run_journal import JOURNAL_FOLDER, RowJournal, read_json, require_same_settings
 from .suite_metric import has_failed
 from .worker_shard import WorkerShard
 
 __all__ = ["ExecutionOptions", "RunConfig", "RunIncomplete", "RunResult", "execute", "run_suite"]
-
-JOURNAL_FOLDER = "journal"
 
 
 class RunIncomplete(RuntimeError):

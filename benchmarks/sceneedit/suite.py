@@ -63,6 +63,10 @@ _BINARY_METRICS = ("following", "edival-if")
 _NOTES = (f"{FOLLOWED} and {UNCHANGED} are the truth, found in the pixels with the scene graph",)
 
 
+_MAX_PIXELS = 2**25
+"""Of all sources; a minute or less. The options may be a stranger's."""
+
+
 class SceneEdit(Suite):
     """Edits of one instruction each, EdiVal's nine task types in turn.
 
@@ -83,6 +87,10 @@ class SceneEdit(Suite):
             raise InputError(f"sceneedit is built in and reads no data, got {data}: pass its options only")
         if prompts < 1 or size < SIZE:
             raise InputError(f"sceneedit needs at least 1 prompt and {SIZE} pixels a side, got {prompts} and {size}")
+        if prompts * size**2 > _MAX_PIXELS:
+            raise InputError(
+                f"sceneedit draws at most {_MAX_PIXELS:,} pixels, got {prompts:,} prompts of {size:,} x {size:,}"
+            )
         self.prompts, self.seed, self.size = prompts, seed, size
         self.items: Sequence[SuiteItem] = [
             _item(number, prompt) for number, prompt in enumerate(_prompts(prompts, seed, size))

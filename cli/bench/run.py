@@ -218,8 +218,9 @@ def _execute(
 ) -> tuple[RunResult | None, bool]:
     """The result, which only the first process has, and whether the user interrupted the run."""
     from ...benchmarks.run.ray_runner import RayCluster, execute_with_ray
+    from ...benchmarks.run.run_journal import JOURNAL_FOLDER
     from ...benchmarks.run.run_progress import progress_reporter
-    from ...benchmarks.run.runner import JOURNAL_FOLDER, execute
+    from ...benchmarks.run.runner import execute
 
     with progress_reporter("scoring", shown=not process.rank) as watch:
         options = _execution_options(settings, spec.to_json(out), watch)

@@ -16,6 +16,7 @@ import pytest
 from typer.testing import Result
 
 from editcritic.benchmarks.common.toml_format import format_toml
+from editcritic.benchmarks.run.run_journal import RowJournal
 from editcritic.reward import AnswerLog
 from editcritic.reward.tomllib_compat import tomllib
 
@@ -269,6 +270,47 @@ def test_no_settings_write_elsewhere(editcritic: Command, written: Folder, tmp_p
     command = in_settings(lambda settings: settings.update(journal="../elsewhere"))
     assert editcritic(*command, "--trust", "elsewhere").exit_code == 1
     assert (elsewhere / "settings.json").exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["process-0.lock", "rendezvous.lock", "answers.sqlite", "answers.sqlite-wal", "answers.sqlite-shm"],
+)
+def test_a_run_writes_through_no_link(editcritic: Command, written: Folder, tmp_path: Path, name: str) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious\n")
+    link = Path("results/journal") / name
+    link.unlink(missing_ok=True)
+    link.symlink_to(victim)
+    result = editcritic(*in_settings(lambda settings: None))
+    assert result.exit_code == 2
+    assert f"{link}: it is a link, and nothing is written through links" in result.stderr
+    assert victim.read_text() == "precious\n"
+
+
+def test_rows_are_not_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "rows-0.jsonl").symlink_to(tmp_path / "victim")
+    with RowJournal(tmp_path) as journal, pytest.raises(OSError, match="it is a link"):
+        journal.append("key", {"id": "$(touch was-run)"})
+    assert not (tmp_path / "victim").exists()
+
+
+def test_a_run_writes_no_journal_through_a_link_of_its_settings(
+    editcritic: Command, written: Folder, tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    Path("results/journal").rename("journal-before")
+    Path("results/journal").symlink_to(tmp_path / "elsewhere")
+    result = editcritic(*in_settings(lambda settings: None))
+    assert result.exit_code == 2
+    assert "would write journal to results/journal: files write in their own folder only" in result.stderr
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_odd_files_in_a_journal_are_no_errors(editcritic: Command, written: Folder) -> None:
+    for name in ("process-x.lock", f"process-{'9' * 99}.lock", "usage-x.json"):
+        (Path("results/journal") / name).write_text("[]")
+    assert editcritic(*in_settings(lambda settings: None)).exit_code == 1  # its image is missing
 
 
 def test_what_is_trusted_is_built(editcritic: Command, written: Folder, marker: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from editcritic.reward import Image, ImageError
-from editcritic.reward.regular_files import bounded_lines, open_regular, read_regular, read_text
+from editcritic.reward.regular_files import bounded_lines, open_appended, open_regular, read_regular, read_text
 from editcritic.reward.trust import trusting
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no FIFOs or device files")
@@ -37,6 +37,22 @@ def test_more_than_the_limit_is_not_read(folder: Path) -> None:
         read_regular(folder / "a.txt", 14)
     with pytest.raises(OSError, match="more than 10"):
         read_regular("/proc/self/status", 10)  # its size is said to be 0
+
+
+def test_only_regular_files_are_appended_to_and_no_links(folder: Path) -> None:
+    for _ in range(2):
+        with open_appended(folder / "new.txt") as file:
+            file.write(b"line\n")
+    with open_appended(folder / "new.txt") as file:
+        file.seek(0)
+        assert file.read() == b"line\nline\n"
+    os.mkfifo(folder / "fifo")
+    (folder / "link").symlink_to(folder / "new.txt")
+    (folder / "dangling").symlink_to(folder / "none.txt")
+    for name in ("fifo", "link", "dangling"):
+        with pytest.raises(OSError, match="it is a"):
+            open_appended(folder / name)
+    assert not (folder / "none.txt").exists()
 
 
 def test_devices_fifos_sockets_and_directories_are_refused(folder: Path) -> None:

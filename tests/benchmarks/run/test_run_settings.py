@@ -117,6 +117,7 @@ def test_a_file_of_the_users_in_the_result_folder_stays_as_it_is(
         ("on_failures = 'hope'", "on_failures: input should be 'raise', 'none' or 'wait', got 'hope'"),
         ("[prices]\njudge = -1", "prices.judge: input should be greater than or equal to 0, got -1"),
         ("[prices]\njudge = nan", "prices.judge: input should be a finite number, got nan"),
+        ("[prices]\njudge = 1e308", "prices.judge: input should be less than or equal to 1000000000"),
         ("experts = 3", "experts: input should be a valid"),
         ("seed = ", "is not TOML"),
     ],
@@ -128,6 +129,24 @@ def test_what_is_wrong_in_a_file_is_told(text: str, message: str, editcritic: Co
     assert f"{config}" in refused.stderr
     assert message in refused.stderr
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("bootstrap_samples = 2_000_000_000", "bootstrap samples: expected an integer of 0 to 100,000, got 2000000000"),
+        ("seed = -1", "the seed: expected an integer of 0 to"),
+        (f"seed = {10**30}", "the seed: expected an integer of 0 to"),
+    ],
+)
+def test_numbers_of_a_file_are_bounded(
+    text: str, message: str, editcritic: Command, made: Path, tmp_path: Path
+) -> None:
+    config = written(tmp_path / "mine.toml", f'experts = "{COIN}"\n{text}\n')
+    run = ("bench", "run", TOY, "--outputs", made, "-o", tmp_path / "out", "--config", config)
+    refused = editcritic(*run)
+    assert refused.exit_code == 2
+    assert message in refused.stderr
 
 
 def test_experts_in_a_file_that_cannot_be_split_are_refused_without_a_traceback(

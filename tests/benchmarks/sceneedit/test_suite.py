@@ -119,7 +119,9 @@ def test_digests_are_of_what_was_asked() -> None:
     assert SceneEdit(prompts=9, seed=8).digest != SUITE.digest
 
 
-@pytest.mark.parametrize("wrong", [{"prompts": 0}, {"size": 16}, {"data": "somewhere"}])
+@pytest.mark.parametrize(
+    "wrong", [{"prompts": 0}, {"size": 16}, {"data": "somewhere"}, {"prompts": 10**9}, {"size": 10**5}]
+)
 def test_what_it_cannot_make_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(InputError, match="sceneedit"):
         SceneEdit(**wrong)  # type: ignore[arg-type]
