@@ -8,10 +8,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from pydantic import ValidationError
+
 from ..reward import EditPlan, EditSample, Image, ImageError, Operation, Pools
 from ..reward.plan_json import plan_from_json
+from ..reward.sample_files import sample_problem
+from ..reward.sample_limits import SampleTooLarge
 from ..verifiers import edit_request
-from .unusable_rows import UnusableRow, image_or_reason
+from .unusable_rows import UnusableRow, excess, image_or_reason
 
 DatasetRow = Mapping[str, Any]
 """One completion: `prompt`, `completion`, `completion_ids`, and the item of every column of the dataset."""
@@ -44,7 +48,8 @@ def sample_from_row(row: DatasetRow) -> EditSample:
     `plan_to_json`, or as a table. Images are anything `Image.of` takes, or the undecoded images of `datasets`.
 
     Raises ValueError naming the missing columns, and for an invalid plan, ImageError for an invalid image,
-    `UnusableRow` for a row whose instruction is empty, or which has a column for the source and nothing in it.
+    `SampleTooLarge`, `UnusableRow` for a row whose instruction is empty, which has a column for the source and nothing
+    in it, or a plan that is nested too deeply.
     """
     columns = {name: value for name, value in row.items() if value is not None}
     source_columns = ("source", "sources", "image", "images")
@@ -80,9 +85,12 @@ def _plan(column: Any, row: str) -> EditPlan:
     try:
         return plan_from_json(json.loads(column) if isinstance(column, str) else _without_none(column))
     except (ValueError, RecursionError) as error:  # of JSON and of pydantic
-        raise ValueError(
+        if isinstance(error, ValidationError) and (reason := excess(error)):
+            raise SampleTooLarge(f"the plan of the row {row!r:.80}: {reason}") from None
+        problem = str(error) if isinstance(error, RecursionError) else sample_problem(error)
+        raise (UnusableRow if isinstance(error, RecursionError) else ValueError)(
             f"the column `plan` of the row {row!r:.80} holds no plan: give an EditPlan as `plan_to_json` writes it, as "
-            f"a table or as JSON text, or nothing; {error}"
+            f"a table or as JSON text, or nothing; {problem}"
         ) from None
 
 

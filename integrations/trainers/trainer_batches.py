@@ -32,7 +32,7 @@ from ...reward.queries.specs import Spec
 from ...reward.sample_files import sample_from_json
 from ...reward.sample_limits import SampleTooLarge
 from ..rng_state import preserve_rng_state
-from ..unusable_rows import UnusableRow, image_or_reason, score_usable
+from ..unusable_rows import UnusableRow, check_characters, excess, image_or_reason, score_usable
 
 ScoreFn = Callable[[Sequence[EditSample]], Sequence[Score]]
 """A `Reward`, a `RemoteReward`, or any callable with its signature."""
@@ -142,12 +142,16 @@ def _sample_or_reason(
         row = sample_row(
             name, prompt, [image_name for image_name in images if image_name != "edited"], "edited", metadata
         )
-        return sample_from_json(row, pictures=images)
+        sample = sample_from_json(row, pictures=images)
+        check_characters(sample)
+        return sample
     except UnusableRow as error:
         return str(error)
     except SampleTooLarge as error:
         return f"{name}: {error}"
     except ValidationError as error:
+        if reason := excess(error):
+            return f"{name}: {reason}"
         first = error.errors()[0]
         location = ".".join(map(str, first["loc"])) or METADATA_KEY
         raise ValueError(f"{name}: {location}: {first['msg']}") from None

@@ -26,8 +26,19 @@ from ...verifiers import Editor
 from ...verifiers.selection.editor import is_editor_down
 from ..dataset_rows import DatasetRow, sample_from_row
 from ..rng_state import preserve_rng_state
-from .reward_function import Rollout, log_columns, resolve_reward, rollout_metrics, rollout_values, score_rollouts
+from ..unusable_rows import sample_or_reason
+from .reward_function import (
+    Rollout,
+    log_columns,
+    resolve_reward,
+    rollout_metrics,
+    rollout_values,
+    score_rollouts,
+    unusable_rollout,
+)
 from .rollout_editor import AppliedEdits, FailedEdit, RolloutEditor, follow_up_request, resolve_editor
+
+_NO_PICTURE = "There is no picture to edit."
 
 _PIXEL_TOLERANCE = 16  # of 255: differences that image decoders cause everywhere are smaller
 
@@ -139,11 +150,13 @@ class EditingEnvironment:
 
     What counts is the current image: after a failed edit the one before it, without any edit the source. A policy that
     makes no edit therefore has a score, as one that returns a copy. editor_error: why the last edit failed, if the
-    editor is down: then the policy is not the reason, and there is nothing to score.
+    editor is down: then the policy is not the reason, and there is nothing to score. unusable: why the row is no edit
+    by its own content (see `RewardFunction`): the tools say that there is no picture, and the rollout has no score.
     """
 
     def __init__(self, factory: EditingEnvironments) -> None:
         self.factory = factory
+        self.unusable = ""
         self._episode: _EpisodeState | None = None
 
     @property
@@ -153,7 +166,7 @@ class EditingEnvironment:
 
     @property
     def instructions(self) -> tuple[str, ...]:
-        return tuple(instruction for instruction, _ in self._state.edits)
+        return () if self.unusable else tuple(instruction for instruction, _ in self._state.edits)
 
     @property
     def edit_errors(self) -> tuple[str, ...]:
@@ -165,6 +178,8 @@ class EditingEnvironment:
 
     @property
     def counts(self) -> dict[str, int]:
+        if self.unusable:
+            return dict.fromkeys(("edits", "edits/undone", "edits/failed"), 0)
         state = self._state
         return {"edits": state.num_requested, "edits/undone": state.undone, "edits/failed": len(state.errors)}
 
@@ -177,13 +192,18 @@ class EditingEnvironment:
     def reset(self, **row: Any) -> str:
         """Start with the source image of a row. Returns what is appended to the policy's prompt.
 
-        A row without a prompt gets one from its instruction. Raises ValueError for a prompt that is a string, since
-        tools need messages, and as `to_sample` does.
+        A row without a prompt gets one from its instruction. A row that is no edit by its own content ends no training:
+        see `unusable`. Raises ValueError for a prompt that is a string, since tools need messages, and what else
+        `to_sample` raises.
         """
         if isinstance(row.get("prompt"), str):
             raise ValueError("tools need prompts that are lists of messages, and this one is a text")
         with preserve_rng_state():
-            self._episode = _EpisodeState(self.factory.to_sample(row))
+            sample = sample_or_reason(self.factory.to_sample, row)
+        if isinstance(sample, str):
+            self._episode, self.unusable = None, sample
+            return _NO_PICTURE
+        self._episode, self.unusable = _EpisodeState(sample), ""
         task = "\n\n" if row.get("prompt") else f"Edit the picture: {self._episode.sample.instruction}\n\n"
         return (
             f"{task}You can ask for {_edit_count(self.factory.max_edits)}. The picture as you leave it is what counts."
@@ -198,6 +218,8 @@ class EditingEnvironment:
         Returns:
             What became of it.
         """
+        if self.unusable:
+            return _NO_PICTURE
         state, factory = self._state, self.factory
         value: Any = instruction  # policies pass any JSON value
         text = value.strip() if isinstance(value, str) else ""
@@ -224,6 +246,8 @@ class EditingEnvironment:
         Returns:
             What became of it.
         """
+        if self.unusable:
+            return _NO_PICTURE
         state = self._state
         if not state.edits:
             return "Nothing was undone: this is the original picture."
@@ -238,6 +262,8 @@ class EditingEnvironment:
         Returns:
             What there is to see.
         """
+        if self.unusable:
+            return _NO_PICTURE
         state, factory = self._state, self.factory
         observation = EditSample("picture", state.sample.instruction, state.sample.sources, state.image)
         with preserve_rng_state():
@@ -300,20 +326,25 @@ class EnvironmentReward:
 
     def rollouts(self, prompts: Sequence[Any], environments: Sequence[EditingEnvironment]) -> list[Rollout]:
         """The same as full `Rollout`s, e.g. for `make_preference_pairs`."""
-        samples = [
-            replace(environment.sample, id=f"{environment.sample.id}/{number}")
-            for number, environment in enumerate(environments)
-        ]
+        usable = {number: one for number, one in enumerate(environments) if not one.unusable}
+        samples = [replace(one.sample, id=f"{one.sample.id}/{number}") for number, one in usable.items()]
         edits = [
             AppliedEdits(
                 FailedEdit(environment.editor_error, editor_down=True) if environment.editor_error else sample.edited,
                 environment.instructions,
                 environment.edit_errors,
             )
-            for environment, sample in zip(environments, samples, strict=True)
+            for environment, sample in zip(usable.values(), samples, strict=True)
         ]
         with preserve_rng_state():
-            return score_rollouts(self.reward, samples, edits, prompts, offload=self.offload)
+            scored = score_rollouts(
+                self.reward, samples, edits, [prompts[number] for number in usable], offload=self.offload
+            )
+        rollouts = dict(zip(usable, scored, strict=True))
+        return [
+            unusable_rollout(one.unusable, prompts[number]) if one.unusable else rollouts[number]
+            for number, one in enumerate(environments)
+        ]
 
 
 @dataclass

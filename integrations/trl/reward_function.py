@@ -15,15 +15,13 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from ...reward import BaseReward, EditSample, Expert, Image, ImageError, Reward, Score
-from ...reward.image import PixelFormatError
+from ...reward import BaseReward, EditSample, Expert, Image, Reward, Score
 from ...reward.queries.specs import Spec
-from ...reward.sample_limits import SampleTooLarge
 from ...reward.training.advantages import AbstainedPolicy, training_values
 from ...verifiers import Editor
 from ..dataset_rows import DatasetRow, completion_text, sample_from_row, split_instructions
 from ..rng_state import preserve_rng_state
-from ..unusable_rows import UnusableRow, image_or_reason, score_usable
+from ..unusable_rows import image_or_reason, sample_or_reason, score_usable
 from .rollout_editor import AppliedEdits, FailedEdit, apply_instructions, resolve_editor
 
 
@@ -181,19 +179,14 @@ class RewardFunction:
                 score_rollouts(self.reward, list(samples.values()), edits, edit_prompts, offload=self.offload)
             )
             return [
-                Rollout(None, Score.failed(request), (), prompt) if isinstance(request, str) else next(rollouts)
+                unusable_rollout(request, prompt) if isinstance(request, str) else next(rollouts)
                 for request, prompt in zip(requests, prompts, strict=True)
             ]
 
     def _request(self, row: DatasetRow, number: int) -> EditSample | str:
         """The requested edit, or the reason why the row is none."""
-        try:
-            sample = self.to_sample(row)
-        except PixelFormatError:
-            raise
-        except (UnusableRow, SampleTooLarge, ImageError) as error:
-            return str(error)
-        return replace(sample, id=f"{sample.id}/{number}")
+        sample = sample_or_reason(self.to_sample, row)
+        return sample if isinstance(sample, str) else replace(sample, id=f"{sample.id}/{number}")
 
     def _edits(self, rows: Sequence[DatasetRow], samples: Sequence[EditSample], step: int) -> list[AppliedEdits]:
         if self.decode_image is not None:
@@ -255,6 +248,11 @@ def score_rollouts(
         scored = sample if isinstance(row, str) else row
         rollouts.append(Rollout(scored, score, edit.instructions, prompt, edit.errors))
     return rollouts
+
+
+def unusable_rollout(reason: str, prompt: Any) -> Rollout:
+    """That of a row which is no edit."""
+    return Rollout(None, Score.failed(reason), (), prompt)
 
 
 def rollout_values(rollouts: Sequence[Rollout], reward: BaseReward, abstained: AbstainedPolicy) -> list[float | None]:

@@ -16,7 +16,7 @@ import PIL.Image
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.common.problems import num_problems
+from editcritic.benchmarks.common.problems import Problems, num_problems
 from editcritic.benchmarks.suites.construction import zip_extraction
 from editcritic.benchmarks.suites.construction.zip_extraction import extract_zip
 from editcritic.benchmarks.suites.dlebench.suite import DleBench
@@ -225,4 +225,4 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         extract_zip(archive, tmp_path / "into")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with pytest.raises(InputError, match=r"extracts to 33,554,432 bytes, more than"):
-        base_images.find_base_images(archive, [])
+        base_images.find_base_images(archive, Problems())

@@ -363,7 +363,10 @@ def test_a_row_without_a_prompt_is_asked_by_its_instruction():
     with pytest.raises(ValueError, match="lists of messages"):
         world().reset(**row(prompt="Go on."))
     with pytest.raises(ValueError, match="an edit needs `instruction`"):
-        world().reset(**row(instruction=None))
+        world().reset(source=row()["source"])
+    empty = world()
+    empty.reset(**row(instruction=None))
+    assert "an edit needs `instruction`" in empty.unusable
     with pytest.raises(RuntimeError, match="call reset"):
         world().look()
 

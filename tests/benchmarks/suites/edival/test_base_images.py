@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.common.problems import Problems
 from editcritic.benchmarks.suites.edival.base_images import find_base_images
 from editcritic.benchmarks.suites.extraction_cache import extracted_folder
 from editcritic.benchmarks.suites.suite import DataProblem
@@ -32,9 +33,9 @@ def zipped(path: Path, **members: bytes) -> Path:
 
 def test_a_nested_zip_is_unpacked_once_for_all_processes(tmp_path: Path, cache: Path) -> None:
     path = zipped(tmp_path / "in.zip", a__b__4_input_rawDOTpng=png(picture(4)), a__readmeDOTtxt=b"hello")
-    problems: list[DataProblem] = []
+    problems: Problems[DataProblem] = Problems()
     images = find_base_images(path, problems)
-    assert (list(images), problems) == ([4], [])
+    assert (list(images), list(problems)) == ([4], [])
     assert Image.open(images[4]) == picture(4)
     written = images[4].stat().st_mtime_ns
     assert find_base_images(path, problems) == images
@@ -65,13 +66,13 @@ def test_paths_of_a_zip_are_not_followed(tmp_path: Path) -> None:
     path = tmp_path / "evil.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("../../../4_input_raw.png", png(picture(4)))
-    (image_path,) = find_base_images(path, []).values()
+    (image_path,) = find_base_images(path, Problems()).values()
     assert image_path.is_relative_to(tmp_path / "cache")
     assert not list(tmp_path.parent.glob("4_input_raw.png"))
 
 
 def test_two_pictures_of_one_index_are_said_unless_they_are_the_same(tmp_path: Path) -> None:
-    problems: list[DataProblem] = []
+    problems: Problems[DataProblem] = Problems()
     same = {"a__4_input_rawDOTpng": png(picture(4)), "b__4_input_rawDOTpng": png(picture(4))}
     find_base_images(zipped(tmp_path / "same.zip", **same), problems)
     assert not problems
@@ -84,21 +85,21 @@ def test_a_folder_is_searched_at_any_depth(tmp_path: Path) -> None:
     (tmp_path / "deep" / "er").mkdir(parents=True)
     picture(1).pil().save(tmp_path / "deep" / "er" / "12_input_raw.jpg")
     picture(1).pil().save(tmp_path / "deep" / "12_input_raw_turn_1.png")
-    assert find_base_images(tmp_path, []) == {12: tmp_path / "deep" / "er" / "12_input_raw.jpg"}
+    assert find_base_images(tmp_path, Problems()) == {12: tmp_path / "deep" / "er" / "12_input_raw.jpg"}
 
 
 def test_a_damaged_zip_and_a_missing_one_are_plain_errors(tmp_path: Path, cache: Path) -> None:
     with pytest.raises(InputError, match="does not exist"):
-        find_base_images(tmp_path / "none.zip", [])
+        find_base_images(tmp_path / "none.zip", Problems())
     (tmp_path / "no.zip").write_bytes(b"nothing")
     with pytest.raises(InputError, match="neither a folder nor a zip"):
-        find_base_images(tmp_path / "no.zip", [])
+        find_base_images(tmp_path / "no.zip", Problems())
     path = zipped(tmp_path / "bad.zip", **{"4_input_rawDOTpng": png(picture(4))})
     data = bytearray(path.read_bytes())
     data[60] ^= 0xFF  # within the picture: its checksum does not fit any more
     path.write_bytes(data)
     with pytest.raises(InputError, match=r"cannot be extracted: .*; extract it yourself"):
-        find_base_images(path, [])
+        find_base_images(path, Problems())
     assert not list(cache.iterdir()), "nothing half-made is left"
 
 
@@ -106,7 +107,7 @@ def test_who_has_no_cache_to_write_to_is_told_how_to_name_one(tmp_path: Path, mo
     path = zipped(tmp_path / "in.zip", **{"4_input_rawDOTpng": png(picture(4))})
     (tmp_path / "cache").write_bytes(b"")  # a file: that a folder is read-only means nothing to root
     with pytest.raises(InputError, match=r"edival is not writable \(.+\): set the environment variable XDG_CACHE_HOME"):
-        find_base_images(path, [])
+        find_base_images(path, Problems())
 
     def nowhere() -> Path:
         raise RuntimeError("Could not determine home directory.")
@@ -114,4 +115,4 @@ def test_who_has_no_cache_to_write_to_is_told_how_to_name_one(tmp_path: Path, mo
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(Path, "home", nowhere)
     with pytest.raises(InputError, match=r"has no home folder: set the environment variable XDG_CACHE_HOME"):
-        find_base_images(path, [])
+        find_base_images(path, Problems())
