@@ -44,8 +44,8 @@ def test_a_nested_zip_is_unpacked_once_for_all_processes(tmp_path: Path, cache: 
 
 
 def test_a_zip_of_other_pictures_is_another_one(tmp_path: Path) -> None:
-    one = find_base_images(zipped(tmp_path / "one.zip", **{"4_input_rawDOTpng": png(picture(4))}), [])
-    other = find_base_images(zipped(tmp_path / "two.zip", **{"4_input_rawDOTpng": png(picture(5))}), [])
+    one = find_base_images(zipped(tmp_path / "one.zip", **{"4_input_rawDOTpng": png(picture(4))}), Problems())
+    other = find_base_images(zipped(tmp_path / "two.zip", **{"4_input_rawDOTpng": png(picture(5))}), Problems())
     assert Image.open(one[4]) != Image.open(other[4])
 
 
