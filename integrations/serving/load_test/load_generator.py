@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from functools import partial
+from http.client import HTTPException
 from ipaddress import ip_address
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -33,6 +34,8 @@ from . import synthetic_reward
 from .load_report import LoadConfig, LoadCounters, LoadReport, build_load_report
 
 __all__ = ["LoadConfig", "LoadReport", "generate_load"]
+
+_MAX_METRICS_BYTES = 2**20
 
 
 class SampleFactory(Protocol):
@@ -149,25 +152,24 @@ def _check_loopback(url: str) -> None:
 def _check_reachable(url: str) -> None:
     """Fail at once if the server does not respond."""
     try:
-        with synthetic_reward.open_without_proxy(f"{url}/healthz", 10.0):
+        with synthetic_reward.open_directly(f"{url}/healthz", 10.0):
             pass
     except OSError as error:
         raise RemoteError(f"no judge server at {url}: {error}") from None
 
 
 def _scrape_metrics(urls: Sequence[str], token_env: str) -> dict[str, float]:
-    """Sums of the servers' /metrics; empty if one does not respond."""
+    """Sums of the servers' /metrics; empty if one does not respond with metrics."""
     totals: Counter[str] = Counter()
     for url in urls:
         request = urllib.request.Request(f"{url}/metrics")
         if token_env:
             request.add_header("authorization", f"Bearer {os.environ.get(token_env, '')}")
         try:
-            with synthetic_reward.open_without_proxy(request, 10.0) as response:
-                text = response.read().decode()
-        except OSError:
+            with synthetic_reward.open_directly(request, 10.0) as response:
+                totals.update(dict(_parse_metrics(response.read(_MAX_METRICS_BYTES).decode())))
+        except (OSError, HTTPException, ValueError):
             return {}
-        totals.update(dict(_parse_metrics(text)))
     return dict(totals)
 
 

@@ -19,12 +19,13 @@ import urllib.request
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from importlib import import_module
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ....reward import Card, EditSample, Expert, Image, Program, Reward, Score, ask
+from ....reward.child_python import python_command
 from ....reward.queries import Measurement, Rate
 from ..server.app import ServerConfig, address, bind_socket, serve_socket
 from ..server.limits import ServerLimits
@@ -99,10 +100,20 @@ def _numbered_image(size: int, number: int, *, upside_down: bool = False) -> Ima
     return Image.of(pixels)
 
 
-def open_without_proxy(request: str | urllib.request.Request, timeout_s: float) -> http.client.HTTPResponse:
-    """The response of a server on this machine, bypassing proxies. Raises OSError."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    response: http.client.HTTPResponse = opener.open(request, timeout=timeout_s)
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """The token goes to the address that was given, and to no other."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def open_directly(request: str | urllib.request.Request, timeout_s: float) -> http.client.HTTPResponse:
+    """The response of a server on this machine, without proxies and redirects. Raises OSError."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects)
+    try:
+        response: http.client.HTTPResponse = opener.open(request, timeout=timeout_s)
+    except http.client.HTTPException as error:
+        raise OSError(f"no HTTP response ({type(error).__name__})") from None
     return response
 
 
@@ -123,14 +134,7 @@ class SyntheticServer:
         port = self.url.rpartition(":")[2]
         arguments = [part for name, value in self._options.items() for part in (f"--{name}", str(value))]
         self.process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "editcritic.integrations.serving.load_test.synthetic_reward",
-                "--port",
-                port,
-                *arguments,
-            ],
+            python_command(f"from {__package__}.synthetic_reward import main; main()", "--port", port, *arguments),
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -146,7 +150,7 @@ class SyntheticServer:
 
     def _ready(self) -> bool:
         try:
-            with open_without_proxy(f"{self.url}/readyz", 5.0):
+            with open_directly(f"{self.url}/readyz", 5.0):
                 return True
         except OSError:
             return False

@@ -3,6 +3,11 @@
 import json
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, TypeAlias
 
 import pytest
 import typer
@@ -19,6 +24,8 @@ from editcritic.integrations.serving.load_test.synthetic_reward import (
 )
 from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
+
+HttpHandler: TypeAlias = type[BaseHTTPRequestHandler]
 
 
 def test_it_counts_what_it_puts_on_a_server_and_checks_every_score():
@@ -111,3 +118,77 @@ def test_a_load_of_which_no_call_ended_has_no_latency():
     report = build_load_report(LoadConfig(), LoadCounters(), False, 1.0, 0.1, {}, {})
     assert report.latency_s == {}
     assert "latency     unknown: no call ended" in report.to_text()
+
+
+def answering(metrics: bytes) -> HttpHandler:
+    """A judge server whose /metrics sends these bytes."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path == "/metrics":
+                self.wfile.write(metrics)
+                return
+            self._say({"identity": "a" * 64, "card": {"name": "rehearsal", "version": 1, "summary": "s"}})
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            start = body.index(b'{"schema"')
+            rows = json.loads(body[start : body.index(b"\r\n--", start)])["samples"]
+            scores = [{"id": row["id"], "value": float(row["id"]), "status": "scored"} for row in rows]
+            self._say({"schema": 2, "identity": "a" * 64, "scores": scores})
+
+        def _say(self, data: Any) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(data).encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    return Handler
+
+
+@contextmanager
+def listening(handler: HttpHandler) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_the_token_goes_to_no_address_that_a_server_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere: list[str] = []
+
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            elsewhere.append(str(self.headers))
+            self.send_error(404)
+
+    monkeypatch.setenv("LOAD_TOKEN", "secret-of-this-server")
+    with listening(Elsewhere) as stranger:
+        redirect = f"HTTP/1.1 302 Found\r\nlocation: {stranger}/metrics\r\ncontent-length: 0\r\n\r\n".encode()
+        with listening(answering(redirect)) as url:
+            report = generate_load(
+                [url], LoadConfig(clients=1, samples=2, group_size=2, image_size=8), token_env="LOAD_TOKEN"
+            )
+    assert elsewhere == []
+    assert (report.samples, report.failed, report.scored_by_servers) == (2, 0, None)
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [
+        b"what?\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\na_metric many\n",
+        b"HTTP/1.1 200 OK\r\n\r\n\xff\xff",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nfff\r\nx",
+        b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 200 + b"\r\n",
+    ],
+)
+def test_metrics_that_are_none_are_not_counted(metrics: bytes) -> None:
+    with listening(answering(metrics)) as url:
+        report = generate_load([url], LoadConfig(clients=1, samples=2, group_size=2, image_size=8))
+    assert (report.samples, report.failed, report.scored_by_servers) == (2, 0, None)
