@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from typing import Any
 
 from ....reward.queries.parsing import parse_json, shorten
@@ -17,6 +18,13 @@ _REFUSAL = re.compile(
     re.IGNORECASE,
 )
 _QUOTES = "\"'`\u2018\u2019\u201c\u201d\u00ab\u00bb"
+_SURROUNDING: tuple[tuple[Callable[[str], bool], bool], ...] = (
+    (str.isspace, True),
+    ("*".__contains__, True),
+    (".\u3002".__contains__, False),
+    (str.isspace, True),
+)
+"""What is stripped around an answer, and whether before it, too."""
 _MARKS = re.compile(r"[\[\]{}<>\\|\n\r\t]")
 _HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 
@@ -45,13 +53,18 @@ def parse_fields(schema: str, reply: str) -> Any:
 def strip_answer(reply: str) -> str:
     """A one-line reply without a leading label, surrounding quotation marks and a final full stop."""
     text = _LABEL.sub("", reply.strip(), count=1).strip()
+    start, end = 0, len(text)  # a copy for each mark would take quadratic time
     while True:
-        previous = text
-        text = text.strip().strip("*").rstrip(".\u3002").strip()
-        if len(text) > 1 and text[0] in _QUOTES and text[-1] in _QUOTES:
-            text = text[1:-1]
-        if text == previous:
-            return text
+        previous = start, end
+        for is_mark, is_leading in _SURROUNDING:
+            while start < end and is_mark(text[end - 1]):
+                end -= 1
+            while is_leading and start < end and is_mark(text[start]):
+                start += 1
+        if end - start > 1 and text[start] in _QUOTES and text[end - 1] in _QUOTES:
+            start, end = start + 1, end - 1
+        if (start, end) == previous:
+            return text[start:end]
 
 
 def parse_name(reply: str, noun: str, *, max_words: int = 4) -> str:
