@@ -55,10 +55,12 @@ class Evidence:
 
 
 def _require(kind: type | UnionType, *values: object) -> None:
-    """Raise TypeError for a value that JSON has in the place of a number or a text."""
+    """Raise TypeError for a value that JSON has in the place of a number or a text, ValueError for a huge integer."""
     for value in values:
         if not isinstance(value, kind) or isinstance(value, bool):
             raise TypeError(f"expected {getattr(kind, '__name__', kind)}, got {value!r:.80}")
+        if isinstance(value, int) and value.bit_length() > 64:  # JSON has larger ones than a float
+            raise ValueError(f"a number is an integer of {value.bit_length()} bits")
 
 
 @dataclass(frozen=True, slots=True)

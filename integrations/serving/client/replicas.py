@@ -36,6 +36,11 @@ MIN_BOUNDED_LOAD = 32
 _REPORTED_LOAD_TTL_S = 5.0
 """How long the queue length reported by a server is trusted; a skipped server cannot report a new one."""
 
+_MAX_LOAD_DIGITS = 10
+
+_MIN_BUSY_S, _BUSY_S = 0.1, 0.5
+"""Seconds until a busy server is asked again: at least, and if it does not say when."""
+
 _STARTUP_TIMEOUT_S = 60.0
 """How long to wait for a listening server at start. A server that is loading has the whole outage timeout."""
 
@@ -67,6 +72,8 @@ class RewardInfo:
             }
             values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
             spec, experts = dict(data.get("spec") or {}), dict(data.get("experts") or {})
+            if not isinstance(data["identity"], str):
+                raise TypeError("the identity is no text")
             return RewardInfo(data["identity"], Card(**values), spec, experts)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"its /v1/reward has no card or identity ({type(error).__name__}: {error})") from None
@@ -120,7 +127,7 @@ class Replica:
     def update_reported_load(self, response: TransportResponse) -> None:
         """Update the queue length from a response header."""
         waiting = response.headers.get("x-queued-samples", "")
-        self.reported_load = int(waiting) if waiting.isdecimal() else 0
+        self.reported_load = int(waiting) if waiting.isdecimal() and len(waiting) < _MAX_LOAD_DIGITS else 0
         self.reported_at = time.monotonic()
 
     def rendezvous_weight(self, group: str) -> bytes:
@@ -300,7 +307,7 @@ class ReplicaPool:
 
     def mark_busy(self, replica: Replica, retry_after_s: float | None) -> None:
         """Back off from a server at capacity."""
-        seconds = 0.5 if retry_after_s is None else min(retry_after_s, _MAX_RETRY_AFTER_S)
+        seconds = _BUSY_S if retry_after_s is None else min(max(retry_after_s, _MIN_BUSY_S), _MAX_RETRY_AFTER_S)
         replica.backoff_until = time.monotonic() + seconds * self._rng.uniform(1.0, 1.1)
 
     def mark_down(self, replica: Replica, reason: str) -> None:

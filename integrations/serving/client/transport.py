@@ -5,6 +5,7 @@ It uses httpx2: asynchronous, with keep-alive and raw bodies, and installed with
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import ssl
@@ -26,8 +27,11 @@ from ..http_protocol import (
     request_json,
 )
 
-MAX_SERVER_RESPONSE_BYTES = 256 * 2**20
-"""Of a response."""
+MAX_SERVER_RESPONSE_BYTES = 64 * 2**20
+"""Of a response. One of a thousand samples with all details has a few MiB."""
+
+_MAX_JSON_VALUES = 2_000_000
+"""Of a response: an empty object is two bytes, and takes sixty when it is read."""
 
 _PROBE_TIMEOUT_S = 10.0
 """For requests that are answered at once: readiness and reward description."""
@@ -36,7 +40,9 @@ _CONNECT_TIMEOUT_S = 10.0
 
 
 class TransportError(Exception):
-    """No response. request_sent: whether the server may have seen the request. timed_out: whether it timed out."""
+    """No response. request_sent: whether the server may have seen the request. timed_out: whether it timed out, or sent
+    a response that is not read.
+    """
 
     def __init__(self, message: str, *, request_sent: bool = False, timed_out: bool = False) -> None:
         super().__init__(message)
@@ -85,6 +91,8 @@ class Transport:
             timeout=httpx2.Timeout(None, connect=_CONNECT_TIMEOUT_S),
             follow_redirects=False,  # images and tokens must not go elsewhere
             trust_env=False,  # no proxies
+            # Uncompressed, so that the limit of bytes holds.
+            headers={"accept-encoding": "identity"},
             # The second context loads no certificates, which is faster.
             verify=ssl.create_default_context() if uses_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
         )
@@ -115,8 +123,14 @@ class Transport:
                 timeout(timeout_s),
                 self._client.stream(method, url, content=body, headers=headers) as response,
             ):
+                if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+                    raise TransportError(
+                        f"the response of {url} is compressed, which was not asked for",
+                        request_sent=True,
+                        timed_out=True,
+                    )
                 parts, size = [], 0
-                async for part in response.aiter_bytes():
+                async for part in response.aiter_raw():
                     size += len(part)
                     if size > MAX_SERVER_RESPONSE_BYTES:
                         raise TransportError(
@@ -131,11 +145,18 @@ class Transport:
             raise TransportError(f"no connection ({_cause(error)})") from None
         except self._httpx.TransportError as error:
             raise TransportError(f"the connection was lost ({_cause(error)})", request_sent=True) from None
-        try:
-            data = json.loads(b"".join(parts))
-        except (ValueError, RecursionError):
-            data = None
+        data = await asyncio.to_thread(_read_json, b"".join(parts))
         return TransportResponse(response.status_code, response.headers, data)
+
+
+def _read_json(content: bytes) -> Any:
+    """The JSON of a response; None if it is none, or has too many values."""
+    if sum(content.count(separator) for separator in (b",", b":", b"[", b"{")) > _MAX_JSON_VALUES:
+        return None
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None
 
 
 def validate_urls(urls: str | Sequence[str]) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """The client of judge servers, with real servers in processes of their own."""
 
 import asyncio
+import gzip
 import hashlib
 import json
 import pickle
@@ -16,6 +17,7 @@ from urllib.request import urlopen
 import pytest
 
 from editcritic.integrations.serving.client.remote_reward import RemoteError, RemoteReward
+from editcritic.integrations.serving.client.replicas import RewardInfo
 from editcritic.integrations.serving.load_test.synthetic_reward import (
     SyntheticExpert,
     SyntheticServer,
@@ -219,14 +221,46 @@ def test_a_broken_server_is_not_asked_for_ever():
         lambda request: {**scored(request), "schema": 1},
         lambda request: {**scored(request), "scores": scored(request)["scores"][::-1]},
         lambda request: {**scored(request), "scores": [{"id": row["id"], "value": 0.0} for row in request["samples"]]},
+        lambda request: {**scored(request), "scores": [{**row, "value": 9**999} for row in scored(request)["scores"]]},
+        b'{"schema": 2, "scores": [' + b"{}," * 2_000_000 + b"{}]}",
     ],
-    ids=["not JSON", "another schema", "another request's", "without a status"],
+    ids=["not JSON", "another schema", "another request's", "without a status", "a huge number", "many values"],
 )
 def test_an_answer_that_is_none_is_no_score(wrong):
     with answering((200, {}, wrong), (200, {}, scored)) as (url, requests):
         scores = RemoteReward(url)(synthetic_samples(2, size=TINY))
     assert scores.values == [0.5, 0.5]
     assert len(requests) == 2
+
+
+@pytest.mark.parametrize("digits", [400, 5000])
+def test_a_queue_of_absurd_length_counts_as_none(digits):
+    with answering((200, {"x-queued-samples": "9" * digits}, scored)) as (url, _):
+        remote = RemoteReward(url)
+        assert [remote(synthetic_samples(2, size=TINY)).values for _ in range(2)] == [[0.5, 0.5]] * 2
+
+
+@pytest.mark.parametrize("content", [b"no gzip", gzip.compress(gzip.compress(b"[" + b" " * 2**28 + b"]"))])
+def test_a_compressed_answer_is_not_read(content):
+    answer = (200, {"content-encoding": "gzip, gzip"}, content)
+    with answering(answer, (200, {}, scored)) as (url, requests):
+        scores = RemoteReward(url)(synthetic_samples(2, size=TINY))
+    assert scores.values == [0.5, 0.5]
+    assert len(requests) == 2
+
+
+def test_a_server_that_wants_to_be_asked_again_at_once_is_not_flooded():
+    with answering((503, {"retry-after": "0"}, {})) as (url, requests):
+        scores = RemoteReward(url, outage_timeout_s=1.0, on_failures="none")(synthetic_samples(1, size=TINY))
+    assert scores[0].status == "failed"
+    assert len(requests) <= 12
+
+
+def test_a_description_without_an_identity_is_no_judge_server():
+    description = {"card": {"name": "rehearsal", "version": 1, "summary": "s"}}
+    for identity in (None, 5, []):
+        with pytest.raises(ValueError, match="identity"):
+            RewardInfo.of({**description, "identity": identity})
 
 
 def test_what_is_not_there_by_the_deadline_fails_and_is_marked(server):
