@@ -5,11 +5,14 @@ The commands are in `app`, which is imported only once signals are handled: Ctrl
 
 from __future__ import annotations
 
+import os
+
 from ..benchmarks.common.interruption import end_after
 
 
 def main() -> None:
     """Entry point."""
+    os.environ.setdefault("PYTHONSAFEPATH", "1")  # processes that libraries start import nothing of the working folder
     end_after(_run)
 
 

@@ -18,6 +18,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ...reward.child_python import python_command
 from ...reward.queries.specs import entry_point_names
 from ..common.terminal import plain_table
 
@@ -115,7 +116,7 @@ def install_command(extra: str) -> str:
 
 def check_expert(name: str, required: tuple[Package, ...]) -> ExpertStatus:
     """Run one expert in its own process."""
-    command = [sys.executable, "-m", f"{__package__}.expert_probe", name]
+    command = python_command(f"from {__package__}.expert_probe import main; main()", name)
     try:
         completed = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired:

@@ -136,5 +136,10 @@ def _memory() -> dict[str, float]:
     return {"now": peak, "peak": peak}
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Print the result for the expert that the first argument names."""
     sys.stdout.write(json.dumps(probe(sys.argv[1])) + "\n")
+
+
+if __name__ == "__main__":
+    main()

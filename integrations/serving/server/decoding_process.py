@@ -21,7 +21,9 @@ from typing import IO, Any
 
 import numpy as np
 
+from ....reward.child_python import python_command
 from ....reward.encoded_images import WEB_FORMATS, EncodedImage, ImageError, decoding_seconds, read_header
+from ....reward.forks import at_fork, keep_in_child
 from ....reward.image_decoding import Pixels, image_errors, pixels_of
 
 _MAX_IDLE = 2
@@ -31,8 +33,6 @@ _BYTES_PER_PIXEL = 24
 
 _WALL_FACTOR = 10
 """Seconds on the clock for one of the processor, since there may be more processes than cores."""
-
-_START = "import sys; sys.path[:] = {path!r}; from {module} import main; main()"
 
 
 def decode_bounded(content: bytes | memoryview, name: str, own_process_above: int) -> Pixels:
@@ -44,21 +44,20 @@ def decode_bounded(content: bytes | memoryview, name: str, own_process_above: in
         picture = read_header(content, WEB_FORMATS)
         if picture.size[0] * picture.size[1] <= own_process_above:
             return pixels_of(picture)
-        process = _take()
+        process = _pool.take()
         try:
             return process.decode(picture)
         finally:
-            _give_back(process)
+            _pool.give_back(process)
 
 
 class _DecodingProcess:
     """Decodes one picture at a time."""
 
     def __init__(self) -> None:
-        code = _START.format(path=sys.path, module=__name__)
         environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
-            [sys.executable, "-c", code],
+            python_command(f"from {__name__} import main; main()"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -106,40 +105,55 @@ class _DecodingProcess:
         """End it."""
         self._process.kill()
         self._process.wait()
+        self.close_pipes()
+
+    def close_pipes(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
 
 
-_idle: list[_DecodingProcess] = []
-_lock = threading.Lock()
+class _Pool:
+    """Processes that wait for the next picture. A forked child has none: those it inherits are the parent's."""
 
+    def __init__(self) -> None:
+        self.idle: list[_DecodingProcess] = []
+        self.lock = threading.Lock()
+        at_fork(self, _Pool._in_child)
 
-def _take() -> _DecodingProcess:
-    with _lock:
-        while _idle:
-            process = _idle.pop()
-            if process.usable:
-                return process
-    return _DecodingProcess()
+    def take(self) -> _DecodingProcess:
+        with self.lock:
+            while self.idle:
+                process = self.idle.pop()
+                if process.usable:
+                    return process
+        return _DecodingProcess()
 
-
-def _give_back(process: _DecodingProcess) -> None:
-    with _lock:
-        keep = process.usable and len(_idle) < _MAX_IDLE
-        if keep:
-            _idle.append(process)
-    if not keep:
-        process.close()
-
-
-@atexit.register
-def _close_all() -> None:
-    while _idle:
-        process = _idle.pop()
-        if process.usable:
+    def give_back(self, process: _DecodingProcess) -> None:
+        with self.lock:
+            keep = process.usable and len(self.idle) < _MAX_IDLE
+            if keep:
+                self.idle.append(process)
+        if not keep:
             process.close()
+
+    def close(self) -> None:
+        while self.idle:
+            process = self.idle.pop()
+            if process.usable:
+                process.close()
+
+    def _in_child(self) -> None:
+        self.lock = threading.Lock()
+        for process in self.idle:
+            process.close_pipes()  # else it would outlive the parent, since somebody could still write to it
+            keep_in_child(process)
+        self.idle = []
+
+
+_pool = _Pool()
+atexit.register(_pool.close)
 
 
 # -- in the process ---------------------------------------------------------------------------------------------------

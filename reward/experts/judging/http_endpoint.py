@@ -37,6 +37,9 @@ MAX_RESPONSE_BYTES = 16 * 2**20
 INITIAL_BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
 """Wait before the first retry, doubled with each, unless the server sends `Retry-After`; and its maximum."""
 
+_SECRET_CHARACTERS = 12
+"""Keys of fewer are placeholders, such as EMPTY, which replies may hold as words."""
+
 MAX_RAW_CHARACTERS = 2000
 """Characters of a response that a failure keeps."""
 
@@ -266,7 +269,10 @@ class Endpoint:
                 raise error.__cause__ from None
             # The causes are more specific; the request and response are not shown.
             raise ConnectionError(f"no connection ({_causes(error)})") from None
-        return response.status_code, response.headers, response.content.decode("utf-8", "replace")
+        text = response.content.decode("utf-8", "replace")
+        if len(self._key) >= _SECRET_CHARACTERS:  # replies and names of models are recorded
+            text = self.redact(text)
+        return response.status_code, response.headers, text
 
     @property
     def _key(self) -> str:

@@ -96,6 +96,14 @@ def test_what_cannot_run_is_told_with_what_to_install(
     assert message in result.problem
 
 
+def test_modules_of_the_working_folder_are_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("editcritic", "json", "numpy", "runpy"):
+        (tmp_path / f"{name}.py").write_text(f"open('was-run', 'w').close()\nraise ImportError({name!r})")
+    monkeypatch.chdir(tmp_path)
+    assert doctor.check_expert("pixels", ()).status != "failed"
+    assert not Path("was-run").exists()
+
+
 def test_a_missing_package_of_ours_is_told_by_the_expert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "rapidocr.py").write_text("raise ModuleNotFoundError('No module named rapidocr', name='rapidocr')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")

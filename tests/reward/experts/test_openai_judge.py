@@ -457,6 +457,20 @@ def test_a_key_goes_to_its_server_and_shows_nowhere(monkeypatch, caplog):
     assert not [text for text in [*shown, str(vars(expert)), caplog.text] if KEY in text]
 
 
+def test_replies_refusals_and_names_of_models_hold_no_key(monkeypatch, tmp_path):
+    monkeypatch.setenv("THEIR_KEY", KEY)
+    for reply in (completion(f"your key is {KEY}"), completion(refusal=KEY)):
+        with serving(lambda *_, reply=reply: Answer(reply)) as server:
+            (outcome,) = judge(server, api_key_env="THEIR_KEY")([question(FreeText())])
+        assert "***" in repr(outcome)
+        assert KEY not in repr(outcome)
+    with serving(lambda *_: Answer({"data": [{"id": KEY}]})) as server:
+        assert OpenAIJudge("", server.url, api_key_env="THEIR_KEY").served == "***"
+    monkeypatch.setenv("THEIR_KEY", "Yes")
+    with serving(lambda *_: Answer(completion())) as server:
+        assert judge(server, api_key_env="THEIR_KEY")([question()]) == [Reply("Yes")]
+
+
 def test_no_key_is_sent_where_none_was_named(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with serving(lambda *_: Answer(completion())) as server:
