@@ -2,9 +2,15 @@
 
 import io
 import json
+import os
+import signal
 import struct
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -18,10 +24,12 @@ from editcritic.integrations.serving.server.decoding_process import decode_bound
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.reward import Image, ImageError, Reward, encoded_images
 
+from ...forked import forked, needs_fork
 from ...reward.fakes import Fake, Rated, sample
 from ...reward.test_encoded_images import encoded, exif_junk, im_in_webp, many_scans, png, segment, with_segments
 
 PATIENCE_S = 60.0
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -90,11 +98,11 @@ def test_a_process_decodes_what_a_thread_does(kind: str, orientation: int) -> No
 def test_a_process_serves_many_pictures_and_says_what_is_wrong_with_one() -> None:
     data = noise("PNG")
     decode_bounded(data, "x", own_process_above=0)
-    started = [process._process.pid for process in decoding_process._idle]
+    started = [process._process.pid for process in decoding_process._pool.idle]
     with pytest.raises(ImageError, match=r"^x is damaged"):
         decode_bounded(data[:-2000], "x", own_process_above=0)
     decode_bounded(data, "x", own_process_above=0)
-    assert [process._process.pid for process in decoding_process._idle] == started
+    assert [process._process.pid for process in decoding_process._pool.idle] == started
 
 
 def slow_webp(side: int) -> bytes:
@@ -149,9 +157,95 @@ def test_a_picture_that_takes_too_long_ends_its_process_and_no_other(client: htt
     assert sent(client, noise("PNG", (1200, 1000)))[0] == 200
 
 
+def test_a_picture_that_takes_too_much_memory_fails_alone(
+    client: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No picture is known that takes what they may: so here they may take less."""
+    decoding_process._pool.close()
+    name = decoding_process.__name__
+    less = f"import {name} as d; d._SLACK_BYTES, d._BYTES_PER_PIXEL = 2**20, 1; d.main()"
+    own_command = decoding_process.python_command
+    monkeypatch.setattr(decoding_process, "python_command", lambda code: own_command(less))
+    statuses: list[tuple[int, str]] = []
+    asking = threading.Thread(target=lambda: statuses.append(sent(client, noise("PNG", (3000, 2000)))))
+    asking.start()
+    assert sent(client, noise("PNG"))[0] == 200  # in a thread of the server
+    asking.join(PATIENCE_S)
+    assert statuses[0][0] == 422, statuses
+    assert "image 'p' takes more memory than there is" in statuses[0][1]
+    decoding_process._pool.close()
+    monkeypatch.undo()
+    assert sent(client, noise("PNG", (3000, 2000)))[0] == 200
+    decoding_process._pool.close()
+
+
+@needs_fork
+def test_a_child_that_is_forked_while_a_picture_is_taken_decodes_in_processes_of_its_own() -> None:
+    data = noise("PNG")
+    decode_bounded(data, "x", own_process_above=0)
+    there = [process._process.pid for process in decoding_process._pool.idle]
+
+    def decoded() -> tuple[int, list[int]]:
+        shape = decode_bounded(data, "x", own_process_above=0).shape
+        started = [process._process.pid for process in decoding_process._pool.idle]
+        decoding_process._pool.close()
+        return shape[1], started
+
+    is_held, is_done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with decoding_process._pool.lock:
+            is_held.set()
+            is_done.wait(PATIENCE_S)
+
+    holding = threading.Thread(target=hold)
+    holding.start()
+    is_held.wait()
+    try:
+        width, started = forked(decoded)
+    finally:
+        is_done.set()
+        holding.join()
+    assert (width, len(started)) == (300, 1)
+    assert not {*started} & {*there}
+    decode_bounded(data, "x", own_process_above=0)
+    assert [process._process.pid for process in decoding_process._pool.idle] == there
+
+
+SERVER_WITH_CHILD = """
+import os, time
+from tests.integrations.serving.test_hostile_pictures import noise
+from editcritic.integrations.serving.server.decoding_process import _pool, decode_bounded
+decode_bounded(noise("PNG"), "x", own_process_above=0)
+child = os.fork()
+if not child:
+    time.sleep(120)
+    os._exit(0)
+print(_pool.idle[0]._process.pid, child, flush=True)
+os._exit(0)
+"""
+
+
+@needs_fork
+def test_a_decoding_process_ends_with_the_server_although_a_child_lives_on() -> None:
+    """A child's copy of the pipe would keep it waiting."""
+    with subprocess.Popen([sys.executable, "-c", SERVER_WITH_CHILD], stdout=subprocess.PIPE, cwd=ROOT) as server:
+        assert server.stdout is not None
+        decoder, child = map(int, server.stdout.readline().split())
+        try:
+            server.wait(PATIENCE_S)
+            status = Path(f"/proc/{decoder}/stat")
+            end = time.monotonic() + PATIENCE_S / 2
+            while status.exists() and ") Z " not in status.read_text(encoding="ascii"):  # nobody may wait for it
+                assert time.monotonic() < end, "it goes on"
+                time.sleep(0.05)
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
 def test_a_process_that_ends_is_replaced() -> None:
     decode_bounded(noise("PNG"), "x", own_process_above=0)
-    process = decoding_process._idle[-1]
+    process = decoding_process._pool.idle[-1]
     process._process.kill()
     process._process.wait()
     assert decode_bounded(noise("PNG"), "x", own_process_above=0).shape == (200, 300, 3)
