@@ -36,6 +36,13 @@ do not count: larger images are searched at that size."""
 
 _TEMPLATE_BYTES = 2 * 2**20
 
+_MAX_SEARCHED = 128
+"""Boxes of a query. Each is searched for about 10 ms in small images, and compared with all others; a hundred kilobytes
+of boxes took minutes and gigabytes."""
+
+_MAX_TEMPLATES = 256
+"""Templates that are kept of an image."""
+
 
 class Annotated(Expert):
     """A detector for objects with annotated boxes in the base image (`EditSample.boxes`).
@@ -45,8 +52,9 @@ class Annotated(Expert):
     recoloured, moved or resized object is detected, a removed or covered one is not; the score is the share of its
     structure that is present. Several boxes of one label are several objects: all are searched, duplicates merged.
 
-    Abstains on phrases without a box, and on boxes outside the image or with too little structure. It cannot detect
-    added objects, and it does not know categories: an object redrawn in another shape is not detected.
+    Abstains on phrases without a box, on more than 128 boxes, and on boxes outside the image or with too little
+    structure. It cannot detect added objects, and it does not know categories: an object redrawn in another shape is
+    not detected.
 
     min_score: boxes with lower scores are left out. cache_bytes: for the structure of recent images.
     """
@@ -88,6 +96,11 @@ class Annotated(Expert):
                     "annotate one, or bind a real detector"
                 )
             targets += [replace(box, score=1.0, label=phrase) for box in annotated]
+            if len(targets) > _MAX_SEARCHED:
+                return Abstention(
+                    f"{len(targets):,} boxes are annotated up to {phrase!r}, and at most {_MAX_SEARCHED} objects are "
+                    "searched at a time: annotate those that the instruction is about"
+                )
         return Match(_undo_resize(query.image), sample.base, tuple(targets))
 
     def __call__(self, queries: Sequence[Match]) -> list[Outcome]:
@@ -130,11 +143,14 @@ class Annotated(Expert):
     def _template(self, base: Image, target: Box) -> ObjectTemplate:
         indexed = self._index(base)
         key = (target.cx, target.cy, target.w, target.h)
-        if key not in indexed.templates:
+        template = indexed.templates.get(key)
+        if template is None:
             width, height = base.size
             corners = (target.x0 * width, target.y0 * height, target.x1 * width, target.y1 * height)
-            indexed.templates[key] = ObjectTemplate(indexed.pyramid, corners)
-        return indexed.templates[key]
+            template = indexed.templates[key] = ObjectTemplate(indexed.pyramid, corners)
+            if len(indexed.templates) > _MAX_TEMPLATES:
+                indexed.templates.popitem(last=False)
+        return template
 
     def _index(self, image: Image, aspect: float = 0.0) -> _IndexedImage:
         """The structure of an image, padded to an aspect ratio if given."""
@@ -161,7 +177,7 @@ class _IndexedImage:
     pixels: int
     left: int = 0
     top: int = 0
-    templates: dict[tuple[float, float, float, float], ObjectTemplate] = field(default_factory=dict)
+    templates: OrderedDict[tuple[float, float, float, float], ObjectTemplate] = field(default_factory=OrderedDict)
 
     @staticmethod
     def of(pixels: Pixels, aspect: float) -> _IndexedImage:

@@ -327,3 +327,22 @@ def test_a_name_means_itself_however_it_is_written(name):
     edit_sample = sample(ASTRONAUT, **{name: (drawn(CUP),)})
     for phrase in (name, name.upper(), f" {name} .", f"{name}."):
         assert isinstance(Annotated().rewrite_query(Detect(edit_sample.edited, (phrase,)), edit_sample), Match)
+
+
+def test_of_thousands_of_boxes_of_a_name_none_is_searched():
+    x0, y0, x1, y1 = CUP
+    boxes = tuple(drawn((x0, y0, x1 + number / 100, y1)) for number in range(129))
+    answer = look(COFFEE[::-1].copy(), "cup", cup=boxes)
+    assert isinstance(answer, Abstention)
+    assert answer.reason.startswith("129 boxes are annotated up to 'cup', and at most 128 objects are searched")
+
+
+def test_of_an_image_so_many_templates_are_kept(monkeypatch):
+    monkeypatch.setattr(annotated, "_MAX_TEMPLATES", 3)
+    expert = Annotated()
+    x0, y0, x1, y1 = CUP
+    names = {f"cup{number}": (drawn((x0, y0, x1 + number, y1)),) for number in range(6)}
+    edit_sample = sample(COFFEE[:, ::-1].copy(), **names)
+    _, answers = outcomes([Detect(edit_sample.edited, (name,)) for name in names], edit_sample, expert)
+    assert all(isinstance(answer, Detections) for answer in answers)
+    assert max(len(indexed.templates) for indexed in expert._indexed.values()) == 3
