@@ -22,8 +22,7 @@ from .experts.loading.model_registry import registered_models, resolve_expert
 from .file_specs import ROLE, require_trusted
 from .queries.expert import Expert
 from .queries.specs import Group, Spec, SpecError, entry_point_names, find_target, parameters, parse_option
-from .regular_files import read_text
-from .tomllib_compat import tomllib
+from .toml_files import read_toml
 
 _KINDS: Mapping[str, tuple[Any, str]] = {
     "int": (int, "an integer"),
@@ -34,8 +33,6 @@ _KINDS: Mapping[str, tuple[Any, str]] = {
     "float | None": (int | float | None, "a number"),
     "str | None": (str | None, "a string"),
 }
-
-_MAX_SPEC_BYTES = 2**20
 
 ExpertBindings = str | Path | Sequence[str] | Mapping[str, Expert | Spec]
 """Input of `load_experts`."""
@@ -60,13 +57,11 @@ def build(spec: Spec, group: Group = "editcritic.rewards", **options: Any) -> An
 def read_spec(path: str | Path) -> Spec:
     """A spec from a TOML file, which names only what is installed or trusted (see `file_specs`). Raises `SpecError`."""
     try:
-        spec = tomllib.loads(read_text(path, _MAX_SPEC_BYTES))
+        spec = read_toml(path)
     except OSError as error:
         raise SpecError(f"cannot read {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise SpecError(f"{path} is not TOML: {error}") from None
-    except RecursionError:
-        raise SpecError(f"{path} is not a table of experts or metrics: it is nested too deeply") from None
     require_trusted(spec, path)
     return spec
 
@@ -224,8 +219,14 @@ def named_bundles(bindings: ExpertBindings) -> tuple[Bundle, ...]:
     return tuple(bundle for name, bundle in bundles().items() if name in names)
 
 
-def _read_bindings(bindings: ExpertBindings) -> tuple[dict[str, RoleSpec], dict[str, RoleSpec]]:
-    """Role -> spec: those of bundles, files and functions, and those given by themselves."""
+def _read_bindings(
+    bindings: ExpertBindings, files: dict[str, dict[str, RoleSpec] | None] | None = None
+) -> tuple[dict[str, RoleSpec], dict[str, RoleSpec]]:
+    """Role -> spec: those of bundles, files and functions, and those given by themselves.
+
+    files: the tables of files that are read, since files may name files; None while a file is being read.
+    """
+    files = {} if files is None else files
     if isinstance(bindings, Mapping):
         return _flatten(bindings, ""), {}
     tables: dict[str, RoleSpec] = {}
@@ -235,7 +236,7 @@ def _read_bindings(bindings: ExpertBindings) -> tuple[dict[str, RoleSpec], dict[
         if equals and ROLE.fullmatch(role):
             single[role] = RoleSpec(spec)
         elif word.endswith(".toml"):
-            tables |= _bindings_from_file(word)
+            tables |= _bindings_from_file(word, files)
         elif ":" in word and not equals:
             tables |= _flatten(_bindings_from_function(word), f"{word}: ")
         elif word in bundles():
@@ -270,15 +271,21 @@ def _bundle_specs(name: Any, context: str = "") -> dict[str, RoleSpec]:
     return {role: RoleSpec(spec, context, name) for role, spec in bundles()[name].roles.items()}
 
 
-def _bindings_from_file(path: str) -> dict[str, RoleSpec]:
-    table = read_spec(path)
-    roles = table.get("experts", table) if isinstance(table, Mapping) else table
-    if isinstance(roles, str):
-        tables, single = _read_bindings(roles)
-        return {**tables, **single}
-    if not isinstance(roles, Mapping) or not roles:
-        raise SpecError(f"{path} binds no expert: give a table of role = spec, or one called experts")
-    return _flatten(roles, f"{path}: ")
+def _bindings_from_file(path: str, files: dict[str, dict[str, RoleSpec] | None]) -> dict[str, RoleSpec]:
+    if path not in files:
+        files[path] = None
+        table = read_spec(path)
+        roles = table.get("experts", table) if isinstance(table, Mapping) else table
+        if isinstance(roles, str):
+            tables, single = _read_bindings(roles, files)
+            files[path] = {**tables, **single}
+        elif isinstance(roles, Mapping) and roles:
+            files[path] = _flatten(roles, f"{path}: ")
+        else:
+            raise SpecError(f"{path} binds no expert: give a table of role = spec, or one called experts")
+    if (specs := files[path]) is None:
+        raise SpecError(f"{path} names itself, directly or by the files that it names: leave one of them out")
+    return specs
 
 
 def _bindings_from_function(text: str) -> Mapping[str, Any]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ...reward.file_specs import require_trusted
+from ...reward.toml_files import read_toml
 from ...reward.tomllib_compat import tomllib
 from ..common.errors import InputError
 
@@ -89,20 +89,20 @@ def read_reference(name: str) -> ModelReference:
     what is neither installed nor trusted (see `file_specs`)."""
     if name.endswith(".toml"):
         try:
-            text = Path(name).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from None
+            table = read_toml(name)
+        except OSError as error:
+            raise InputError(f"cannot read {name}: {error.strerror}") from None
+        except ValueError as error:
+            raise InputError(f"{name} is not TOML: {error}") from None
     else:
         available = references()
         if name not in available:
             raise InputError(
                 f"there is no reference {name!r}: there are {', '.join(available)}; or give your own TOML file"
             )
-        text = available[name]
+        table = tomllib.loads(available[name])
     try:
-        reference = ModelReference.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{name} is not TOML: {error}") from None
+        reference = ModelReference.model_validate(table)
     except ValidationError as error:
         first = error.errors()[0]
         location = ".".join(map(str, first["loc"]))

@@ -9,8 +9,7 @@ from typing import Any
 
 from ...reward.atomic_files import write_atomically
 from ...reward.file_specs import require_trusted
-from ...reward.regular_files import read_text
-from ...reward.tomllib_compat import tomllib
+from ...reward.toml_files import read_toml
 from ..common.errors import InputError
 from ..common.toml_format import format_toml
 from .provenance import library_versions
@@ -68,10 +67,10 @@ def read_protocol(path: Path) -> dict[str, Any]:
     """Read a lock file. Raises `InputError` for anything but a locked protocol of this schema, and `SpecError` for one
     that names what is neither installed nor trusted (see `file_specs`)."""
     try:
-        locked: dict[str, Any] = tomllib.loads(read_text(path))
+        locked = read_toml(path)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InputError(f"{path} is not TOML: {error}") from None
     if (
         locked.get("schema") != SCHEMA

@@ -15,9 +15,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from ...reward.atomic_files import write_atomically
 from ...reward.file_specs import require_trusted
-from ...reward.regular_files import read_text
 from ...reward.reward import OnFailures
-from ...reward.tomllib_compat import tomllib
+from ...reward.toml_files import read_toml
 from ...reward.trust import is_trusted_file, is_trusted_path
 from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
@@ -132,10 +131,10 @@ def read_run_settings(path: Path, typed: Collection[str] = ()) -> RunSettings:
     Raises `InputError` or `SpecError`.
     """
     try:
-        table = tomllib.loads(read_text(path))
+        table = read_toml(path)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InputError(f"{path} is not TOML: {error}") from None
     settings = _validated(table, str(path))
     _require_trusted(settings, path, typed)

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
-from ....reward.tomllib_compat import tomllib
+from ....reward.toml_files import read_toml
 from ...common.errors import InputError
 
 
@@ -162,10 +162,10 @@ def read_files(path: Path) -> tuple[DatasetFile, ...]:
     Raises `InputError`.
     """
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = read_toml(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise InputError(f"{path} is not TOML: {error}") from None
     rows = table.get("file")
     if not isinstance(rows, list) or not rows:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ....reward.atomic_files import write_atomically
 from ....reward.file_digest import sha256
-from ....reward.tomllib_compat import tomllib
+from ....reward.toml_files import read_toml
 from ...common.errors import InputError
 from .dataset_sources import DatasetFile, read_files
 
@@ -62,7 +62,7 @@ def read_lock(folder: Path) -> DownloadLock | None:
     if not path.is_file():
         return None
     files = read_files(path)
-    table = tomllib.loads(path.read_text(encoding="utf-8"))
+    table = read_toml(path)
     if table.get("schema") != SCHEMA:
         raise InputError(f"{path} has schema {table.get('schema')}, this version reads {SCHEMA}: prepare a new folder")
     if without := next((file.path for file in files if not file.sha256), ""):

@@ -1,0 +1,33 @@
+"""Reading of TOML files that a stranger may have written, in a time of the order of their size."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from .regular_files import read_text
+from .tomllib_compat import tomllib
+
+MAX_BYTES = 2**20
+MAX_KEY_PARTS = 64
+
+_LONG_KEY = re.compile(
+    r"""(?:(?:(?<![\w-])[\w-]+|"(?:[^"\\\n]|\\.){0,99}"|'[^'\n]{0,99}')[ \t]*\.[ \t]*){64}"""
+)  # as `MAX_KEY_PARTS`
+
+
+def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The table in a TOML file.
+
+    Raises OSError as `read_regular` with `MAX_BYTES`, and ValueError, whose text continues "is not TOML", for what is
+    none, for keys of more than `MAX_KEY_PARTS` parts (`a.b.c` has three; Python's parser takes hours for a megabyte of
+    them), deep nesting, and integers of thousands of digits.
+    """
+    text = read_text(path, MAX_BYTES)
+    if _LONG_KEY.search(text):
+        raise ValueError(f"a key has more than {MAX_KEY_PARTS} parts")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None

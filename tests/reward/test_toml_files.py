@@ -1,0 +1,60 @@
+"""TOML files of strangers: read in a time of the order of their size, or refused with what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from editcritic.reward import SpecError, load_experts
+from editcritic.reward.toml_files import MAX_BYTES, MAX_KEY_PARTS, read_toml
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "a.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("part", ["a", "a-b_1", '"a b"', r'"\"."', "'.'", "a \t"])
+@pytest.mark.parametrize("line", ["{} = 1", "[{}]", "[[{}]]", "x = {{ y = 1, {} = 2 }}"])
+def test_keys_of_thousands_of_parts_are_refused(part: str, line: str, tmp_path: Path) -> None:
+    for parts, separator in ((MAX_KEY_PARTS + 1, "."), (100_000, "."), (MAX_KEY_PARTS + 1, " . ")):
+        path = written(tmp_path, line.format(separator.join([part] * parts)))
+        with pytest.raises(ValueError, match="a key has more than 64 parts"):
+            read_toml(path)
+    read_toml(written(tmp_path, line.format(".".join([part] * MAX_KEY_PARTS))))
+
+
+def test_texts_and_numbers_with_points_are_no_keys(tmp_path: Path) -> None:
+    table = {"numbers": [0.5] * 500, "text": "This is a sentence. " * 100 + "." * 500}
+    path = written(tmp_path, f"numbers = {table['numbers']}\ntext = '{table['text']}'\n")
+    assert read_toml(path) == table
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 20_000, "a = " + "1" * 5000, "a = ", "\ud800"])
+def test_what_is_no_toml_is_one_kind_of_error(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.toml"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    with pytest.raises(ValueError):  # noqa: PT011
+        read_toml(path)
+    with pytest.raises(SpecError, match=r"a\.toml is not TOML"):
+        load_experts(str(path))
+
+
+def test_large_files_and_devices_are_not_read(tmp_path: Path) -> None:
+    for path in (written(tmp_path, "#" * (MAX_BYTES + 1)), Path("/dev/zero"), tmp_path):
+        with pytest.raises(OSError, match="it "):
+            read_toml(path)
+
+
+def test_files_that_name_files_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of forty files that each name the next one twice, the last one was read 2^40 times."""
+    monkeypatch.chdir(tmp_path)
+    for number in range(40):
+        Path(f"{number}.toml").write_text(f"experts = '{number + 1}.toml {number + 1}.toml'\n")
+    Path("40.toml").write_text("judge = 'colour'\n")
+    assert list(load_experts("0.toml")) == ["judge"]
+    Path("40.toml").write_text("experts = '39.toml'\n")
+    with pytest.raises(SpecError, match=r"39\.toml names itself"):
+        load_experts("0.toml")
