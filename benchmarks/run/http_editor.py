@@ -8,13 +8,13 @@ turn of a chain, `history` (the previous instructions, oldest first). The respon
 from __future__ import annotations
 
 import base64
-import binascii
+import contextlib
 import http.client
 import io
 import json
 import os
+import socket
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections import OrderedDict
@@ -25,14 +25,15 @@ from urllib.parse import urlsplit
 
 from ...reward import EditSample, Image, ImageError
 from ...reward.experts.judging.http_endpoint import is_retryable
+from ...reward.plain_text import one_line
 from ..common.errors import InputError
 
 MAX_RESPONSE_BYTES = 64 * 2**20
 """Maximum size of a response."""
 
-_CHUNK_BYTES = 2**16
-
 _MAX_ERROR_CHARS = 300
+
+_MAX_JSON_OBJECTS = 1000
 
 
 class HttpEditor:
@@ -119,16 +120,36 @@ class HttpEditor:
         return retrying(self._answer_once, body)
 
     def _answer_once(self, body: str) -> Image:
+        exchange = _Exchange()
+        watch = threading.Timer(self._timeout_s, exchange.end)
+        watch.daemon = True
+        watch.start()
         try:
-            deadline = time.monotonic() + self._timeout_s
-            with _OPENER.open(self._request(body), timeout=self._timeout_s) as response:
-                return _decode_response(_read_until(response, deadline), response.headers.get_content_type())
+            status, kind, data = self._exchange(exchange, body)
+        except (OSError, http.client.HTTPException) as error:  # no connection, a time-out, no HTTP
+            if exchange.ended:
+                raise _TransientError(f"the response took too long: more than {self._timeout_s:g} s") from None
+            problem = str(getattr(error, "reason", error)) or type(error).__name__
+            if isinstance(error, http.client.HTTPException) and not isinstance(error, OSError):
+                problem = f"the response is no HTTP, or not complete: {problem}"
+            raise _TransientError(one_line(problem[:_MAX_ERROR_CHARS])) from None
+        finally:
+            watch.cancel()
+        if exchange.ended:
+            raise _TransientError(f"the response took too long: more than {self._timeout_s:g} s")
+        if status >= 300:
+            error_type = _TransientError if is_retryable(status) else RuntimeError
+            raise error_type(f"HTTP {status}: {one_line(data.decode('utf-8', 'replace').strip()[:_MAX_ERROR_CHARS])}")
+        return _decode_response(data, kind)
+
+    def _exchange(self, exchange: _Exchange, body: str) -> tuple[int, str, bytes]:
+        """Status, content type and body of the response, or the reason of an error. Raises OSError, HTTPException."""
+        try:
+            with exchange.opener().open(self._request(body), timeout=self._timeout_s) as response:
+                return response.status, response.headers.get_content_type(), _read(response)
         except urllib.error.HTTPError as error:
-            detail = error.read(_MAX_ERROR_CHARS).decode("utf-8", "replace").strip()
-            kind = _TransientError if is_retryable(error.code) else RuntimeError
-            raise kind(f"HTTP {error.code}: {detail or error.reason}") from None
-        except OSError as error:  # no connection, a time-out
-            raise _TransientError(str(getattr(error, "reason", error)) or type(error).__name__) from None
+            with error:
+                return error.code, "", error.read(_MAX_ERROR_CHARS) or str(error.reason).encode("utf-8", "replace")
 
     def _request(self, body: str) -> urllib.request.Request:
         headers = {"Content-Type": "application/json", "Accept": "image/png, application/json"}
@@ -148,18 +169,58 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-_OPENER = urllib.request.build_opener(_NoRedirects)
+class _Exchange:
+    """One request and its response, which can be ended from outside: a socket's own time-out is for each read, so that
+    a server can go on for ever, in its headers too.
+    """
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._sockets: list[socket.socket] = []
+
+    def opener(self) -> urllib.request.OpenerDirector:
+        """Opens the request."""
+        has_connected = self._has_connected
+
+        class Connection(http.client.HTTPConnection):
+            def connect(self) -> None:
+                super().connect()
+                has_connected(self.sock)
+
+        class TLSConnection(http.client.HTTPSConnection):
+            def connect(self) -> None:
+                super().connect()
+                has_connected(self.sock)
+
+        class Handler(urllib.request.HTTPHandler):
+            def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+                return self.do_open(Connection, req)
+
+        class TLSHandler(urllib.request.HTTPSHandler):
+            def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+                return self.do_open(TLSConnection, req)
+
+        return urllib.request.build_opener(_NoRedirects, Handler, TLSHandler)
+
+    def _has_connected(self, opened: socket.socket) -> None:
+        self._sockets.append(opened)
+        if self.ended:
+            raise TimeoutError
+
+    def end(self) -> None:
+        """Whoever reads gets the end of the data."""
+        self.ended = True
+        for opened in self._sockets:
+            with contextlib.suppress(OSError):
+                opened.shutdown(socket.SHUT_RDWR)
 
 
-def _read_until(response: http.client.HTTPResponse, deadline: float) -> bytes:
-    """The body, one byte more than allowed at most. Raises TimeoutError: a socket's own time-out is for each read."""
-    parts, size = [], 0
-    while size <= MAX_RESPONSE_BYTES and (part := response.read1(_CHUNK_BYTES)):
-        parts.append(part)
-        size += len(part)
-        if time.monotonic() > deadline:
-            raise TimeoutError("the response took too long")
-    return b"".join(parts)
+def _read(response: http.client.HTTPResponse) -> bytes:
+    """The body, one byte more than allowed at most."""
+    data = response.read(MAX_RESPONSE_BYTES + 1)
+    if response.length and len(data) <= MAX_RESPONSE_BYTES:  # what was announced and did not come
+        raise http.client.IncompleteRead(b"", response.length)
+    return data
 
 
 def _body(sources: tuple[Image, ...], instruction: str, seed: int, history: tuple[EditSample, ...]) -> str:
@@ -181,11 +242,16 @@ def _decode_response(data: bytes, kind: str) -> Image:
         raise RuntimeError(f"the response is longer than {MAX_RESPONSE_BYTES // 2**20} MiB")
     try:
         return Image.of(_decoded(data) if kind == "application/json" else data)
-    except (ImageError, ValueError, LookupError, TypeError, binascii.Error) as error:
-        raise RuntimeError(f"the response ({kind}, {len(data)} bytes) contains no image: {error}") from None
+    except (ImageError, ValueError, LookupError, TypeError, RecursionError) as error:
+        problem = f"the response ({kind}, {len(data)} bytes) contains no image: {error}"
+        raise RuntimeError(one_line(problem)) from None
 
 
 def _decoded(data: bytes) -> bytes:
+    if data.count(b"{") + data.count(b"[") > _MAX_JSON_OBJECTS:  # each takes thirty times the memory of its text
+        raise ValueError(f"its JSON has more than {_MAX_JSON_OBJECTS} objects and lists")
     reply = json.loads(data)
     text = reply["image"] if "image" in reply else reply["images"][0]
+    if not isinstance(text, str):
+        raise TypeError(f"the image is {type(text).__name__}, not base64")
     return base64.b64decode(text.partition(",")[2] if text.startswith("data:") else text, validate=True)

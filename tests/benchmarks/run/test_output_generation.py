@@ -281,18 +281,62 @@ def test_a_redirect_gets_neither_pictures_nor_the_key(monkeypatch: pytest.Monkey
     assert not heard
 
 
-def test_a_response_that_drips_ends_at_the_timeout() -> None:
+@pytest.mark.parametrize(
+    ("head", "piece"),
+    [
+        (b"HTTP/1.1 200 OK\r\n\r\n", b"x"),
+        (b"HTTP/1.1 200 OK\r\nx-header: ", b"x"),
+        (b"HTTP/1.1 400 No\r\nContent-Length: 200\r\n\r\n", b"x"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", b"x"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"a: b\r\n"),
+    ],
+    ids=["body", "header", "error", "continue", "chunk", "trailer"],
+)
+def test_a_response_that_drips_ends_at_the_timeout(head: bytes, piece: bytes) -> None:
     class Dripping(Quiet):
         def do_POST(self) -> None:
-            self.send_response(200)
-            self.end_headers()
+            self.wfile.write(head)
             with suppress(OSError):  # until the client is gone
-                for _ in range(600):
-                    self.wfile.write(b"x")
+                for _ in range(150):
+                    self.wfile.write(piece)
                     time.sleep(0.1)
 
     with serving(Dripping) as url, pytest.raises(RuntimeError, match="took too long"):
         HttpEditor(url, retries=0, timeout_s=1.0).edit([(picture(1),)], ["Make it so"], [1])
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        b"what?\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 200 + b"\r\n",
+        b"HTTP/1.1 200 OK\r\na: " + b"b" * 70_000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\nx",
+        b"HTTP/1.1 400 \x1b[2Jcleared\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 400 No\r\nContent-Length: 6\r\n\r\n\x1b[2J\r\n",
+        *(
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n" + body
+            for body in (
+                b'{"image": 5}',
+                b'{"image": null}',
+                b'{"image": ["a"]}',
+                b"[" * 100_000,
+                b"[" + b"{}," * 9_999 + b"{}]",
+            )
+        ),
+    ],
+)
+def test_whatever_a_server_sends_is_an_error_of_one_line(response: bytes) -> None:
+    class Odd(Quiet):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.wfile.write(response)
+
+    with serving(Odd) as url, pytest.raises(RuntimeError) as refused:
+        HttpEditor(url, retries=0).edit([(picture(1),)], ["Make it so"], [1])
+    assert str(refused.value).isprintable()
 
 
 def test_nobody_there_is_told() -> None:

@@ -256,11 +256,10 @@ def test_a_server_that_wants_to_be_asked_again_at_once_is_not_flooded():
     assert len(requests) <= 12
 
 
-def test_a_description_without_an_identity_is_no_judge_server():
-    description = {"card": {"name": "rehearsal", "version": 1, "summary": "s"}}
-    for identity in (None, 5, []):
-        with pytest.raises(ValueError, match="identity"):
-            RewardInfo.of({**description, "identity": identity})
+@pytest.mark.parametrize("identity", [None, 5, [1]])
+def test_a_description_without_an_identity_is_no_judge_server(identity):
+    with pytest.raises(ValueError, match="identity"):
+        RewardInfo.of({"card": {"name": "rehearsal", "version": 1, "summary": "s"}, "identity": identity})
 
 
 def test_what_is_not_there_by_the_deadline_fails_and_is_marked(server):
