@@ -27,7 +27,7 @@ ROLE = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+)*")
 """A role of an expert, as in `judge.quality`."""
 
 LINES = ("experts",)
-"""The keys of texts that are lines of experts, as on the command line. A role may have this name too."""
+"""The keys of texts that are lines of experts, as on the command line. A role or an option may have this name too."""
 
 ADDRESSES = frozenset({"base_url", "address"})
 """Keys whose texts are addresses, whatever they look like."""
@@ -115,11 +115,12 @@ class _Reader:
             self._require(is_trusted(text), keys, f"the address {_shown(text)}", text)
         elif "engine" in keys[:-1] and key not in ENGINE_PLAIN:
             self._require(is_trusted(text), keys, f"an option of the engine, {_shown(text)}", text)
-        elif keys == LINES and not option:
-            for word in _words(text):
-                self._read_word(word, keys, model)
         else:
-            self._read_spec(text, keys, model, option)
+            if keys == LINES:
+                for word in _words(text):
+                    self._read_word(word, keys, model)
+            if keys != LINES or option:
+                self._read_spec(text, keys, model, option)
 
     def _read_word(self, word: str, keys: tuple[str, ...], model: str) -> None:
         role, equals, spec = word.partition("=")

@@ -342,6 +342,13 @@ def test_a_role_of_any_name_runs_no_code(editcritic: Command, written: Folder, m
     refused(editcritic("score", written.path / "samples.jsonl", "--experts", "mine.toml"), marker)
 
 
+def test_experts_of_a_reward_run_no_code(editcritic: Command, written: Folder, marker: Path) -> None:
+    experts = f"experts = 'judge=os:system?command=touch%20{marker}'\n"
+    for reward, options in (("use = 'x'\nreward = 'guards'\n", ()), ("use = 'guards'\n", ("--experts", "cpu"))):
+        Path("mine.toml").write_text(reward + experts)
+        refused(editcritic("score", written.path / "samples.jsonl", "--reward", "mine.toml", *options), marker)
+
+
 def test_trust_that_cannot_be_read_is_said(
     editcritic: Command, written: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,6 +60,10 @@ JUDGE = {"use": "openai", "model": "m", "base_url": "http://127.0.0.1:8000/v1"}
         ({"experts": {"experts": "os:system?command=x.toml"}}, "the module os (at experts.experts)", "os"),
         ({"experts": {"experts": "os:system?command='"}}, "the module os (at experts.experts)", "os"),
         ({"expert_bindings": "os:system?command=x.toml"}, "the module os (at expert_bindings)", "os"),
+        # Beside `use` it is an option, and also what a reward is bound to.
+        ({"use": "x", "reward": "guards", "experts": "judge=os:system?x=1"}, "the module os (at experts.judge)", "os"),
+        ({"use": "x", "experts": ["cpu", "judge=os:system"]}, "the module os (at experts.judge)", "os"),
+        ({"use": "x", "experts": "os:system?command=x.toml"}, "the module os (at experts)", "os"),
         # An expert's name, which is also that of a package: rewards, suites and selectors are found in the package.
         ({"use": "changes:Mine"}, "the module changes (at use)", "changes"),
         ("changes:Mine?x=1", "the module changes", "changes"),
