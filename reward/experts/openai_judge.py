@@ -233,7 +233,7 @@ class OpenAIJudge(EndpointExpert):
 
         try:
             completion = parse_completion(response)
-        except (KeyError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             problem = f"{error} is missing" if isinstance(error, KeyError) else str(error)
             return Failure(f"this is no chat completion: {problem}", raw=raw())
         if isinstance(completion, Failure):

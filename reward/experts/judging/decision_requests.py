@@ -8,7 +8,6 @@ values of the levels are not sent), `Grade` a `score` over its integers.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -127,9 +126,7 @@ def _probabilities(query: Judge, answer: Any) -> dict[str, float]:
 
 
 def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{value!r:.40} is no probability")
-    if not -1e-6 <= value <= 1.0 + 1e-6:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -1e-6 <= value <= 1.0 + 1e-6:
         raise ValueError(f"{value!r:.40} is no probability")
     return min(max(float(value), 0.0), 1.0)
 

@@ -40,6 +40,9 @@ INITIAL_BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
 _SECRET_CHARACTERS = 12
 """Keys of fewer are placeholders, such as EMPTY, which replies may hold as words."""
 
+_MAX_TOKENS = 2**31
+"""Of a request, as its server reports them; more is nonsense, and may be more than a float holds."""
+
 MAX_RAW_CHARACTERS = 2000
 """Characters of a response that a failure keeps."""
 
@@ -460,7 +463,7 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
 
 def _tokens(usage: Mapping[str, Any], *names: str) -> int:
     count = next((usage[name] for name in names if name in usage), 0)
-    return max(0, count) if type(count) is int else 0
+    return count if type(count) is int and 0 <= count <= _MAX_TOKENS else 0
 
 
 def _no_constant(name: str) -> Any:

@@ -261,6 +261,34 @@ def test_logprobs_without_alternatives_are_none():
     assert outcome(response) == Reply("Yes")
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        [{"token": "Yes", "logprob": -(9**999), "top_logprobs": [{"token": "Yes", "logprob": -1}]}],
+        [{"token": "Yes", "logprob": -1, "top_logprobs": [{"token": "Yes", "logprob": -(9**999)}]}],
+        [{"token": "Yes", "logprob": -1, "top_logprobs": [5]}],
+        ["Yes"],
+        {"Yes": -1},
+        5,
+    ],
+)
+def test_logprobs_that_are_none_fail_one_question(content):
+    response = completion("Yes")
+    response["choices"][0]["logprobs"] = {"content": content}
+    failure = outcome(response, requests=2)
+    assert isinstance(failure, Failure)
+    assert failure.reason.startswith("this is no chat completion")
+
+
+def test_tokens_that_nobody_has_are_not_counted():
+    response = {**completion("Yes"), "usage": {"prompt_tokens": 9**999, "completion_tokens": -5}}
+    with serving(lambda *_: Answer(response)) as server:
+        expert = judge(server, usd_per_million_in=1.0, usd_per_million_out=1.0)
+        expert([question()])
+        usage = expert.usage()
+    assert (usage["prompt_tokens"], usage["completion_tokens"], usage["usd"]) == (0, 0, 0.0)
+
+
 # -- server errors -----------------------------------------------------------------------------------------------------
 
 

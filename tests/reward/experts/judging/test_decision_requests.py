@@ -101,6 +101,7 @@ def test_an_answer_is_a_probability_for_every_option(form, answer, expected):
         {QUESTION: {"probabilities": {"bad": 0.5, "fair": 0.5, "good": 0.5}}},
         {QUESTION: {"probabilities": {"bad": -0.5, "fair": 0.5, "good": 1.0}}},
         {QUESTION: {"probabilities": {"bad": True, "fair": 0.0, "good": 0.0}}},
+        {QUESTION: {"probabilities": {"bad": 9**999, "fair": 0.0, "good": 0.0}}},
         {QUESTION: {"probabilities": ["bad", "fair", "good"]}},
     ],
 )
