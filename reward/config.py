@@ -34,6 +34,25 @@ _KINDS: Mapping[str, tuple[Any, str]] = {
     "str | None": (str | None, "a string"),
 }
 
+
+def _has(attribute: str, *, optional: bool = False) -> Callable[[Any], bool]:
+    return lambda value: hasattr(value, attribute) or (optional and value is None)
+
+
+def _table_of(is_valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, Mapping) and all(map(is_valid, value.values()))
+
+
+_PARTS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "Metric": (_has("card"), "a metric, as a table with `use`"),
+    "Metric | None": (_has("card", optional=True), "a metric, as a table with `use`"),
+    "Mapping[str, Metric]": (_table_of(_has("card")), "a table of metrics, each a table with `use`"),
+    "Mapping[str, float]": (_table_of(lambda value: isinstance(value, int | float)), "a table of numbers"),
+    "Expert": (_has("kinds"), "an expert, as a table with `use`"),
+    "tuple[str, ...]": (lambda value: isinstance(value, tuple) and all(isinstance(one, str) for one in value), "texts"),
+}
+"""What an option that is no plain value has to be, by its annotation."""
+
 ExpertBindings = str | Path | Sequence[str] | Mapping[str, Expert | Spec]
 """Input of `load_experts`."""
 
@@ -112,7 +131,7 @@ def _construct(name: str, options: Mapping[str, Any], group: Group) -> Any:
         return target(
             **{key: _convert_option(name, key, value, known_options[key]) for key, value in arguments.items()}
         )
-    except TypeError as error:
+    except (AttributeError, TypeError) as error:  # an option of another type, where no annotation says so
         raise SpecError(f"{name}: {error}") from None
 
 
@@ -150,7 +169,11 @@ def _convert_option(name: str, key: str, value: Any, parameter: inspect.Paramete
     is_flag = isinstance(value, bool) and annotation != "bool"
     if description and (is_flag or not isinstance(value, kind)):
         raise SpecError(f"{name}: {key} is {description}, got {value!r:.200}")
-    return tuple(value) if annotation.startswith("tuple[") and isinstance(value, list) else value
+    value = tuple(value) if annotation.startswith("tuple[") and isinstance(value, list) else value
+    is_part, description = _PARTS.get(annotation, (None, ""))
+    if is_part is not None and not is_part(value):
+        raise SpecError(f"{name}: {key} is {description}, got {value!r:.200}")
+    return value
 
 
 def _find(name: str, group: Group) -> Any:

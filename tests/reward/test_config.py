@@ -1,6 +1,7 @@
 """Experts are bound by the same line on the command line, in TOML and in Python."""
 
 import contextlib
+import inspect
 import json
 import pickle
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -225,3 +227,46 @@ def test_a_file_that_is_no_table_is_refused(content, tmp_path):
     path.write_bytes(content)
     with pytest.raises(SpecError, match=r"experts\.toml is not"):
         load_experts(str(path))
+
+
+ODD_PARTS: dict[str, tuple[dict[str, Any], str]] = {
+    "a list of metrics": ({"use": "product", "parts": [{"use": "any-edit"}]}, "parts is a table of metrics"),
+    "a metric for a table": ({"use": "minimum", "parts": {"use": "any-edit"}}, "parts is a table of metrics"),
+    "numbers for metrics": ({"use": "weighted-mean", "parts": {"a": 1}}, "parts is a table of metrics"),
+    "a text for a metric": ({"use": "any-edit", "quality": "much"}, "quality is a metric"),
+    "a number for thresholds": ({"use": "clip-image", "thresholds": 1}, "thresholds is a table of numbers"),
+    "numbers for texts": ({"use": "i2i-overall", "excluded_dimensions": [1]}, "excluded_dimensions is texts"),
+    "no metric": ({"use": "edival-o", "following": None}, "following is a metric"),
+}
+
+
+@pytest.mark.parametrize("case", ODD_PARTS)
+def test_a_part_of_another_type_is_named(case):
+    spec, problem = ODD_PARTS[case]
+    with pytest.raises(SpecError, match=problem):
+        build(spec)
+
+
+ODD_VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    1e308,
+    "x",
+    "\ud800",
+    [],
+    [1],
+    {},
+    {"a": 1},
+    {"use": "any-edit"},
+    [[[]]],
+    {"": {}},
+)
+
+
+def test_an_option_of_any_type_is_built_or_refused():
+    for point in {point.value: point for point in entry_points(group="editcritic.rewards")}.values():
+        for option in inspect.signature(point.load()).parameters:
+            for value in ODD_VALUES:
+                with contextlib.suppress(ValueError):  # SpecError among them
+                    build({"use": point.name, option: value})
