@@ -145,7 +145,7 @@ def score(
             )
         elif one is None or outcome.problems:
             render_report(outcome, bound_reward.card.name, stderr=out == Path("-"), profile=profile)
-        if outcome.exit_code == 130:
+        if outcome.interrupted:
             stack.pop_all()  # the engine's thread may use the log until the process ends
         # A log that stopped writing has lost answers: harmless in a cache, not in a recording.
         return outcome.exit_code or int(record is not None and bool(warned))

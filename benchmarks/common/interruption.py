@@ -81,11 +81,16 @@ def tell_interrupted(line: str = "editcritic: interrupted") -> None:
             sys.stderr.flush()
 
 
+def interrupted_code() -> int:
+    """What the process of an interrupted command exits with: 130, or that of the other signal that was received."""
+    return 128 + _received if _received else _INTERRUPTED
+
+
 def _end_with(code: int) -> NoReturn:
     """Code 130 becomes that of the signal that was received."""
     global _code, _is_leaving  # noqa: PLW0603
     _is_leaving = True  # from now on a signal has nothing to unwind
-    _code = 128 + _received if code == _INTERRUPTED and _received else code
+    _code = interrupted_code() if code == _INTERRUPTED else code
     if _code == 128 + _received:
         tell_interrupted()
     sys.exit(_code)

@@ -21,6 +21,7 @@ from ...reward.metrics import Metric
 from ...reward.metrics.compose import score_with_signature
 from ...reward.metrics.edival.task_parser import task_of
 from ..common.inputs import SampleEntry
+from ..common.interruption import interrupted_code
 from ..common.problems import Problems
 from .score_summary import ScoreSummary
 
@@ -37,9 +38,9 @@ class ScoringReport:
 
     @property
     def exit_code(self) -> int:
-        """0 done, 1 some scores failed, 2 some input was invalid, 130 interrupted."""
+        """0 done, 1 some scores failed, 2 some input was invalid, 130 or 143 interrupted."""
         if self.interrupted:
-            return 130
+            return interrupted_code()
         if self.problems:
             return 2
         return 1 if self.stop_reason or self.summary.counts["failed"] else 0

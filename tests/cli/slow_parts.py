@@ -10,6 +10,7 @@ from typing import Any
 from editcritic.reward import Expert, Image
 from editcritic.reward.queries import Judge, Reply
 
+from ..benchmarks.suites.construction.scripted_experts import Script
 from ..benchmarks.suites.tiny_suite import CoinJudge, picture
 
 
@@ -61,3 +62,14 @@ def slow_editor(image: Any, instruction: str, seed: int) -> Any:
     time.sleep(0.1)
     made: Image = picture(seed)
     return made.pil()
+
+
+class SlowScript(Script):
+    """Replies what EdiVal's pipeline asks for, 0.1 s for each query."""
+
+    id = "slow-script@1"
+    batch = 2
+
+    def __call__(self, queries: Sequence[Judge]) -> Any:
+        time.sleep(0.1 * len(queries))
+        return super().__call__(queries)

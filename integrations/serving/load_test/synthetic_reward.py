@@ -130,14 +130,22 @@ class SyntheticServer:
         self.restart()
 
     def restart(self) -> None:
-        """Start it on the same port."""
+        """Start it on the same port. A signal to this process's group, such as Ctrl-C, does not reach it."""
         port = self.url.rpartition(":")[2]
         arguments = [part for name, value in self._options.items() for part in (f"--{name}", str(value))]
         self.process = subprocess.Popen(
             python_command(f"from {__package__}.synthetic_reward import main; main()", "--port", port, *arguments),
             stdout=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
+        try:
+            self._wait_until_ready()
+        except BaseException:
+            self.kill()
+            raise
+
+    def _wait_until_ready(self) -> None:
         assert self.process.stdout is not None
         self.url = self.process.stdout.readline().strip()
         if not self.url:

@@ -1,0 +1,220 @@
+"""Ctrl-C to the commands that build, compare, measure and replay, as real processes: one line, and 130 or 143."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from editcritic.reward import Score
+from editcritic.reward.score import score_line
+
+from ..benchmarks.human_eval import label_files
+from ..benchmarks.suites.construction.scripted_experts import photographs
+from ..benchmarks.suites.tiny_suite import Toy, outputs, picture
+from .test_interruption import ROOT, SLOW, SUITE, check_interrupted, program, started
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux what the process catches")
+
+MOMENTS = (0.0, 0.7, 2.0)
+"""Seconds after the process handles signals: while it imports, and while it works."""
+MARK = "EDITCRITIC_TEST_MARK"
+TRUST = {"EDITCRITIC_TRUST": "tests.cli.slow_parts tests.benchmarks.suites.tiny_suite"}
+
+
+def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        program(*words), cwd=ROOT, capture_output=True, text=True, timeout=300, check=False, env=os.environ | TRUST
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results, labels, a golden set, a recording, photographs and scores, as the commands take them."""
+    folder = tmp_path_factory.mktemp("made")
+    outputs(folder / "outputs", Toy(count=10))
+    options = ("--outputs", folder / "outputs", "-o", folder / "results", "--editor-name", "mine")
+    run("bench", "run", SUITE, *options, "--experts", SLOW, "--metric", "following")
+    ids = [json.loads(line)["id"] for line in (folder / "results" / "scores.jsonl").read_text().splitlines()]
+    labels = [label_files.make_label("yes" if n % 2 else "no", name) for n, name in enumerate(ids)]
+    label_files.labels_file(folder / "labels.jsonl", labels)
+    run("judge", "drift", folder / "results", "-o", folder / "golden.jsonl")
+    photographs(folder / "photos", count=4)
+    write_samples(folder)
+    recording = ("--record", folder / "run.db", "-o", folder / "scores.jsonl")
+    run("score", folder / "samples.jsonl", "--reward", "judge-yes-no", "--experts", FAST, *recording)
+    write_scores(folder)
+    return folder
+
+
+FAST = "judge=tests.benchmarks.suites.tiny_suite:CoinJudge"
+
+
+def write_samples(folder: Path, count: int = 3_000) -> None:
+    for number in range(8):
+        picture(number).pil().save(folder / f"{number}.png")
+    rows = [
+        {"id": str(n), "source": f"{n % 8}.png", "edited": f"{(n + 1) % 8}.png", "instruction": f"Make it {n}"}
+        for n in range(count)
+    ]
+    (folder / "samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def write_scores(folder: Path, count: int = 400) -> None:
+    """Scores with noise, and pairs of them that somebody has compared."""
+    chance = np.random.default_rng(0)
+    values = chance.uniform(0, 1, count)
+    lines = [score_line(str(n), Score.of(float(value)).with_signature("mine@1")) for n, value in enumerate(values)]
+    (folder / "raw.jsonl").write_text("".join(lines), encoding="utf-8")
+    labels = []
+    for one, two in chance.integers(0, count, (4_000, 2)):
+        if one != two:
+            better = values[one] + chance.normal(0, 0.3) > values[two]
+            pair = (("x", str(one)), ("x", str(two)))
+            labels.append(label_files.make_label("A" if better else "B", pair, "pair"))
+    label_files.labels_file(folder / "pairs.jsonl", labels)
+    text = (folder / "pairs.jsonl").read_text(encoding="utf-8")
+    rows = [{name: value for name, value in json.loads(line).items() if name != "editor"} for line in text.splitlines()]
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+Words = Callable[[Path, Path], list[str]]
+"""A command, of the folder that was made and one to write to."""
+
+
+def build(made: Path, out: Path) -> list[str]:
+    places = "tests.benchmarks.suites.construction.scripted_experts:Places"
+    options = ("--judge", "tests.cli.slow_parts:SlowScript", "--detector", places, "--turns", "5")
+    return program("bench", "build", "edival", made / "photos", "-o", out / "data", *options)
+
+
+def verify(made: Path, out: Path) -> list[str]:
+    return program("bench", "verify", made / "results")
+
+
+def report(made: Path, out: Path) -> list[str]:
+    options = ("--bootstrap-samples", "3000000", "--suite", SUITE)
+    return program("bench", "report", made / "results", "-o", out / "page.html", *options)
+
+
+def agreement(made: Path, out: Path) -> list[str]:
+    options = ("--labels", made / "labels.jsonl", "--bootstrap-samples", "1000000")
+    return program("judge", "agreement", made / "results", *options)
+
+
+def variance(made: Path, out: Path) -> list[str]:
+    options = ("--metric", "following", "-k", "1,4", "--num-samples", "8", "--experts", SLOW)
+    return program("judge", "variance", SUITE, "--outputs", made / "outputs", *options)
+
+
+def drift(made: Path, out: Path) -> list[str]:
+    return program("judge", "drift", made / "results", "--golden", made / "golden.jsonl")
+
+
+def calibrate(made: Path, out: Path) -> list[str]:
+    options = ("--labels", made / "pairs.jsonl", "-o", out / "map.json")
+    return program("judge", "calibrate", "fit", made / "raw.jsonl", *options)
+
+
+def replay(made: Path, out: Path) -> list[str]:
+    return program("dev", "replay", "-", made / "run.db", "-o", out / "replayed.jsonl")
+
+
+def load_test(made: Path, out: Path) -> list[str]:
+    return program("serve", "--load-test", "self", "--clients", "4", "--num-samples", "100000", "--image-size", "64")
+
+
+COMMANDS: list[Words] = [build, verify, report, agreement, variance, drift, calibrate, replay, load_test]
+
+
+def ended_by(command: list[str], delay: float, number: int, *, whole_group: bool) -> tuple[int, str, str, list[int]]:
+    """Exit code, standard output and error, and what it has started and still runs 20 s after it has ended."""
+    with started(command) as process:
+        time.sleep(delay)
+        if whole_group:  # as a terminal does
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+        stdout, stderr = process.communicate(timeout=60)
+        end = time.monotonic() + 20
+        while (left := started_here()) and time.monotonic() < end:
+            time.sleep(0.1)
+    return process.returncode, stdout, stderr, left
+
+
+def started_here() -> list[int]:
+    """The processes that run and have this test's mark, whoever started them."""
+    mark = f"{MARK}={os.environ[MARK]}".encode()
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if int(path.parent.name) != os.getpid() and mark in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+    return found
+
+
+@pytest.fixture(autouse=True)
+def trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {**TRUST, MARK: uuid.uuid4().hex}.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words.__name__)
+def test_ctrl_c_ends_a_command_with_a_line_at_any_moment(words: Words, made: Path, tmp_path: Path) -> None:
+    count = 0
+    for number, delay in enumerate(MOMENTS):
+        out = tmp_path / str(number)
+        out.mkdir()
+        is_last = number == len(MOMENTS) - 1
+        code, _, stderr, left = ended_by(words(made, out), delay, signal.SIGINT, whole_group=is_last)
+        assert not left, "it has left processes behind"
+        if code == 0 and number:  # it had ended
+            continue
+        check_interrupted(code, stderr)
+        count += 1
+        assert not list(out.rglob("*.tmp"))
+    assert count >= 2 or words in (drift, replay)  # which take a moment
+
+
+@pytest.mark.parametrize("words", [build, verify, variance, load_test], ids=lambda words: words.__name__)
+def test_sigterm_ends_a_command_with_its_own_code(words: Words, made: Path, tmp_path: Path) -> None:
+    code, _, stderr, left = ended_by(words(made, tmp_path), 1.5, signal.SIGTERM, whole_group=False)
+    assert not left
+    check_interrupted(code, stderr, signal.SIGTERM)
+
+
+def test_a_build_that_was_interrupted_goes_on(made: Path, tmp_path: Path) -> None:
+    code, _, stderr, _ = ended_by(build(made, tmp_path), 2.5, signal.SIGINT, whole_group=True)
+    check_interrupted(code, stderr)
+    done = subprocess.run(build(made, tmp_path), cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "4 chains constructed" in done.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("command", ["score", "replay"])
+def test_a_json_document_has_the_exit_code_of_the_process(
+    command: str, number: int, made: Path, tmp_path: Path
+) -> None:
+    """A document is written although the command was interrupted: it does not say that by another number."""
+    words = [*replay(made, tmp_path), "--json"]
+    if command == "score":
+        words = program("score", made / "samples.jsonl", "--reward", "judge-yes-no", "--experts", SLOW, "--json")
+    for delay in (1.5, 1.0, 2.0, 0.7, 2.5, 3.5, 5.0):  # not before it works, nor after its end
+        code, stdout, stderr, _ = ended_by(words, delay, number, whole_group=False)
+        if stdout and code:
+            break
+    check_interrupted(code, stderr, number)
+    document = json.loads(stdout)
+    assert (document["exit_code"], document["interrupted"]) == (code, True)
