@@ -104,7 +104,7 @@ class Engine:
         with self._scheduler.submit_lock:
             if self._scheduler.broken is not None:
                 raise RuntimeError("this engine has crashed: make a new one") from self._scheduler.broken
-            if not self._finalizer.alive:
+            if self._scheduler.stopped:  # by `close`, or since the process exits
                 raise RuntimeError("this engine is closed: make a new one")
             if self._thread is None:
                 self._thread = threading.Thread(target=self._scheduler.run, name="editcritic-engine", daemon=True)
@@ -197,7 +197,7 @@ class Engine:
 
     @property
     def is_open(self) -> bool:
-        return self._finalizer.alive and self._scheduler.broken is None
+        return not self._scheduler.stopped and self._scheduler.broken is None
 
     def stats(self) -> Stats:
         """Counts since the engine was made."""

@@ -50,6 +50,7 @@ class Scheduler:
         self.submit_lock = threading.Lock()
         """Held to submit tasks and to shut down: a task submitted after the shutdown would wait for ever."""
         self.broken: BaseException | None = None
+        self.stopped = False
         self.queues: dict[str, ExpertQueue] = {}
         self._log = log
         self._cache = AnswerCache(cache_bytes)
@@ -451,7 +452,8 @@ class Scheduler:
             warnings.warn(f"continuing without the answer log {path}: {error}", RuntimeWarning, stacklevel=2)
 
     def stop(self) -> None:
-        """End the thread after it has handled the events already in the inbox."""
+        """End the thread after it has handled the events already in the inbox. Later ones would wait for ever."""
+        self.stopped = True
         self.inbox.put(StopScheduler())
 
     def snapshot(self) -> Stats:

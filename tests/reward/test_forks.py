@@ -1,5 +1,6 @@
 """Rewards, engines, logs and experts made before a fork work in the child, and go on in the parent."""
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -274,7 +275,9 @@ def submissions() -> tuple[Any, Callable[[], object]]:
 
 @holds
 def threads() -> tuple[Any, Callable[[], object]]:
-    return daemon_threads._stops_lock, daemon_threads._stop_all
+    parent = os.getpid()
+    # In the parent it would stop the engines that other tests share.
+    return daemon_threads._stops_lock, lambda: os.getpid() != parent and daemon_threads._stop_all()
 
 
 @pytest.mark.parametrize("name", HELD)

@@ -354,6 +354,15 @@ def test_close_fails_what_is_in_flight_and_ends_busy_threads_when_they_are_done(
     assert all_end(threads)
 
 
+def test_an_engine_that_the_exit_has_stopped_keeps_nobody_waiting():
+    engine = Engine()
+    assert engine.submit(asks(1), {"preference": Fake(known)}).result(SOON).status == "scored"
+    engine._scheduler.stop()  # as `daemon_threads` does at the exit
+    assert not engine.is_open
+    with pytest.raises(RuntimeError, match="this engine is closed"):
+        engine.submit(asks(2), {"preference": Fake(known)})
+
+
 def test_a_future_that_is_cancelled_in_time_never_starts():
     busy, go = threading.Event(), threading.Event()
 
