@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ...reward import Score
 from ...reward.file_specs import require_trusted
+from ...reward.plain_text import one_line
 from ...reward.regular_files import open_regular
 from ..common.errors import InputError
 from ..common.inputs import SampleEntry, load_reward, spec_argument
@@ -103,5 +104,5 @@ def replay_recording(
 
 def _format_score(score: dict[str, object]) -> str:
     value = score["value"]
-    reason = f" ({score['reason']})" if score.get("reason") else ""
+    reason = f" ({one_line(str(score['reason']))})" if score.get("reason") else ""
     return f"{value if value is not None else score['status']}{reason}"

@@ -62,7 +62,7 @@ class RowJournal:
         rows: dict[str, list[tuple[str, dict[str, Any]]]] = {}
         for path in sorted(self.folder.glob("rows-*.jsonl")):
             for line in complete_lines(path):
-                with contextlib.suppress(ValueError, LookupError, TypeError):  # an invalid row is scored again
+                with contextlib.suppress(ValueError, LookupError, TypeError, RecursionError):  # it is scored again
                     key, row = _read_line(line)
                     rows.setdefault(row["id"], []).append((key, row))
         return rows

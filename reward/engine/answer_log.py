@@ -22,6 +22,7 @@ from typing import Any
 
 from ..image import Size
 from ..image_decoding import MAX_PIXELS
+from ..plain_text import one_line
 from ..queries.kinds import Answer, Query
 from ..queries.outcomes import Abstention
 from ..queries.serialization import answer_from_json, answer_to_json
@@ -81,6 +82,9 @@ _RECORDS = {
 
 MAX_ANSWER_BYTES = 128 * 2**20
 """Of one answer as text; an upscaled photograph of 36 million pixels has about 100 MiB. Longer ones are not stored."""
+
+_MAX_CONTAINERS = 1_000_000
+"""Lists and tables in the JSON of an answer; boxes and lines of text have one each, embeddings one per row."""
 
 MAX_ROW_BYTES = 16 * 2**20
 """Of each field of other rows."""
@@ -167,7 +171,7 @@ class AnswerLog:
             self._warned = True
             warnings.warn(
                 f"the answer log {self.path} is damaged: what it has for a query of kind {query.kind} cannot be used "
-                f"({error}). It counts as not stored, and so does every other such row",
+                f"({one_line(str(error))}). It counts as not stored, and so does every other such row",
                 RuntimeWarning,
                 stacklevel=3,
             )
@@ -413,6 +417,8 @@ class _FileTable(MutableMapping[str, tuple[str, Size]]):
 
 
 def _read_answer(query: Query[Any], text: bytes) -> Answer | Abstention:
+    if text.count(b"[") + text.count(b"{") > _MAX_CONTAINERS:  # each takes twenty times the bytes that it has here
+        raise ValueError(f"it has more than {_MAX_CONTAINERS:,} lists and tables")
     answer = answer_from_json(json.loads(text))
     if not isinstance(answer, Abstention):
         query.check(answer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import math
+import reprlib
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -56,9 +57,9 @@ def answer_from_json(data: Mapping[str, Any]) -> Answer | Abstention:
     if "boxes" in data:
         return Detections(tuple(Box(*numbers) for numbers in data["boxes"]), data["min_score"])
     if "mask" in data:
-        return _mask(data["mask"], tuple(data["shape"]), data["score"])
+        return _mask(data["mask"], _shape(data), data["score"])
     if "change_map" in data:
-        return _change_map(data["change_map"], tuple(data["shape"]), data["numbers"])
+        return _change_map(data["change_map"], _shape(data), data["numbers"])
     if "png" in data:
         return UpscaledImage(Image.of(base64.b64decode(data["png"])))
     if "vectors" in data:
@@ -84,7 +85,15 @@ def _png(image: Image) -> bytes:
     return buffer.getvalue()
 
 
-def _mask(packed: str, shape: tuple[int, ...], score: float) -> Mask:
+def _shape(data: Mapping[str, Any]) -> tuple[int, int]:
+    """Rows and columns. Raises ValueError for others: a product of many numbers alone takes minutes."""
+    match data["shape"]:
+        case [int(rows), int(columns)] if 0 < rows <= MAX_PIXELS and 0 < columns <= MAX_PIXELS:
+            return rows, columns
+    raise ValueError(f"a shape is rows and columns, got {reprlib.repr(data['shape'])}: its record is damaged")
+
+
+def _mask(packed: str, shape: tuple[int, int], score: float) -> Mask:
     count = math.prod(shape)
     if count > MAX_PIXELS:
         raise ValueError(f"a mask of {shape} is larger than any picture: its record is damaged")
@@ -124,7 +133,7 @@ def _change_map_to_json(changes: ChangeMap) -> dict[str, Any]:
     return {"change_map": packed, "shape": list(changes.shape), "numbers": numbers}
 
 
-def _change_map(packed: str, shape: tuple[int, ...], numbers: Mapping[str, Any]) -> ChangeMap:
+def _change_map(packed: str, shape: tuple[int, int], numbers: Mapping[str, Any]) -> ChangeMap:
     shapes = {name: (*shape, *rest) for name, rest in GRIDS.items()}
     counts = [math.prod(one) for one in shapes.values()]
     content = _decompressed(packed, sum(counts) * _LITTLE_ENDIAN.itemsize, f"a change map of {shape}")

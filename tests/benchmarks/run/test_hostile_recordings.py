@@ -15,13 +15,16 @@ import pytest
 from typer.testing import CliRunner
 
 from editcritic.benchmarks.run.recordings import RecordingWriter
+from editcritic.benchmarks.run.run_journal import RowJournal
 from editcritic.cli.app import app
 from editcritic.reward import AnswerLog, Reward, default_experts
 from editcritic.reward.engine.answer_log import MAX_ROW_BYTES, LogError
 from editcritic.reward.engine.shared_database import SharedDatabase
+from editcritic.reward.queries.kinds import Detect, Detections
 from editcritic.reward.record_checksum import record_checksum
 from editcritic.verifiers.selection import Journal, JournalError
 
+from ...reward.fakes import picture
 from ..conftest import Command, Folder
 
 DEEP = "[" * 100_000
@@ -421,12 +424,32 @@ ANSWERS = {
     "a change map": '{"change_map": "eJwDAAAAAAE=", "shape": [1000000000, 1000000000], "numbers": {}}',
     "a plan": '{"plan": {"operations": ' + "[" * 500 + "]" * 500 + "}}",
     "a reply": '{"reply": 7, "probabilities": []}',
+    "a list of 10^5": str([0] * 100_000),
 }
 
 
 @pytest.mark.parametrize("kind", ANSWERS)
 def test_an_answer_that_is_none_counts_as_not_stored(kind: str, editcritic: Command, recording: Path) -> None:
-    text = ANSWERS[kind]
+    answer_all(recording, ANSWERS[kind])
+    result = editcritic("dev", "replay", recording, "--json")
+    assert result.exit_code in (1, 2), (result.stdout, result.stderr)
+    document = json.loads(result.stdout)
+    assert document["summary"]["counts"]["scored"] == 0
+    assert all(len(line) < 3_000 for line in result.stderr.splitlines())
+    reasons = " ".join(row["reason"] for row in document["summary"]["unscored"])
+    assert "the recording has no answer to this query" in reasons or document["exit_code"] == 2
+
+
+def test_a_reason_of_a_megabyte_is_not_printed(editcritic: Command, recording: Path) -> None:
+    answer_all(recording, json.dumps({"abstained": "z" * 1_000_000}))
+    result = editcritic("dev", "replay", recording)
+    assert result.exit_code == 1, (result.stdout, result.stderr)
+    assert "zzz" in result.stderr
+    assert len(result.stderr) < 20_000
+    assert len(result.stdout) < 20_000
+
+
+def answer_all(recording: Path, text: str) -> None:
     with closing(sqlite3.connect(recording, isolation_level=None)) as db:
         rows = db.execute(
             "select id, number, lower(hex(query_digest)) from answers join experts on number = expert_number"
@@ -436,12 +459,6 @@ def test_an_answer_that_is_none_counts_as_not_stored(kind: str, editcritic: Comm
                 "update answers set answer = ?, checksum = ? where expert_number = ? and query_digest = ?",
                 (text, record_checksum("answer", expert, digest, text), number, bytes.fromhex(digest)),
             )
-    result = editcritic("dev", "replay", recording, "--json")
-    assert result.exit_code in (1, 2), (result.stdout, result.stderr)
-    document = json.loads(result.stdout)
-    assert document["summary"]["counts"]["scored"] == 0
-    reasons = " ".join(row["reason"] for row in document["summary"]["unscored"])
-    assert "the recording has no answer to this query" in reasons or document["exit_code"] == 2
 
 
 DERIVED = {
@@ -512,3 +529,25 @@ def test_a_recording_of_a_python_program_is_replayed(tmp_path: Path) -> None:
     with AnswerLog(tmp_path / "run.db", record_queries=True) as log:
         RecordingWriter(log, Reward.of("guard-not-a-copy", default_experts()))
         assert json.loads(log.meta("spec") or "") == {"reward": {"use": "guard-not-a-copy"}}
+
+
+def test_an_answer_of_millions_of_lists_is_not_parsed(tmp_path: Path) -> None:
+    query = Detect(picture(1), ("cup",))
+    with AnswerLog(tmp_path / "cache.db") as log:
+        log.put("seer", [(query, Detections((), 0.1))])
+    text = "[" + "[]," * 1_000_000 + "0]"
+    with closing(sqlite3.connect(tmp_path / "cache.db", isolation_level=None)) as db:
+        db.execute(
+            "update answers set answer = ?, checksum = ?", (text, record_checksum("answer", "seer", query.digest, text))
+        )
+    with AnswerLog(tmp_path / "cache.db") as log, pytest.warns(RuntimeWarning, match="lists and tables"):
+        assert log.get("seer", [query]) == {query.digest: None}
+
+
+@pytest.mark.parametrize("row", [DEEP, '{"id": ["a"]}', "7", "{}"])
+def test_a_row_of_a_journal_that_is_none_is_scored_again(row: str, tmp_path: Path) -> None:
+    whole = json.dumps({"id": "a"})
+    lines = [{"sample_key": "k", "row": text, "checksum": record_checksum("row", "k", text)} for text in (row, whole)]
+    (tmp_path / "rows-0.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with RowJournal(tmp_path) as journal:
+        assert journal.rows() == {"a": [("k", {"id": "a"})]}

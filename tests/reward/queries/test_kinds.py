@@ -202,7 +202,7 @@ def test_a_damaged_mask_is_refused(damage):
         answer_from_json(answer_to_json(Mask(np.ones((8, 8), bool))) | damage)
 
 
-@pytest.mark.parametrize("shape", [[8, 8], [40_000, 40_000], [2**40, 2**40]])
+@pytest.mark.parametrize("shape", [[8, 8], [40_000, 40_000], [2**40, 2**40], [8], [2**62] * 300_000])
 @pytest.mark.parametrize("kind", ["mask", "change_map"])
 def test_a_record_is_unpacked_no_further_than_it_may_be(kind, shape):
     bomb = base64.b64encode(zlib.compress(bytes(2**28), 9)).decode()
