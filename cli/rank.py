@@ -45,11 +45,12 @@ def rank(
 
     Example: editcritic rank edits --source cup.png --instruction "Remove cup" -o sheet.html
     """
-    from ..benchmarks.common.inputs import load_reward, ranking_entries, spec_argument
+    from ..benchmarks.common.inputs import load_reward, ranking_entries, require_no_picture, spec_argument
     from ..benchmarks.report import ranking
     from ..benchmarks.run.scoring_run import forward_warnings, score_entries
     from ..reward import AnswerLog
 
+    require_no_picture(out, "a page of HTML")
     with ExitStack() as stack:
         log = None if cache is None else stack.enter_context(AnswerLog(cache))
         index = {} if log is None else log.files

@@ -78,7 +78,13 @@ def score(
     Example: editcritic score a.png b.png "Make the mug blue" --experts small --picture result.png
     """
     from ..benchmarks.common.errors import InputError
-    from ..benchmarks.common.inputs import SampleSource, load_reward, require_distinct_files, spec_argument
+    from ..benchmarks.common.inputs import (
+        SampleSource,
+        load_reward,
+        require_distinct_files,
+        require_no_picture,
+        spec_argument,
+    )
     from ..benchmarks.run.recordings import RecordingWriter
     from ..benchmarks.run.scoring_run import format_score, forward_warnings, open_scores_file, score_entries
     from ..reward import AnswerLog
@@ -89,6 +95,7 @@ def score(
     if as_json and out == Path("-"):
         raise InputError("--json and -o - both write to standard output: give a file to -o")
     for argument, file in _inputs(samples, edited).items():
+        require_no_picture(out, "scores")
         require_distinct_files(**{argument: file}, out=out, cache=cache, record=record, picture=picture)
     one = _one_edit(samples, edited, sentence, boxes, picture)
     source = one or SampleSource.open(samples, instruction=instruction)

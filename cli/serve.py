@@ -209,12 +209,21 @@ def load_rewards(specs: Sequence[str], experts: Sequence[str] | None, engine: En
     return rewards
 
 
+_MAX_TOKEN_BYTES = 2**16
+
+
 def _token(variable: str | None, path: Path | None) -> str:
     from ..benchmarks.common.errors import InputError
 
     if variable is not None and path is not None:
         raise InputError("give either --token-env or --token-file")
-    text = path.read_text(encoding="utf-8") if path is not None else os.environ.get(variable, "") if variable else ""
+    text = os.environ.get(variable, "") if variable else ""
+    if path is not None:
+        try:
+            with path.open("rb") as file:  # may be the pipe of a password manager
+                text = file.read(_MAX_TOKEN_BYTES).decode()
+        except UnicodeDecodeError:
+            raise InputError(f"{path} is no text: give a file that holds the token alone") from None
     if (variable or path) and not text.strip():
         raise InputError(f"there is no token in {path or variable}")
     return text.strip()

@@ -141,7 +141,7 @@ class _Reader:
             elif "://" in source:
                 self._require(is_trusted(source), keys, f"the address {_shown(source)}", source)
             elif source not in registered_models():
-                self._read_path(source, keys)
+                self._read_path(source, keys, option)
         elif "://" in name:
             self._require(is_trusted(text), keys, f"the address {_shown(text)}", text)
             return
@@ -153,16 +153,16 @@ class _Reader:
             if query:
                 self._require_own_server(name, options, keys)
             if option or not _is_installed(name):
-                self._read_path(name, keys)
+                self._read_path(name, keys, option)
         for key, value in parse_qsl(query, keep_blank_values=True):
             # `build` reads an option as JSON, or as it is, by its type.
             self.read(parse_option(value), (*keys, key), options.get("name", name), option=True)
             if key != "trust_remote_code":
                 self.read(value, (*keys, key), name, option=True)
 
-    def _read_path(self, text: str, keys: tuple[str, ...]) -> None:
+    def _read_path(self, text: str, keys: tuple[str, ...], option: bool) -> None:
         path = Path(text)
-        is_plain = bool(keys) and (keys[-1] in PLAIN or "engine" in keys[:-1])
+        is_plain = option and bool(keys) and (keys[-1] in PLAIN or "engine" in keys[:-1])
         try:
             acts = path.is_absolute() or ".." in path.parts or text.startswith("~") or (not is_plain and path.exists())
         except (OSError, ValueError):  # a text that is no path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any
 from ...reward import EditSample, Reward, SpecError, build, default_experts, load_experts
 from ...reward.config import read_spec
 from ...reward.image import FileIndex
-from ...reward.queries.specs import Spec
+from ...reward.queries.specs import Spec, parse_option
 from ...reward.regular_files import MAX_LINE_BYTES, nonempty_lines, read_regular, read_text
 from ...reward.sample_files import InvalidLine, numbered_samples, sample_of_stranger, sample_problem
 from ...reward.strict_json import parse_json
@@ -306,10 +305,7 @@ def parse_pipeline_args(arguments: Sequence[str]) -> dict[str, Any]:
         name, equals, text = item.partition("=")
         if not (name.isidentifier() and equals):
             raise InputError(f"--pipeline-arg is name=value, as in num_inference_steps=20, got {item!r}")
-        try:
-            values[name] = json.loads(text)
-        except json.JSONDecodeError:
-            values[name] = text
+        values[name] = parse_option(text)
     return values
 
 
@@ -322,6 +318,12 @@ def ranking_entries(
     if source is None and instruction is None and boxes is None and len(paths) == 1:
         return list(SampleSource.open(paths[0]).read(index))
     raise InputError("give images with both --source and --instruction, or one file of samples without them")
+
+
+def require_no_picture(out: Path | None, content: str) -> None:
+    """Raise `InputError` if what is written has the name of a picture: it may be one that is scored."""
+    if out is not None and out.suffix.lower() in IMAGE_SUFFIXES:
+        raise InputError(f"-o {out} would write {content} over a picture, or as one: give another name")
 
 
 def require_distinct_files(**paths: Path | None) -> None:

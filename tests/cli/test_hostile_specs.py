@@ -367,3 +367,36 @@ def test_trust_is_an_option_of_every_command_that_reads_such_files(editcritic: C
     for command in commands:
         shown = editcritic(*command.split(), "--help").output
         assert shown.count("--trust") == 1, command
+
+
+def test_scores_and_sheets_are_not_written_over_pictures(editcritic: Command, written: Folder) -> None:
+    picture = sorted(written.path.glob("*.png"))[0]
+    before = picture.read_bytes()
+    samples = written.path / "samples.jsonl"
+    for command in (
+        ("score", samples),
+        ("rank", samples),
+        ("rank", picture, "--source", picture, "--instruction", "x"),
+    ):
+        result = editcritic(*command, "-o", picture)
+        assert result.exit_code == 2
+        assert "over a picture" in result.stderr
+        assert picture.read_bytes() == before
+
+
+@pytest.mark.parametrize("experts", ["5", "[5]", "[['cpu']]", "true", "1979-01-01"])
+def test_experts_of_another_type_are_said(editcritic: Command, written: Folder, experts: str) -> None:
+    Path("mine.toml").write_text(f"reward = 'guards'\nexperts = {experts}\n")
+    for options in ((), ("--experts", "cpu")):
+        result = editcritic("score", written.path / "samples.jsonl", "--reward", "mine.toml", *options)
+        assert result.exit_code == 2
+        assert "experts are a text, a list of texts or a table of role = spec" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["[" * 50_000, "1" * 5000])
+def test_options_that_are_no_values_are_texts(editcritic: Command, written: Folder, option: str) -> None:
+    experts = ("--experts", "cpu", "--experts", f"judge=clip?batch={option}")
+    result = editcritic("score", written.path / "samples.jsonl", *experts)
+    assert result.exit_code == 2
+    assert "batch is an integer" in result.stderr
+    assert len(result.stderr) < 1000

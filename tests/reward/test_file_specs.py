@@ -60,6 +60,7 @@ JUDGE = {"use": "openai", "model": "m", "base_url": "http://127.0.0.1:8000/v1"}
         ({"experts": {"experts": "os:system?command=x.toml"}}, "the module os (at experts.experts)", "os"),
         ({"experts": {"experts": "os:system?command='"}}, "the module os (at experts.experts)", "os"),
         ({"expert_bindings": "os:system?command=x.toml"}, "the module os (at expert_bindings)", "os"),
+        ({"experts": {"text": "clip", "model": "vlm:tools"}}, "the path tools (at experts.model)", "tools"),
         # Beside `use` it is an option, and also what a reward is bound to.
         ({"use": "x", "reward": "guards", "experts": "judge=os:system?x=1"}, "the module os (at experts.judge)", "os"),
         ({"use": "x", "experts": ["cpu", "judge=os:system"]}, "the module os (at experts.judge)", "os"),

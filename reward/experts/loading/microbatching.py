@@ -24,9 +24,9 @@ _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "M
 
 def parse_byte_size(text: str) -> int:
     """Bytes of a size such as `8GiB`, `500MB` or `1000000`. Raises ValueError."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
+    match = re.fullmatch(r"\s*(\d{1,18}(?:\.\d{1,18})?)\s*([A-Za-z]*)\s*", text)
     if not match or match[2].upper() not in _UNITS:
-        raise ValueError(f"max_memory is a size such as 8GiB or 500MB, got {text!r}")
+        raise ValueError(f"max_memory is a size such as 8GiB or 500MB, got {text!r:.80}")
     return int(float(match[1]) * _UNITS[match[2].upper()])
 
 

@@ -44,6 +44,9 @@ def test_the_token_comes_from_where_nobody_sees_it_and_has_to_be_there(tmp_path:
     empty.write_text("\n")
     assert "no token" in refused("--token-file", str(empty))
     assert "No such file" in refused("--token-file", str(tmp_path / "missing"))
+    (tmp_path / "binary").write_bytes(b"\xff" * 32)
+    assert "is no text" in refused("--token-file", str(tmp_path / "binary"))
+    assert "16 printable" in refused("--token-file", "/dev/zero")
     assert "give either" in refused("--token-file", str(empty), "--token-env", "SHORT")
 
 
