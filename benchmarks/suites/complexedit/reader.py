@@ -16,6 +16,7 @@ from ....reward.sample import Operation
 from ....reward.strict_json import parse_json
 from ...common.errors import InputError
 from ...common.problems import Problems
+from ..construction.zip_extraction import most_extracted
 from ..extraction_cache import extracted_folder
 from ..split_files import LargeCell, SplitFiles, find_split_files
 from ..suite import DataProblem
@@ -142,10 +143,14 @@ def _name(number: int) -> str:
 def _unpack(tables: SplitFiles, folder: Path) -> None:
     """Extract the encoded images to files, with an index of sizes and digests that saves decoding later."""
     index: list[dict[str, Any]] = []
+    limit = remaining = most_extracted(sum(path.stat().st_size for path in tables.files))
     for number, (_, row) in enumerate(tables.rows("image")):
         try:
             data = _encoded(row["image"], tables.folder)
             image = Image.of(data)
+            remaining -= len(data)
+            if remaining < 0:
+                raise InputError(f"{tables.folder} holds pictures of more than {limit:,} bytes: extract it by hand")
             (folder / _name(number)).write_bytes(data)
             index.append({"size": list(image.size), "digest": image.digest})
         except ImageError as error:

@@ -63,12 +63,17 @@ def extract_members(file: zipfile.ZipFile, members: Mapping[Path, zipfile.ZipInf
     """
     archive = Path(file.filename or "")
     size = sum(member.file_size for member in members.values())
-    remaining = min(max_bytes, max(MIN_BYTES, MAX_RATIO * archive.stat().st_size))
+    remaining = min(max_bytes, most_extracted(archive.stat().st_size))
     if size > remaining:
         raise InputError(f"{archive} extracts to {size:,} bytes, more than {remaining:,}: extract it by hand")
     for target, member in members.items():
         target.parent.mkdir(parents=True, exist_ok=True)
         remaining -= _extract_member(file, member, target, remaining, archive)
+
+
+def most_extracted(packed: int) -> int:
+    """Bytes that a zip or tables of so many bytes may extract to: more come of a file made to fill the disk."""
+    return min(MAX_BYTES, max(MIN_BYTES, MAX_RATIO * packed))
 
 
 def _checked_members(file: zipfile.ZipFile, archive: Path, max_files: int) -> Mapping[tuple[str, ...], zipfile.ZipInfo]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import editcritic.reward.image as image_module
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.optional_imports import bench_library
 from editcritic.benchmarks.suites.complexedit.reader import SplitData, find_files, read_split
+from editcritic.benchmarks.suites.construction import zip_extraction
 from editcritic.reward import Image, ImageError
 
 from ..tiny_suite import picture
@@ -174,3 +176,20 @@ def test_what_is_missing_of_the_data_is_said_plainly(tmp_path: Path) -> None:
     (disk / "data-00001-of-00002.arrow").unlink()
     with pytest.raises(InputError, match=r"lacks data-00001-of-00002\.arrow"):
         read(disk)
+
+
+def test_a_picture_that_a_table_repeats_does_not_fill_the_disk(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dictionary stores a value once, however many rows have it."""
+    pa, rows = bench_library("pyarrow"), 300
+    buffer = io.BytesIO()
+    picture(1).pil().save(buffer, "PNG")
+    repeated = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), [buffer.getvalue() + bytes(100_000)])
+    bench_library("pyarrow.parquet").write_table(
+        pa.table({"image": repeated, "edit": ["{}"] * rows}), tmp_path / "test_real.parquet"
+    )
+    monkeypatch.setattr(zip_extraction, "MIN_BYTES", 2**20)
+    with pytest.raises(InputError, match="more than"):
+        read(tmp_path)
+    assert not [path for path in cache.rglob("*") if path.is_file()]
