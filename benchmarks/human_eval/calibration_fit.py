@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from ...reward import Card, SpecError, build
+from ...reward.file_digest import sha256
 from ...reward.metrics import Metric
 from ...reward.metrics.calibration import CalibrationInput, CalibrationMap, CalibrationOutput, spec_text
 from ...reward.queries.specs import entry_point_names
@@ -299,7 +300,7 @@ def build_metric(spec: Any) -> Metric:
 
 def file_provenance(path: Path, **more: Any) -> dict[str, Any]:
     """Provenance of a file: its name without folders, and its sha256. Raises OSError."""
-    return {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest(), **more}
+    return {"file": path.name, "sha256": sha256(path), **more}
 
 
 def _versions() -> dict[str, str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from ...reward.queries.outcomes import Abstention, Failure
 from ...reward.queries.response_formats import Reply
 from ...reward.sample import EditSample
 from ...reward.score import Score
+from ...reward.strict_json import json_lines
 
 Call = tuple[str, str, float]
 """A detector call: image (`source` or `edited`), phrase, threshold."""
@@ -69,18 +69,16 @@ class GoldenMismatch:
 
 def read_cases(path: Path) -> Iterator[GoldenCase]:
     """The cases in a file. Raises ValueError for an invalid line."""
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                data = json.loads(line)
-                calls = tuple((call["image"], call["phrase"], call["threshold"]) for call in data["detector_calls"])
-                yield GoldenCase(
-                    data["id"], data["instruction"], data["detections"], data["vlm"], calls, int(data["expected"])
-                )
-            except (KeyError, TypeError, ValueError) as error:
-                raise ValueError(
-                    f"{path}, line {number}: not a golden case ({type(error).__name__}: {error})"
-                ) from None
+    for number, data in json_lines(path):
+        try:
+            if isinstance(data, ValueError):
+                raise data
+            calls = tuple((call["image"], call["phrase"], call["threshold"]) for call in data["detector_calls"])
+            yield GoldenCase(
+                data["id"], data["instruction"], data["detections"], data["vlm"], calls, int(data["expected"])
+            )
+        except (LookupError, TypeError, ValueError) as error:
+            raise ValueError(f"{path}, line {number}: not a golden case ({type(error).__name__}: {error})") from None
 
 
 class GoldenExpert(Expert):

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...reward.atomic_files import write_atomically
 from ...reward.file_specs import require_trusted
+from ...reward.regular_files import read_text
 from ...reward.toml_files import read_toml
 from ..common.errors import InputError
 from ..common.toml_format import format_toml
@@ -59,7 +60,12 @@ def write_protocol(path: Path, spec: RunSpec, config: RunConfig) -> None:
     text = protocol_toml(spec, config)
     if not path.exists():
         write_atomically(path, text)
-    elif path.read_text(encoding="utf-8") != text:
+        return
+    try:
+        is_same = read_text(path) == text
+    except UnicodeDecodeError:
+        is_same = False
+    if not is_same:
         raise InputError(f"{path} exists already, with other contents: give a new file, or use it with --lock")
 
 

@@ -34,7 +34,7 @@ from typing import IO, Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ...reward.plain_text import one_line
-from ...reward.regular_files import MAX_TEXT_BYTES, read_regular
+from ...reward.regular_files import MAX_TEXT_BYTES, open_appended, read_regular
 from ...reward.strict_json import parse_json
 from ..common.errors import InputError
 
@@ -185,7 +185,7 @@ def validation_message(error: ValidationError) -> str:
 def append_label(path: Path, label: Label) -> None:
     """Append a label and flush it to disk. Raises OSError."""
     line = (json.dumps(label.to_json(), ensure_ascii=False, allow_nan=False) + "\n").encode()
-    with path.open("ab+") as file:
+    with open_appended(path) as file:
         line = _repair_tail(file) + line
         file.write(line)
         file.flush()

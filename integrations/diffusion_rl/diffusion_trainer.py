@@ -39,6 +39,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from ...reward import BaseReward, EditSample, Score
+from ...reward.strict_json import read_json
 from ...reward.training.advantages import Advantages, advantages
 from ...reward.training.reward_hacking_monitor import RewardHackingMonitor
 from ...verifiers.selection import NoiseSpec
@@ -517,7 +518,7 @@ class DiffusionTrainer:
     def _resume(self) -> None:
         if not (checkpoints := _checkpoints(Path(self.config.output_dir))):
             return
-        state = json.loads((checkpoints[-1] / "state.json").read_text(encoding="utf-8"))
+        state = read_json(checkpoints[-1] / "state.json")
         if state.get("schema") != SCHEMA:
             raise ValueError(f"{checkpoints[-1]} has schema {state.get('schema')}, expected {SCHEMA}: start a new run")
         config = self._resume_config()

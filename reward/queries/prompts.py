@@ -7,8 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from string import Formatter
+
+from ..regular_files import read_regular
+
+MAX_PROMPTS = 1_000
+MAX_PROMPT_BYTES = 2**20
+"""Files of a pack, and bytes of each. Our own packages have about ten, of a few thousand bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +24,7 @@ class Prompts:
 
     overrides: folder of a prompt pack; its `<name>.txt` replaces our file of that name. Slots are written `{object}`.
     The pack is read here, once: what is asked and the digest stay those of this moment, also if its files change.
+    Raises ValueError for a pack of more than `MAX_PROMPTS` files, and for one that is no text, or lies elsewhere.
     """
 
     package: str
@@ -25,10 +33,7 @@ class Prompts:
     """The pack's files, by name without suffix."""
 
     def __post_init__(self) -> None:
-        if self.overrides is not None and not Path(self.overrides).is_dir():
-            raise ValueError(f"prompt pack {self.overrides!r} is not a folder: give a folder of <name>.txt files")
-        paths = [] if self.overrides is None else sorted(Path(self.overrides).glob("*.txt"))
-        object.__setattr__(self, "contents", {path.stem: path.read_bytes() for path in paths})
+        object.__setattr__(self, "contents", {} if self.overrides is None else _read_pack(self.overrides))
 
     def render(self, name: str, **slots: str) -> str:
         """The prompt with its slots filled. Raises ValueError for a file with an unknown slot."""
@@ -63,6 +68,24 @@ class Prompts:
     def options(self) -> tuple[str, ...]:
         """Options in a metric's signature: the digest of a prompt pack; none for our own prompts."""
         return (f"prompts={self.digest}",) if self.overrides is not None else ()
+
+
+def _read_pack(pack: str) -> dict[str, bytes]:
+    folder = Path(pack)
+    if not folder.is_dir():
+        raise ValueError(f"prompt pack {pack!r} is not a folder: give a folder of <name>.txt files")
+    paths = sorted(islice(folder.glob("*.txt"), MAX_PROMPTS + 1))
+    if len(paths) > MAX_PROMPTS:
+        raise ValueError(f"prompt pack {pack!r} has more than {MAX_PROMPTS:,} files")
+    contents = {}
+    for path in paths:
+        try:
+            contents[path.stem] = read_regular(path, MAX_PROMPT_BYTES, inside=folder)
+            _decoded(contents[path.stem])
+        except (OSError, UnicodeDecodeError) as error:
+            problem = getattr(error, "strerror", None) or error
+            raise ValueError(f"prompt pack {pack!r} cannot be read: {path.name!r:.200}: {problem}") from None
+    return contents
 
 
 def _decoded(content: bytes) -> str:

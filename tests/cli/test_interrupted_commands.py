@@ -211,6 +211,7 @@ def test_a_json_document_has_the_exit_code_of_the_process(
     words = [*replay(made, tmp_path), "--json"]
     if command == "score":
         words = program("score", made / "samples.jsonl", "--reward", "judge-yes-no", "--experts", SLOW, "--json")
+    code, stdout, stderr = 0, "", ""
     for delay in (1.5, 1.0, 2.0, 0.7, 2.5, 3.5, 5.0):  # not before it works, nor after its end
         code, stdout, stderr, _ = ended_by(words, delay, number, whole_group=False)
         if stdout and code:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from ...reward import BaseReward, EditSample, SpecError, TooManyFailures
 from ...reward.atomic_files import write_atomically
 from ...reward.bootstrap_intervals import bootstrap_interval, row_means
+from ...reward.strict_json import read_json
 from ..selection.editor import EditorError, StepwiseEditor
 from ..selection.generation import PartialCandidate
 from ..selection.journal import Journal
@@ -191,14 +193,25 @@ class PreviewCalibration:
     def load(path: str | Path) -> PreviewCalibration:
         """Raises OSError, or ValueError for a file that is not a calibration of this schema."""
         try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
+            data = read_json(Path(path), max_values=10**7)
             if data.pop("schema") != SCHEMA:
-                raise ValueError(f"{path} has another schema: this version reads schema {SCHEMA}")
+                raise ValueError(f"it has another schema: this version reads schema {SCHEMA}")
             data["steps"] = tuple(data["steps"])
             data["values"] = {name: tuple(map(tuple, rows)) for name, rows in data["values"].items()}
-            return PreviewCalibration(**data)
-        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+            calibration = PreviewCalibration(**data)
+            calibration.require_numbers()
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"{path} is not a calibration: {error}") from None
+        return calibration
+
+    def require_numbers(self) -> None:
+        """Raise ValueError for steps that do not increase, and for rows with anything but a value for each step."""
+        if not all(type(step) is int and step > before for before, step in pairwise((0, *self.steps))):
+            raise ValueError("its steps are not positive numbers that increase")
+        for name, rows in self.values.items():
+            for row in rows:
+                if len(row) != len(self.steps) or not all(item is None or type(item) in (int, float) for item in row):
+                    raise ValueError(f"{name!r:.80} has a row that is not a number or null for each of its steps")
 
     def _column(self, step: int) -> int:
         if step not in self.steps:

@@ -13,6 +13,7 @@ from ....reward import AnswerLog, Expert, Image, ImageError, SpecError, build
 from ....reward.atomic_files import write_atomically
 from ....reward.queries.kinds import Query
 from ....reward.queries.prompts import Prompts
+from ....reward.strict_json import read_json
 from ...common.errors import InputError
 from ...common.inputs import list_images, spec_argument
 from .validated_replies import Rejection
@@ -124,11 +125,13 @@ class ConstructionFolder:
         settings_file = path / SETTINGS_FILE
         try:
             path.mkdir(parents=True, exist_ok=True)
-            recorded = json.loads(settings_file.read_text(encoding="utf-8")) if settings_file.is_file() else None
+            recorded = read_json(settings_file) if settings_file.exists() else None
         except OSError as error:
-            raise InputError(f"{path} is not writable: {error.strerror}") from None
+            raise InputError(f"{error.filename or path} cannot be used: {error.strerror}") from None
         except ValueError:
             raise InputError(f"{settings_file} is not a construction file: give another folder") from None
+        if recorded is not None and not isinstance(recorded, dict):
+            raise InputError(f"{settings_file} is not a construction file: give another folder")
         if recorded is None:
             if any(path.iterdir()):
                 raise InputError(f"{path} is not empty, and was not written by this command: give a new folder")

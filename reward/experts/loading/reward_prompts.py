@@ -15,6 +15,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from ...queries.prompts import MAX_PROMPT_BYTES
+from ...regular_files import read_text
 from .reward_heads import REWARD
 
 _SLOTS = ("{prompt}", "{text_prompt}")
@@ -45,7 +47,11 @@ class RewardPromptTemplate:
             return RewardPromptTemplate(text.replace("{reward}", REWARD))
         if not Path(path).is_file():
             raise ValueError(f"template {path!r} is no file: give a text file that contains {{prompt}} and {REWARD}")
-        return RewardPromptTemplate(Path(path).read_text(encoding="utf-8"), True, f"template {path}")
+        try:
+            text = read_text(path, MAX_PROMPT_BYTES)
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"template {path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        return RewardPromptTemplate(text, True, f"template {path}")
 
     def __post_init__(self) -> None:
         slots = sum(map(self.text.count, _SLOTS))

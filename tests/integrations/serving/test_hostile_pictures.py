@@ -23,6 +23,7 @@ from editcritic.integrations.serving.server.app import ServerConfig, serve_in_th
 from editcritic.integrations.serving.server.decoding_process import decode_bounded
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.reward import Image, ImageError, Reward, encoded_images
+from editcritic.reward.child_python import python_command
 
 from ...forked import forked, needs_fork
 from ...reward.fakes import Fake, Rated, sample
@@ -164,8 +165,7 @@ def test_a_picture_that_takes_too_much_memory_fails_alone(
     decoding_process._pool.close()
     name = decoding_process.__name__
     less = f"import {name} as d; d._SLACK_BYTES, d._BYTES_PER_PIXEL = 2**20, 1; d.main()"
-    own_command = decoding_process.python_command
-    monkeypatch.setattr(decoding_process, "python_command", lambda code: own_command(less))
+    monkeypatch.setattr(decoding_process, "python_command", lambda code: python_command(less))
     statuses: list[tuple[int, str]] = []
     asking = threading.Thread(target=lambda: statuses.append(sent(client, noise("PNG", (3000, 2000)))))
     asking.start()

@@ -1,8 +1,12 @@
 """Prompts are files; a prompt pack replaces some of them, and has a digest."""
 
+import os
+from pathlib import Path
+
 import pytest
 
-from editcritic.reward.queries.prompts import Prompts
+from editcritic.reward.queries.prompts import MAX_PROMPT_BYTES, MAX_PROMPTS, Prompts
+from editcritic.reward.trust import trusting
 
 OURS = "editcritic.reward.metrics.edival"
 
@@ -59,3 +63,54 @@ def test_a_prompt_that_cannot_be_filled_is_named(text, tmp_path):
 def test_a_pack_that_is_no_folder_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"is not a folder: give a folder of <name>\.txt files"):
         Prompts(OURS, str(tmp_path / "nowhere"))
+
+
+def fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def link(path: Path) -> None:
+    secret = path.parent.parent / "secret"
+    secret.write_text("a secret", encoding="utf-8")
+    path.symlink_to(secret)
+
+
+def huge(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(MAX_PROMPT_BYTES + 1)
+
+
+def no_text(path: Path) -> None:
+    path.write_bytes(b"\xff\xfe")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (fifo, "it is a FIFO"),
+        (device, "leads out of"),
+        (link, "leads out of"),
+        (Path.mkdir, "it is a directory"),
+        (huge, "more than 1,048,576"),
+        (no_text, "utf-8"),
+    ],
+)
+def test_a_pack_of_a_stranger_is_files_of_text_in_its_folder(make, message, tmp_path):
+    (tmp_path / "pack").mkdir()
+    make(tmp_path / "pack" / "color.txt")
+    with pytest.raises(ValueError, match=f"prompt pack .* cannot be read: 'color.txt': .*{message}"):
+        Prompts(OURS, str(tmp_path / "pack"))
+    if make is link:
+        with trusting(str(tmp_path)):
+            assert Prompts(OURS, str(tmp_path / "pack")).contents == {"color": b"a secret"}
+
+
+def test_a_pack_has_so_many_files(pack):
+    for number in range(MAX_PROMPTS):
+        (pack / f"{number}.txt").touch()
+    with pytest.raises(ValueError, match="has more than 1,000 files"):
+        Prompts(OURS, str(pack))

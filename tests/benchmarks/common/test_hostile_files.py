@@ -1,0 +1,138 @@
+"""Files that a stranger may have put where a command reads its own: refused with a line, and never waited for."""
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.run.golden_cases import read_cases
+from editcritic.benchmarks.suites.construction.workspace import ConstructionFolder
+from editcritic.benchmarks.suites.human_labels import append_label
+from editcritic.reward.experts.loading.reward_prompts import RewardPromptTemplate
+from editcritic.reward.queries.prompts import MAX_PROMPT_BYTES
+from editcritic.verifiers.selectors import PreviewCalibration
+
+from ..conftest import Command
+from ..human_eval.label_files import make_label
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no FIFOs or device files")
+
+
+def fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+SPECIAL = [fifo, device, Path.mkdir]
+
+
+@pytest.mark.parametrize("special", SPECIAL)
+def test_a_preview_calibration_is_a_file(special: Callable[[Path], None], tmp_path: Path) -> None:
+    special(tmp_path / "calibration.json")
+    with pytest.raises(OSError, match="it is a"):
+        PreviewCalibration.load(tmp_path / "calibration.json")
+
+
+GOOD = {"schema": 1, "editor": "e", "reward": {}, "steps": [2, 8], "values": {"a": [[0.5, None]]}}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"steps": [8, 2]},
+        {"steps": ["2", 8]},
+        {"steps": [0, 8]},
+        {"values": {"a": [[0.5]]}},
+        {"values": {"a": [[0.5, "high"]]}},
+        {"values": {"a": [[0.5, True]]}},
+        {"values": {"a": [0.5, 0.5]}},
+        {"values": [[0.5, 0.5]]},
+        {"more": 1},
+    ],
+)
+def test_a_preview_calibration_has_numbers_where_they_belong(change: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "calibration.json"
+    path.write_text(json.dumps(GOOD), encoding="utf-8")
+    assert PreviewCalibration.load(path).steps == (2, 8)
+    path.write_text(json.dumps({**GOOD, **change}), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"calibration\.json is not a calibration"):
+        PreviewCalibration.load(path)
+    path.write_text(json.dumps(GOOD).replace("0.5", "NaN"), encoding="utf-8")
+    with pytest.raises(ValueError, match="NaN"):
+        PreviewCalibration.load(path)
+
+
+def test_a_template_is_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "template.txt"
+    with path.open("wb") as file:
+        file.truncate(MAX_PROMPT_BYTES + 1)
+    with pytest.raises(ValueError, match="more than 1,048,576"):
+        RewardPromptTemplate.of(str(path), "", "")
+    path.write_bytes(b"\xff{prompt}")
+    with pytest.raises(ValueError, match=r"cannot be read: .*utf-8"):
+        RewardPromptTemplate.of(str(path), "", "")
+
+
+@pytest.mark.parametrize("special", SPECIAL)
+def test_settings_of_a_construction_are_a_file(special: Callable[[Path], None], tmp_path: Path) -> None:
+    ConstructionFolder(tmp_path / "first", {"seed": 1})
+    (name,) = (path.name for path in (tmp_path / "first").iterdir())
+    (tmp_path / "out").mkdir()
+    special(tmp_path / "out" / name)
+    with pytest.raises(InputError, match=f"{name}.* cannot be used: it is a"):
+        ConstructionFolder(tmp_path / "out", {"seed": 1})
+
+
+@pytest.mark.parametrize("text", ["[]", "3", "NaN", "[" * 100_000, '{"a": 1, "a": 2}'])
+def test_settings_of_a_construction_are_an_object(text: str, tmp_path: Path) -> None:
+    ConstructionFolder(tmp_path, {"seed": 1})
+    (path,) = tmp_path.iterdir()
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match="is not a construction file"):
+        ConstructionFolder(tmp_path, {"seed": 1})
+
+
+@pytest.mark.parametrize("special", SPECIAL)
+def test_labels_are_appended_to_a_file(special: Callable[[Path], None], tmp_path: Path) -> None:
+    """Nor is anything written through a link."""
+    special(tmp_path / "labels.jsonl")
+    with pytest.raises(OSError, match=r"it is a|Is a directory|No such device"):
+        append_label(tmp_path / "labels.jsonl", make_label("yes", "a"))
+    victim = tmp_path / "victim"
+    victim.write_text("kept", encoding="utf-8")
+    (tmp_path / "link.jsonl").symlink_to(victim)
+    with pytest.raises(OSError, match="nothing is written through links"):
+        append_label(tmp_path / "link.jsonl", make_label("yes", "a"))
+    assert victim.read_text(encoding="utf-8") == "kept"
+
+
+CASES = {
+    "list": '["id"]',
+    "number": "3",
+    "deep": '{"a": ' * 100_000,
+    "no fields": "{}",
+    "text of calls": '{"id": "a", "detector_calls": "abc"}',
+    "infinite": '{"id": "a", "instruction": "", "detections": {}, "vlm": {}, "detector_calls": [], "expected": 1e999}',
+    "long integer": f'{{"expected": {"9" * 5_000}}}',
+    "long": "x" * (5 * 2**20),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_odd_golden_case_is_named(case: str, editcritic: Command, tmp_path: Path) -> None:
+    path = tmp_path / "golden.jsonl"
+    path.write_text(CASES[case] + "\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=re.escape(f"{path}, line 1: not a golden case")) as error:
+        list(read_cases(path))
+    assert len(str(error.value)) < 1_000
+    result = editcritic("dev", "replay", path)
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
