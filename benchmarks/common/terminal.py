@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, ParamSpec
 
@@ -131,7 +131,8 @@ def _exit_code(command: Callable[[], int], *, as_json: bool) -> int:
 def _report_error(problem: str, as_json: bool) -> int:
     echo(f"editcritic: {problem}")
     if as_json:
-        print_json({"error": problem})
+        with suppress(OSError):  # standard output may be what fails
+            print_json({"error": problem})
     return 2
 
 

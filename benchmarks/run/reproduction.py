@@ -81,6 +81,8 @@ def _run_spec(folder: Path, data: Path | None, outputs: Path | None, experts: tu
         raise InputError(f"{folder} contains results of a run that ended early: only complete runs can be reproduced")
     if outputs is None and not invocation.get("outputs"):
         raise InputError(f"{folder / RUN_FILE} does not record the folder of outputs: give --outputs")
+    if any("\0" in str(invocation.get(name)) for name in ("data", "outputs")):
+        raise InputError(f"{folder / RUN_FILE} records a path with a null character: give --data and --outputs")
     if data is None and invocation.get("data"):
         data = folder / invocation["data"]
     spec: Spec = invocation.get("suite") or {"use": provenance["suite"], **provenance["suite_options"]}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ...reward.atomic_files import write_atomically
 from ...reward.file_specs import require_trusted
@@ -67,15 +67,24 @@ def _one_or_many(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
 
+def _path_of(path: Path) -> Path:
+    if "\0" in str(path):
+        raise ValueError("a path has no null character")
+    return path
+
+
+_Path = Annotated[Path, AfterValidator(_path_of)]
+
+
 class RunSettings(_Table):
     """All settings of a run, by their keys in the file. None: not given."""
 
     suite: str | dict[str, Any] | None = Field(default=None, description="The suite, with options as in `SUITE`.")
-    data: Path | None = Field(default=None, description="Folder of the suite's data.")
-    outputs: Path | None = Field(default=None, description="Folder of the editor's outputs.")
-    out: Path | None = Field(default=None, description="Result folder.")
+    data: _Path | None = Field(default=None, description="Folder of the suite's data.")
+    outputs: _Path | None = Field(default=None, description="Folder of the editor's outputs.")
+    out: _Path | None = Field(default=None, description="Result folder.")
     editor_name: str | None = Field(default=None, description="Name in tables; by default that of the outputs folder.")
-    lock: Path | None = Field(default=None, description="Locked protocol; it decides the settings marked with L.")
+    lock: _Path | None = Field(default=None, description="Locked protocol; it decides the settings marked with L.")
     experts: Annotated[tuple[str, ...] | dict[str, Any], BeforeValidator(_one_or_many)] = Field(
         default=(), description="As `--experts`: a text, a list of texts, or a table that binds these roles only."
     )
@@ -84,7 +93,9 @@ class RunSettings(_Table):
     reproducible: bool = Field(default=False, description="One query per call of a local model.")
     bootstrap_samples: int = Field(default=BOOTSTRAP_SAMPLES, ge=0, description="For the intervals; 0 disables them.")
     seed: int = Field(default=0, description="Seed of the bootstrap.")
-    journal: Path | None = Field(default=None, description="Folder of rows and answers; by default `journal` in `out`.")
+    journal: _Path | None = Field(
+        default=None, description="Folder of rows and answers; by default `journal` in `out`."
+    )
     max_in_flight: int = Field(default=256, gt=0, description="Items in flight; bounds memory.")
     max_failure_rate: float = Field(default=0.5, ge=0, le=1, description="Maximum tolerated fraction of failed scores.")
     on_failures: OnFailures = Field(

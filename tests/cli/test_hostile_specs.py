@@ -7,6 +7,7 @@ leaves a marker.
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -347,6 +348,24 @@ def test_experts_of_a_reward_run_no_code(editcritic: Command, written: Folder, m
     for reward, options in (("use = 'x'\nreward = 'guards'\n", ()), ("use = 'guards'\n", ("--experts", "cpu"))):
         Path("mine.toml").write_text(reward + experts)
         refused(editcritic("score", written.path / "samples.jsonl", "--reward", "mine.toml", *options), marker)
+
+
+def test_a_recorded_path_that_is_none_is_said(editcritic: Command, written: Folder) -> None:
+    in_results("run.json", lambda run: run["invocation"].update(outputs="a\0"))
+    result = editcritic("bench", "verify", "results")
+    assert result.exit_code == 2
+    assert "a path with a null character" in result.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has this device")
+def test_output_that_cannot_be_written_is_said_in_a_line() -> None:
+    script = "from editcritic.cli.main import main; main()"
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-uc", script, "bench", "report", "none", "--json"], stdout=full, stderr=subprocess.PIPE
+        )
+    assert ran.returncode == 2
+    assert len(ran.stderr.splitlines()) == 1
 
 
 def test_trust_that_cannot_be_read_is_said(

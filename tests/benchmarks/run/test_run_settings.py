@@ -120,6 +120,7 @@ def test_a_file_of_the_users_in_the_result_folder_stays_as_it_is(
         ("[prices]\njudge = 1e308", "prices.judge: input should be less than or equal to 1000000000"),
         ("experts = 3", "experts: input should be a valid"),
         ("seed = ", "is not TOML"),
+        ('journal = "a\\u0000"', "journal: value error, a path has no null character"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_told(text: str, message: str, editcritic: Command, tmp_path: Path) -> None:
