@@ -44,7 +44,10 @@ def _table_of(is_valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 _PARTS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "Metric": (_has("card"), "a metric, as a table with `use`"),
+    "Metric": (  # or its spec, for those that build it themselves
+        lambda value: hasattr(value, "card") or isinstance(value, str | Mapping),
+        "a metric, as a table with `use`",
+    ),
     "Metric | None": (_has("card", optional=True), "a metric, as a table with `use`"),
     "Mapping[str, Metric]": (_table_of(_has("card")), "a table of metrics, each a table with `use`"),
     "Mapping[str, float]": (_table_of(lambda value: isinstance(value, int | float)), "a table of numbers"),
@@ -132,7 +135,7 @@ def _construct(name: str, options: Mapping[str, Any], group: Group) -> Any:
             **{key: _convert_option(name, key, value, known_options[key]) for key, value in arguments.items()}
         )
     except (AttributeError, TypeError) as error:  # an option of another type, where no annotation says so
-        raise SpecError(f"{name}: {error}") from None
+        raise SpecError(f"{name}: an option is of another type than expected: {error}") from None
 
 
 def _expert_for_model(name: str) -> tuple[Any, Mapping[str, Any]] | None:

@@ -201,7 +201,9 @@ def show_calibration(name: CalibrationName, as_json: Json = False) -> int:
     from rich.table import Table
     from rich.text import Text
 
+    from ...benchmarks.common.errors import InputError
     from ...reward.metrics.calibration import CalibrationMap, find_calibration
+    from ...reward.plain_text import one_line
 
     path = find_calibration(name)
     calibration = CalibrationMap.find(path)
@@ -217,7 +219,12 @@ def show_calibration(name: CalibrationName, as_json: Json = False) -> int:
     )
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    for heading, text in _facts(calibration, path):
+    try:
+        facts = _facts(calibration, path)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        problem = f"the provenance in {path} is not what `judge calibrate fit` writes: {error!r}"
+        raise InputError(one_line(problem)) from None
+    for heading, text in facts:
         table.add_row(heading, Text(text))
     render(table)
     knots = Table("score", "calibrated", title="knots", title_justify="left")
@@ -261,7 +268,7 @@ def _facts(calibration: CalibrationMap, path: Path) -> list[tuple[str, str]]:
         ("date", provenance.get("date", "")),
         ("digest", calibration.digest),
     ]
-    return [(heading, text) for heading, text in rows if text]
+    return [(heading, str(text)) for heading, text in rows if text]
 
 
 _COUNTS = ("count", "ties", "edits", "annotators", "num_unscored", "num_unmatched")

@@ -22,8 +22,9 @@ from typing import Any
 
 from ..atomic_files import write_atomically
 from ..card import ValueRange
+from ..plain_text import one_line
 from ..queries.specs import SpecError, spec_of, with_names
-from ..strict_json import read_json
+from ..strict_json import parse_json, read_json
 from .compose import Metric
 
 SCHEMA = 1
@@ -83,6 +84,10 @@ class CalibrationMap:
         if any(earlier > later for earlier, later in pairwise(y)):
             raise ValueError(
                 f"the y of a score map must not decrease, got {list(y)}: negate a score that is better when lower"
+            )
+        if not all(math.isfinite(knots[-1] - knots[0]) for knots in (x, y)):
+            raise ValueError(
+                f"the knots of a score map lie too far apart: {x[0]:g} to {x[-1]:g}, {y[0]:g} to {y[-1]:g}"
             )
         low, high = (float(end) for end in self.comes_out.range)
         if not (math.isfinite(low) and math.isfinite(high) and low <= y[0] and y[-1] <= high):
@@ -157,9 +162,10 @@ class CalibrationMap:
                 raise ValueError(f"it has another schema, and this version reads schema {SCHEMA}")
             digest = data.pop("digest")
             goes_in, comes_out = CalibrationInput(**data.pop("goes_in")), CalibrationOutput(**data.pop("comes_out"))
+            _check_fields(goes_in, comes_out)
             calibration_map = CalibrationMap(**data, goes_in=goes_in, comes_out=comes_out, name=path.stem)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise SpecError(f"{path} is not a score map: {error}") from None
+            raise SpecError(one_line(f"{path} is not a score map: {error}")) from None
         if digest != calibration_map.digest:
             raise SpecError(f"{path} was changed after it was fitted: its digest does not match; fit it again")
         return calibration_map
@@ -172,6 +178,18 @@ class CalibrationMap:
             return CalibrationMap.load(path)
         except OSError as error:
             raise SpecError(f"cannot read the score map {path}: {error.strerror}") from None
+
+
+def _check_fields(goes_in: CalibrationInput, comes_out: CalibrationOutput) -> None:
+    """Raises TypeError or ValueError for fields of a file that are not as a map writes them."""
+    for text in (goes_in.metric, goes_in.unit, goes_in.spec, comes_out.unit, comes_out.meaning):
+        if not isinstance(text, str):
+            raise TypeError(f"expected text, got {text!r:.80}")
+    for end in goes_in.range:
+        if end is not None and (isinstance(end, bool) or not isinstance(end, int | float)):
+            raise TypeError(f"expected a number as end of a range, got {end!r:.80}")
+    if goes_in.spec:
+        parse_json(goes_in.spec)
 
 
 def spec_text(metric: Metric) -> str:

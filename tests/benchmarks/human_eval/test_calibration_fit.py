@@ -160,7 +160,7 @@ def test_provenance_says_where_it_comes_from():
 
 def test_a_reward_that_is_given_stands_in_the_map():
     metric = build("edival-if?dense=true")
-    assert "InstructionFollowing" in fitted(rewards=[metric])["following"].goes_in.spec
+    assert "edival-if" in fitted(rewards=[metric])["following"].goes_in.spec
     assert fitted(rewards=[build("edival-if")])["following"].goes_in.spec == ""
 
 

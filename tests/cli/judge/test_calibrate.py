@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from editcritic.cli.judge.calibrate import app
 from editcritic.reward import Score
-from editcritic.reward.metrics.calibration import CalibrationMap
+from editcritic.reward.metrics.calibration import CalibrationInput, CalibrationMap, CalibrationOutput
 from editcritic.reward.score import score_line
 
 from ...benchmarks.human_eval import label_files
@@ -177,6 +177,18 @@ def test_files_that_are_none_are_said_plainly(files, tmp_path):
     ]:
         ran = calibration(*arguments)
         assert (ran.exit_code, says in ran.stderr) == (2, True), ran.stderr
+
+
+@pytest.mark.parametrize(
+    "provenance",
+    [{"problems": 5}, {"fit": [1]}, {"held_out": {"map": 1}}, {"label_files": [{"file": 1}]}, {"experts": "x"}],
+)
+def test_a_provenance_that_nobody_wrote_is_one_line(provenance, tmp_path):
+    ends, to = (0.0, 1.0), CalibrationOutput("u", (0.0, 1.0))
+    CalibrationMap(ends, ends, CalibrationInput("a@1"), to, provenance).save(tmp_path / "odd.json")
+    ran = calibration("show", tmp_path / "odd.json")
+    assert (ran.exit_code, "is not what `judge calibrate fit` writes" in ran.stderr) == (2, True), ran.stderr
+    assert ran.stderr.count("\n") == 1
 
 
 def test_a_reward_that_is_mapped_scores_on_the_command_line(editcritic, folder, three, monkeypatch, tmp_path):

@@ -68,6 +68,8 @@ def test_between_knots_it_is_straight():
         ((0.0, 0.0), (0.0, 1.0), "increase"),
         ((0.0, 1.0), (1.0, 0.0), "must not decrease"),
         ((0.0, float("nan")), (0.0, 1.0), "finite"),
+        ((0.0, 0.5, 1.0), (-1e308, 0.0, 1e308), "too far apart"),
+        ((-1e308, 1e308), (0.0, 1.0), "too far apart"),
     ],
 )
 def test_knots_that_are_no_monotone_map_are_refused(x, y, says):
@@ -112,6 +114,10 @@ def test_a_file_that_was_changed_or_is_no_map_is_refused(tmp_path):
         ({"x": "abc"}, "is not a score map"),
         ({"more": 1}, "is not a score map"),
         ({"goes_in": None}, "is not a score map"),
+        ({"goes_in": {**data["goes_in"], "metric": ["rated@1"]}}, "expected text, got"),
+        ({"goes_in": {**data["goes_in"], "range": ["low", "high"]}}, "expected a number as end of a range, got 'low'"),
+        ({"goes_in": {**data["goes_in"], "spec": "[" * 100_000}}, "is not a score map: it holds about 100,000 values"),
+        ({"comes_out": {**data["comes_out"], "meaning": 7}}, "expected text, got 7"),
     ]
     for change, says in changes:
         path.write_text(json.dumps({**data, **change}))
