@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import sys
 from collections.abc import Mapping
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,6 +28,8 @@ from .annotation_session import AnnotationError, AnnotationSession
 HOST = "127.0.0.1"
 MAX_BODY_BYTES = 64 * 1024
 """Maximum bytes of a request body."""
+
+_MAX_LENGTH_DIGITS = 20
 
 _FILES: Mapping[str, tuple[str, str]] = {
     "": ("page.html", "text/html; charset=utf-8"),
@@ -97,6 +100,11 @@ class LabelServer(ThreadingHTTPServer):
         self.session = session
         self.token = secrets.token_urlsafe(24)
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A connection that is gone is no error of ours."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
     @property
     def url(self) -> str:
         return f"http://{HOST}:{self.server_port}/{self.token}/"
@@ -125,7 +133,10 @@ class _Handler(BaseHTTPRequestHandler):
         headers = ((name.lower(), value) for name, value in self.headers.items())
         if problem := foreign_page(headers, loopback=True):
             raise _HttpError(403, f"refused, since {problem}: open the address that the command printed")
-        address = urlsplit(self.path)
+        try:
+            address = urlsplit(self.path)
+        except ValueError:  # an address such as http://[
+            raise _HttpError(404, "not found") from None
         token, slash, rest = address.path.removeprefix("/").partition("/")
         if not secrets.compare_digest(token.encode(), self.server.token.encode()) or not slash:
             raise _HttpError(404, "not found")
@@ -171,7 +182,7 @@ class _Handler(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit()):
             raise _HttpError(411, "Content-Length is required")
-        if int(length) > MAX_BODY_BYTES:
+        if len(length) > _MAX_LENGTH_DIGITS or int(length) > MAX_BODY_BYTES:
             raise _HttpError(413, f"a body has at most {MAX_BODY_BYTES} bytes")
         try:
             return model.model_validate_json(self.rfile.read(int(length)))

@@ -3,6 +3,8 @@
 import http.client
 import io
 import json
+import socket
+import struct
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
@@ -278,6 +280,34 @@ def test_without_the_token_there_is_nothing(opened, root):
 @pytest.mark.parametrize("query", ["", "annotator=", "annotator=ann&number=x", "annotator=ann&number=-1"])
 def test_questions_without_a_name_or_a_number_are_refused(opened, query):
     assert opened().ask(f"question?{query}")[0] == 400
+
+
+@pytest.mark.parametrize(
+    ("target", "length", "status"), [("http://[::1", "0", b"404"), ("/{token}/answer", "9" * 5000, b"413")]
+)
+def test_odd_requests_are_refused_and_print_nothing(opened, capfd, target, length, status):
+    server = opened().server
+    head = (
+        f"POST {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n"
+    )
+    with socket.create_connection(server.server_address, timeout=10) as client:
+        client.sendall(head.replace("{token}", server.token).encode() + b"\r\n")
+        assert client.recv(1000).split()[1] == status
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_client_that_is_gone_prints_nothing(opened, capfd):
+    server = opened().server
+    for _ in range(5):
+        with socket.create_connection(server.server_address, timeout=10) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closed by a reset
+            client.sendall(f"GET /{server.token}/page.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode() * 200)
+    assert opened().ask("")[0] == 200
+    try:
+        raise BrokenPipeError
+    except OSError:
+        server.handle_error(None, None)
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_other_methods_are_refused_and_only_this_machine_is_listened_to(opened):
