@@ -41,6 +41,7 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -66,6 +67,10 @@ _UNSCORED: Final[Mapping[str, OnUnscored]] = {"refuse": "refuse", "nan": "nan"} 
 _MAX_DEPTH = 32
 _TEXT_OF_A_VALUE = 64
 """Characters of text that count as one value: checking text takes time in its length."""
+
+_REPEATED_VALUES = 50_000
+"""Values of the metadata beyond one for each byte of a pickle, which may name a value again: each row may have the
+metadata of all. A million in seven kilobytes took seconds."""
 
 _MAX_RETRIES = 2
 """How often a request with a failed score is answered with 503."""
@@ -151,7 +156,8 @@ def _pickled(
             data = loads(body, max_items=service.limits.max_json_values)
         except PickleError as error:
             raise APIError(str(error), 400) from None
-        return reader(data, service.limits), sha256(body).hexdigest()
+        values = min(service.limits.max_json_values, _REPEATED_VALUES + len(body))
+        return reader(data, replace(service.limits, max_json_values=values)), sha256(body).hexdigest()
 
     async def score(request: Request) -> Response:
         from fastapi import Response

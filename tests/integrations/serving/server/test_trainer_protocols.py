@@ -312,6 +312,7 @@ PIL.Image.new("RGB", (1000, 1000)).save(BOMB, "PNG")
         ({"metadatas": [{"editcritic": {"target_text": b"bytes"}}]}, 400, "got bytes"),
         ({"metadatas": [{"editcritic": {"boxes": 3}}]}, 400, "boxes"),
         ({"metadatas": [{"editcritic": {"metadata": laughs(12)}}]}, 413, "too many values"),
+        ({"metadatas": [{"editcritic": {"metadata": {"few": [[0] * 100] * 600}}}]}, 413, "too many values"),
         ({"metadatas": [{"editcritic": 3}]}, 400, "must be a table"),
     ],
 )
