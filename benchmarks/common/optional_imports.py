@@ -9,8 +9,17 @@ from .errors import InputError
 
 
 def bench_library(module: str) -> Any:
-    """Import a module of the extra `bench`. Raises `InputError` if it is not installed."""
-    return _import_from_extra("bench", module)
+    """Import a module of the extra `bench`. Raises `InputError` if it is not installed.
+
+    matplotlib has its own settings, and no others: it reads a `matplotlibrc` of the working folder, by which it runs
+    latex. Texts are drawn as they are, not as formulas.
+    """
+    imported = _import_from_extra("bench", module)
+    if module.partition(".")[0] == "matplotlib":
+        settings = import_module("matplotlib")
+        settings.rcdefaults()
+        settings.rcParams["text.parse_math"] = False
+    return imported
 
 
 def require_diffusers() -> Any:
