@@ -8,7 +8,6 @@ share of equal labels (EdiVal's 85.5 %).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import combinations
 
 import numpy as np
 
@@ -199,19 +198,18 @@ def _observed(rows: Sequence[tuple[str, float | None, float | None]], cases: Map
 def _inter_annotator(
     kind: LabelKind, judged: Sequence[JudgedItem], metric: LabelMetric | None, cases: Mapping[str, int]
 ) -> dict[str, Statistic]:
-    annotator_pairs = [(item.case, a, b) for item in judged for a, b in combinations(item.ratings.values(), 2)]
-    columns = {"same": weighted_statistics.accuracy(_observed(annotator_pairs, cases))}
+    ratings_by_item = [(cases[item.case], list(item.ratings.values())) for item in judged]
+    columns = {"same": weighted_statistics.equal_pairs(ratings_by_item, len(cases))}
     if kind in ("yes-no", "reference"):
         ratings = [(item.case, metric_label, metric_label) for item in judged for metric_label in item.ratings.values()]
         columns["yes"] = _observed(ratings, cases).mean(lambda x, _: x)
     levels = LEVELS if len(ANSWERS[kind]) > 2 else LEVELS[:1]  # with two answers all three are equal
-    units = [(cases[item.case], list(item.ratings.values())) for item in judged]
-    columns |= {f"alpha {level}": alpha(units, level, len(cases)) for level in levels}
+    columns |= {f"alpha {level}": alpha(ratings_by_item, level, len(cases)) for level in levels}
     if metric is not None:
         metric_label = _label(kind, metric)
         units_with_metric = [
             (case, values if (label := metric_label(item)) is None else [*values, label])
-            for item, (case, values) in zip(judged, units, strict=True)
+            for item, (case, values) in zip(judged, ratings_by_item, strict=True)
         ]
         columns |= {f"alpha {level}, metric too": alpha(units_with_metric, level, len(cases)) for level in levels}
     return columns

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
+from ..common.errors import InputError
 from ..suites.human_labels import Corners, Label
 from ..suites.tables import Table
 from .weighted_statistics import PairedObservations
@@ -39,11 +40,18 @@ def mean_matched_iou(first: Sequence[Corners], second: Sequence[Corners]) -> flo
 
 
 def box_table(dimension: str, labels: Sequence[Label]) -> Table:
-    """Agreement between annotators' boxes. A case is an item with boxes."""
+    """Agreement between annotators' boxes. A case is an item with boxes. Raises `InputError` for too many of them."""
     drawn: dict[object, list[Sequence[Corners]]] = {}
     for label in labels:
         if isinstance(label.label, tuple):
             drawn.setdefault(label.item_keys, []).append(label.label)
+    for key, boxes in drawn.items():
+        counts = [len(one) + 1 for one in boxes]
+        if (compared := (sum(counts) ** 2 - sum(count**2 for count in counts)) // 2) > _MAX_COMPARED:
+            raise InputError(
+                f"{dimension}: {len(boxes):,} annotators drew {sum(map(len, boxes)):,} boxes on {key!r:.80}, which are "
+                f"{compared:,} pairs, more than {_MAX_COMPARED:,}: give labels of fewer annotators"
+            )
     alone = sum(len(boxes) == 1 for boxes in drawn.values())
     pairs = [
         (number, mean_matched_iou(a, b), 0.0)
@@ -56,6 +64,9 @@ def box_table(dimension: str, labels: Sequence[Label]) -> Table:
     title = f"{dimension} (boxes): between annotators"
     return Table(f"annotators-boxes-{dimension}", title, list(row), {"all": row}, digits=3, notes=notes)
 
+
+_MAX_COMPARED = 1_000_000
+"""Pairs of boxes of one item, about a second: people draw a few each, and a file may hold millions."""
 
 MATCH_IOU = 0.5
 """IoU from which two annotators' boxes count as equal."""

@@ -6,6 +6,8 @@ observations were repeated. NaN (shown as none) if a statistic is undefined: no 
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -69,6 +71,18 @@ class PairedObservations:
 def accuracy(pairs: PairedObservations) -> Statistic:
     """Share of observations with equal labels."""
     return pairs.mean(lambda x, y: x == y)
+
+
+def equal_pairs(units: Sequence[tuple[int, Sequence[float]]], cases: int) -> Statistic:
+    """Share of the pairs of ratings of one unit that are equal. units: the index of the case, and the ratings.
+
+    Counted by value: the pairs of ten thousand annotators are fifty million.
+    """
+    equal, pairs = np.zeros(cases), np.zeros(cases)
+    for case, ratings in units:
+        pairs[case] += math.comb(len(ratings), 2)
+        equal[case] += sum(math.comb(count, 2) for count in Counter(ratings).values())
+    return Statistic.ratio(equal, pairs)
 
 
 def mae(pairs: PairedObservations) -> Statistic:

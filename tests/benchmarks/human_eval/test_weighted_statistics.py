@@ -1,6 +1,7 @@
 """Statistics as functions of weights: those of scipy on cases repeated as often as they count, and published ones."""
 
 import warnings
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -175,3 +176,23 @@ def test_intervals_come_without_a_warning():
             figure(PairedObservations.of([(0, 1.0, 1.0), (1, 0.0, 0.0), (2, 0.0, 1.0)], 3)).interval(
                 bootstrap_weights(3)
             )
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.lists(st.sampled_from([-1.0, -0.0, 0.0, 1.0]), max_size=5)), max_size=6)
+)
+def test_equal_pairs_of_ratings_are_counted_as_one_by_one(units):
+    rows = [(case, a, b) for case, ratings in units for a, b in combinations(ratings, 2)]
+    expected = weighted_statistics.accuracy(PairedObservations.of(rows, 3))
+    counted = weighted_statistics.equal_pairs(units, 3)
+    assert (counted.value, counted.count, counted.num_clusters) == (
+        expected.value,
+        expected.count,
+        expected.num_clusters,
+    )
+    weights = bootstrap_weights(3, 20)
+    assert np.array_equal(counted.evaluate(weights), expected.evaluate(weights), equal_nan=True)
+
+
+def test_ratings_of_a_hundred_thousand_annotators_are_counted():
+    assert weighted_statistics.equal_pairs([(0, [0.0, 1.0] * 50_000)], 1).count == 100_000 * 99_999 // 2
