@@ -170,6 +170,13 @@ def test_scores_without_a_value_are_left_out_and_counted():
     assert (figure.value, figure.count, figure.num_missing) == (1.0, 1, 1)
 
 
+def test_boxes_of_many_people_are_not_all_compared():
+    drawn = ((0, 0, 10, 10),) * 100
+    labels = [make_label(drawn, "a", "boxes", by=f"person {number}") for number in range(100)]
+    with pytest.raises(InputError, match="100 annotators drew 10,000 boxes"):
+        tables_of(labels, results("one", rows(1.0)))
+
+
 def test_boxes_of_two_people():
     labels = [make_label(((0, 0, 10, 10),), "a", "boxes", by=by) for by in ("ann", "bob")]
     labels += [
