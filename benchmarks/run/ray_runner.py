@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import signal
+import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -114,7 +115,11 @@ def _scored_batches(
     if starts_ray:
         try:
             on_sigterm = signal.getsignal(signal.SIGTERM)
-            ray.init(cluster.address, ignore_reinit_error=True, log_to_driver=False, logging_level="error")
+            job = _library("ray.job_config").JobConfig()
+            job._py_driver_sys_path = _OwnFolders()
+            ray.init(
+                cluster.address, ignore_reinit_error=True, log_to_driver=False, logging_level="error", job_config=job
+            )
             if callable(on_sigterm) and threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, on_sigterm)  # Ray's would end the command with code 15 and no word
         except (ConnectionError, RuntimeError, ValueError) as error:
@@ -154,6 +159,16 @@ def _scored_batches(
     finally:
         if starts_ray:
             ray.shutdown()
+
+
+class _OwnFolders(list[str]):
+    """The folders of modules that Ray adds to those of its workers: the working folder, where a stranger's modules may
+    lie, only if this process finds modules there too.
+    """
+
+    def extend(self, folders: Iterable[str]) -> None:
+        own = {Path(folder).resolve() for folder in sys.path}
+        super().extend(folder for folder in folders if Path(folder).resolve() in own)
 
 
 class ScoringActor:

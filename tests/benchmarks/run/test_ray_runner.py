@@ -13,6 +13,7 @@ import pytest
 from editcritic.benchmarks.run.ray_runner import _exhausted_limit, _split_limits
 from editcritic.benchmarks.run.run_budget import BudgetLimits, Usage
 from editcritic.benchmarks.run.runner import ExecutionOptions, execute
+from editcritic.reward.child_python import python_command
 
 from ..suites.tiny_suite import Toy, outputs
 from .counting_experts import files
@@ -42,6 +43,30 @@ def test_two_workers_within_a_budget_and_then_without_write_what_one_process_wri
     ran = execute(recipe(tmp_path).build(), ExecutionOptions(), out=tmp_path / "one")
     assert ran is not None
     assert files(tmp_path / "one") == files(tmp_path / "ray")
+
+
+def test_workers_run_no_modules_of_the_working_folder(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    for name in ("pandas", "pyarrow", "pydantic"):  # which workers import
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'was-run')!r}, 'w').close()\nraise SystemExit")
+    (tmp_path / "outputs").mkdir()
+    (tmp_path / "run.toml").write_text(
+        'suite = "sceneedit?prompts=1"\nmetrics = ["any-edit"]\noutputs = "outputs"\nout = "results"\n'
+        "[ray]\nworkers = 1\n"
+    )
+    command = python_command("from editcritic.cli.main import main; main()", "bench", "run", "--config", "run.toml")
+    try:
+        done = subprocess.run(
+            command,
+            cwd=tmp_path,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 1, done.stderr  # its image is missing
+    finally:
+        assert not (tmp_path / "was-run").exists()
 
 
 def test_a_budget_is_divided_among_the_workers() -> None:
