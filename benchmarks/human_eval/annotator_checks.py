@@ -80,13 +80,14 @@ class AnnotatorCheck:
 def check_annotators(labels: Sequence[Label], known_labels: KnownAnswers) -> list[AnnotatorCheck]:
     """One check per annotator and dimension, in order of appearance."""
     counted = effective_labels(labels)
+    by_annotator: dict[tuple[str, str, str], list[Label]] = {}
+    for label in counted:
+        by_annotator.setdefault((label.annotator, label.kind, label.dimension), []).append(label)
     checks = []
     for annotator, kind, dimension in dict.fromkeys(
         (label.annotator, label.kind, label.dimension) for label in counted if label.phase == "main"
     ):
-        own_labels = [
-            label for label in counted if (label.annotator, label.kind, label.dimension) == (annotator, kind, dimension)
-        ]
+        own_labels = by_annotator[annotator, kind, dimension]
         main = {label_key(label): label for label in own_labels if label.phase == "main"}
         repeated = [
             (main[label_key(label)], label)

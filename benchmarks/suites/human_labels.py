@@ -60,6 +60,9 @@ ANSWERS: dict[LabelKind, tuple[LabelAnswer, ...]] = {
 
 _MAX_LINE_BYTES = 1 << 20  # bytes of a line
 
+_MAX_BOXES = 256
+"""Of a label. Every box is compared with every box of another annotator."""
+
 BoundedName = Annotated[str, Field(max_length=500)]
 
 
@@ -102,6 +105,8 @@ class Label(BaseModel):
         if self.kind == "boxes":
             if not isinstance(self.label, tuple):
                 raise ValueError("boxes are a list of x0, y0, x1, y1 each")
+            if len(self.label) > _MAX_BOXES:
+                raise ValueError(f"a label has {len(self.label):,} boxes, more than {_MAX_BOXES:,}")
             for x0, y0, x1, y1 in self.label:
                 if not (0 <= x0 < x1 and 0 <= y0 < y1):
                     raise ValueError(f"box {[x0, y0, x1, y1]} is empty or outside: give x0 < x1 and y0 < y1, in pixels")

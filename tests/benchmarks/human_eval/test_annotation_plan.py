@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.human_eval import annotator_checks
 from editcritic.benchmarks.human_eval.annotation_plan import (
     LabelQuestion,
     QuestionPool,
@@ -154,3 +155,23 @@ def test_what_is_known_are_answers_or_else_whatever_the_file_holds():
     assert list(known_answers([make_label("yes", "a")])) == [
         LabelQuestion(QuestionType("yes-no", "following"), (("", "a"),)).key
     ]
+
+
+def test_labels_are_not_gone_through_for_each_annotator(monkeypatch):
+    """A file may have as many annotators as labels."""
+    passes = []
+
+    class Watched(list):
+        def __iter__(self):
+            passes.append(1)
+            return super().__iter__()
+
+    monkeypatch.setattr(annotator_checks, "effective_labels", Watched)
+    labels = [make_label("yes", "0", by=f"person {number}") for number in range(50)]
+    assert len(check_annotators(labels, {})) == 50
+    assert len(passes) < 5
+
+
+def test_a_label_of_thousands_of_boxes_is_none():
+    with pytest.raises(ValueError, match="a label has 4,000 boxes, more than 256"):
+        make_label(((0, 0, 10, 10),) * 4_000, "0", "boxes")
