@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from ...forks import at_fork, was_held
+from ...plain_text import one_line
 from ...queries.expert import AsyncExpert, ExpertDown
 from ...queries.outcomes import Failure
 from ...timeout_compat import TIMEOUTS, timeout
@@ -303,6 +304,9 @@ class Endpoint:
     def _read(self, text: str) -> dict[str, Any] | Failure:
         try:
             response = json.loads(text, parse_constant=_no_constant)
+            if _SURROGATE.search(text):  # half a character, which nothing can store; whole ones are joined by now
+                whole = json.dumps(response, ensure_ascii=False).encode("utf-8", "replace")
+                response = json.loads(whole)
         except (ValueError, RecursionError) as error:
             return Failure(
                 f"{self.host_and_path} returned no JSON: {error}",
@@ -325,7 +329,7 @@ class Endpoint:
     def _rejected(self, status: int, text: str) -> RequestRejected:
         """Raises `ExpertDown` for errors that affect all queries."""
         text = self.redact(text)
-        code, message = _parse_error_body(text)
+        code, message = map(one_line, _parse_error_body(text))
         rejected = RequestRejected(status, code, message, text[:MAX_RAW_CHARACTERS])
         if _POLICY.search(f"{code} {message}") and status < 500:
             return rejected
@@ -365,6 +369,7 @@ class EndpointExpert(AsyncExpert):
         await self.endpoint.close()
 
 
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _POLICY = re.compile(r"content[_ ]?(policy|filter)|responsibleai|moderation|flagged", re.IGNORECASE)
 _QUOTA_ERROR_CODES = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
 

@@ -280,6 +280,19 @@ def test_logprobs_that_are_none_fail_one_question(content):
     assert failure.reason.startswith("this is no chat completion")
 
 
+def test_half_a_character_is_a_question_mark_and_whole_ones_stay():
+    assert outcome(completion("Yes \ud800 \U0001f600")) == Reply("Yes ? \U0001f600")
+
+
+@pytest.mark.parametrize("status", [400, 401])
+def test_a_servers_message_is_one_line_that_can_be_printed(status):
+    message = "red \x1b[31m\nsecond line \ud800"
+    answer = outcome(error(status, message))
+    reason = answer.reason if isinstance(answer, Failure) else str(answer)
+    assert reason.isprintable()
+    assert "red \\x1b[31m\\nsecond line \\ud800" in reason
+
+
 def test_tokens_that_nobody_has_are_not_counted():
     response = {**completion("Yes"), "usage": {"prompt_tokens": 9**999, "completion_tokens": -5}}
     with serving(lambda *_: Answer(response)) as server:
