@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from ...forks import at_fork, keep_in_child, was_held
 from ...queries.expert import ExpertDown
-from .hub_files import modification_stamp, weights_identity
+from .hub_files import modification_stamp, require_regular_files, weights_identity
 from .placing import (
     compile_layers,
     empty_device_cache,
@@ -309,6 +309,8 @@ class Checkpoint:
             return self._shared
 
     def _load(self) -> LoadedModel:
+        for folder in (self.name, self.base):
+            require_regular_files(folder)
         torch, transformers = import_libraries()
         device, dtype = self._device_and_dtype(torch)
         loader = getattr(transformers, self._loader) if isinstance(self._loader, str) else self._loader

@@ -77,6 +77,13 @@ def folder_digest(folder: Path) -> str:
     return state.hexdigest()
 
 
+def require_regular_files(name: str) -> None:
+    """Raise `ExpertDown` for a FIFO, a device or a socket in a model's folder: libraries would wait for it."""
+    for path in Path(name).rglob("*") if name and Path(name).is_dir() else ():
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise ExpertDown(f"{path} is no regular file: a model's folder has files and folders only")
+
+
 def modification_stamp(name: str) -> str:
     """Changes when a file in a model's folder changes; for a model on the hub, its name."""
     folder = Path(name)

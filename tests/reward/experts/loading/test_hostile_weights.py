@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from editcritic.reward.experts.loading.checkpoint import Checkpoint
 from editcritic.reward.experts.loading.state_dicts import read_state
+from editcritic.reward.queries import ExpertDown
 
 torch = pytest.importorskip("torch")
 
@@ -45,3 +47,16 @@ def test_weights_are_a_regular_file(tmp_path: Path) -> None:
         read_state(tmp_path / "fifo.pt")
     with pytest.raises(OSError, match="it is a device"):
         read_state(Path("/dev/zero"))
+
+
+@pytest.mark.parametrize("file", ["config.json", "model.safetensors", "chat_template.jinja"])
+def test_a_fifo_in_a_models_folder_is_not_waited_for(file: str, tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    (tmp_path / "config.json").write_text('{"model_type": "dinov2"}')
+    (tmp_path / file).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / file)
+    with (
+        pytest.raises(ExpertDown, match=f"{file} is no regular file"),
+        Checkpoint(str(tmp_path), "AutoModel", "AutoImageProcessor", device="cpu").use(),
+    ):
+        pass
