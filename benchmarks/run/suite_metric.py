@@ -35,8 +35,8 @@ class MetricSet:
         Raises `InputError` for an unknown name, for an unbound role of a requested metric, and if no metric is left.
         """
         specs = suite.metrics(protocol)
-        if unknown := [name for name in requested if name not in specs]:
-            raise InputError(f"{suite.name} has no metric {unknown[0]!r}: it has {', '.join(specs)}")
+        if unknown := [name for name in requested if not isinstance(name, str) or name not in specs]:  # files may lie
+            raise InputError(f"{suite.name} has no metric {unknown[0]!r:.80}: it has {', '.join(specs)}")
         metrics: dict[str, Metric] = {}
         skipped: dict[str, str] = {}
         for name, spec in specs.items():

@@ -357,6 +357,14 @@ def test_a_recorded_path_that_is_none_is_said(editcritic: Command, written: Fold
     assert "a path with a null character" in result.stderr
 
 
+@pytest.mark.parametrize("metrics", [[["following"]], [{"use": "x"}], [7], ["nothing"]])
+def test_recorded_metrics_that_are_none_are_said(editcritic: Command, written: Folder, metrics: list[object]) -> None:
+    in_results("run.json", lambda run: run["invocation"].update(metrics=metrics))
+    result = editcritic("bench", "verify", "results", "--trust", "results")
+    assert result.exit_code == 2, result.stderr
+    assert "has no metric" in result.stderr
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has this device")
 def test_output_that_cannot_be_written_is_said_in_a_line() -> None:
     script = "from editcritic.cli.main import main; main()"
