@@ -1,6 +1,7 @@
 """The annotation plan, and the checks of annotators."""
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -161,7 +162,7 @@ def test_labels_are_not_gone_through_for_each_annotator(monkeypatch):
     """A file may have as many annotators as labels."""
     passes = []
 
-    class Watched(list):
+    class Watched(list[Any]):
         def __iter__(self):
             passes.append(1)
             return super().__iter__()
