@@ -275,7 +275,7 @@ def _read_bindings(
 def _words(bindings: str | Path | Sequence[str]) -> list[str]:
     if isinstance(bindings, Path):
         return [str(bindings)]
-    lines = [bindings] if isinstance(bindings, str) else bindings
+    lines: Any = [bindings] if isinstance(bindings, str) else bindings
     if not isinstance(lines, Sequence) or not all(isinstance(line, str) for line in lines):  # as files may have it
         raise SpecError(f"experts are a text, a list of texts or a table of role = spec, got {bindings!r:.80}")
     try:

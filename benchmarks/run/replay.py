@@ -58,8 +58,6 @@ def replay_golden(name: str | None, path: Path, protocol: str | None) -> ReplayR
         )
     try:
         num_agreeing, total, mismatches = replay_cases(path, protocol or "official")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not a file of golden cases: {error}") from None
     except ValueError as error:
         raise InputError(str(error)) from None
     return ReplayReport(num_agreeing, total, [str(mismatch) for mismatch in mismatches])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
 
 from ...reward import Expert, Reward, SpecError, build
 from ...reward.queries.specs import Group, Spec
@@ -12,7 +11,7 @@ from ..common.errors import InputError
 from ..common.inputs import load_reward
 from ..suites.suite import Suite
 
-SUITES = cast("Group", "editcritic.suites")
+SUITES: Group = "editcritic.suites"
 
 
 def load_suite(spec: Spec, data: Path | None = None) -> Suite:

@@ -258,7 +258,7 @@ def wrong_file(kind: str, folder: Folder) -> Path:
         ("cache", "it is a cache, not written with --record"),
         ("torn", "torn.file"),
         ("samples", "line 1: not a golden case"),
-        ("binary", "not a file of golden cases"),
+        ("binary", "line 1: not a golden case"),
     ],
 )
 def test_a_file_that_cannot_be_replayed_is_refused_and_left_alone(
