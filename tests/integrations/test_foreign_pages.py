@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import httpx2
 import pytest
@@ -45,7 +46,7 @@ FOREIGN = [
 
 
 @contextlib.contextmanager
-def judge(**settings: object) -> Iterator[tuple[str, Fake]]:
+def judge(**settings: Any) -> Iterator[tuple[str, Fake]]:
     expert = Fake()
     service = ScoringService(Reward(Rated(), {"preference": expert}))
     config = ServerConfig(**{"port": 0, **settings})

@@ -75,7 +75,10 @@ def remade(table: str, statement: str) -> Callable[[Path], None]:
 
 
 def write(content: bytes) -> Callable[[Path], None]:
-    return lambda path: path.write_bytes(content) and None
+    def run(path: Path) -> None:
+        path.write_bytes(content)
+
+    return run
 
 
 def cut(path: Path) -> None:

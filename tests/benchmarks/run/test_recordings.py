@@ -18,6 +18,7 @@ from editcritic.reward import AnswerLog, Box, EditSample, Engine, Expert, Image,
 from editcritic.reward.experts.annotated import Annotated
 from editcritic.reward.experts.colour import ColourJudge
 from editcritic.reward.queries import Abstention, Detect, Judge, Message, YesNo
+from editcritic.reward.queries.kinds import Query
 from editcritic.reward.record_checksum import record_checksum
 from editcritic.reward.sample_files import sample_to_json
 
@@ -148,9 +149,14 @@ def test_an_expert_of_a_replay_rewrites_as_recorded_for_that_sample_only(tmp_pat
     expert = recording.experts()["judge"]
     assert isinstance(expert.rewrite_query(query, samples["whole"]), Abstention)
     assert expert.rewrite_query(query, samples["inside"]) is query
-    for asked, sample in [(Detect(whole, ("helmet",)), samples["whole"]), (query, third), (query, None)]:
+    unknown: list[tuple[Query[Any], EditSample | None]] = [
+        (Detect(whole, ("helmet",)), samples["whole"]),
+        (query, third),
+        (query, None),
+    ]
+    for asked, owner in unknown:
         with pytest.raises(LookupError, match=NOT_RECORDED):
-            expert.rewrite_query(asked, sample)
+            expert.rewrite_query(asked, owner)
     recording.log.close()
 
 

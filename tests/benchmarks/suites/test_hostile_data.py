@@ -162,12 +162,16 @@ def _link(path: Path) -> Path:
     return path
 
 
+def _written(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
 def _patched(path: Path, change: Callable[[bytearray], None]) -> Path:
     zipped(path, ("a.txt", b"x" * 1_000))
     content = bytearray(path.read_bytes())
     change(content)
-    path.write_bytes(content)
-    return path
+    return _written(path, bytes(content))
 
 
 def _encrypt(content: bytearray) -> None:
@@ -201,7 +205,7 @@ ZIPS: dict[str, Callable[[Path], Path]] = {
     "an unknown method": lambda path: _patched(path, _method),
     "another size": lambda path: _patched(path, _size),
     "cut": lambda path: _patched(path, lambda content: content.__delitem__(slice(60, 90))),
-    "no zip": lambda path: path.write_bytes(b"PK\x05\x06" + b"\0" * 10) and path,
+    "no zip": lambda path: _written(path, b"PK\x05\x06" + b"\0" * 10),
 }
 
 

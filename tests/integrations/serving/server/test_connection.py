@@ -22,7 +22,7 @@ from ....reward.fakes import Fake, Rated, known, sample
 from ..raw_http import connect, is_closed, read_answer, request
 
 TOKEN = "the-token-of-the-test"
-WITH_TOKEN = {"authorization": f"Bearer {TOKEN}"}
+WITH_TOKEN: dict[str, Any] = {"authorization": f"Bearer {TOKEN}"}
 ONE = sample("a")
 BODY = json.dumps(attach_images(request_json([ONE]), images_by_digest([ONE]))).encode()
 PATIENCE_S = 60.0
@@ -187,7 +187,7 @@ def test_a_refusal_arrives_although_the_body_is_still_being_sent() -> None:
 @pytest.mark.parametrize("token", [TOKEN, ""])
 def test_bodies_that_are_only_announced_take_no_room(token: str) -> None:
     """Sixteen of the largest, as many as the server could hold, and not a byte of them."""
-    limits = {"max_body_bytes": MIB, "max_pixels": MIB, "max_samples": 8, "max_queued_bytes": 16 * MIB}
+    limits: dict[str, Any] = {"max_body_bytes": MIB, "max_pixels": MIB, "max_samples": 8, "max_queued_bytes": 16 * MIB}
     headers = WITH_TOKEN if token else {}
     with judge(token=token, **limits) as (url, service), contextlib.ExitStack() as stack:
         silent = [stack.enter_context(connect(url)) for _ in range(16)]
@@ -210,7 +210,7 @@ def test_bodies_that_are_only_announced_take_no_room(token: str) -> None:
 
 
 def test_bodies_that_arrive_are_counted_and_refused_where_there_is_no_room() -> None:
-    limits = {"max_body_bytes": MIB, "max_pixels": MIB, "max_samples": 8, "max_queued_bytes": 4 * MIB}
+    limits: dict[str, Any] = {"max_body_bytes": MIB, "max_pixels": MIB, "max_samples": 8, "max_queued_bytes": 4 * MIB}
     with judge(**limits) as (url, service), contextlib.ExitStack() as stack:
         five = [stack.enter_context(connect(url)) for _ in range(5)]
         for connection in five:
