@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import sqlite3
+import stat
 import tempfile
 import threading
 from collections.abc import Set
@@ -127,11 +128,11 @@ class SharedDatabase:
         A rollback journal is replayed, and deletes the file that it names as its super-journal; we have one for a
         moment only, when a file is made. SQLite would follow a link beside the database, and write there.
         """
-        if Path(self.path).exists() and not Path(self.path).is_file():
+        if not _is_regular_or_absent(Path(os.path.realpath(self.path))):
             raise self._unusable("it is not a regular file")
         beside = {suffix: Path(os.path.realpath(self.path) + suffix) for suffix in ("-journal", "-wal", "-shm")}
         for path in beside.values():
-            if path.is_symlink() or (path.exists() and not path.is_file()):
+            if not _is_regular_or_absent(path):
                 raise self._unusable(f"beside it lies {path.name}, which is not a regular file: delete that one")
         if not _disappears(beside["-journal"]):
             raise self._unusable(
@@ -227,6 +228,14 @@ def _own_entries(create: str) -> frozenset[_Entry]:
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
         db.executescript(create)
         return frozenset(map(_entry, db.execute("select type, name, tbl_name, sql from sqlite_master")))
+
+
+def _is_regular_or_absent(path: Path) -> bool:
+    """Also of a file that another process makes or deletes at this moment; a link is neither."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:  # what cannot be opened either, SQLite says
+        return True
 
 
 def _disappears(path: Path) -> bool:
