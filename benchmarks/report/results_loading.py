@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 from ...reward.file_specs import require_trusted
 from ...reward.strict_json import read_json
+from ...reward.trust import is_trusted_file, is_trusted_path
 from ..common.errors import InputError
 from ..run.suite_loading import load_suite
 from ..suites.results import RESULT_FILE, RUN_FILE, Results, load_results
@@ -106,5 +108,20 @@ def find_outputs(
     for editor, results in zip(editors, loaded, strict=True):
         path = results.recorded_path("outputs")
         if editor not in outputs and path is not None and path.is_dir():
+            _require_near(path, results.folder)
             outputs[editor] = path
     return outputs
+
+
+def _require_near(outputs: Path, folder: Path) -> None:
+    """Raise `InputError` unless the outputs that results record lie where their pictures may be shown.
+
+    A stranger's results may record any folder, and a page with pictures of it may be sent around.
+    """
+    place = outputs.resolve()
+    is_near = any(place.is_relative_to(root) for root in (Path.cwd(), folder.resolve().parent))
+    if not is_near and not is_trusted_path(place) and not is_trusted_file(folder):
+        raise InputError(
+            f"{folder} records outputs in another place, {place}: if they are its own, give --outputs NAME=FOLDER, or "
+            f"add `--trust {shlex.quote(str(place))}`"
+        )

@@ -51,7 +51,10 @@ def test_one_document_of_json(editcritic: Command, folders: Path) -> None:
     assert document["tables"][0]["rows"]["good"]["following turn 1"]["count"] > 0
 
 
-def test_a_report_finds_pictures_where_the_run_found_them(editcritic: Command, folders: Path, tmp_path: Path) -> None:
+def test_a_report_finds_pictures_where_the_run_found_them(
+    editcritic: Command, folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     page = tmp_path / "report.html"
     result = editcritic("bench", "report", folders, *SUITE, "-o", page, "--folder", "--json")
     assert result.exit_code == 0, result.stderr

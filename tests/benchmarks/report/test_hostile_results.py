@@ -109,3 +109,19 @@ def test_an_editors_outputs_lie_in_their_folder(editcritic: Command, folder: Pat
     result = editcritic("bench", "report", folder, *SUITE, "--outputs", f"bad={pictures}", "-o", page)
     assert result.exit_code == 0, result.stderr
     assert "it leads out of" in page.read_text(encoding="utf-8")
+
+
+def test_results_show_no_pictures_of_a_place_that_only_they_name(
+    editcritic: Command, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder / "good")
+    page, pictures = tmp_path / "report.html", tmp_path / "pictures"
+    command = ("bench", "report", folder, *SUITE, "-o", page)
+    result = editcritic(*command)
+    assert result.exit_code == 2
+    assert f"add `--trust {pictures}`" in result.stderr
+    assert not page.exists()
+    for said in (("--trust", pictures), ("--trust", folder / "bad"), ("--outputs", f"bad={pictures}")):
+        assert editcritic(*command, *said).exit_code == 0
+    monkeypatch.chdir(tmp_path)
+    assert editcritic(*command).exit_code == 0
