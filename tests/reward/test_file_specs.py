@@ -308,17 +308,17 @@ def test_a_name_means_one_thing() -> None:
 def test_what_a_package_offers_under_a_shorter_path_has_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "theirs").mkdir()
-    (tmp_path / "theirs" / "__init__.py").write_text("from .deep import Mine\n")
-    (tmp_path / "theirs" / "deep.py").write_text("class Mine:\n    card = None\nclass Own:\n    pass\n")
-    info = tmp_path / "theirs-1.dist-info"
+    (tmp_path / "shortened").mkdir()
+    (tmp_path / "shortened" / "__init__.py").write_text("from .deep import Mine\n")
+    (tmp_path / "shortened" / "deep.py").write_text("class Mine:\n    card = None\nclass Own:\n    pass\n")
+    info = tmp_path / "shortened-1.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[editcritic.rewards]\nmine = theirs:Mine\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shortened\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[editcritic.rewards]\nmine = shortened:Mine\n")
     monkeypatch.syspath_prepend(tmp_path)
-    deep = import_module("theirs.deep")
+    deep = import_module("shortened.deep")
     assert spec_name(deep.Mine) == "mine"
-    assert spec_name(deep.Own) == "theirs.deep:Own"
+    assert spec_name(deep.Own) == "shortened.deep:Own"
     assert isinstance(build(spec_of(deep.Mine())), deep.Mine)
 
 
