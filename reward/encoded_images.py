@@ -67,6 +67,10 @@ _SECONDS_PER_PIXEL = 150e-9
 """What decoding may take of the processor's time: more than twice what noise takes, the slowest honest content."""
 
 
+_PAUSES = 4.0
+"""Seconds that the collector of a large program may take meanwhile, in the same thread."""
+
+
 class ImageError(ValueError):
     """An image that cannot be read or has an unusable shape. The message names the image and what to do."""
 
@@ -109,7 +113,7 @@ def read_header(
 
 def open_image(picture: EncodedImage) -> PIL.Image.Image:
     """The picture as PIL's, not decoded yet; decoding is bounded in time. Raises `ImageError`, and what PIL raises."""
-    image = _READERS[picture.format](_TimedFile(picture.content, decoding_seconds(picture.size)))
+    image = _READERS[picture.format](_TimedFile(picture.content, decoding_seconds(picture.size) + _PAUSES))
     if image.size != picture.size:
         raise ImageError(f"is damaged: a size of {picture.size} in its header, and of {image.size} further on")
     return image
