@@ -20,11 +20,14 @@ BootstrapSamples = Annotated[
 
 def _trust(context: typer.Context, names: Sequence[str] | None) -> Sequence[str] | None:
     """Trust these until the command ends."""
-    from ..reward.trust import trusting
+    from ..reward.trust import trusted_names, trusting
 
     if not context.resilient_parsing:  # of a shell's completion
         try:
-            context.with_resource(trusting(*(names or ())))
+            if names:
+                # click closes no context whose arguments turn out to be wrong later: then this process ends.
+                context.with_resource(trusting(*names))
+            trusted_names()
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
     return names

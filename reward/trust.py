@@ -12,24 +12,28 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 VARIABLE = "EDITCRITIC_TRUST"
 
 
-@contextlib.contextmanager
-def trusting(*names: str) -> Iterator[None]:
-    """Trust these as well, in this process and those it starts, until the block ends."""
+def trusting(*names: str) -> contextlib.ExitStack:
+    """Trust these as well, in this process and those it starts, until the block ends: `with trusting(name): ...`.
+
+    Not a generator: one that is never closed would restore the variable whenever it is collected.
+    """
     before = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = shlex.join(dict.fromkeys((*trusted_names(), *names)))
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[VARIABLE]
-        else:
-            os.environ[VARIABLE] = before
+    block = contextlib.ExitStack()
+    block.callback(_restore, before)
+    return block
+
+
+def _restore(before: str | None) -> None:
+    if before is None:
+        os.environ.pop(VARIABLE, None)
+    else:
+        os.environ[VARIABLE] = before
 
 
 def trusted_names() -> tuple[str, ...]:

@@ -6,7 +6,9 @@ leaves a marker.
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -20,6 +22,7 @@ from editcritic.benchmarks.common.toml_format import format_toml
 from editcritic.benchmarks.run.run_journal import RowJournal
 from editcritic.reward import AnswerLog
 from editcritic.reward.tomllib_compat import tomllib
+from editcritic.reward.trust import VARIABLE
 
 from ..benchmarks.conftest import Command, Folder
 from ..reward.experts.http_server import Answer, completion, serving
@@ -427,3 +430,13 @@ def test_options_that_are_no_values_are_texts(editcritic: Command, written: Fold
     assert result.exit_code == 2
     assert "batch is an integer" in result.stderr
     assert len(result.stderr) < 1000
+
+
+def test_what_is_trusted_changes_with_no_command_that_ended_before(
+    editcritic: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert editcritic("score", "a.png", "--no-such-option").exit_code == 2  # click leaves its context open
+    monkeypatch.setenv(VARIABLE, "theirs")
+    gc.collect()
+    assert os.environ[VARIABLE] == "theirs"
