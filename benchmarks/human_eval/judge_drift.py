@@ -18,12 +18,10 @@ from statistics import fmean
 from typing import Any
 
 from ...reward import Score
-from ...reward.plain_text import one_line
-from ...reward.strict_json import json_lines
 from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
 from ..suites.bootstrap import Statistic, bootstrap_weights
-from ..suites.results import MAX_ROW_VALUES, ResultRow, Results, text_field
+from ..suites.results import ResultRow, Results, parsed_lines, require_schema, text_field
 
 SCHEMA = 2
 AnswerValue = float | str
@@ -150,25 +148,17 @@ def write_golden_set(path: Path, golden: Sequence[GoldenRecord]) -> None:
 
 def read_golden_set(path: Path) -> list[GoldenRecord]:
     """Raises `InputError` with the number of an invalid line; OSError."""
-    records = []
-    for number, data in json_lines(path, max_values=MAX_ROW_VALUES):
-        try:
-            if isinstance(data, ValueError):
-                raise data
-            if data["schema"] != SCHEMA:
-                raise ValueError(f"schema {data['schema']} is not {SCHEMA}: written by another version")
-            answers = {
-                name: tuple(_parse_answer(value) for value in values) for name, values in data["answers"].items()
-            }
-            name, case, editor, edited = (
-                text_field(data[field]) for field in ("id", "case", "editor", "edited_digest")
-            )
-            records.append(GoldenRecord(name, case, editor, edited, answers))
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise InputError(one_line(f"{path}:{number} is not a line of a golden set: {error}")) from None
+    records = list(parsed_lines(path, "a line of a golden set", _golden_record))
     if not records:
         raise InputError(f"{path} is empty: `editcritic judge drift RESULTS -o {path}` writes one")
     return records
+
+
+def _golden_record(data: Any) -> GoldenRecord:
+    require_schema(data, SCHEMA)
+    answers = {name: tuple(_parse_answer(value) for value in values) for name, values in data["answers"].items()}
+    name, case, editor, edited = (text_field(data[field]) for field in ("id", "case", "editor", "edited_digest"))
+    return GoldenRecord(name, case, editor, edited, answers)
 
 
 def compare_with_golden_set(

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ...reward import Score
-from ...reward.plain_text import one_line
 from ...reward.score import SCHEMA
-from ...reward.strict_json import json_lines
 from ..common.errors import InputError
 from ..suites.human_labels import Label, read_labels
-from ..suites.results import MAX_ROW_VALUES, SCORES_FILE, ResultRow, Results, load_results
+from ..suites.results import SCORES_FILE, ResultRow, Results, load_results, parsed_lines, require_schema
 from .calibration_fit import CalibrationSource, file_provenance
 from .label_matching import ScoreLookup
 
@@ -51,15 +50,12 @@ def load_score_source(sources: Sequence[str], labels: Sequence[Path]) -> tuple[C
 
 def read_scores(path: Path) -> Iterator[tuple[str, Score]]:
     """Id and score of each line of a scores file. Raises `InputError` with the number of an invalid line, OSError."""
-    for number, data in json_lines(path, max_values=MAX_ROW_VALUES):
-        try:
-            if isinstance(data, ValueError):
-                raise data
-            if data["schema"] != SCHEMA:
-                raise ValueError(f"schema {data['schema']} is not {SCHEMA}: written by another version")
-            yield str(data["id"]), Score.from_json(data)
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise InputError(one_line(f"{path}:{number} is not a line of a scores file: {error!r}")) from None
+    return parsed_lines(path, "a line of a scores file", _score)
+
+
+def _score(data: Any) -> tuple[str, Score]:
+    require_schema(data, SCHEMA)
+    return str(data["id"]), Score.from_json(data)
 
 
 def _split_editor(text: str) -> tuple[str, Path]:

@@ -5,6 +5,7 @@ It contains no images, only digests. A recording is also a cache: an interrupted
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -97,7 +98,8 @@ class RecordingReader:
         if not _is_database(path):
             raise InputError(f"{path} is not a recording: `editcritic score --record` writes one")
         self.log = AnswerLog(path, read_only=True)
-        try:
+        with contextlib.ExitStack() as refused:
+            refused.callback(self.log.close)
             self._rows = self.log.samples()
             if not self._rows:
                 raise InputError(f"{path} contains answers but no samples: it is a cache, not written with --record")
@@ -108,9 +110,7 @@ class RecordingReader:
                     "queries: record the samples again, in a new file"
                 )
             self.log.verify()
-        except BaseException:
-            self.log.close()
-            raise
+            refused.pop_all()
 
     @property
     def spec(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from ...reward.plain_text import check_name, one_line
 from ...reward.strict_json import json_lines, read_json
 from ..common.errors import InputError
 from .bootstrap import Statistic
+
+T = TypeVar("T")
 
 SCHEMA, RUN_SCHEMA = 2, 1
 RANGES_ENTRY = "metric_ranges"
@@ -104,8 +106,7 @@ class ResultRow:
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> ResultRow:
         """Raises ValueError for another schema, LookupError or TypeError for an invalid row."""
-        if data["schema"] != SCHEMA:
-            raise ValueError(f"schema {data['schema']} is not {SCHEMA}: written by another version")
+        require_schema(data, SCHEMA)
         scores = {name: Score.from_json(score) for name, score in data["scores"].items()}
         names = ("id", "case", "missing_reason", "edited_digest", "instruction")
         name, case, missing_reason, edited, instruction = (text_field(data[field]) for field in names)
@@ -202,8 +203,7 @@ def load_results(folder: str | Path) -> Results:
     folder = Path(folder)
     try:
         result = read_json(folder / RESULT_FILE)
-        if result["schema"] != SCHEMA:
-            raise ValueError(f"schema {result['schema']} is not {SCHEMA}: written by another version")
+        require_schema(result, SCHEMA)
         editor, provenance = text_field(result["editor"]), result["provenance"]
         check_name(editor)
         _check_ranges(provenance.get(RANGES_ENTRY, {}))
@@ -218,17 +218,31 @@ def load_results(folder: str | Path) -> Results:
 
 def read_rows(path: Path) -> Iterator[ResultRow]:
     """Read the rows of a `scores.jsonl`. Raises `InputError` naming an invalid line, OSError."""
-    for number, row in json_lines(path, max_values=MAX_ROW_VALUES):
+    return parsed_lines(path, "a result row", ResultRow.from_json)
+
+
+def parsed_lines(path: Path, kind: str, parse: Callable[[Any], T]) -> Iterator[T]:
+    """The lines of a JSONL file of scores, as `parse` reads their values. kind: what each should be, for messages.
+
+    Raises `InputError` naming an invalid line, OSError.
+    """
+    for number, values in json_lines(path, max_values=_MAX_ROW_VALUES):
         try:
-            if isinstance(row, ValueError):
-                raise row
-            yield ResultRow.from_json(row)
+            if isinstance(values, ValueError):
+                raise values
+            yield parse(values)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise InputError(one_line(f"{path}:{number} is not a result row: {error}")) from None
+            raise InputError(one_line(f"{path}:{number} is not {kind}: {error}")) from None
 
 
-MAX_ROW_VALUES = 200_000
+_MAX_ROW_VALUES = 200_000
 """Values of the scores of one item: of many metrics, with many parts."""
+
+
+def require_schema(values: Mapping[str, Any], schema: int) -> None:
+    """Raise ValueError for values that another version has written."""
+    if values["schema"] != schema:
+        raise ValueError(f"schema {values['schema']!r:.40} is not {schema}: written by another version")
 
 
 def text_field(value: object) -> str:
