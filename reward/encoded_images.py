@@ -99,8 +99,8 @@ def read_header(
     data = bytes(data)
     name = format_of(data)
     if name not in formats:
-        found = f"is a {name} file" if name else "is not an image that can be read"
-        raise ImageError(f"{found}: save it as PNG (what is read here: {', '.join(formats)})")
+        problem = f"is a {name} file" if name else "is not an image that can be read"
+        raise ImageError(f"{problem}: save it as PNG (what is read here: {', '.join(formats)})")
     try:
         size, orientation, content = _WALKS[name](data)
     except (struct.error, IndexError) as error:
@@ -499,8 +499,8 @@ def _orientation(exif: bytes, xmp: bytes) -> int:
                     return _valid_orientation(*_tiff_integers(exif, order, kind, 1, entry))
         except (struct.error, ImageError):
             return 1
-    found = _XMP_ORIENTATION.search(xmp)
-    return _valid_orientation(int(found[1])) if found else 1
+    match = _XMP_ORIENTATION.search(xmp)
+    return _valid_orientation(int(match[1])) if match else 1
 
 
 def _valid_orientation(value: int = 1) -> int:

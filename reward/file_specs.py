@@ -65,13 +65,13 @@ def require_trusted(spec: Any, file: str | Path, *, inside: str = "") -> None:
         reader.read(spec, (inside,) if inside else ())
     except RecursionError:
         raise SpecError(f"{file} is not a table of experts or metrics: it is nested too deeply") from None
-    if found := reader.untrusted:
-        texts = list(dict.fromkeys(text for _, text in found))
+    if untrusted := reader.untrusted:
+        texts = list(dict.fromkeys(text for _, text in untrusted))
         if len(texts) > _LISTED or not all(text.isprintable() and len(text) <= _SHOWN for text in texts):
             texts = [str(file)]
-        named = "; ".join(dict.fromkeys(what for what, _ in found[:_LISTED]))
-        if len(found) > _LISTED:
-            named += f"; and {len(found) - _LISTED} more, which are not shown"
+        named = "; ".join(dict.fromkeys(what for what, _ in untrusted[:_LISTED]))
+        if len(untrusted) > _LISTED:
+            named += f"; and {len(untrusted) - _LISTED} more, which are not shown"
         typed = " ".join(f"--trust {shlex.quote(text)}" for text in texts)
         raise SpecError(
             f"{file} names {named}: files run no code, contact nobody and read nothing by themselves; "

@@ -97,8 +97,8 @@ class SampleSource:
             return SampleEntry(location, problem=f"no {missing[0]} beside {next(iter(paths.values())).name}")
         text = self.path / f"{name}.txt"
         try:
-            given = read_text(text, MAX_LINE_BYTES, encoding="utf-8-sig", inside=self.path)
-            instruction: str | None = given.strip()
+            lines = read_text(text, MAX_LINE_BYTES, encoding="utf-8-sig", inside=self.path)
+            instruction: str | None = lines.strip()
         except FileNotFoundError:
             instruction = self.instruction
         except (OSError, UnicodeDecodeError) as error:
