@@ -59,6 +59,10 @@ def end_after(program: Callable[[], object]) -> NoReturn:
         _end_with(_exit_code_of(program))
     except KeyboardInterrupt:
         _end_with(_INTERRUPTED)
+    except Exception:
+        if not _received:
+            raise
+        _end_with(_INTERRUPTED)  # a library made an error of its own of the interruption, as pydantic does
 
 
 def _exit_code_of(program: Callable[[], object]) -> int:
@@ -87,10 +91,10 @@ def interrupted_code() -> int:
 
 
 def _end_with(code: int) -> NoReturn:
-    """Code 130 becomes that of the signal that was received."""
+    """After a signal, code 130 and that of any error, which the interruption led to, become the signal's."""
     global _code, _is_leaving  # noqa: PLW0603
     _is_leaving = True  # from now on a signal has nothing to unwind
-    _code = interrupted_code() if code == _INTERRUPTED else code
+    _code = interrupted_code() if code == _INTERRUPTED or (_received and code) else code
     if _code == 128 + _received:
         tell_interrupted()
     sys.exit(_code)

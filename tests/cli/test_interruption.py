@@ -129,6 +129,21 @@ def test_every_signal_ends_a_command_with_its_code(tmp_path: Path, number: int, 
         check_interrupted(code, stderr, number)
 
 
+@pytest.mark.parametrize("end", ["raise ValueError('of a library') from None", "sys.exit(2)"])
+def test_an_error_that_a_library_made_of_the_interruption_is_none(end: str) -> None:
+    """As pydantic's SchemaError, when Ctrl-C comes while it builds a model."""
+    program = [
+        "import sys, time",
+        "from editcritic.benchmarks.common.interruption import end_after",
+        "def wait():",
+        "    try: time.sleep(30)",
+        f"    except KeyboardInterrupt: {end}",
+        "end_after(wait)",
+    ]
+    code, _, stderr = interrupted([sys.executable, "-c", "\n".join(program)], 0.1)
+    check_interrupted(code, stderr)
+
+
 def test_an_ignored_signal_stays_ignored(tmp_path: Path) -> None:
     """As in what a shell starts in the background."""
     command = [sys.executable, "-c", "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); "]
