@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field, with_config
 
 from .boxes import Box
 from .sample import Position, TaskType
-from .sample_limits import MAX_TEXT, check_count, check_number, check_text
+from .sample_limits import MAX_TEXT, check_count, check_number, check_length
 
 OperationType = Literal[
     TaskType,  # EdiVal's nine
@@ -144,7 +144,7 @@ class Target:
     boxes: Annotated[tuple[Box, ...], Field(max_length=MAX_BOXES)] = ()
 
     def __post_init__(self) -> None:
-        _check_texts("a target", self.noun, *self.attributes)
+        _check_lengths("a target", self.noun, *self.attributes)
         if not self.noun.strip():
             raise ValueError("a target needs a noun: the name of the object for a detector")
         check_count(f"{self.noun!r:.80}", "attributes", self.attributes, MAX_ATTRIBUTES)
@@ -224,7 +224,7 @@ class Question:
     paraphrase: _Text = ""
 
     def __post_init__(self) -> None:
-        _check_texts("a question", self.text, self.paraphrase)
+        _check_lengths("a question", self.text, self.paraphrase)
         if not self.text.strip():
             raise ValueError("a question needs a text")
         if self.near_miss and self.after != "no":
@@ -260,7 +260,7 @@ class PlannedOperation:
     def __post_init__(self) -> None:
         if self.type not in OPERATION_TYPES:
             raise ValueError(f"unknown type of operation {self.type!r}: expected one of {', '.join(OPERATION_TYPES)}")
-        _check_texts(self.type, self.words, self.value, self.text, self.old_text)
+        _check_lengths(self.type, self.words, self.value, self.text, self.old_text)
         missing = [slot for slot in _REQUIRED_SLOTS.get(self.type, ()) if getattr(self, slot) in (None, "")]
         if missing:
             raise ValueError(f"a {self.type} operation needs {', '.join(missing)}")
@@ -313,7 +313,7 @@ class Kept:
     words: _Text = ""
 
     def __post_init__(self) -> None:
-        _check_texts("what is kept", self.words)
+        _check_lengths("what is kept", self.words)
         if self.aspect in ("object", "identity") and self.target is None:
             raise ValueError(f"what is kept as {self.aspect} needs a target")
 
@@ -343,9 +343,9 @@ class EditPlan:
         if not (math.isfinite(self.confidence) and 0.0 <= self.confidence <= 1.0):
             raise ValueError(f"confidence must lie in [0, 1], got {self.confidence}")
         object.__setattr__(self, "confidence", float(self.confidence))  # canonical
-        _check_texts("the language", self.language)
+        _check_lengths("the language", self.language)
 
 
-def _check_texts(owner: str, *texts: str) -> None:
+def _check_lengths(owner: str, *texts: str) -> None:
     for text in texts:
-        check_text(f"a text of {owner}", text)
+        check_length(f"a text of {owner}", text)

@@ -35,7 +35,7 @@ class SampleTooLarge(ValueError):
     """A sample has more than a limit allows."""
 
 
-def check_text(owner: str, text: str, most: int = MAX_TEXT) -> None:
+def check_length(owner: str, text: str, most: int = MAX_TEXT) -> None:
     """Raise `SampleTooLarge` for a text of more than `most` characters. owner: what has it, as in "the instruction"."""
     if len(text) > most:
         raise SampleTooLarge(f"{owner} has {len(text):,} characters, and at most {most:,} are allowed: shorten it")
@@ -55,9 +55,9 @@ def check_number(name: str, value: int | None) -> None:
 
 def check_sample(sample: EditSample) -> None:
     """Raise `SampleTooLarge` where a sample is beyond a limit; its earlier turns were checked when they were made."""
-    check_text("the instruction", sample.instruction, MAX_INSTRUCTION)
-    check_text("the hint", sample.hint, MAX_INSTRUCTION)
-    check_text("the target text", sample.target_text)
+    check_length("the instruction", sample.instruction, MAX_INSTRUCTION)
+    check_length("the hint", sample.hint, MAX_INSTRUCTION)
+    check_length("the target text", sample.target_text)
     for name in ("sources", "operations", "history", "dimensions"):
         check_count("the sample", name, getattr(sample, name) or (), MAX_ITEMS)
     check_count("the sample", "targets", sample.targets, MAX_TARGETS)
@@ -68,8 +68,8 @@ def check_sample(sample: EditSample) -> None:
             _check_names(f"the pool `{name}`", getattr(sample.pools, name))
     _check_task(sample.task)
     for operation in sample.operations:
-        check_text("the instruction of an operation", operation.instruction, MAX_INSTRUCTION)
-        check_text("the name of an operation", operation.name)
+        check_length("the instruction of an operation", operation.instruction, MAX_INSTRUCTION)
+        check_length("the name of an operation", operation.name)
         _check_task(operation.task)
 
 
@@ -82,13 +82,13 @@ def _check_names(owner: str, names: Iterable[str]) -> None:
     kept = tuple(names)
     check_count(owner, "names", kept, MAX_LABELS)
     for name in kept:
-        check_text("the name of an object", name, MAX_LABEL)
+        check_length("the name of an object", name, MAX_LABEL)
 
 
 def _check_task(task: Task | None) -> None:
     if task is None:
         return
     for slot in (task.object, task.new, task.reference, task.value, task.text, task.old):
-        check_text("a slot of the task", slot or "")
+        check_length("a slot of the task", slot or "")
     _check_names("`keep` of the task", task.keep)
     check_number("the count of the task", task.count)
