@@ -29,17 +29,22 @@ class DiffusionConfig:
     steps, which is what the policy learns from (DanceGRPO: Xue et al. 2025, arXiv 2505.07818).
 
     objective: see `objectives`. The gradient of `grpo` needs many images if the noise of a single step decides little
-    (docs/training.md). `grpo` uses noise_level, sampling, sde_steps, init_same_noise, clip_range and beta. `nft` uses
-    num_noise_levels (how many noise levels images are noised to), nft_beta, and min_noise_level: at lower noise levels,
-    in [0, 1], the denoiser is held at its initial weights. The content of an image is decided before these levels; its
-    rendering should stay. `raft` uses num_noise_levels, huber_c, max_spread_ratio and beta (see `raft` and
-    `nearest_winners` there).
+    (docs/training.md). `grpo` uses noise_level, sampling, sde_steps, init_same_noise, clip_range, beta and
+    transition_kl_beta. `nft` uses num_noise_levels (how many noise levels images are noised to), nft_beta, and
+    min_noise_level: at lower noise levels, in [0, 1], the denoiser is held at its initial weights. The content of an
+    image is decided before these levels; its rendering should stay. `raft` uses num_noise_levels, huber_c,
+    max_spread_ratio and beta (see `raft` and `nearest_winners` there).
 
     lr_scheduler_type: of the learning rate after the warmup; `linear` decays to 0 at the last of `max_steps`.
 
     clip_range: of the likelihood ratio. The log-likelihood is a mean over the elements of a latent, so it is far
-    smaller than for language models. beta: weight of the KL divergence from the editor without LoRA, per element of a
-    latent, as in Flow-GRPO; for `raft` weight of the distance from it. 0 saves the forward pass.
+    smaller than for language models.
+
+    beta: for `grpo` weight of the distance from the editor without LoRA that Flow-GRPO's released code has under this
+    name, so that its values carry over. transition_kl_beta: weight of the KL divergence of a step that its paper
+    defines, 1 / dt times as large: 4 to 28 times in schedules of 4 to 10 steps (see `objectives.grpo`). With `cps` and
+    DDIM both are the same. For `raft`, beta is the weight of the distance of predictions (see `raft`). With 0 for both
+    the forward pass without LoRA is saved.
 
     scale_rewards, judge_std, noise_correction, abstained: see `advantages`; an abstention counts as the lower bound of
     the reward's range, or without one as its group's lowest value. advantage_clip: advantages are clipped to this; for
@@ -72,6 +77,7 @@ class DiffusionConfig:
     max_grad_norm: float = 1.0
     clip_range: float = 1e-4
     beta: float = 0.0
+    transition_kl_beta: float = 0.0
     num_noise_levels: int = 3
     nft_beta: float = 4.0
     min_noise_level: float = 0.0
@@ -111,8 +117,8 @@ class DiffusionConfig:
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
         for name in (
-            *("max_spread_ratio", "clip_range", "beta", "min_noise_level", "judge_std", "weight_decay"),
-            *("warmup_steps", "save_steps"),
+            *("max_spread_ratio", "clip_range", "beta", "transition_kl_beta", "min_noise_level", "judge_std"),
+            *("weight_decay", "warmup_steps", "save_steps"),
         ):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}")

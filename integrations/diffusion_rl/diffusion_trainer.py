@@ -111,10 +111,10 @@ class DiffusionTrainer:
 
     log_history: the metrics of each step, means over processes: `reward`, `frac_unscored`, `frac_reward_zero_std` and
     the other metrics of `Advantages`; for `grpo` `clip_ratio` (fraction of clipped ratios), `ratio_deviation` (mean
-    distance of the ratio from 1) and `kl`; for `nft` `mse` and `prediction_shift` (root mean square change of the
-    prediction, in the denoiser's unit); for `raft` `mse`, and `frac_replaced` (fraction of images with another image as
-    target); `grad_norm`, `seconds/*`, the parts of a score (as in `integrations.trl`), and the metrics of `monitor` and
-    the callbacks.
+    distance of the ratio from 1), `kl` and `transition_kl` (what `beta` and `transition_kl_beta` weigh); for `nft`
+    `mse` and `prediction_shift` (root mean square change of the prediction, in the denoiser's unit); for `raft` `mse`,
+    and `frac_replaced` (fraction of images with another image as target); `grad_norm`, `seconds/*`, the parts of a
+    score (as in `integrations.trl`), and the metrics of `monitor` and the callbacks.
     """
 
     def __init__(
@@ -350,7 +350,8 @@ class DiffusionTrainer:
             if config.objective == "grpo":
                 return grpo(
                     trajectory, step, rows, values,
-                    clip_range=config.clip_range, beta=config.beta, reference_policy=self._without_lora,
+                    clip_range=config.clip_range, beta=config.beta, transition_kl_beta=config.transition_kl_beta,
+                    reference_policy=self._without_lora,
                 )  # fmt: skip
             is_held = step.forward_process.noise < config.min_noise_level
             optimality = 0.5 + (0.0 if is_held else 1.0) * values / (2 * config.advantage_clip)

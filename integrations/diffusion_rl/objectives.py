@@ -37,12 +37,19 @@ def grpo(
     *,
     clip_range: float,
     beta: float,
+    transition_kl_beta: float,
     reference_policy: ReferencePolicy,
 ) -> LossAndMetrics:
-    """The clipped likelihood ratio and a KL divergence (Flow-GRPO, equations 4 and 5), at a step sampled with noise."""
+    """The clipped likelihood ratio and a KL divergence (Flow-GRPO, equations 4 and 5), at a step sampled with noise.
+
+    transition_kl_beta: weight of the KL divergence of the step's normal distribution from that of the denoiser before
+    training, as Flow-GRPO's paper writes it: the squared distance of the means over twice the variance. beta: weight of
+    what Flow-GRPO's released code computes, which leaves dt out of the variance; it is the former times `step.dt`. Both
+    are means over the elements of a latent.
+    """
     selected = list(rows)
     reference = None
-    if beta:  # first, since a LoRA must not be switched off and on within a graph
+    if beta or transition_kl_beta:  # first, since a LoRA must not be switched off and on within a graph
         with torch.no_grad(), reference_policy():
             reference, _ = trajectory.mean(step, selected)
     mean, std = trajectory.mean(step, selected)
@@ -55,9 +62,10 @@ def grpo(
         "clip_ratio": float((ratio.detach() != clipped.detach()).float().mean()),
     }
     if reference is not None:
-        kl = -log_likelihood(reference, mean, std)
-        loss = loss + beta * kl
-        metrics["kl"] = float(kl.detach().mean())
+        transition_kl = -log_likelihood(reference, mean, std)
+        kl = step.dt * transition_kl
+        loss = loss + beta * kl + transition_kl_beta * transition_kl
+        metrics |= {"kl": float(kl.detach().mean()), "transition_kl": float(transition_kl.detach().mean())}
     return loss, metrics
 
 

@@ -27,11 +27,13 @@ _TOLERANCE = 1e-2  # of the largest value: above it, our guided prediction diffe
 @dataclass(slots=True)
 class DenoisingStep:
     """One step of all rows of a call. index: of the sampler step. denoiser_inputs: args and kwargs. state, next_state:
-    (N, …). log_likelihood: (N,), of `next_state` under the weights that sampled it; see `log_likelihood`.
+    (N, …). log_likelihood: (N,), of `next_state` under the weights that sampled it; see `log_likelihood`. dt: see
+    `Transitions`.
     """
 
     index: int
     transition: TransitionFn
+    dt: float
     forward_process: ForwardProcess
     denoiser_inputs: tuple[tuple[Any, ...], dict[str, Any]]
     state: Tensor
@@ -150,7 +152,16 @@ class TrajectoryRecorder:
             likelihood = log_likelihood(next_state, mean, std) if std else torch.zeros(trajectory.rows)
             forward_process = ForwardProcess.of(self._transitions.scheduler, index)
             trajectory.steps.append(
-                DenoisingStep(index, transition, forward_process, (args, call_kwargs), state, next_state, likelihood)
+                DenoisingStep(
+                    index,
+                    transition,
+                    self._transitions.dt(index),
+                    forward_process,
+                    (args, call_kwargs),
+                    state,
+                    next_state,
+                    likelihood,
+                )
             )
         return _StepOutput(next_state) if kwargs.get("return_dict", True) else (next_state,)
 

@@ -73,6 +73,11 @@ class FlowMatchingTransitions:
         step = _cps_step if self.sampling == "cps" else _sde_step
         return partial(step, sigma=sigma, next_sigma=next_sigma, level=self.noise_level)
 
+    def dt(self, index: int) -> float:
+        """See `Transitions`."""
+        sigma, next_sigma = (float(self.scheduler.sigmas[step]) for step in (index, index + 1))
+        return 1.0 if self.sampling == "cps" else sigma - next_sigma
+
 
 def _sde_step(
     velocity: Tensor, state: Tensor, *, sigma: float, next_sigma: float, level: float
@@ -129,8 +134,15 @@ class DDIMTransitions:
 
         return transition
 
+    def dt(self, index: int) -> float:
+        """See `Transitions`."""
+        return 1.0
+
 
 Transitions = FlowMatchingTransitions | DDIMTransitions
+"""dt: the length of a step in time, in (0, 1], which its variance has as a factor; 1 where the noise of a step is no
+discretised stochastic equation, as in `cps` and DDIM.
+"""
 
 
 def transitions_of(pipeline: Any, level: float, sampling: Sampling = "sde") -> Transitions:

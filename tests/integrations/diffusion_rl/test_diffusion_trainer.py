@@ -128,9 +128,17 @@ def learnt(
 
 
 def expected(
-    trainer: DiffusionTrainer, batch: RolloutBatch, advantages: Sequence[float], *, clip: float, beta: float, base: Any
+    trainer: DiffusionTrainer,
+    batch: RolloutBatch,
+    advantages: Sequence[float],
+    *,
+    clip: float,
+    base: Any = None,
+    beta: float = 0.0,
+    transition_beta: float = 0.0,
 ) -> list[torch.Tensor]:
     """The gradient of the loss of all rows at once, by autograd: PPO's, and the divergence from `base`'s weights."""
+    sigmas = trainer.pipeline.scheduler.sigmas
     terms = []
     advantage = torch.tensor(advantages, dtype=torch.float32)
     for trajectory, rows in batch.calls:
@@ -143,10 +151,12 @@ def expected(
             better = advantage[rows]
             gone = ((better > 0) & (ratio > 1 + clip)) | ((better < 0) & (ratio < 1 - clip))
             terms.append(-(torch.where(gone, ratio.detach(), ratio) * better))
-            if beta:
+            if beta or transition_beta:
                 with torch.no_grad():
                     there, _ = step.transition(base(*args, **kwargs)[0][:, :count], step.state)
-                terms.append(beta * ((mean - there) ** 2).mean(dim=(1, 2)) / (2 * std**2))
+                dt = float(sigmas[step.index] - sigmas[step.index + 1])
+                weight = beta / (2 * std**2 / dt) + transition_beta / (2 * std**2)
+                terms.append(weight * ((mean - there) ** 2).mean(dim=(1, 2)))
     rows_and_steps = sum(len(rows) * len(trajectory.steps) for trajectory, rows in batch.calls)
     loss = torch.cat(terms).sum() / rows_and_steps
     return list(
@@ -185,27 +195,31 @@ def test_the_gradient_is_that_of_the_plain_loss_however_it_is_portioned(trainer,
     batch = one.rollout(0)
     assert [len(rows) for _, rows in batch.calls] == [min(rollout_batch, 6)] * (6 // min(rollout_batch, 6))
     values = [worth(sample) for sample in batch.samples]
-    right = expected(one, batch, standardised(values, 3), clip=1.0, beta=0.0, base=None)
+    right = expected(one, batch, standardised(values, 3), clip=1.0)
     (gradients,), _ = learnt(one, batch, bright(batch.samples))
     assert_close(gradients, right)
 
 
-def test_off_policy_the_ratio_is_clipped_and_the_divergence_is_that_from_the_editor_without_lora(trainer, fresh):
-    one = trainer(max_grad_norm=1e9, clip_range=1e-5, beta=0.1)
+@pytest.mark.parametrize("weights", [{"beta": 0.5}, {"transition_beta": 0.1}])
+def test_off_policy_the_ratio_is_clipped_and_the_divergence_is_that_from_the_editor_without_lora(
+    trainer, fresh, weights
+):
+    names = {"beta": "beta", "transition_beta": "transition_kl_beta"}
+    one = trainer(max_grad_norm=1e9, clip_range=1e-5, **{names[name]: weight for name, weight in weights.items()})
     batch = one.rollout(0)
     advantage_values = standardised([worth(sample) for sample in batch.samples], 3)
     base = fresh().transformer
     numbers = one.update(batch, bright(batch.samples))
     assert numbers["kl"] == numbers["ratio_deviation"] == numbers["clip_ratio"] == 0
-    right = expected(one, batch, advantage_values, clip=1e-5, beta=0.1, base=base)
-    unclipped = expected(one, batch, advantage_values, clip=1e9, beta=0.1, base=base)
-    free = expected(one, batch, advantage_values, clip=1e-5, beta=0.0, base=base)
+    right = expected(one, batch, advantage_values, clip=1e-5, base=base, **weights)
+    unclipped = expected(one, batch, advantage_values, clip=1e9, base=base, **weights)
+    free = expected(one, batch, advantage_values, clip=1e-5)
     gradients, numbers = learnt(one, batch, bright(batch.samples))
     assert_close(gradients[0], right)
     for other in (unclipped, free):
         with pytest.raises(AssertionError):
             assert_close(gradients[0], other)
-    assert numbers["kl"] > 0
+    assert 0 < numbers["kl"] < numbers["transition_kl"]
     assert numbers["ratio_deviation"] > 1e-5
     assert 0 < numbers["clip_ratio"] <= 1
 

@@ -1,6 +1,8 @@
-"""Objectives: losses of rows, by formulas written out."""
+"""Objectives: losses of rows, by formulas written out, and as recorded from released code."""
 
-from contextlib import contextmanager
+import json
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,8 +11,13 @@ import pytest
 import torch
 from diffusers import DDIMScheduler, FlowMatchEulerDiscreteScheduler
 
-from editcritic.integrations.diffusion_rl.objectives import nearest_winners, nft, raft
-from editcritic.integrations.diffusion_rl.transitions import ForwardProcess
+from editcritic.integrations.diffusion_rl.objectives import grpo, nearest_winners, nft, raft
+from editcritic.integrations.diffusion_rl.transitions import (
+    DDIMTransitions,
+    FlowMatchingTransitions,
+    ForwardProcess,
+    Transitions,
+)
 
 CLEAN = torch.linspace(-1, 1, 24).view(3, 2, 4)
 STEP: Any = SimpleNamespace(state=torch.zeros(3, 2, 4), forward_process=ForwardProcess(0.25, 0.75))
@@ -118,6 +125,88 @@ def test_noising_of_a_flow():
     state = noising.signal * CLEAN + noising.noise * noise
     assert torch.allclose(state, scheduler.scale_noise(CLEAN, scheduler.timesteps[1:2], noise), atol=1e-6)
     assert torch.allclose(state - noising.noise * noising.target(CLEAN, noise), CLEAN, atol=1e-6)
+
+
+# -- grpo --------------------------------------------------------------------------------------------------------------
+
+RELEASED = json.loads((Path(__file__).parent / "flow_grpo_kl.json").read_text())["cases"]
+"""Of Flow-GRPO's own code; the file says how they were recorded."""
+
+
+class Predictions:
+    """A denoiser as it is and as it was before training, at one step; the latter is asked first."""
+
+    def __init__(self, now: torch.Tensor, before: torch.Tensor) -> None:
+        self.answers = [before, now]
+
+    def mean(self, step, rows):
+        return step.transition(self.answers.pop(0), step.state)
+
+
+def divergence(
+    transitions: Transitions,
+    index: int,
+    state: torch.Tensor,
+    now: torch.Tensor,
+    before: torch.Tensor,
+    *,
+    beta: float = 0.0,
+    transition_kl_beta: float = 0.0,
+) -> torch.Tensor:
+    """What the loss of each row gains by a divergence from the denoiser before training."""
+    transition, rows = transitions.at(index), range(len(state))
+    step: Any = SimpleNamespace(
+        transition=transition,
+        dt=transitions.dt(index),
+        state=state,
+        next_state=state,
+        log_likelihood=torch.zeros(len(state)),
+    )
+    losses, _ = grpo(
+        Predictions(now, before),  # type: ignore[arg-type]
+        step, rows, torch.zeros(len(rows)), clip_range=1e-4, reference_policy=nullcontext,
+        beta=beta, transition_kl_beta=transition_kl_beta,
+    )  # fmt: skip
+    return losses
+
+
+@pytest.mark.parametrize("case", RELEASED, ids=lambda case: f"{case['steps']} steps, {case['index']}")
+def test_beta_weighs_what_flow_grpos_released_code_computes(case):
+    scheduler = FlowMatchEulerDiscreteScheduler(shift=case["shift"])
+    scheduler.set_timesteps(sigmas=list(np.linspace(1, 1 / case["steps"], case["steps"])))
+    transitions = FlowMatchingTransitions(scheduler, case["noise_level"])
+    state, now, before = (torch.tensor(case[name]) for name in ("state", "prediction", "reference"))
+    weighed = 0.04 * torch.tensor(case["kl_loss"])
+    ours = divergence(transitions, case["index"], state, now, before, beta=0.04)
+    torch.testing.assert_close(ours, weighed, rtol=2e-4, atol=0)
+    times = divergence(transitions, case["index"], state, now, before, transition_kl_beta=0.04) / weighed
+    sigma, following = scheduler.sigmas[case["index"]], scheduler.sigmas[case["index"] + 1]
+    torch.testing.assert_close(times, (1 / (sigma - following)).expand(2), rtol=2e-4, atol=0)
+    assert float(times.min()) > 3.9
+
+
+def test_transition_kl_beta_weighs_the_divergence_of_two_normal_distributions():
+    scheduler = FlowMatchEulerDiscreteScheduler(shift=3.0)
+    scheduler.set_timesteps(sigmas=list(np.linspace(1, 1 / 6, 6)))
+    transitions = FlowMatchingTransitions(scheduler, 0.7)
+    generator = torch.Generator().manual_seed(1)
+    state, now, before = (torch.randn(3, 2, 4, generator=generator) for _ in range(3))
+    (here, std), (there, _) = (transitions.at(2)(prediction, state) for prediction in (now, before))
+    normal = torch.distributions.Normal
+    right = torch.distributions.kl_divergence(normal(here, std), normal(there, std)).mean(dim=(1, 2))
+    torch.testing.assert_close(divergence(transitions, 2, state, now, before, transition_kl_beta=1.0), right)
+
+
+def test_where_noise_has_no_dt_both_weights_weigh_the_same():
+    flow, ddim = FlowMatchEulerDiscreteScheduler(), DDIMScheduler(clip_sample=False)
+    for scheduler in (flow, ddim):
+        scheduler.set_timesteps(5)
+    for transitions in (FlowMatchingTransitions(flow, 0.7, "cps"), DDIMTransitions(ddim, 1.0)):
+        state, now, before = (torch.linspace(start, 1, 8).view(1, 2, 4) for start in (0.0, 0.3, 0.4))
+        one = divergence(transitions, 2, state, now, before, beta=0.3)
+        other = divergence(transitions, 2, state, now, before, transition_kl_beta=0.3)
+        assert float(one) > 0
+        assert torch.equal(one, other)
 
 
 # -- raft --------------------------------------------------------------------------------------------------------------
