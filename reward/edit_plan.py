@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field, with_config
 
 from .boxes import Box
 from .sample import Position, TaskType
-from .sample_limits import MAX_TEXT, check_count, check_number, check_length
+from .sample_limits import MAX_TEXT, check_count, check_length, check_number
 
 OperationType = Literal[
     TaskType,  # EdiVal's nine
