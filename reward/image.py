@@ -25,6 +25,7 @@ from .image_decoding import (
     ImageError,
     PixelFormatError,
     Pixels,
+    Reading,
     Size,
     decode,
     from_array,
@@ -35,10 +36,10 @@ from .image_decoding import (
 )
 from .image_operations import RED, WHITE, Colour, ImageOperation, apply_operation
 
-__all__ = ["FileIndex", "Image", "ImageError", "PixelFormatError", "Pixels", "Size"]
+__all__ = ["FileIndex", "Image", "ImageError", "PixelFormatError", "Pixels", "Reading", "Size"]
 
 FileIndex = MutableMapping[str, tuple[str, Size]]
-"""File digest -> (content digest, size): avoids decoding files that an earlier run has decoded."""
+"""Key of a file and a reading -> (content digest, size): avoids decoding files that an earlier run has decoded."""
 
 DerivedDigest = Callable[[str, str], "str | None"]
 """Digest of an image and an operation as JSON -> digest of the derived image; None if that is not recorded."""
@@ -53,7 +54,7 @@ class Image:
     Attributes: `size` (width, height), `digest` (sha256 over size and pixels, hex), `pixels` (H x W x 3 uint8 RGB).
     """
 
-    __slots__ = ("_derived", "_digest", "_path", "_pixels", "_recorded", "size")
+    __slots__ = ("_derived", "_digest", "_path", "_pixels", "_reading", "_recorded", "size")
 
     def __init__(
         self,
@@ -62,6 +63,7 @@ class Image:
         pixels: Pixels | None = None,
         digest: str | None = None,
         path: Path | None = None,
+        reading: Reading = "upright",
         derived: tuple[tuple[Image, ...], ImageOperation] | None = None,
         recorded: DerivedDigest | None = None,
     ) -> None:
@@ -69,6 +71,7 @@ class Image:
         self._pixels = pixels
         self._digest = digest
         self._path = path
+        self._reading: Reading = reading
         self._derived = derived
         self._recorded: DerivedDigest | None = recorded if derived is None else derived[0][0]._recorded
 
@@ -102,23 +105,31 @@ class Image:
         )
 
     @staticmethod
-    def open(path: str | os.PathLike[str], *, index: FileIndex | None = None, inside: Path | None = None) -> Image:
+    def open(
+        path: str | os.PathLike[str],
+        *,
+        index: FileIndex | None = None,
+        inside: Path | None = None,
+        reading: Reading = "upright",
+    ) -> Image:
         """The image in a file. Reads the file now, and decodes it now unless `index` has its content digest.
 
-        inside: a folder that the file has to lie in or below, links followed, where a stranger has named it.
+        inside: a folder that the file has to lie in or below, links followed, where a stranger has named it. reading:
+        `upright`, or `stored` for the pixels that released code sees; see `Reading`.
 
         Raises `ImageError` for a file that is missing, empty, truncated, oversized, not regular or not an image.
         """
         path = Path(path)
         data = read_bytes(path, inside=inside)
-        entry = index.get(hashlib.sha256(data).hexdigest()) if index is not None else None
+        key = "" if index is None else _index_key(data, reading)
+        entry = index.get(key) if index is not None else None
         if entry is not None:
-            return Image(entry[1], digest=entry[0], path=path)
-        pixels = decode(data, str(path))
-        image = Image((pixels.shape[1], pixels.shape[0]), digest=_digest(pixels), path=path)
+            return Image(entry[1], digest=entry[0], path=path, reading=reading)
+        pixels = decode(data, str(path), reading=reading)
+        image = Image((pixels.shape[1], pixels.shape[0]), digest=_digest(pixels), path=path, reading=reading)
         _cache.put(image.digest, pixels)
         if index is not None:
-            index[hashlib.sha256(data).hexdigest()] = (image.digest, image.size)
+            index[key] = (image.digest, image.size)
         return image
 
     @staticmethod
@@ -153,7 +164,7 @@ class Image:
         if self._derived is not None:
             pixels = readonly_copy(apply_operation(self._derived[1], *(parent.pixels for parent in self._derived[0])))
         elif self._path is not None:
-            pixels = decode(read_bytes(self._path), str(self._path))
+            pixels = decode(read_bytes(self._path), str(self._path), reading=self._reading)
             if _digest(pixels) != self._digest or pixels.shape[1::-1] != self.size:  # or the index of files is wrong
                 raise ImageError(f"{self._path} has changed since it was first read: start again with a stable copy")
         else:
@@ -277,6 +288,12 @@ def _digest(pixels: Pixels) -> str:
     state = hashlib.sha256(header)
     state.update(np.ascontiguousarray(pixels).data)
     return state.hexdigest()
+
+
+def _index_key(data: bytes, reading: Reading) -> str:
+    """Of a file in a `FileIndex`: its digest; in another reading, whose pixels may differ, another digest."""
+    digest = hashlib.sha256(data).hexdigest()
+    return digest if reading == "upright" else hashlib.sha256(f"{reading} {digest}".encode()).hexdigest()
 
 
 def _flat(areas: tuple[Corners, ...]) -> tuple[int, ...]:

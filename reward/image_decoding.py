@@ -7,7 +7,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import PIL.Image
@@ -33,6 +33,7 @@ __all__ = [
     "ImageError",
     "PixelFormatError",
     "Pixels",
+    "Reading",
     "Size",
     "check_size",
     "decode",
@@ -49,6 +50,11 @@ __all__ = [
 
 Pixels = NDArray[np.uint8]
 """H x W x 3, uint8, RGB, read-only."""
+
+Reading = Literal["upright", "stored"]
+"""How the pixels of a file become RGB. `upright`: turned as EXIF says, alpha over white, 16 bits scaled to 8. `stored`:
+as PIL's `convert("RGB")` gives them, which much released code uses: not turned, without alpha, and of 16 bits of grey
+whatever this version of PIL makes of them (255 for all that is above)."""
 
 MAX_FILE_BYTES = 512 * 2**20
 """Larger files are refused before they are read: 120 million pixels of 24 bits have 360 MB."""
@@ -76,17 +82,34 @@ def read_bytes(path: Path, *, inside: Path | None = None) -> bytes:
 
 
 def decode(
-    data: bytes | memoryview, name: str, formats: Sequence[str] = FILE_FORMATS, max_pixels: int = MAX_PIXELS
+    data: bytes | memoryview,
+    name: str,
+    formats: Sequence[str] = FILE_FORMATS,
+    max_pixels: int = MAX_PIXELS,
+    *,
+    reading: Reading = "upright",
 ) -> Pixels:
-    """Encoded bytes to pixels; `name` is for error messages. Raises ImageError; for the limits see `encoded_images`."""
+    """Encoded bytes to pixels; `name` is for error messages. Raises ImageError; for the limits, which hold in each
+    `reading`, see `encoded_images`."""
     with image_errors(name):
-        return pixels_of(read_header(data, formats, max_pixels))
+        picture = read_header(data, formats, max_pixels)
+        return pixels_of(picture) if reading == "upright" else _stored_pixels_of(picture)
 
 
 def pixels_of(picture: EncodedImage, orientation: int | None = None) -> Pixels:
     """Decode a picture whose limits were checked. Raises ImageError, and what PIL raises: see `image_errors`."""
     with open_image(picture) as image:
         return flatten(image, picture.orientation if orientation is None else orientation)
+
+
+def _stored_pixels_of(picture: EncodedImage) -> Pixels:
+    """As `pixels_of`, in the reading `stored`."""
+    with open_image(picture) as image:
+        image.load()
+        image.info.pop("transparency", None)  # it decides no pixel here, and PIL warns of some kinds of it
+        pixels: Pixels = np.asarray(image.convert("RGB"))
+    pixels.setflags(write=False)  # of bytes that nobody else has
+    return pixels
 
 
 def size_of(

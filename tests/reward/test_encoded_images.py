@@ -7,6 +7,8 @@ import random
 import struct
 import warnings
 import zlib
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ from editcritic.reward.encoded_images import FILE_FORMATS, MAX_CHUNKS, WEB_FORMA
 from editcritic.reward.image_decoding import decode, size_of
 
 ROOT = Path(__file__).parents[2]
+decode_stored = partial(decode, reading="stored")
+"""The reading of released code, for which the limits are the same."""
 RAMP = np.dstack([np.tile(np.arange(0, 240, 5, dtype=np.uint8), (32, 1))] * 3)
 RAMP[:, :, 1] = np.arange(0, 160, 5, dtype=np.uint8)[:, None]
 
@@ -87,7 +91,7 @@ def test_the_first_bytes_decide_the_format(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["GIF", "BMP", "TIFF"])
 def test_a_server_reads_three_formats_and_says_so(kind: str) -> None:
-    for read in (size_of, decode):
+    for read in (size_of, decode, decode_stored):
         with pytest.raises(ImageError, match=rf"^x is a {kind} file: save it as PNG \(.*: PNG, JPEG, WebP\)$"):
             read(encoded(kind), "x", WEB_FORMATS)
 
@@ -151,7 +155,7 @@ def test_a_pil_image_that_was_opened_and_not_used_has_the_limits_of_files() -> N
     ],
 )
 def test_a_size_is_refused_by_the_header(size: tuple[int, int], says: str) -> None:
-    for read in (size_of, decode):
+    for read in (size_of, decode, decode_stored):
         with pytest.raises(ImageSizeError, match=f"^x has {size[0]:,} x {size[1]:,} pixels.*{says}.*without decoding"):
             read(png(*size, png_chunk(b"IDAT")), "x")
 
@@ -174,6 +178,8 @@ def test_a_size_that_changes_further_on_is_damage() -> None:
     for crafted in (data, bytes(first_frame), two_headers):
         with pytest.raises(ImageError, match="is damaged"):
             Image.of(crafted)
+        with pytest.raises(ImageError, match="is damaged"):
+            decode_stored(crafted, "x")
 
 
 # -- work -------------------------------------------------------------------------------------------------------------
@@ -368,7 +374,10 @@ SEEDS = [
 
 
 @pytest.mark.filterwarnings("error")
-def test_two_thousand_mutations_are_pixels_or_an_image_error(capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("read", [decode, decode_stored])
+def test_two_thousand_mutations_are_pixels_or_an_image_error(
+    read: Callable[[bytes, str], np.ndarray], capfd: pytest.CaptureFixture[str]
+) -> None:
     draw = random.Random(28)
     outcomes, unnamed = {"pixels": 0, "refused": 0}, 0
     for number in range(2000):
@@ -385,12 +394,12 @@ def test_two_thousand_mutations_are_pixels_or_an_image_error(capfd: pytest.Captu
             else:
                 del data[position : position + draw.randrange(16)]
         try:
-            image = Image.of(bytes(data))
+            pixels = read(bytes(data), "encoded image")
         except ImageError as error:
             unnamed += not str(error).startswith("encoded image")
             outcomes["refused"] += 1
         else:
-            assert image.pixels.shape == (image.height, image.width, 3)
+            assert (pixels.ndim, pixels.shape[2], pixels.dtype) == (3, 3, np.uint8)
             outcomes["pixels"] += 1
     assert not unnamed
     assert min(outcomes.values()) > 200, outcomes

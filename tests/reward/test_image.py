@@ -245,9 +245,9 @@ def decoded(monkeypatch):
     """The names of decoded files; the cache is new."""
     names = []
 
-    def noted(data, name):
+    def noted(data, name, **options):
         names.append(name)
-        return decode(data, name)
+        return decode(data, name, **options)
 
     monkeypatch.setattr(image_module, "decode", noted)
     monkeypatch.setattr(image_module, "_cache", image_module._PixelCache(10_000))

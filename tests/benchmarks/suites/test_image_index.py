@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,9 +31,9 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that were decoded, in order."""
     names: list[str] = []
 
-    def counted(data: bytes, name: str) -> image_module.Pixels:
+    def counted(data: bytes, name: str, **options: Any) -> image_module.Pixels:
         names.append(Path(name).name)
-        return decode(data, name)
+        return decode(data, name, **options)
 
     monkeypatch.setattr(image_module, "decode", counted)
     monkeypatch.setattr(image_module, "_cache", image_module._PixelCache(limit_bytes=0))
