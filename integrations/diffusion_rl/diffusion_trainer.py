@@ -10,8 +10,8 @@ ratio over the steps of the sampler (Flow-GRPO: Liu et al. 2025, arXiv 2505.0547
 et al. 2023, arXiv 2305.13301, section 4.3; the solver decides which, see `transitions`), or that of DiffusionNFT or
 RAFT (`objectives`). It is a reference implementation: readable, exact, tested. The weights must fit on each device.
 
-Several processes: `accelerate launch train.py`. Each generates and scores whole groups; gradients are summed over all
-processes.
+Several processes: `accelerate launch train.py`. Each generates and scores whole groups; advantages are computed from
+the scores of all processes, as in TRL and Flow-GRPO, and gradients are summed over them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from ..diffusers.partial_denoising import initial_state
 from ..diffusers.pipeline_calls import PipelineCaller
 from ..diffusers.pipeline_families import family_of
 from ..rng_state import preserve_rng_state
-from ..trl.reward_function import Rollout, rollout_metrics
+from ..trl.reward_function import score_metrics
 from ..unusable_rows import score_usable
 from .config import DiffusionConfig
 from .objectives import LossAndMetrics, grpo, nearest_winners, nft, raft
@@ -109,12 +109,13 @@ class DiffusionTrainer:
     process and its own images; see `trainer.monitor.alarms`. probes: samples edited from fixed noise before the first
     step and every `probe_steps` steps, for `monitor.observe_probe`; preferably 100 or more that are not trained on.
 
-    log_history: the metrics of each step, means over processes: `reward`, `frac_unscored`, `frac_reward_zero_std` and
-    the other metrics of `Advantages`; for `grpo` `clip_ratio` (fraction of clipped ratios), `ratio_deviation` (mean
-    distance of the ratio from 1), `kl` and `transition_kl` (what `beta` and `transition_kl_beta` weigh); for `nft`
-    `mse` and `prediction_shift` (root mean square change of the prediction, in the denoiser's unit); for `raft` `mse`,
-    and `frac_replaced` (fraction of images with another image as target); `grad_norm`, `seconds/*`, the parts of a
-    score (as in `integrations.trl`), and the metrics of `monitor` and the callbacks.
+    log_history: the metrics of each step, over the images of all processes: `reward`, `frac_unscored`,
+    `frac_reward_zero_std` and the other metrics of `Advantages`; for `grpo` `clip_ratio` (fraction of clipped ratios),
+    `ratio_deviation` (mean distance of the ratio from 1), `kl` and `transition_kl` (what `beta` and
+    `transition_kl_beta` weigh); for `nft` `mse` and `prediction_shift` (root mean square change of the prediction, in
+    the denoiser's unit); for `raft` `mse`, and `frac_replaced` (fraction of images with another image as target);
+    `grad_norm`, and the parts of a score (as in `integrations.trl`). Means over processes: `seconds/*`, and the metrics
+    of `monitor` and the callbacks.
     """
 
     def __init__(
@@ -257,19 +258,10 @@ class DiffusionTrainer:
         return RolloutBatch(step, samples, calls, time.perf_counter() - start, failures)
 
     def update(self, batch: RolloutBatch, scores: Sequence[Score]) -> dict[str, float]:
-        """The optimizer steps for a scored batch; returns metrics."""
+        """The optimizer steps for a scored batch; returns metrics, over the images of all processes."""
         start, config = time.perf_counter(), self.config
-        group_advantages = advantages(
-            scores,
-            [f"{sample.group}/{row // config.group_size}" for row, sample in enumerate(batch.samples)],
-            judge_std=config.judge_std,
-            scale_rewards=config.scale_rewards,
-            noise_correction=config.noise_correction,
-            abstained=config.abstained,
-            lowest=self.reward.card.range[0] if isinstance(self.reward, BaseReward) else None,
-            max_abs=config.advantage_clip,
-        )
-        collected: dict[str, list[float]] = {}
+        group_advantages, score_log = self._advantages(batch, scores)
+        collected: dict[str, list[tuple[float, int]]] = {}  # values and the number of rows that each is the mean of
         targets = self._raft_targets(batch, group_advantages) if config.objective == "raft" else None
         trained = (
             group_advantages.informative
@@ -303,18 +295,59 @@ class DiffusionTrainer:
                         loss, metrics = self._loss(trajectory, step, indices, values)
                         (loss.sum() / total).backward()
                         for name, value in metrics.items():
-                            collected.setdefault(name, []).append(value)
+                            collected.setdefault(name, []).append((value, len(batch_rows)))
             self._all_reduce_gradients()
             norm = float(torch.nn.utils.clip_grad_norm_(self.weights, config.max_grad_norm))
-            collected.setdefault("grad_norm", []).append(norm)
+            collected.setdefault("grad_norm", []).append((norm, 1))
             for group in self.optimizer.param_groups:
                 group["lr"] = config.learning_rate * self._lr_factor()
             self.optimizer.step()
             self.optimizer.zero_grad()
-        means = {name: fmean(values) for name, values in collected.items() if values}
         if targets is not None:
-            means["frac_replaced"] = sum(row != target for row, (target, _) in targets.items()) / len(batch.samples)
-        return group_advantages.metrics | means | {"seconds/update": time.perf_counter() - start}
+            replaced = sum(row != target for row, (target, _) in targets.items()) / len(batch.samples)
+            collected["frac_replaced"] = [(replaced, len(batch.samples))]
+        return score_log | self._means(collected) | {"seconds/update": time.perf_counter() - start}
+
+    def _advantages(self, batch: RolloutBatch, scores: Sequence[Score]) -> tuple[Advantages, dict[str, float]]:
+        """Advantages of the rows of this process, and metrics of the scores of all processes.
+
+        Every process has the same number of rows, with whole groups. The same edit in two processes is two groups.
+        """
+        config, process, count = self.config, self.accelerator.process_index, len(batch.samples)
+        gathered: list[tuple[str, str, Score]] = gather_object(
+            [
+                (sample.group, f"{sample.group}/{process}/{row // config.group_size}", _without_evidence(score))
+                for row, (sample, score) in enumerate(zip(batch.samples, scores, strict=True))
+            ]
+        )
+        all_scores = [score for _, _, score in gathered]
+        result = advantages(
+            all_scores,
+            [group for _, group, _ in gathered],
+            judge_std=config.judge_std,
+            scale_rewards=config.scale_rewards,
+            noise_correction=config.noise_correction,
+            abstained=config.abstained,
+            lowest=self.reward.card.range[0] if isinstance(self.reward, BaseReward) else None,
+            max_abs=config.advantage_clip,
+        )
+        values = [score.value for score in all_scores if score.value is not None]
+        metrics = (
+            score_metrics(all_scores, [edit for edit, _, _ in gathered])
+            | result.metrics
+            | ({"reward": fmean(values)} if values else {})
+        )
+        return result.of_rows(slice(process * count, (process + 1) * count)), metrics
+
+    def _means(self, collected: Mapping[str, Sequence[tuple[float, int]]]) -> dict[str, float]:
+        """Means over the rows of all processes. collected: name -> means of this process, each of a number of rows."""
+        processes: list[Mapping[str, Sequence[tuple[float, int]]]] = gather_object([collected])
+        names = dict.fromkeys(name for process in processes for name in process)
+        pairs = {name: [pair for process in processes for pair in process.get(name, ())] for name in names}
+        return {
+            name: sum(value * rows for value, rows in parts) / sum(rows for _, rows in parts)
+            for name, parts in pairs.items()
+        }
 
     def _raft_targets(self, batch: RolloutBatch, group_advantages: Advantages) -> dict[int, tuple[int, Tensor]]:
         """For `raft`: for each row to train, the row of its target image and that row's final state."""
@@ -429,9 +462,7 @@ class DiffusionTrainer:
         return BatchScores(scores, heldout, time.perf_counter() - start)
 
     def _log(self, metrics: dict[str, float], batch: RolloutBatch, batch_scores: BatchScores) -> None:
-        values = [score.value for score in batch_scores.scores if score.value is not None]
-        rollouts = [Rollout(sample, score) for sample, score in zip(batch.samples, batch_scores.scores, strict=True)]
-        log = rollout_metrics(rollouts) | metrics | ({"reward": fmean(values)} if values else {})
+        log = dict(metrics)
         if self.monitor is not None and self.accelerator.is_main_process:
             made = [row for row in range(len(batch.samples)) if row not in batch.failures]  # the rest has no image
             scores, heldout = batch_scores.scores, batch_scores.heldout
@@ -558,6 +589,14 @@ def _checkpoints(folder: Path) -> list[Path]:
 def _epoch_permutation(seed: int, epoch: int, count: int) -> NDArray[np.int64]:
     """The order of the dataset in an epoch."""
     return np.random.default_rng([seed, epoch]).permutation(count)
+
+
+def _without_evidence(score: Score) -> Score:
+    """What is sent to other processes."""
+    parts, credits = (
+        {name: _without_evidence(part) for name, part in scores.items()} for scores in (score.parts, score.credits)
+    )
+    return replace(score, evidence=(), parts=parts, credits=credits)
 
 
 def _in_a_block(name: str) -> bool:

@@ -277,17 +277,23 @@ def log_columns(rollouts: Sequence[Rollout], *, with_instructions: bool) -> dict
 
 def rollout_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
     """The metrics to log for a batch; see `RewardFunction`."""
+    groups = [None if rollout.sample is None else rollout.sample.group for rollout in rollouts]
+    return score_metrics([rollout.score for rollout in rollouts], groups)
+
+
+def score_metrics(scores: Sequence[Score], groups: Sequence[str | None]) -> dict[str, float]:
+    """The metrics to log for scores, by name. groups: of each score, None for one without an edit."""
     part_values: dict[str, list[float]] = {}
-    groups: dict[str, list[float | None]] = {}
-    for rollout in rollouts:
-        if rollout.sample is not None:
-            groups.setdefault(rollout.sample.group, []).append(rollout.score.value)
-        for name, value in _nested_values(rollout.score):
+    group_values: dict[str, list[float | None]] = {}
+    for score, group in zip(scores, groups, strict=True):
+        if group is not None:
+            group_values.setdefault(group, []).append(score.value)
+        for name, value in _nested_values(score):
             part_values.setdefault(name, []).append(value)
     metrics = {name: fmean(values) for name, values in part_values.items()}
-    if rollouts:
-        metrics["frac_unscored"] = fmean(rollout.score.value is None for rollout in rollouts)
-    compared_groups = [values for values in groups.values() if len(values) > 1]
+    if scores:
+        metrics["frac_unscored"] = fmean(score.value is None for score in scores)
+    compared_groups = [values for values in group_values.values() if len(values) > 1]
     if compared_groups:
         metrics["frac_reward_zero_std"] = fmean(len(set(values) - {None}) < 2 for values in compared_groups)
     return metrics

@@ -77,6 +77,10 @@ class Advantages:
             "noise_variance_share": self.noise_variance_share,
         }
 
+    def of_rows(self, rows: slice) -> Advantages:
+        """Those of some rows, as of one process; the fractions, `std` and `noise_variance_share` stay those of all."""
+        return replace(self, values=self.values[rows], scored=self.scored[rows], informative=self.informative[rows])
+
 
 def training_values(
     scores: Sequence[Score | float | None],
@@ -129,7 +133,8 @@ def advantages(
     """Advantages within groups.
 
     scores: N of them, such as `Scores` or plain values; None for an unscored row. groups: the group of each row
-    (`EditSample.group`), in any order. Groups must be complete: distributed processes gather their scores first.
+    (`EditSample.group`), in any order. Groups must be complete, and for `batch` all groups of a step must be there:
+    distributed processes gather their scores first, as in TRL and Flow-GRPO.
     abstained, lowest: see `training_values`. max_abs: clips advantages to [-max_abs, max_abs]; clipped advantages may
     have a mean other than 0.
 

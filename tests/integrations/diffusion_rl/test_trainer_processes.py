@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from diffusers import FluxKontextPipeline
@@ -30,14 +31,47 @@ def trainer_of(folder: Path, name: str, reward: Any, **settings: Any) -> Diffusi
     return DiffusionTrainer(pipeline, reward, SAMPLES, config)
 
 
+def uneven(samples: Sequence[EditSample]) -> list[Score]:
+    """Rewards of another spread for each source; an abstention in one group, and one that failed as a whole."""
+    scores = bright(samples)
+    for row, (sample, score) in enumerate(zip(samples, scores, strict=True)):
+        source = sample.id.partition("/")[0]
+        if source == "s3":
+            scores[row] = Score.failed("connection refused", cause="infrastructure")
+        elif source == "s2" and not row % SMALL["group_size"]:
+            scores[row] = Score.abstained("nobody knows")
+        else:
+            scores[row] = Score.of({"s0": 1, "s1": 30, "s2": 5}[source] * (score.value or 0.0))
+    return scores
+
+
+def learnt_from_uneven(folder: Path, name: str, **settings: Any) -> tuple[Any, dict[str, Any]]:
+    """The gradient of a batch of uneven rewards with one standard deviation for all; its advantages and its log."""
+    run = trainer_of(folder, name, uneven, scale_rewards="batch", judge_std=1e-4, max_grad_norm=1e9, **settings)
+    batch = run.rollout(0)
+    values = run._advantages(batch, uneven(batch.samples))[0].values.tolist()
+    (gradient,), log = learnt(run, batch, uneven(batch.samples))
+    return gradient, {"values": values, "log": untimed([log])[0]}
+
+
 def as_a_rank(folder: Path, rank: int) -> dict[str, Any]:
-    """A gradient of rows of both; then three steps, in the second of which the second process learns nothing and in the
+    """Gradients of rows of both; two steps, in the first of which the second process has no scores, and in the second
+    neither has; then three steps, in the second of which the second process learns nothing and in the
     third neither; then one more, resumed.
     """
     gradient_run = trainer_of(folder, "gradient", bright, max_grad_norm=1e9)
     batch = gradient_run.rollout(0)
     (gradient,), _ = learnt(gradient_run, batch, bright(batch.samples))
     torch.save(gradient, folder / f"{rank}.gradient")
+    gradient, from_uneven = learnt_from_uneven(folder, "uneven")
+    torch.save(gradient, folder / f"{rank}.uneven")
+    lonely_steps = iter([silent if rank else bright, silent])
+
+    def lonely_judge(samples: Sequence[EditSample]) -> list[Score]:
+        return next(lonely_steps)(samples)
+
+    lonely = trainer_of(folder, "lonely", lonely_judge, max_steps=2, scale_rewards="batch")
+    lonely.train()
     sample_ids: list[list[str]] = []
 
     def judge(samples: Sequence[EditSample]) -> list[Score]:
@@ -58,6 +92,8 @@ def as_a_rank(folder: Path, rank: int) -> dict[str, Any]:
     resumed.train(resume=True)
     return {
         "processes": whole.accelerator.num_processes,
+        "uneven": from_uneven,
+        "lonely": untimed(lonely.log_history),
         "asked": sample_ids,
         "weights": [*weights, digest(resumed)],
         "log": untimed(whole.log_history),
@@ -121,19 +157,53 @@ def test_one_process_writes(folder):
     assert sorted(path.name for path in (folder / "run").glob("*checkpoint*")) == ["checkpoint-2", "checkpoint-4"]
 
 
-def test_the_gradient_is_that_of_one_process_with_all_groups(folder, monkeypatch):
+HALF = GROUPS * SMALL["group_size"]
+"""The images of one of two processes."""
+
+
+@pytest.fixture
+def of_both(monkeypatch):
+    """One process makes the images of two."""
+    seed = trainer._derived_seed
+    monkeypatch.setattr(trainer, "_derived_seed", lambda run, step, _, row: seed(run, step, row // HALF, row % HALF))
+
+
+def test_the_gradient_is_that_of_one_process_with_all_groups(folder, of_both):
     gradients = [torch.load(folder / f"{rank}.gradient") for rank in range(2)]
     assert all(torch.equal(one, other) for one, other in zip(*gradients, strict=True))
-    half, seed = GROUPS * SMALL["group_size"], trainer._derived_seed
-
-    def of_both(run: int, step: int, here: int, row: int) -> int:
-        return seed(run, step, row // half, row % half)
-
-    monkeypatch.setattr(trainer, "_derived_seed", of_both)
-    alone = trainer_of(folder, "alone", bright, groups=2 * GROUPS, max_grad_norm=1e9, rollout_batch_size=half)
+    alone = trainer_of(folder, "alone", bright, groups=2 * GROUPS, max_grad_norm=1e9, rollout_batch_size=HALF)
     batch = alone.rollout(0)
     (right,), _ = learnt(alone, batch, bright(batch.samples))
     assert_close(gradients[0], right)
+
+
+def test_one_standard_deviation_is_that_of_the_rows_of_all_processes(folder, ranks, of_both):
+    gradient, alone = learnt_from_uneven(folder, "alone", groups=2 * GROUPS, rollout_batch_size=HALF)
+    assert [value for rank in ranks for value in rank["uneven"]["values"]] == alone["values"]
+    assert_close(torch.load(folder / "0.uneven"), gradient)
+    parts = alone["values"][:HALF], alone["values"][HALF:]
+    assert [any(values) for values in parts] == [True, True]
+    # Each process by itself would have a spread of its own.
+    spreads = [float(np.std([value for value in values if value], ddof=1)) for values in parts]
+    assert max(spreads) > 1.5 * min(spreads)
+
+
+def test_the_log_is_that_of_the_rows_of_all_processes(folder, ranks, of_both):
+    _, alone = learnt_from_uneven(folder, "alone", groups=2 * GROUPS, rollout_batch_size=HALF)
+    first, second = (rank["uneven"]["log"] for rank in ranks)
+    assert first == second
+    assert first == pytest.approx(alone["log"], rel=1e-3, abs=1e-6)
+    assert first["frac_unscored"] == 0.25
+    assert first["frac_abstained"] == pytest.approx(1 / 12)
+    assert first["reward"] > 1  # of nine rows that have one
+
+
+def test_a_process_without_a_score_keeps_nobody_waiting(ranks):
+    first, second = (rank["lonely"] for rank in ranks)
+    assert first == second
+    assert [row["frac_unscored"] for row in first] == [0.5, 1.0]
+    assert "reward" in first[0]
+    assert "reward" not in first[1]
 
 
 if __name__ == "__main__":
