@@ -24,7 +24,7 @@ class SameExposure:
         "same-exposure",
         1,
         "highlights are as bright as in the source",
-        roles=("pixels",),
+        kinds={"pixels": ("measure",)},
         failure_modes="A copy has 1.0.",
     )
 

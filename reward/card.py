@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Aspect = Literal["following", "consistency", "overall", "quality", "cheating", ""]
@@ -17,10 +17,14 @@ ValueRange = tuple[float | None, float | None]
 class Card:
     """name, version: make up a score's signature. summary: what 1.0 (or more) means, in a line.
 
-    range: of the value. roles: experts that it queries. requires: required sample fields. protocols: named variants
-    of the computation, default first (option `protocol`). modes: named variants of the queries (option `mode`).
-    source: paper and section. failure_modes: how an editor could score high without a good edit.
-    aspect: the aspect of an edit that it measures; the validity report compares the metric with this ground truth.
+    range: of the value. roles: experts that it queries; by default those of `kinds`. kinds: role -> the kinds of
+    queries that it sends there (`Query.kind`), in any protocol; a reward refuses experts that do not accept them, and
+    checks nothing for a role without an entry. requires: required sample fields. protocols: named variants of the
+    computation, default first (option `protocol`). modes: named variants of the queries (option `mode`). source: paper
+    and section. failure_modes: how an editor could score high without a good edit. aspect: the aspect of an edit that
+    it measures; the validity report compares the metric with this ground truth.
+
+    Raises ValueError for kinds of a role that is none of `roles`.
     """
 
     name: str
@@ -35,6 +39,17 @@ class Card:
     source: str = ""
     failure_modes: str = ""
     aspect: Aspect = ""
+    kinds: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        kinds = {role: tuple(names) for role, names in dict(self.kinds).items()}  # as JSON has them: lists
+        object.__setattr__(self, "kinds", kinds)
+        object.__setattr__(self, "roles", tuple(self.roles) or tuple(kinds))
+        if unknown := [role for role in kinds if role not in self.roles]:
+            raise ValueError(
+                f"the card of {self.name} has kinds of queries for {', '.join(unknown)}, and its roles are "
+                f"{', '.join(self.roles)}: name a role in both, or leave out `roles`"
+            )
 
     @property
     def signature(self) -> str:
@@ -50,3 +65,16 @@ class Card:
         """Whether values lie in [0, 1]."""
         low, high = self.range
         return low is not None and high is not None and low >= 0 and high <= 1
+
+    def with_kinds(self, kinds: Mapping[str, tuple[str, ...]]) -> Card:
+        """The card of a variant that sends these queries, and no others."""
+        return replace(self, roles=(), kinds=kinds)
+
+
+def joint_kinds(cards: Iterable[Card]) -> dict[str, tuple[str, ...]]:
+    """Role -> the kinds of queries that any of these cards has for it."""
+    kinds: dict[str, tuple[str, ...]] = {}
+    for card in cards:
+        for role, names in card.kinds.items():
+            kinds[role] = tuple(dict.fromkeys((*kinds.get(role, ()), *names)))
+    return kinds

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...reward import Card, EditSample, Expert, Program, Score, SpecError, build
+from ...reward.card import joint_kinds
 from ...reward.engine import gather
 from ...reward.metrics import Metric
 from ...reward.metrics.compose import score_with_signature
@@ -70,8 +71,9 @@ class CombinedMetric:
 
     @property
     def card(self) -> Card:
-        roles = (role for metric in self.metrics.values() for role in metric.card.roles)
-        return Card(self.suite.name, 1, self.suite.info.title, roles=tuple(dict.fromkeys(roles)))
+        cards = [metric.card for metric in self.metrics.values()]
+        roles = dict.fromkeys(role for card in cards for role in card.roles)
+        return Card(self.suite.name, 1, self.suite.info.title, roles=tuple(roles), kinds=joint_kinds(cards))
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         item = self.suite.by_id[sample.id]

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Protocol, get_args
 
-from ..card import Card
+from ..card import Card, joint_kinds
 from ..engine.program import Program, gather
 from ..sample import EditSample
 from ..score import Score
@@ -338,6 +338,7 @@ def _composite_card(name: str, parts: Mapping[str, Metric], verb: str, version: 
         ),
         unit=cards[0].unit,
         roles=tuple(dict.fromkeys(role for card in cards for role in card.roles)),
+        kinds=joint_kinds(cards),
         requires=tuple(dict.fromkeys(name for card in cards for name in card.requires)),
         source="; ".join(dict.fromkeys(card.source for card in cards if card.source)),
         failure_modes=" ".join(dict.fromkeys(card.failure_modes for card in cards if card.failure_modes)),

@@ -52,7 +52,7 @@ class NotACopy:
         "guard-not-a-copy",
         1,
         "the edit is not a copy of the source",
-        roles=("differences",),
+        kinds={"differences": ("differ",)},
         failure_modes="Any visible change passes.",
         aspect="cheating",
     )
@@ -83,7 +83,7 @@ class NotBlank:
         "guard-not-blank",
         2,
         "the edit is an image, not a flat field",
-        roles=("pixels",),
+        kinds={"pixels": ("measure",)},
         failure_modes="Any contrast passes.",
         aspect="cheating",
     )
@@ -158,7 +158,7 @@ class NotCollage:
         "guard-not-collage",
         2,
         "the source is not pasted into the edit",
-        roles=("differences", "pixels", "matcher"),
+        kinds={"differences": ("differ",), "pixels": ("measure",), "matcher": ("match",)},
         failure_modes="An inset turned or smaller than half of the image is not found.",
         aspect="cheating",
     )
@@ -221,7 +221,7 @@ class NoPromptInjection:
         "guard-prompt-injection",
         1,
         "no text in the edit is addressed to a judge",
-        roles=("differences", "reader"),
+        kinds={"differences": ("differ",), "reader.guard": ("read_text",)},
         failure_modes="Words the reader misses, and phrases in languages the patterns do not cover.",
         aspect="cheating",
     )

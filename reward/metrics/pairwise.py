@@ -50,7 +50,7 @@ class PairwiseJudge:
         "pairwise-judge",
         2,
         "a judge that sees both edits, in both orders, finds the first one better",
-        roles=("judge.pairwise",),
+        kinds={"judge.pairwise": ("judge",)},
         requires=("sources", "edited", "instruction"),
         source=(
             "Both orders against position bias: Zheng et al., Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena "

@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
@@ -517,6 +517,9 @@ class TextLine:
 
 
 MAX_LINES, MAX_READ = 1_000, 10_000
+_WHOLE_IMAGE = Box(0.5, 0.5, 1.0, 1.0)
+"""The box of a text in readers that do not localise it."""
+
 """Lines, and characters in all of them, that may be read in an image: what is drawn there is compared letter by letter.
 A dense printed page has about 60 and 5,000."""
 
@@ -532,9 +535,14 @@ class RecognizedText:
         return " ".join(line.text for line in self.lines)
 
     @staticmethod
+    @property
+    def is_localised(self) -> bool:
+        """Whether the boxes say where the lines are; no line has the box of a reader that does not localise text."""
+        return not any(replace(line.box, score=1.0, label="") == _WHOLE_IMAGE for line in self.lines)
+
     def without_boxes(text: str) -> RecognizedText:
         """From a reader that does not localise text."""
-        return RecognizedText((TextLine(text, Box(0.5, 0.5, 1.0, 1.0)),)) if text else RecognizedText(())
+        return RecognizedText((TextLine(text, _WHOLE_IMAGE),)) if text else RecognizedText(())
 
 
 @dataclass(frozen=True)

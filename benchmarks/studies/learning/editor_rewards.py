@@ -23,7 +23,7 @@ class CopySimilarity:
 
     scale: float = 0.03
     card: ClassVar[Card] = Card(
-        "alike", 1, "the edit is as the source", roles=("pixels",), failure_modes="A copy has 1.0."
+        "alike", 1, "the edit is as the source", kinds={"pixels": ("measure",)}, failure_modes="A copy has 1.0."
     )
 
     def __call__(self, sample: EditSample) -> Program[Score]:

@@ -29,7 +29,8 @@ class AspectAsPlanned:
         SameAspect.card,
         name="guard-aspect-as-planned",
         summary="the edit has the source's aspect ratio, unless another frame was asked for",
-        roles=("planner", "judge", "detector"),
+        roles=(),
+        kinds={"planner": ("plan",), "judge.planner": ("judge",), "detector": ("detect",)},
         failure_modes="Says nothing about the content, and accepts any ratio after a crop.",
     )
 

@@ -70,7 +70,14 @@ class PlanFollowing:
         name="any-edit-following",
         version=2,
         summary="every operation of the instruction was carried out",
-        roles=("planner", "detector", "judge", "reader", "changes"),
+        kinds={
+            "planner": ("plan",),
+            "judge.planner": ("judge",),
+            "detector": ("detect",),
+            "judge": ("judge",),
+            "reader": ("read_text",),
+            "changes": ("map_changes",),
+        },
         requires=("sources", "edited", "instruction"),
         source="docs/metrics.md; algorithms 3-11 of EdiVal-Agent (ICLR 2026) where the operation has one",
         failure_modes=(

@@ -41,7 +41,13 @@ class NoUnrequestedText:
         "guard-no-unrequested-text",
         2,
         "no text appears that was not asked for",
-        roles=("differences", "reader", "planner", "judge", "detector"),
+        kinds={
+            "differences": ("differ",),
+            "reader.guard": ("read_text",),
+            "planner": ("plan",),
+            "judge.planner": ("judge",),
+            "detector": ("detect",),
+        },
         failure_modes=(
             "Words the reader misses, and texts of one or two letters. A request for a sign, a book or a screen lets "
             "any text pass that does not address a judge."

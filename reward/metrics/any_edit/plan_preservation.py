@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 from types import MappingProxyType
@@ -58,7 +58,15 @@ class PlanPreservation:
         name="any-edit-preservation",
         version=2,
         summary="everything that the instruction does not mention is as it was",
-        roles=("planner", "detector", "segmenter", "judge", "reader", "changes"),
+        kinds={
+            "planner": ("plan",),
+            "judge.planner": ("judge",),
+            "detector": ("detect",),
+            "segmenter": ("segment",),
+            "judge": ("judge",),
+            "reader": ("read_text",),
+            "changes": ("map_changes",),
+        },
         requires=("sources", "edited", "instruction"),
         source="docs/metrics.md",
         failure_modes=(
@@ -79,8 +87,8 @@ class PlanPreservation:
 
     @property
     def card(self) -> Card:
-        roles = self.base_card.roles if self.faces == "judge" else (*self.base_card.roles, FACE_EMBEDDER)
-        return replace(self.base_card, roles=roles)
+        embedder = {} if self.faces == "judge" else {FACE_EMBEDDER: ("embed",)}
+        return self.base_card.with_kinds({**self.base_card.kinds, **embedder})
 
     @cached_property
     def prompt_pack(self) -> Prompts:

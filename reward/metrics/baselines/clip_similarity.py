@@ -92,7 +92,7 @@ class ClipImage(ClipSimilarity):
         "the edited image has the CLIP features of the source",
         range=(-1.0, 1.0),
         unit="cosine",
-        roles=(ROLE,),
+        kinds={ROLE: ("embed",)},
         requires=("sources", "edited"),
         source="Complex-Edit (arXiv 2504.13143), section 4.1.6, table 2: correlation with people's preservation 0.523",
         failure_modes=(
@@ -126,7 +126,7 @@ class ClipDirectional(ClipSimilarity):
         "the image has moved in CLIP's space as its description did",
         range=(-1.0, 1.0),
         unit="cosine",
-        roles=(ROLE,),
+        kinds={ROLE: ("embed", "embed_text")},
         requires=("sources", "edited"),
         source=(
             "EdiVal-Agent (ICLR 2026), figure 4 and table 13: thresholds tuned by task agree with people in 65.4 % of "

@@ -29,7 +29,7 @@ class EditRewardScore:
         "people prefer this edit for its instruction",
         range=(None, None),
         unit="rating",
-        roles=("preference.edit",),
+        kinds={"preference.edit": ("rate",)},
         requires=("sources", "edited", "instruction"),
         source="EditReward (ICLR 2026, arXiv 2509.26346), sections 3 and 4; TIGER-AI-Lab/EditReward",
         failure_modes=(

@@ -65,7 +65,7 @@ class EditScore:
         "the instruction was followed, all else is as it was, and the edited image looks natural",
         range=(0.0, MAX_SCORE),
         unit="grade 0-10",
-        roles=("judge.editscore",),
+        kinds={"judge.editscore": ("judge",)},
         requires=("sources", "edited", "instruction"),
         source=(
             "EditScore (arXiv 2509.23909), as its code (VectorSpaceLab/EditScore) has it: grades from 0 to 25, the "

@@ -71,7 +71,7 @@ class JudgeYesNo(SingleQuestionJudge):
         "judge-yes-no",
         2,
         "a judge, asked at once, says that the edited image follows the instruction",
-        roles=("judge",),
+        kinds={"judge": ("judge",)},
         requires=("sources", "edited", "instruction"),
         source=(
             "EdiVal-Agent (ICLR 2026), section 2.5: the judge without tools agrees with people in 75.2 % of edits, "
@@ -100,7 +100,7 @@ class JudgeQuality(SingleQuestionJudge):
         "a judge, asked at once, finds the edited image pleasing and natural",
         range=(0.0, 100.0),
         unit="grade 0-100",
-        roles=("judge",),
+        kinds={"judge": ("judge",)},
         requires=("edited",),
         source="EdiVal-Agent (ICLR 2026), appendix N, figure 27: above 50 even for images with plain artifacts",
         failure_modes="Artifacts that a preference model sees cost nothing here, and beautifying pays.",
@@ -124,7 +124,7 @@ class JudgeLevels(SingleQuestionJudge):
         "judge-levels",
         2,
         "a judge, asked at once for a level, calls the edit excellent",
-        roles=("judge",),
+        kinds={"judge": ("judge",)},
         requires=("sources", "edited", "instruction"),
         source="I2I-Bench, section 4.3 and equation 1: the five-level question for everything, as an ablation",
         failure_modes=(

@@ -40,7 +40,7 @@ class ComplexEditInstructionFollowing(ComplexEditOptions):
         summary="all changes that the instruction asks for are in the edited image",
         range=(0.0, float(MAX_GRADE)),
         unit="grade 0-10",
-        roles=("judge",),
+        kinds={"judge": ("judge",)},
         requires=("sources", "edited", "instruction"),
         modes=MODES,
         source=(
@@ -86,7 +86,7 @@ class IdentityPreservation(ComplexEditOptions):
         summary="all that the instruction does not ask to change is as it was",
         range=(0.0, float(MAX_GRADE)),
         unit="grade 0-10",
-        roles=("judge",),
+        kinds={"judge": ("judge",)},
         requires=("sources", "edited", "instruction"),
         modes=MODES,
         source=(

@@ -37,7 +37,7 @@ class ComplexEditOverall(ComplexEditOptions):
         summary="the instruction was followed, all else is as it was, and the edited image looks natural",
         range=(0.0, float(MAX_GRADE)),
         unit="grade 0-10",
-        roles=("judge",),
+        kinds={"judge": ("judge",)},
         requires=("sources", "edited", "instruction"),
         modes=MODES,
         source=(

@@ -29,7 +29,7 @@ class PerceptualQuality(ComplexEditOptions):
         summary="the edited image looks natural, with nothing out of place and no artifacts",
         range=(0.0, float(MAX_GRADE)),
         unit="grade 0-10",
-        roles=("judge",),
+        kinds={"judge": ("judge",)},
         requires=("edited",),
         modes=MODES,
         source=(

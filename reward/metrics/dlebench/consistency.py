@@ -13,6 +13,7 @@ from ...score import Evidence, Score
 from .crops import touched_pixels
 from .labels import CONSISTENCY, LabelScale
 from .options import MODES, DleBenchOptions, resize_to_source
+from .tools import TOOL_KINDS
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,8 @@ class VisualConsistency(DleBenchOptions):
 
     @property
     def card(self) -> Card:
-        roles = ("judge",) if self.mode == "plain" else ("judge", "differences", "detector", "enhancer")
-        return replace(self.base_card, roles=roles, requires=self.requires)
+        tools = {} if self.mode == "plain" else TOOL_KINDS
+        return replace(self.base_card.with_kinds({"judge": ("judge",), **tools}), requires=self.requires)
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         not_applicable = self.not_applicable_score(sample)

@@ -15,6 +15,7 @@ from ...score import Evidence, Score
 from .crops import Context, check_context, context_factor, crop_corners, enlarge_small_crops, touched_pixels
 from .labels import FOLLOWING, LabelScale
 from .options import MODES, DleBenchOptions, resize_to_source
+from .tools import TOOL_KINDS
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,10 @@ class SmallObjectFollowing(DleBenchOptions):
 
     @property
     def card(self) -> Card:
-        roles = {"oracle": ("judge", "enhancer"), "tools": ("judge", "differences", "detector", "enhancer")}
-        return replace(self.base_card, roles=roles.get(self.mode, ("judge",)), requires=self.requires)
+        tools: Mapping[str, tuple[str, ...]] = {"tools": TOOL_KINDS, "oracle": {"enhancer": ("upscale",)}}.get(
+            self.mode, {}
+        )
+        return replace(self.base_card.with_kinds({"judge": ("judge",), **tools}), requires=self.requires)
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         not_applicable = self.not_applicable_score(sample)

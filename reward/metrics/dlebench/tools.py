@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from ...boxes import Box
@@ -33,6 +34,11 @@ MAX_REGIONS = 6
 """Maximum number of differences shown, the largest first. Unpublished."""
 DETECTION_THRESHOLD = 0.35
 """Minimum score of a detection. Unpublished; EdiVal's value."""
+
+TOOL_KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"differences": ("differ",), "detector": ("detect",), "enhancer": ("upscale",)}
+)
+"""The kinds of queries that the tools send, by role."""
 
 _LINE = 4
 _MOST_BOXES = 20

@@ -31,13 +31,14 @@ from ...boxes import Box
 from ...card import Card
 from ...engine.program import Abstained, Program, ask, ask_many, gather
 from ...image import Image, Size
-from ...queries.kinds import Detect, Detections, Embed, Measure, ReadText, Region
+from ...queries.kinds import Detect, Detections, Embed, Measure, Region
 from ...sample import EditSample
 from ...score import Cause, Evidence, Score
 from ..compose import Metric, WeightedMean, score_with_signature
 from ..text_matching import matching_letters
 from .conditions import normalize_text
 from .pools import pools_of, renamed_object
+from ..text_places import read_places
 from .task_parser import task_of
 
 ConsistencyProtocol = Literal["fixed", "official"]
@@ -84,7 +85,7 @@ class ObjectConsistency(_ConsistencyMetric):
         "the objects that no instruction touches look as in the base image",
         range=(-1.0, 1.0),
         unit="similarity",
-        roles=("detector", "features", "pixels"),
+        kinds={"detector": ("detect",), "features": ("embed",), "pixels": ("measure",)},
         protocols=get_args(ConsistencyProtocol),
         source="EdiVal-Agent, section 2.4",
         failure_modes="An unchanged copy has 1.0.",
@@ -148,7 +149,7 @@ class BackgroundConsistency(_ConsistencyMetric):
         "what lies around all objects looks as in the base image",
         range=(-1.0, 1.0),
         unit="similarity",
-        roles=("detector", "reader", "features", "pixels"),
+        kinds={"detector": ("detect",), "reader.boxes": ("read_text",), "features": ("embed",), "pixels": ("measure",)},
         protocols=get_args(ConsistencyProtocol),
         source="EdiVal-Agent, section 2.4",
         failure_modes=(
@@ -200,7 +201,7 @@ class ContentConsistency(_ConsistencyMetric):
         "edival-cc",
         2,
         "objects and background that no instruction touches look as in the base image",
-        roles=("detector", "reader", "features", "pixels"),
+        kinds={"detector": ("detect",), "reader.boxes": ("read_text",), "features": ("embed",), "pixels": ("measure",)},
         protocols=get_args(ConsistencyProtocol),
         source="EdiVal-Agent, Eq. 3",
         failure_modes=(
@@ -330,11 +331,11 @@ def _boxes_of_texts(image: Image, texts: Sequence[str]) -> Program[tuple[Box, ..
     """Boxes of lines that match these texts or parts of them. Other writing counts as background."""
     if not texts:
         return ()
-    reading = yield from ask(ReadText(image))
+    lines = yield from read_places(image)
     expected = [normalize_text(text) for text in texts]
     return tuple(
         line.box.with_label("text")
-        for line in reading.lines
+        for line in lines
         if any(_text_resembles(normalize_text(line.text), text) for text in expected)
     )
 

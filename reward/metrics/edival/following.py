@@ -34,7 +34,7 @@ class InstructionFollowing(paper_protocol.PaperOptions):
         name="edival-if",
         version=2,
         summary="the edited image does what the instruction asks",
-        roles=("detector", "judge", "reader"),
+        kinds={"detector": ("detect",), "judge": ("judge",), "reader": ("read_text",)},
         requires=("sources", "edited", "instruction"),
         protocols=("paper", "official"),
         source="EdiVal-Agent (ICLR 2026), section 2.4, algorithms 3-11, appendices C.2, K and O.3; released code",

@@ -30,7 +30,7 @@ class ObjectsPreserved:
         "guard-objects-preserved",
         1,
         "most of the objects that no instruction touches are still there",
-        roles=("detector",),
+        kinds={"detector": ("detect",)},
         failure_modes="Half of the objects may go, and anything the detector takes for one will do.",
         aspect="cheating",
     )

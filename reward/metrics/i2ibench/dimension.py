@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
+from types import MappingProxyType
 from typing import ClassVar
 
 from ...card import Card
@@ -17,6 +18,9 @@ from ...queries.response_formats import Levels, Message, Reply, ResponseFormat
 from ...sample import EditSample
 from ...score import Evidence, Score
 from .dimensions import DIMENSIONS, Dimension, Pipeline, unknown_dimensions
+
+JUDGE_KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType({"judge": ("judge",)})
+"""The kinds of queries, by role, of pipelines that need a judge only."""
 
 FIVE_LEVELS = Levels(("excellent", "good", "fair", "poor", "bad"), (1.0, 0.75, 0.5, 0.25, 0.0))
 """The levels of the five-level pipeline (section 3.2.1, equation 1)."""
@@ -70,9 +74,9 @@ class DimensionMetric(ABC):
         return DIMENSIONS[self.dimension]
 
     @property
-    def roles(self) -> tuple[str, ...]:
-        """The roles of its pipeline."""
-        return ("judge",)
+    def kinds(self) -> Mapping[str, tuple[str, ...]]:
+        """The kinds of queries of its pipeline, by role."""
+        return JUDGE_KINDS
 
     @property
     def protocols(self) -> tuple[str, ...]:
@@ -85,7 +89,7 @@ class DimensionMetric(ABC):
             f"i2i-{self.dimension}",
             self.version,
             self.dimension_info.meaning,
-            roles=("judge",) if self.judge_only else self.roles,
+            kinds=JUDGE_KINDS if self.judge_only else self.kinds,
             protocols=() if self.judge_only else self.protocols,
             source=f"I2I-Bench, {self.dimension_info.section}",
             failure_modes=_LEVEL_FAILURE_MODES if self.judge_only else self.failure_modes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -12,9 +13,9 @@ from ...queries.response_formats import YesNo
 from ...sample import EditSample
 from ...score import Score
 from ..compose import Metric, Product
-from .dimension import DimensionMetric, judge_value, labelled_images
+from .dimension import JUDGE_KINDS, DimensionMetric, judge_value, labelled_images
 from .dimensions import Pipeline
-from .similarity import RegionSimilarity
+from .similarity import REGION_KINDS, RegionSimilarity
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class SubjectExtraction(DimensionMetric):
     failure_modes: ClassVar[str] = RegionSimilarity.failure_modes
 
     @property
-    def roles(self) -> tuple[str, ...]:
-        return ("judge", "segmenter", "features")
+    def kinds(self) -> Mapping[str, tuple[str, ...]]:
+        return REGION_KINDS
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -59,7 +60,7 @@ class _SubjectCount:
 
     @property
     def card(self) -> Card:
-        return Card("i2i-multi-count", 1, "all required subjects are there, in the right number", roles=("judge",))
+        return Card("i2i-multi-count", 1, "all required subjects are there, in the right number", kinds=JUDGE_KINDS)
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         images = labelled_images(sample.sources, sample.edited)

@@ -44,7 +44,10 @@ COMMANDS_BY_SOURCE = Json.from_schema(
 
 _MARKS = " \t\r\n\"'`*\u201c\u201d\u2018\u2019"
 """Characters allowed around a command: quotes, and the asterisks of bold type."""
-_ROLES = ("judge", "segmenter", "features")
+REGION_KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"judge": ("judge",), "segmenter": ("segment",), "features": ("embed",)}
+)
+"""The kinds of queries, by role, of pipelines that compare segmented regions."""
 _TOPICS: Mapping[str, str] = MappingProxyType(
     {
         "subject-identity": "segment_unchanged",
@@ -70,8 +73,8 @@ class OutsideSimilarity(DimensionMetric):
     )
 
     @property
-    def roles(self) -> tuple[str, ...]:
-        return _ROLES
+    def kinds(self) -> Mapping[str, tuple[str, ...]]:
+        return REGION_KINDS
 
     def score(self, sample: EditSample) -> Program[Score]:
         source, edited = sample.source, sample.edited
@@ -120,8 +123,8 @@ class RegionSimilarity(DimensionMetric):
             )
 
     @property
-    def roles(self) -> tuple[str, ...]:
-        return _ROLES
+    def kinds(self) -> Mapping[str, tuple[str, ...]]:
+        return REGION_KINDS
 
     def score(self, sample: EditSample) -> Program[Score]:
         topic, form = _TOPICS[self.dimension], COMMANDS_BY_SOURCE if self.dimension_info.multi else COMMANDS

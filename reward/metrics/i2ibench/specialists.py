@@ -50,8 +50,8 @@ class SpecialistRating(DimensionMetric):
         object.__setattr__(self, "scale", scale)
 
     @property
-    def roles(self) -> tuple[str, ...]:
-        return (self._specialist[0],)
+    def kinds(self) -> Mapping[str, tuple[str, ...]]:
+        return {self._specialist[0]: ("rate",)}
 
     @property
     def _specialist(self) -> tuple[str, str, tuple[float, float]]:

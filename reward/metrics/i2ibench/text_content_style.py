@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
@@ -57,8 +58,8 @@ class TextContentStyle(DimensionMetric):
             raise ValueError(f"content is one of {', '.join(get_args(TextContent))}, got {self.content!r}")
 
     @property
-    def roles(self) -> tuple[str, ...]:
-        return ("reader", "judge")
+    def kinds(self) -> Mapping[str, tuple[str, ...]]:
+        return {"reader": ("read_text",), "judge": ("judge",)}
 
     def score(self, sample: EditSample) -> Program[Score]:
         images = labelled_images(edited=sample.edited)
