@@ -101,6 +101,11 @@ def highest_scoring(boxes: Iterable[Box]) -> Box | None:
     return max(boxes, key=lambda box: box.score, default=None)
 
 
+def best_first(boxes: Iterable[Box]) -> tuple[Box, ...]:
+    """The boxes by falling score; equals keep their order."""
+    return tuple(sorted(boxes, key=lambda box: -box.score))
+
+
 def suppress_overlaps(boxes: Sequence[Box], iou_threshold: float = 0.8) -> tuple[Box, ...]:
     """Greedy de-duplication in input order: drops boxes whose IoU with a kept one exceeds `iou_threshold`."""
     kept: list[Box] = []

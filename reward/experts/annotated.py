@@ -14,7 +14,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from ..boxes import Box, suppress_overlaps
+from ..boxes import Box, best_first, suppress_overlaps
 from ..forks import at_fork, was_held
 from ..image import Image, Pixels
 from ..queries.expert import Expert
@@ -61,6 +61,7 @@ class Annotated(Expert):
 
     answerable = MappingProxyType({Detect: "drawn objects"})
     kinds = (Match,)
+    adapts = (Detect,)
     batch = 16
     concurrency = 2
     deadline_s = 900.0
@@ -122,9 +123,9 @@ class Annotated(Expert):
         boxes = [
             box
             for boxes_of_label in by_label.values()
-            for box in suppress_overlaps(_best_first(boxes_of_label), _DUPLICATE_IOU)
+            for box in suppress_overlaps(best_first(boxes_of_label), _DUPLICATE_IOU)
         ]
-        return Detections(tuple(_best_first(boxes)), self.min_score)
+        return Detections(best_first(boxes), self.min_score)
 
     def _find(self, query: Match, target: Box) -> Iterator[Box]:
         template = self._template(query.base, target)
@@ -195,10 +196,6 @@ class _IndexedImage:
     def bytes(self) -> int:
         """Approximate memory."""
         return 3 * self.pixels + _BYTES_PER_PIXEL * min(self.pixels, 2**20) + _TEMPLATE_BYTES * len(self.templates)
-
-
-def _best_first(boxes: Sequence[Box]) -> list[Box]:
-    return sorted(boxes, key=lambda box: -box.score)
 
 
 def _undo_resize(image: Image) -> Image:

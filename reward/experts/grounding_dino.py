@@ -64,6 +64,7 @@ class GroundingDino(LocalExpert[Detections | Failure]):
     """
 
     loader = "AutoModelForZeroShotObjectDetection"
+    version = 2
     kinds = (Detect,)
     default_load_options: ClassVar[LoadOptions] = {"dtype": "float32"}
 

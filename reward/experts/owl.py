@@ -38,6 +38,7 @@ class Owl(LocalExpert[Detections | Failure]):
     """
 
     loader = "AutoModelForZeroShotObjectDetection"
+    version = 2
     kinds = (Detect,)
     default_load_options: ClassVar[LoadOptions] = {"dtype": "float32"}
 

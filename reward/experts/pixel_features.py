@@ -271,9 +271,24 @@ def _luma999(a: Pixels, free: NDArray[np.bool_]) -> float:
     return float(np.quantile(_luminance(a)[free], 0.999))
 
 
+def _linear_luma99(a: Pixels, free: NDArray[np.bool_]) -> float:
+    return float(np.quantile(_linear_luminance(a)[free], 0.99))
+
+
+def _linear_luma999(a: Pixels, free: NDArray[np.bool_]) -> float:
+    return float(np.quantile(_linear_luminance(a)[free], 0.999))
+
+
 def _luminance(pixels: Pixels) -> Plane:
     """H x W in [0, 1]."""
     return np.asarray(cv2.transform(pixels.astype(np.float32), _REC709), np.float32)
+
+
+def _linear_luminance(pixels: Pixels) -> Plane:
+    """H x W in [0, 1]: relative luminance, the same weights on linear light (IEC 61966-2-1)."""
+    encoded = np.arange(256, dtype=np.float32) / 255
+    linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
+    return np.asarray(cv2.transform((255 * linear).astype(np.float32)[pixels], _REC709), np.float32)
 
 
 _SINGLE_MEASURES: dict[str, Callable[[Pixels, NDArray[np.bool_]], float]] = {
@@ -281,6 +296,8 @@ _SINGLE_MEASURES: dict[str, Callable[[Pixels, NDArray[np.bool_]], float]] = {
     "sharpness": _sharpness,
     "luma99": _luma99,
     "luma999": _luma999,
+    "linear_luma99": _linear_luma99,
+    "linear_luma999": _linear_luma999,
 }
 _PAIR_MEASURES: dict[str, Callable[[Pixels, Pixels, NDArray[np.bool_]], float]] = {
     "l1": _l1,

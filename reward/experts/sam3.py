@@ -67,6 +67,7 @@ class Sam3(LocalExpert[Detections | Mask | Failure]):
 
     loader = Sam3Weights
     processor = "Sam3Processor"
+    version = 2
     kinds = (Detect, Segment)
     default_load_options: ClassVar[LoadOptions] = {"dtype": "float32"}
 

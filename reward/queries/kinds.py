@@ -134,9 +134,10 @@ def _expect_measured(answer: object, query: Query[Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Detections:
-    """All boxes of a detector with a score of at least `min_score`.
+    """All boxes of a detector with a score of at least `min_score`, in its own order.
 
-    Metrics apply their own thresholds, so that one query serves every threshold.
+    Metrics apply their own thresholds, so that one query serves every threshold, and sort (`boxes.best_first`) where
+    the order matters; protocols of released code keep it.
     """
 
     boxes: tuple[Box, ...]
@@ -402,10 +403,10 @@ class Measure(Query[Measurement]):
     Pairs must have one size. `l1`: 1 - mean absolute difference, in [0, 1]. `ssim`: mean structural similarity of
     luminance, in [-1, 1]. `spread` (one image): standard deviation of luminance, in [0, 0.5]. `sharpness` (one
     image): mean absolute Laplacian of luminance, in [0, 4]. `luma99`, `luma999` (one image): the 99 % and 99.9 %
-    quantile of luminance, in [0, 1].
+    quantile of luminance, in [0, 1]; `linear_luma99`, `linear_luma999`: likewise, of linear light (sRGB decoded).
     """
 
-    quantity: Literal["l1", "ssim", "spread", "sharpness", "luma99", "luma999"]
+    quantity: Literal["l1", "ssim", "spread", "sharpness", "luma99", "luma999", "linear_luma99", "linear_luma999"]
     pictures: tuple[Image, ...]
     exclude: tuple[Box, ...] = ()
     role: ClassVar[str] = "pixels"

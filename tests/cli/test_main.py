@@ -49,7 +49,7 @@ def test_a_card_says_how_to_use_a_reward_and_how_it_is_gamed(editcritic: Command
     shown = editcritic("rewards", "edival-if")
     assert shown.exit_code == 0
     for text in [
-        "edival-if@2",
+        "edival-if@3",
         "0 to 1",
         "paper, official",
         "EdiVal-Agent",

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ....reward import Pools
-from ....reward.metrics.edival.task_parser import parse_task
+from ....reward.metrics.edival.task_parser import parse_format, parse_task
 from ....reward.plain_text import check_text
 from ....reward.regular_files import MAX_TEXT_BYTES, read_regular
 from ....reward.sample import TASK_TYPES, Task
@@ -203,6 +203,8 @@ def _strip_quotes(instruction: str) -> str:
 
 
 def _task(kind: str, instruction: str, form: str) -> Task | None:
-    """Parse the sentence, which names what a background change keeps; if that fails, the format."""
+    """The slots in the brackets of the format; of a background change those of its sentence, which names what stays."""
     task_type = next(name for name in TASK_TYPES if name == kind)
+    if task_type != "background_change" and (task := parse_format(form, task_type)) is not None:
+        return task
     return parse_task(instruction, type=task_type) or parse_task(form, type=task_type)

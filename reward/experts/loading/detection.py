@@ -1,4 +1,4 @@
-"""Shared by experts that answer `Detect`: sorted boxes, and phrases for CLIP-like text encoders."""
+"""Shared by experts that answer `Detect`: boxes above a score, and phrases for CLIP-like text encoders."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ NOT_FINITE = "the model's output holds NaN or infinity: load it with dtype float
 def make_detections(
     boxes: NDArray[np.floating], scores: NDArray[np.floating], labels: Sequence[str], min_score: float
 ) -> Detections | Failure:
-    """Boxes with a score of `min_score` or more, best first; a `Failure` if an output is not finite.
+    """Boxes with a score of `min_score` or more, in the model's order; a `Failure` if an output is not finite.
 
     boxes: n x 4, centre and size in fractions of the sides. scores: n, in [0, 1]. labels: n.
     """
     if not (np.isfinite(boxes).all() and np.isfinite(scores).all()):
         return Failure(NOT_FINITE)
     detections = []
-    for n in np.argsort(-scores, kind="stable"):
+    for n in range(len(scores)):
         if scores[n] >= min_score:
             cx, cy, w, h = boxes[n].tolist()
             detections.append(Box(cx, cy, w, h, float(scores[n]), labels[n]))

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from ...boxes import Box, suppress_overlaps
+from ...boxes import Box, best_first, suppress_overlaps
 from ...edit_plan import Place, RelationKind, Target
 from .english_words import SCENE_WORDS
 
@@ -36,7 +36,7 @@ def referred_boxes(target: Target, boxes: Sequence[Box], related: Sequence[Box] 
     do. Of several candidates, a place means the outermost (`foreground`: the one that reaches lowest), and a size the
     largest or smallest.
     """
-    candidates = list(suppress_overlaps(sorted(boxes, key=lambda box: -box.score), _DUPLICATE_IOU))
+    candidates = list(suppress_overlaps(best_first(boxes), _DUPLICATE_IOU))
     if is_plain(target):
         return tuple(candidates)
     if target.relation is not None:

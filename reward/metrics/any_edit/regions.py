@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import cv2
 import numpy as np
 
-from ...boxes import Box
+from ...boxes import Box, best_first
 from ...edit_plan import OperationType, PlannedOperation
 from ...engine.program import Abstained, Program, ask, ask_many
 from ...queries.change_map import ChangeMap
@@ -194,7 +194,7 @@ def _text_region(sample: EditSample, operation: PlannedOperation) -> Program[Edi
 def _boxes_before_and_after(sample: EditSample, phrase: str) -> Program[tuple[tuple[Box, ...], tuple[Box, ...]]]:
     edited = sample.edited
     before, after = yield from ask_many([Detect(sample.source, (phrase,)), Detect(edited, (phrase,))])
-    return useful_boxes(before.above(THRESHOLD)), useful_boxes(after.above(THRESHOLD))
+    return useful_boxes(best_first(before.above(THRESHOLD))), useful_boxes(best_first(after.above(THRESHOLD)))
 
 
 # -- geometry ---------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...boxes import Box, suppress_overlaps
+from ...boxes import Box, best_first, suppress_overlaps
 from ...edit_plan import Target
 from ...engine.program import Abstained, Program, ask_many, reply_value
 from ...image import Image
@@ -39,7 +39,7 @@ def locate_targets(source: Image, targets: Iterable[Target]) -> Program[Mapping[
     needed = list(dict.fromkeys(chained for target in targets for chained in _chain(target)))
     unknown = list(dict.fromkeys(target.phrase for target in needed if not target.boxes))
     detections = yield from ask_many([Detect(source, (phrase,)) for phrase in unknown])
-    boxes = {phrase: answer.above(THRESHOLD) for phrase, answer in zip(unknown, detections, strict=True)}
+    boxes = {phrase: best_first(answer.above(THRESHOLD)) for phrase, answer in zip(unknown, detections, strict=True)}
     useful = {phrase: useful_boxes(items) for phrase, items in boxes.items()}
     coloured = yield from _of_their_colour(source, useful)
     located: dict[Target, LocatedTarget] = {}
@@ -65,7 +65,7 @@ def _of_their_colour(source: Image, boxes: Mapping[str, tuple[Box, ...]]) -> Pro
     colour_queries: list[tuple[str, Box, Judge]] = []
     for phrase, of_phrase in boxes.items():
         colours = [word for word in phrase.casefold().split() if word in COLORS]
-        distinct = suppress_overlaps(sorted(of_phrase, key=lambda box: -box.score), 0.8)
+        distinct = suppress_overlaps(of_phrase, 0.8)
         if len(colours) == 1 and 1 < len(distinct) <= _MAX_COLOURED:
             slots = {"object": phrase, "value": colours[0]}
             prompt = _EDIVAL.render("color", **slots)

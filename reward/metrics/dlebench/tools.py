@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from ...boxes import Box
+from ...boxes import Box, best_first
 from ...engine.program import Ask, Program, Unanswered, ask
 from ...image import Corners, Image
 from ...queries.expert import Expert
@@ -173,7 +173,7 @@ def detect_program(
     if not object_name.strip():
         raise ToolError("the name of the object is empty: say what to look for")
     detections = yield from ask(Detect(image, (object_name,)))
-    boxes = sorted(detections.above(threshold), key=lambda box: -box.score)[:_MOST_BOXES]
+    boxes = best_first(detections.above(threshold))[:_MOST_BOXES]
     visible = [(box, corners) for box in boxes if (corners := touched_pixels(box, image.size))]
     if not visible:
         return Observation(f"{object_name!r} was not found in {name}. A small object may be there all the same.")

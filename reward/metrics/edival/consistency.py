@@ -10,6 +10,8 @@ measured. Protocols, default first:
 | object similarity | mean of two cosines: class token, mean patch token | likewise, registers count as patches |
 | mean over | objects | boxes |
 | a listed object not found | abstains | is ignored; none found: 0.0 |
+| boxes of a name | by falling score | in the detector's order |
+| background where no object is listed | compared | not applicable |
 | a text that was added | where a reader reads it | where the detector detects "text" |
 | background | cosine of the mean of patch tokens outside boxes | likewise, on a guessed grid |
 | boxes cover everything | abstains | 0.0 |
@@ -27,7 +29,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from ...boxes import Box
+from ...boxes import Box, best_first
 from ...card import Card
 from ...engine.program import Abstained, Program, ask, ask_many, gather
 from ...image import Image, Size
@@ -36,9 +38,9 @@ from ...sample import EditSample
 from ...score import Cause, Evidence, Score
 from ..compose import Metric, WeightedMean, score_with_signature
 from ..text_matching import matching_letters
+from ..text_places import read_places
 from .conditions import normalize_text
 from .pools import pools_of, renamed_object
-from ..text_places import read_places
 from .task_parser import task_of
 
 ConsistencyProtocol = Literal["fixed", "official"]
@@ -115,13 +117,11 @@ class ObjectConsistency(_ConsistencyMetric):
         pairs = [(base.crop(*corners), current.crop(*corners)) for _, corners in visible]
         similarities = yield from self._compare(pairs)
         by_object: dict[str, list[float]] = {}
-        for (box, _), value in zip(visible, similarities, strict=True):
-            by_object.setdefault(box.label, []).append(value)
-        parts = {
-            name if index == 0 else f"{name} ({index + 1})": Score.of(value)
-            for name, values in by_object.items()
-            for index, value in enumerate(values)
-        }
+        parts: dict[str, Score] = {}
+        for (box, _), similarity in zip(visible, similarities, strict=True):
+            values = by_object.setdefault(box.label, [])
+            values.append(similarity)
+            parts[box.label if len(values) == 1 else f"{box.label} ({len(values)})"] = Score.of(similarity)
         value = fmean(map(fmean, by_object.values())) if self.protocol == "fixed" else fmean(similarities)
         lowest = min(parts, key=lambda name: parts[name].value or 0.0)
         return Score.of(value, f"least alike: {lowest}", evidence=(seen, *resize_evidence), parts=parts)
@@ -145,7 +145,7 @@ class BackgroundConsistency(_ConsistencyMetric):
 
     card: ClassVar[Card] = Card(
         "edival-cc-background",
-        1,
+        2,
         "what lies around all objects looks as in the base image",
         range=(-1.0, 1.0),
         unit="similarity",
@@ -164,6 +164,8 @@ class BackgroundConsistency(_ConsistencyMetric):
             return Score.abstained(_NO_POOLS)
         if not pools.background:
             return Score.not_applicable("an instruction changes the background")
+        if self.protocol == "official" and not pools.all:
+            return Score.not_applicable("no object is listed: the released code compares no background then")
         base, current, resize_evidence = _pair(sample, self.protocol)
         texts = _added_texts(sample) if self.protocol == "fixed" else ()
         names = tuple(name for name in pools.all if not (texts and name == "text"))
@@ -199,7 +201,7 @@ class ContentConsistency(_ConsistencyMetric):
 
     card: ClassVar[Card] = Card(
         "edival-cc",
-        2,
+        3,
         "objects and background that no instruction touches look as in the base image",
         kinds={"detector": ("detect",), "reader.boxes": ("read_text",), "features": ("embed",), "pixels": ("measure",)},
         protocols=get_args(ConsistencyProtocol),
@@ -286,7 +288,9 @@ def _detect_objects(
             for (queried, name), detected in zip(strict + lenient, detections, strict=True)
             if queried is image
         }
-        boxes.append(tuple(box.with_label(name) for name in names for box in by_name[name].above(_THRESHOLD)))
+        boxes.append(
+            tuple(box.with_label(name) for name in names for box in best_first(by_name[name].above(_THRESHOLD)))
+        )
     return boxes
 
 

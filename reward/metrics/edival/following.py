@@ -32,7 +32,7 @@ class InstructionFollowing(paper_protocol.PaperOptions):
 
     card: ClassVar[Card] = Card(
         name="edival-if",
-        version=2,
+        version=3,
         summary="the edited image does what the instruction asks",
         kinds={"detector": ("detect",), "judge": ("judge",), "reader": ("read_text",)},
         requires=("sources", "edited", "instruction"),
@@ -69,7 +69,7 @@ class InstructionFollowing(paper_protocol.PaperOptions):
 
     @cached_property
     def signature(self) -> str:
-        """As in `edival-if@2/paper`, with non-default options and the prompt pack's digest."""
+        """As in `edival-if@3/paper`, with non-default options and the prompt pack's digest."""
         options = [*(["dense"] if self.dense else []), *self._changed(paper_protocol.PaperOptions)]
         return self.card.signature_with(self.protocol, [*options, *self.prompt_pack.options])
 
@@ -83,7 +83,7 @@ class InstructionFollowing(paper_protocol.PaperOptions):
         prompts = self.prompt_pack
         if self.protocol == "official":
             inspector = released_code.make_inspector(sample, prompts)
-            program = released_code.evaluate_task(inspector, task)
+            program = released_code.evaluate_task(inspector, task, sample.instruction)
         else:
             inspector = EditInspector(sample.source, sample.edited, prompts)
             program = paper_protocol.evaluate_task(self, inspector, task)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ...boxes import Box, highest_scoring, suppress_overlaps
+from ...boxes import Box, best_first, highest_scoring, suppress_overlaps
 from ...engine.program import Program, ask, ask_many
 from ...image import Image
 from ...queries.kinds import Detect, Detections, Judge, ReadText
@@ -78,7 +78,7 @@ class PhraseDetections:
 
 
 def deduplicate_boxes(boxes: Sequence[Box], overlap: float) -> tuple[Box, ...]:
-    """The boxes without those that overlap a higher-scoring one by more than `overlap` (IoU); at 1.0, all boxes."""
+    """The boxes without those that overlap an earlier one by more than `overlap` (IoU); at 1.0, all boxes."""
     return suppress_overlaps(boxes, overlap) if overlap < 1 else tuple(boxes)
 
 
@@ -86,7 +86,8 @@ def deduplicate_boxes(boxes: Sequence[Box], overlap: float) -> tuple[Box, ...]:
 class EditInspector:
     """One edit: its two images, the prompts for the judge, and the evidence so far.
 
-    select: which of a phrase's boxes count in an image; by default all.
+    select: which boxes of a phrase count in an image; by default all. best_boxes_first: boxes by falling score, so that
+    of near-duplicates the best one counts; otherwise in the detector's order.
     """
 
     source: Image
@@ -94,6 +95,7 @@ class EditInspector:
     prompts: Prompts
     evidence: list[Evidence] = field(default_factory=list)
     select: BoxSelection | None = None
+    best_boxes_first: bool = True
 
     def record_rule(self, text: str) -> None:
         """Add evidence of a rule that changed the inspection."""
@@ -111,7 +113,7 @@ class EditInspector:
         answers = yield from ask_many([Detect(pictures[image], (name,)) for image, name in queries])
         results = []
         for (image, name), answer in zip(queries, answers, strict=True):
-            small_enough = answer.boxes
+            small_enough = best_first(answer.boxes) if self.best_boxes_first else answer.boxes
             if max_box_size is not None:
                 small_enough = tuple(box for box in small_enough if not (box.w > max_box_size and box.h > max_box_size))
             if self.select is not None:
@@ -135,7 +137,7 @@ class EditInspector:
         return reply
 
     def ask_free_text(self, topic: str, slot_sets: Sequence[Mapping[str, str]]) -> Program[tuple[str, ...]]:
-        """The judge's texts, one query per set of slots. Raises `UnparsableReply` for an empty reply."""
+        """The judge's texts without surrounding blanks, one query per set of slots."""
         replies = yield from ask_many(
             [
                 Judge(
@@ -149,8 +151,6 @@ class EditInspector:
         )
         for reply in replies:
             self.evidence.append(Evidence(f"judge {topic}", text=reply.text))
-            if not reply.text.strip():
-                raise UnparsableReply(topic, reply.text)
         return tuple(reply.text.strip() for reply in replies)
 
     def read_text(self, picture: Image) -> Program[tuple[str, float]]:

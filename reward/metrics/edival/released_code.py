@@ -1,12 +1,14 @@
 """Instruction following as computed by the released code of 27 October 2025, step by step, in its order.
 
 Images are resized to 512 x 512, phrases are lower-cased, and a reply counts as yes if it contains "yes". Queries that
-the code skips are skipped here too. Deviations from the paper are added as evidence where they take effect. One
-difference: if an expert fails, the score fails; the code continues as if the answer were no or empty.
+the code skips are skipped here too. Deviations from the paper are added as evidence where they take effect. Two
+differences: if an expert fails, the score fails, where the code continues as if the answer were no or empty; and a task
+stands as it is given, where the code reads `format_instructions` and scores 0 what is not in their form.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -26,6 +28,7 @@ from .conditions import (
     text_contains,
 )
 from .inspector import EditInspector, PhraseDetections, box_on_side, crop_box, deduplicate_boxes, leading_yes_no
+from .task_parser import parse_format
 
 IMAGE_SIZE = 512
 """Pixels; every image is resized to this square with Lanczos."""
@@ -34,10 +37,9 @@ _DUPLICATE_IOU = 0.8
 
 
 def make_inspector(sample: EditSample, prompts: Prompts) -> EditInspector:
-    """An inspector of the images at the released code's size."""
-    inspector = EditInspector(
-        sample.source.resized(IMAGE_SIZE, IMAGE_SIZE), sample.edited.resized(IMAGE_SIZE, IMAGE_SIZE), prompts
-    )
+    """An inspector of the images at the released code's size; boxes stay in the detector's order."""
+    source, edited = (image.resized(IMAGE_SIZE, IMAGE_SIZE) for image in (sample.source, sample.edited))
+    inspector = EditInspector(source, edited, prompts, best_boxes_first=False)
     for image, name in ((sample.source, "source"), (sample.edited, "edited")):
         if image.size != (IMAGE_SIZE, IMAGE_SIZE):
             inspector.record_rule(
@@ -47,8 +49,20 @@ def make_inspector(sample: EditSample, prompts: Prompts) -> EditInspector:
     return inspector
 
 
-def evaluate_task(inspector: EditInspector, task: Task) -> Program[Condition]:
-    """The program for a task."""
+PUBLISHED_INSTRUCTION = "published_instruction"
+"""Key of a sample's metadata: the last instruction as it stands in the instruction file, quotes around it included."""
+
+
+def rating_instruction(sample: EditSample) -> str:
+    """The text that the edited image is rated with: the last of several instructions, verbatim."""
+    published = sample.metadata.get(PUBLISHED_INSTRUCTION)
+    if isinstance(published, str):
+        return published
+    return sample.operations[-1].instruction if sample.operations else sample.instruction
+
+
+def evaluate_task(inspector: EditInspector, task: Task, instruction: str) -> Program[Condition]:
+    """The program for a task. instruction: its sentence, from which the code reads a change of the background."""
     match task:
         case Task(type="subject_add", new=str(new)):
             return _added(inspector, new, task.position, task.reference)
@@ -67,7 +81,7 @@ def evaluate_task(inspector: EditInspector, task: Task) -> Program[Condition]:
         case Task(type="text_change", text=str(text)):
             return _written(inspector, text, task.object)
         case Task(type="background_change", value=str(value)):
-            return _background(inspector, value, task.keep)
+            return _background(inspector, *_background_slots(instruction, value, task.keep))
         case _:
             raise AssertionError(f"a task without its slots: {task}")
 
@@ -100,13 +114,13 @@ def _removed(inspector: EditInspector, name: str) -> Program[Condition]:
         why = f"the {name} found in the edited image overlaps where it was by {overlap:.2f} (below 0.2 is another)"
         # Without a box above the threshold the code does not look at overlap; nor can it change the verdict then.
         absences.append(make_condition(overlap < 0.2, (0.2 - overlap) / 0.2, (1 - overlap) / 0.8, why))
-    nouns = [noun for noun in ("hat", "bird") if noun in _phrase(name)]
-    if not any(part.holds for part in absences) and nouns:
-        inspector.record_rule(f"released code: {name!r} contains {nouns[0]!r}, which alone is looked for too")
-        (bare,) = yield from inspector.detect(("edited", nouns[0]), threshold=0.35)
-        absent = bare.absent()
-        # The lowest degree of success, so that a clearer detection of the object never increases the degree.
-        absences.append(Condition(True, 0.5, absent.reason) if absent.holds else absent)
+    for noun in ("hat", "bird"):
+        if noun in name.lower() and not any(part.holds for part in absences):
+            inspector.record_rule(f"released code: {name!r} contains {noun!r}, which alone is looked for too")
+            (bare,) = yield from inspector.detect(("edited", noun), threshold=0.35)
+            absent = bare.absent()
+            # The lowest degree of success, so that a clearer detection of the object never increases the degree.
+            absences.append(Condition(True, 0.5, absent.reason) if absent.holds else absent)
     return all_hold([before.present(), any_holds(absences)])
 
 
@@ -133,8 +147,8 @@ def _singular(name: str) -> str:
 
 
 def _moved(inspector: EditInspector, name: str, position: Position, reference: str) -> Program[Condition]:
-    core, other_core = yield from inspector.ask_free_text("core_name", [{"object": name}, {"object": reference}])
-    core, other_core = _phrase(core), _phrase(other_core)
+    replies = yield from inspector.ask_free_text("core_name", [{"object": name}, {"object": reference}])
+    core, other_core = (_core_name(inspector, *pair) for pair in zip((name, reference), replies, strict=True))
     other_before, before, other_after, after = yield from inspector.detect(
         ("source", other_core), ("source", core), ("edited", other_core), ("edited", core), threshold=0.4
     )
@@ -150,6 +164,17 @@ def _moved(inspector: EditInspector, name: str, position: Position, reference: s
     return all_hold(conditions, total=6)
 
 
+def _core_name(inspector: EditInspector, name: str, reply: str) -> str:
+    """The phrase for the name without colour and material that the judge replied."""
+    if not reply:
+        inspector.record_rule(f"released code: the reply about {name!r} is empty, and {name!r} itself is looked for")
+        return _phrase(name)
+    bare = re.sub("[][\"']", "", reply)
+    if bare != reply:
+        inspector.record_rule(f"released code: brackets and quotes in the name {reply[:80]!r} are removed")
+    return _phrase(bare)
+
+
 def _on_pixels(box: Box) -> Box:
     return replace(box, cx=int(box.cx * IMAGE_SIZE) / IMAGE_SIZE, cy=int(box.cy * IMAGE_SIZE) / IMAGE_SIZE)
 
@@ -160,7 +185,11 @@ def _as_many(before: PhraseDetections, after: PhraseDetections) -> Condition:
 
 def _counted(inspector: EditInspector, name: str, count: int) -> Program[Condition]:
     before, after = yield from inspector.detect(("source", _phrase(name)), ("edited", _phrase(name)), threshold=0.3)
-    return all_hold([before.present(), after.has_count(count, _DUPLICATE_IOU)])
+    conditions = [before.present(), after.has_count(count, _DUPLICATE_IOU)]
+    if count == 0:
+        inspector.record_rule("released code: the object has to be found in the edited image, so that no count is 0")
+        conditions.append(after.present())
+    return all_hold(conditions)
 
 
 def _attribute(inspector: EditInspector, attribute: str, name: str, value: str) -> Program[Condition]:
@@ -179,11 +208,31 @@ def _written(inspector: EditInspector, text: str, name: str | None) -> Program[C
     return all_hold(conditions, total=3)
 
 
-def _background(inspector: EditInspector, value: str, keep: Sequence[str]) -> Program[Condition]:
-    if not keep:
+_BACKGROUND = "Change the background to "
+_BACKGROUND_KEEPING = re.compile(rf"{_BACKGROUND}([^,]+), remain the (.+) unchanged")
+
+
+def _background_slots(instruction: str, value: str, keep: Sequence[str]) -> tuple[str, Sequence[str] | None]:
+    """The background and the names of what is kept; None in place of the names where the code reads neither.
+
+    By its sentence, where it has the words of the form, or else as given. Brackets are part of the names, unless the
+    background is in brackets and no names follow: then nothing is kept.
+    """
+    if _BACKGROUND not in instruction:
+        return value, keep or None
+    if match := _BACKGROUND_KEEPING.search(instruction):
+        return match[1], match[2].split(",")
+    task = parse_format(instruction, "background_change")
+    return (value, None) if task is None or task.value is None else (task.value, ())
+
+
+def _background(inspector: EditInspector, value: str, keep: Sequence[str] | None) -> Program[Condition]:
+    if keep is None:
         reason = "the released code cannot read a background change that names nothing to keep, and scores it 0"
         inspector.record_rule(reason)
         return Condition(False, 0.0, reason)
+    if not keep:
+        inspector.record_rule("released code: a background in brackets is read without what is to be kept")
     conditions: list[Condition] = []
     count = 2 * len(keep) + 1
     for name in keep:
@@ -223,4 +272,4 @@ def _ask(
 
 def _read(inspector: EditInspector, picture: Image, text: str) -> Program[Condition]:
     text_read, _ = yield from inspector.read_text(picture)
-    return text_contains(text_read.lower(), text.lower(), f"read {text_read[:80]!r}, wanted {text!r}")
+    return text_contains(text_read.strip().lower(), text.lower(), f"read {text_read[:80]!r}, wanted {text!r}")

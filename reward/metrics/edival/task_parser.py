@@ -1,7 +1,8 @@
 """Parsing of instructions into tasks: the nine forms of EdiVal (Table 2) and common variants.
 
 A sentence that is not clearly one of the nine forms is rejected: the sample then needs a `task`. Slots are kept as
-written, in any script; only a leading article of an object or a value is removed.
+written, in any script; only a leading article of an object or a value is removed. Slots in brackets, as in EdiVal's
+`format_instructions`, are what stands between the brackets, whatever it is.
 """
 
 from __future__ import annotations
@@ -9,20 +10,27 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import cast
+from typing import Any, cast
 
-from ...sample import TASK_TYPES, EditSample, Position, Task, TaskType
+from ...sample import POSITIONS, TASK_TYPES, EditSample, Position, Task, TaskType
+from ...sample_limits import MAX_INSTRUCTION
 
 
 def parse_task(instruction: str, *, type: TaskType | None = None) -> Task | None:  # noqa: A002  (the field's name)
     """The task of an instruction, or None if it matches none of the nine forms (or not `type`).
 
-    Double quotes around the sentence, trailing full stops, the brackets of `format_instructions`, repeated blanks and
-    case outside the slots are ignored. A sentence with two requests, or with a line break in it, matches no form. Takes
-    time linear in the length of the instruction.
+    Double quotes around the sentence, trailing full stops, repeated blanks and case outside the slots are ignored, and
+    brackets unless the whole sentence is a bracketed format (`parse_format`). A sentence with two requests, or with a
+    line break in it, matches no form. Takes time linear in the length of the instruction.
     """
     if type is not None and type not in TASK_TYPES:
         raise ValueError(f"unknown task type {type!r}: expected one of {', '.join(TASK_TYPES)}")
+    start, end = _wrapped_range(instruction)
+    if "[" in instruction and "\n" not in instruction:
+        for kind in TASK_TYPES if type is None else (type,):
+            for bracketed in _BRACKETED[kind]:
+                if match := bracketed.fullmatch(instruction, start, end):
+                    return _bracketed_task(kind, match)
     sentence = _strip_wrapping(instruction)
     if "\n" in sentence:
         return None
@@ -34,9 +42,62 @@ def parse_task(instruction: str, *, type: TaskType | None = None) -> Task | None
     return None
 
 
+def parse_format(form: str, type: TaskType) -> Task | None:  # noqa: A002  (the field's name)
+    """The task of an instruction of this type with its slots in brackets, as EdiVal's released code reads it.
+
+    The slots are verbatim: `Remove [the vase with flowers]` is about "the vase with flowers". The format may stand
+    anywhere in `form`, and is written as published, case included. None if there is none of this type, or a position or
+    count is not one, and beyond the length of an instruction.
+    """
+    if len(form) > MAX_INSTRUCTION:
+        return None
+    matches = (bracketed.search(form) for bracketed in _BRACKETED[type])
+    match = next(filter(None, matches), None)
+    return match and _bracketed_task(type, match)
+
+
 def task_of(sample: EditSample) -> Task | None:
     """The sample's `task`, or the one parsed from its instruction."""
     return sample.task or parse_task(sample.instruction)
+
+
+# -- slots in brackets -------------------------------------------------------------------------------------------------
+
+
+def _brackets(pattern: str) -> re.Pattern[str]:
+    """The pattern of a format whose slots are written as `[name]`."""
+    return re.compile(re.sub(r"\[(\w+)\]", r"\\[(?P<\1>[^\\]]+)\\]", pattern))
+
+
+_BRACKETED: Mapping[TaskType, tuple[re.Pattern[str], ...]] = MappingProxyType(
+    {
+        "subject_add": (_brackets("Add [new] on the [position] of [reference]"), _brackets("Add [new]")),
+        "subject_remove": (_brackets("Remove [object]"),),
+        "subject_replace": (_brackets("Replace [object] with [new]"),),
+        "position_change": (_brackets("Change the position of [object] to [position] of [reference]"),),
+        "count_change": (_brackets("Change the count of [object] to [count]"),),
+        "color_alter": (_brackets("Change the color of [object] to [value]"),),
+        "material_alter": (_brackets("Change the material of [object] to [value]"),),
+        "text_change": (
+            _brackets("Replace the text '[old]' on [object] with '[text]'"),
+            _brackets("Add text '[text]' on the image"),
+        ),
+        "background_change": (_brackets("Change the background to [value]"),),
+    }
+)
+"""The formats of each type, that with more slots first."""
+
+
+def _bracketed_task(kind: TaskType, match: re.Match[str]) -> Task | None:
+    slots: dict[str, Any] = match.groupdict()
+    if slots.get("position", "left") not in POSITIONS:
+        return None
+    if "count" in slots:
+        digits = slots["count"].strip()
+        if not digits.isdecimal() or len(digits) > _MAX_DIGITS:
+            return None
+        slots["count"] = int(digits)
+    return Task(kind, **slots)
 
 
 # -- patterns of the forms ---------------------------------------------------------------------------------------------
@@ -101,6 +162,12 @@ _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eigh
 def _strip_wrapping(instruction: str) -> str:
     """The instruction with single blanks, without brackets, surrounding blanks, double quotes and full stops."""
     sentence = _BLANKS.sub(_collapse, instruction.replace("[", "").replace("]", ""))
+    start, end = _wrapped_range(sentence)
+    return sentence[start:end]
+
+
+def _wrapped_range(sentence: str) -> tuple[int, int]:
+    """Where the sentence begins and ends inside of surrounding blanks, double quotes and full stops."""
     start, end = 0, len(sentence)
     while True:
         while start < end and (sentence[end - 1].isspace() or sentence[end - 1] in ".。!"):
@@ -108,7 +175,7 @@ def _strip_wrapping(instruction: str) -> str:
         while start < end and sentence[start].isspace():
             start += 1
         if end - start < 2 or sentence[start] not in '"“' or sentence[end - 1] not in '"”':
-            return sentence[start:end]
+            return start, end
         start, end = start + 1, end - 1
 
 

@@ -65,9 +65,9 @@ def test_a_map_of_another_metric_is_refused_unless_it_is_used_anyway():
 
 
 def test_a_map_of_another_protocol_is_refused():
-    by = map_of("edival-if@2/paper")
+    by = map_of("edival-if@3/paper")
     assert Calibrated(build("edival-if"), by).card.range == (0.0, 1.0)
-    with pytest.raises(SpecError, match="edival-if@2/official"):
+    with pytest.raises(SpecError, match="edival-if@3/official"):
         Calibrated(build("edival-if?protocol=official"), by)
 
 
@@ -119,7 +119,7 @@ def test_a_map_given_itself_travels_in_the_spec():
 
 
 def test_a_metric_may_be_given_by_its_spec():
-    by = map_of("edival-if@2/paper[dense]")
+    by = map_of("edival-if@3/paper[dense]")
     spec = {
         "use": "editcritic.reward.metrics.calibrated:Calibrated",
         "metric": "edival-if?dense=true",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from .....reward import Box, Image, Program
+from .....reward.boxes import best_first
 from .....reward.engine.program import ask_many
 from .....reward.metrics.edival.task_parser import parse_task
 from .....reward.queries import Detect
@@ -129,7 +130,7 @@ def ground_objects(
     results = yield from ask_many([Detect(image, (obj.name,)) for obj in objects])
     grounded = []
     for obj, detections in zip(objects, results, strict=True):
-        boxes = detections.above(filter_.threshold)
+        boxes = best_first(detections.above(filter_.threshold))
         if problem := filter_.problem(boxes):
             notes.add("edival/grounding", f"{obj.name}: {problem}")
         else:

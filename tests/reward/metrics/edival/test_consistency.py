@@ -113,7 +113,7 @@ def test_a_copy_is_fully_consistent():
     assert values(score) == pytest.approx(
         {"objects": 1.0, "background": 1.0, "objects_l1": 1.0, "background_l1": 1.0}, abs=1e-6
     )
-    assert score.metric == "edival-cc@2/fixed"
+    assert score.metric == "edival-cc@3/fixed"
 
 
 def test_a_spoiled_object_costs_objects_only():
@@ -254,7 +254,7 @@ def test_l1_needs_no_features():
     assert score.parts["objects"].parts["cup"].value == pytest.approx(by_hand)
     assert score.value == pytest.approx((by_hand + 1) / 2 / 2 + 0.5)
     assert set(score.parts) == {"objects", "background"}
-    assert score.metric == "edival-cc@2/fixed/l1"
+    assert score.metric == "edival-cc@3/fixed/l1"
 
 
 def test_opposite_features_are_worth_nothing_not_less():

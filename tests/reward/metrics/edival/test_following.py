@@ -49,11 +49,11 @@ def test_the_official_protocol_takes_no_options() -> None:
 
 
 def test_the_signature_names_protocol_options_and_prompts(tmp_path: Path) -> None:
-    assert InstructionFollowing().signature == "edival-if@2/paper"
-    assert InstructionFollowing("official", dense=True).signature == "edival-if@2/official[dense]"
+    assert InstructionFollowing().signature == "edival-if@3/paper"
+    assert InstructionFollowing("official", dense=True).signature == "edival-if@3/official[dense]"
     (tmp_path / "color.txt").write_text("Is the {object} {value}?", encoding="utf-8")
     packed = InstructionFollowing(position_margin=0.0, prompts=str(tmp_path))
-    assert packed.signature.startswith("edival-if@2/paper[position_margin=0.0, prompts=")
+    assert packed.signature.startswith("edival-if@3/paper[position_margin=0.0, prompts=")
     (tmp_path / "color.txt").write_text("Is it {value}?", encoding="utf-8")
     assert InstructionFollowing(position_margin=0.0, prompts=str(tmp_path)).signature != packed.signature
     assert pickle.loads(pickle.dumps(packed)) == packed
@@ -66,7 +66,7 @@ def test_an_instruction_of_no_known_form_is_not_applicable(follow, scene) -> Non
         assert (score.status, score.value) == ("not_applicable", None)
         assert "'Make it pop' is none of EdiVal's nine forms" in score.reason
         assert "task=Task(" in score.reason
-        assert score.metric == f"edival-if@2/{protocol}"
+        assert score.metric == f"edival-if@3/{protocol}"
         assert not judge_evidence.queries
 
 

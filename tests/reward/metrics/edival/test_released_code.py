@@ -1,5 +1,7 @@
 """Habits of the released code that the golden cases cannot show, and what we say about them."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,8 @@ from editcritic.reward.queries.kinds import Detect, Judge, ReadText
 from editcritic.reward.queries.outcomes import Failure
 from editcritic.reward.queries.response_formats import Reply
 from editcritic.reward.sample import EditSample, Task
+
+from .conftest import EDITED, SOURCE
 
 BOX = (0.5, 0.5, 0.2, 0.2, 0.9)
 
@@ -72,15 +76,84 @@ def test_a_name_that_contains_hat_is_looked_for_as_hat(follow, scene) -> None:
     assert follow(task, scene(source=same, edited={**same, "hat": [BOX]}), protocol="official").value == 0
 
 
-def test_core_names_are_asked_for_and_an_empty_one_fails(follow, scene) -> None:
+def test_core_names_are_asked_for_and_an_empty_one_is_the_name_itself(follow, scene) -> None:
     task = Task("position_change", object="red cup", position="left", reference="old dog")
     place = {"red cup": [(0.2, 0.5, 0.1, 0.1, 0.9)], "cup": [BOX], "old dog": [BOX], "dog": [BOX]}
     seen = scene(source=place, edited=place, judge={"red cup": "Cup", "old dog": "dog"})
     assert follow(task, seen, protocol="official").value == 1
     phrases = [query.phrases[0] for query in seen.queries if isinstance(query, Detect)]
     assert sorted(phrases) == ["cup", "cup", "dog", "dog", "old dog", "red cup"]
-    silent = follow(task, scene(judge={"red cup": " ", "old dog": "dog"}), protocol="official")
-    assert silent.status == "failed"
+    silent = scene(judge={"red cup": " ", "old dog": "dog"})
+    score = follow(task, silent, protocol="official")
+    assert score.value == 0
+    assert [query.phrases[0] for query in silent.queries if isinstance(query, Detect)][:2] == ["dog", "red cup"]
+    assert "'red cup' itself is looked for" in rules(score)
+
+
+def test_core_names_lose_brackets_and_quotes(follow, scene) -> None:
+    task = Task("position_change", object="red cup", position="left", reference="old dog")
+    seen = scene(judge={"red cup": '["Cup"]', "old dog": "the dog's"})
+    score = follow(task, seen, protocol="official")
+    assert [query.phrases[0] for query in seen.queries if isinstance(query, Detect)][:2] == ["the dogs", "cup"]
+    assert "brackets and quotes in the name '[\"Cup\"]' are removed" in rules(score)
+
+
+def test_the_first_of_near_duplicates_counts_in_the_detectors_order(follow, scene) -> None:
+    # The second overlaps the first and the third by more than 0.8, which overlap each other by less.
+    row = [(0.40, 0.5, 0.4, 0.4, 0.5), (0.425, 0.5, 0.4, 0.4, 0.9), (0.45, 0.5, 0.4, 0.4, 0.6)]
+    task = Task("count_change", object="cup", count=2)
+
+    def verdict(protocol: str, boxes: Sequence[tuple[float, ...]]) -> float | None:
+        return follow(task, scene(source={"cup": boxes}, edited={"cup": boxes}), protocol=protocol).value
+
+    assert [verdict("official", row), verdict("official", row[1:] + row[:1])] == [1, 0]
+    assert [verdict("paper", row), verdict("paper", row[1:] + row[:1])] == [0, 0], "by falling score"
+
+
+def test_a_name_with_hat_and_bird_in_it_asks_for_both(follow, scene) -> None:
+    task = Task("subject_remove", object="Hatted Bird")
+    same = {"hatted bird": [BOX]}
+    seen = scene(source=same, edited={**same, "hat": [BOX]})
+    score = follow(task, seen, protocol="official")
+    assert score.value == 1
+    assert [query.phrases[0] for query in seen.queries][-2:] == ["hat", "bird"]
+    assert "contains 'bird'" in rules(score)
+    assert (
+        follow(task, scene(source=same, edited={**same, "hat": [BOX], "bird": [BOX]}), protocol="official").value == 0
+    )
+    early = scene(source=same, edited=same)
+    follow(task, early, protocol="official")
+    assert early.queries[-1].phrases == ("hat",)
+
+
+def test_no_count_is_zero(follow, scene) -> None:
+    task = Task("count_change", object="cup", count=0)
+    gone = scene(source={"cup": [BOX]})
+    assert follow(task, gone, protocol="official").value == 0
+    assert follow(task, gone, protocol="paper").value == 1
+
+
+@pytest.mark.parametrize(
+    ("sentence", "phrases", "value"),
+    [
+        ("Change the background to garden, remain the a cup, dog unchanged", ["a cup", "dog"], 1),
+        ("Change the background to [garden], remain the a cup unchanged", ["a cup"], 1),
+        ("Change the background to [garden], remain the [a cup] unchanged", ["[a cup]"], 0),
+        ("Change the background to [a sunny, warm garden], remain the a cup unchanged", [], 1),
+        ("Change the background to [garden]", [], 1),
+        ("Change the background to a sunny, warm garden, remain the a cup unchanged", [], 0),
+    ],
+)
+def test_a_background_change_is_read_from_its_sentence_brackets_and_all(
+    follow, scene, sentence, phrases, value
+) -> None:
+    seen = scene(edited={"a cup": [BOX], "dog": [BOX], "cup": [BOX]})
+    sample = EditSample("s", sentence, (SOURCE,), EDITED, task=Task("background_change", value="garden"))
+    metric = InstructionFollowing("official")
+    with Engine() as engine:
+        score = engine.submit(metric(sample), dict.fromkeys(metric.card.roles, seen), sample).result(timeout=60)
+    assert score.value == value
+    assert [query.phrases[0] for query in seen.queries if isinstance(query, Detect)] == phrases
 
 
 def test_pictures_are_forced_to_512_by_512(scene) -> None:
