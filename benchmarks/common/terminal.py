@@ -42,7 +42,8 @@ def replace_unencodable_output() -> None:
 
 
 def _console(*, stderr: bool = False) -> Console:
-    console = Console(stderr=stderr, highlight=False, markup=False)  # texts of strangers hold brackets
+    # Texts hold brackets and names between colons.
+    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _WIDTH
     return console

@@ -27,7 +27,9 @@ import sys
 import typing
 from collections.abc import Mapping
 from functools import lru_cache
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import module_from_spec
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -74,8 +76,8 @@ def registered(path: str) -> EntryPoint | None:
 def find_target(path: str) -> Any:
     """What `module:Name` names: what is registered under this very text, or else what the module has by that name.
 
-    Of dotted names only those of classes inside of classes are followed, never the modules that a module imports.
-    Raises `SpecError`.
+    Of dotted names only those of classes inside of classes are followed, never the modules that a module imports. A
+    module that is not installed is looked for in the working folder. Raises `SpecError`.
     """
     module, _, names = path.partition(":")
     try:
@@ -83,7 +85,7 @@ def find_target(path: str) -> Any:
             return point.load()
         if MODULE_PATH.fullmatch(path) is None:
             raise ValueError("expected package.module:Name")
-        target: Any = importlib.import_module(module)
+        target: Any = _import_module(module)
         for number, name in enumerate(names.split(".")):
             if number and not inspect.isclass(target):
                 raise AttributeError(f"{type(target).__name__} {names.split('.')[number - 1]!r} is no class")
@@ -91,6 +93,53 @@ def find_target(path: str) -> Any:
     except (ImportError, AttributeError, ValueError) as error:
         raise SpecError(f"cannot find {path}: {error}") from None
     return target
+
+
+def _import_module(name: str) -> Any:
+    """An installed module, or the one in the working folder that has this name.
+
+    Who names a module vouches for it, in files by `--trust` (see `file_specs`), but not for whatever else lies in the
+    working folder: that never becomes a place where Python looks for modules, neither for ours nor for those that this
+    module imports. Raises ImportError.
+    """
+    top = name.partition(".")[0]
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != top:  # what it imports is missing
+            raise
+        not_found = f"{error}, neither installed nor in the working folder"
+    if not _load_from_working_folder(top):
+        raise ImportError(not_found)
+    return importlib.import_module(name)
+
+
+def _load_from_working_folder(top: str) -> bool:
+    """Load a module or a package with an `__init__.py`; False if there is none."""
+    spec = _find_in_working_folder(top)
+    if spec is None or spec.loader is None or not spec.has_location:
+        return False
+    module = module_from_spec(spec)
+    sys.modules[top] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[top]
+        if isinstance(error, ModuleNotFoundError) and error.name and _find_in_working_folder(error.name):
+            raise ImportError(
+                f"{error}: of the working folder only {top} is imported, and no other module for it; to have Python "
+                "look for all modules there, put PYTHONPATH=. before the command"
+            ) from None
+        raise
+    return True
+
+
+def _find_in_working_folder(name: str) -> ModuleSpec | None:
+    importlib.invalidate_caches()  # it may just have been written
+    try:
+        return PathFinder.find_spec(name.partition(".")[0], [str(Path.cwd())])
+    except FileNotFoundError:  # the folder is gone
+        return None
 
 
 def spec_of(built: Any) -> dict[str, Any]:

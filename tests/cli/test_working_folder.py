@@ -1,4 +1,4 @@
-"""Modules of the working folder, where a stranger's may lie, are not run by the processes that a command starts."""
+"""Modules of the working folder, where a stranger's may lie: only one that the user names is run."""
 
 from __future__ import annotations
 
@@ -10,6 +10,14 @@ from pathlib import Path
 import pytest
 
 from editcritic.reward.child_python import python_command
+
+MINE = """
+from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
+
+
+def experts():
+    return scene_experts()
+"""
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="older interpreters look in the working folder whatever is set")
@@ -24,3 +32,75 @@ def test_processes_of_a_pool_run_no_modules_of_the_working_folder(tmp_path: Path
     )
     assert ran.returncode == 0, ran.stderr
     assert not (tmp_path / "was-run").exists()
+
+
+def editcritic(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """The program as it is installed, in a working folder."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONSAFEPATH", "PYTHONPATH")}
+    return subprocess.run(
+        [str(Path(sys.executable).parent / "editcritic"), *arguments],
+        cwd=folder, env={**environment, **variables}, capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
+
+
+def lock(experts: str, *more: str) -> tuple[str, ...]:
+    """Binds experts and builds a suite's metrics, and scores nothing."""
+    return ("bench", "run", "sceneedit?prompts=9", "--experts", experts, "--write-lock", "lock.toml", *more)
+
+
+def test_a_module_of_the_working_folder_is_found_where_it_is_named(tmp_path: Path) -> None:
+    (tmp_path / "my_experts.py").write_text(MINE)
+    (tmp_path / "my_package" / "inner").mkdir(parents=True)
+    for folder in ("my_package", "my_package/inner"):
+        (tmp_path / folder / "__init__.py").write_text("")
+    (tmp_path / "my_package" / "inner" / "own.py").write_text("from .. import inner\n" + MINE)
+    for name in ("my_experts:experts", "my_package.inner.own:experts"):
+        ran = editcritic(tmp_path, *lock(name))
+        assert ran.returncode == 0, ran.stderr
+        assert (tmp_path / "lock.toml").exists()
+        (tmp_path / "lock.toml").unlink()
+
+
+def test_nothing_else_of_the_working_folder_is_run_for_it(tmp_path: Path) -> None:
+    """Modules that libraries try to import, and those that the named one needs."""
+    for name in ("helper", "numpy", "torch", "matplotlib", "onnxruntime", "vllm"):
+        (tmp_path / f"{name}.py").write_text("open('was-run', 'w').close()\nraise SystemExit")
+    (tmp_path / "my_experts.py").write_text(MINE)
+    assert editcritic(tmp_path, *lock("my_experts:experts")).returncode == 0
+    (tmp_path / "my_experts.py").write_text("import helper\n" + MINE)
+    ran = editcritic(tmp_path, *lock("my_experts:experts"))
+    assert ran.returncode == 2
+    (line,) = ran.stderr.strip().splitlines()
+    assert "cannot find my_experts:experts: No module named 'helper': of the working folder only my_experts" in line
+    assert "put PYTHONPATH=. before the command" in line
+    assert not (tmp_path / "was-run").exists()
+    (tmp_path / "numpy.py").unlink()
+    (tmp_path / "torch.py").unlink()
+    (tmp_path / "helper.py").write_text("")
+    assert editcritic(tmp_path, *lock("my_experts:experts"), PYTHONPATH=".").returncode == 0
+
+
+def test_what_is_installed_comes_first(tmp_path: Path) -> None:
+    (tmp_path / "numpy.py").write_text("open('was-run', 'w').close()")
+    ran = editcritic(tmp_path, *lock("numpy:nothing"))
+    assert (ran.returncode, (tmp_path / "was-run").exists()) == (2, False)
+    assert "module 'numpy' has no attribute 'nothing'" in ran.stderr
+
+
+def test_a_file_names_it_only_if_it_is_trusted(tmp_path: Path) -> None:
+    (tmp_path / "my_experts.py").write_text("open('was-run', 'w').close()\n" + MINE)
+    (tmp_path / "run.toml").write_text('suite = "sceneedit?prompts=9"\nexperts = ["my_experts:experts"]\n')
+    command = ("bench", "run", "--config", "run.toml", "--write-lock", "lock.toml")
+    ran = editcritic(tmp_path, *command)
+    assert (ran.returncode, (tmp_path / "was-run").exists()) == (2, False)
+    assert "add `--trust my_experts`" in ran.stderr
+    ran = editcritic(tmp_path, *command, "--trust", "my_experts")
+    assert (ran.returncode, (tmp_path / "was-run").exists()) == (0, True), ran.stderr
+
+
+def test_a_module_that_is_nowhere_is_named_as_it_was_typed(tmp_path: Path) -> None:
+    ran = editcritic(tmp_path, *lock("nope:x"))
+    assert ran.returncode == 2
+    assert ran.stderr.startswith(
+        "editcritic: cannot find nope:x: No module named 'nope', neither installed nor in the working folder"
+    )

@@ -141,7 +141,8 @@ def test_a_revision_that_looks_like_a_number_stays_a_text():
         ("grounding-dino-tiny", "expected experts as role=spec"),
         ("judge='vlm", "No closing quotation"),
         ("nowhere.toml", "cannot read nowhere.toml"),
-        ("no.module:function", "cannot find no.module:function: No module named 'no'; role=spec is expected"),
+        ("no.module:function", "cannot find no.module:function: No module named 'no', neither installed nor"),
+        ("no.module:function", "in the working folder; role=spec is expected"),
     ],
 )
 def test_nonsense_is_said_in_a_line(bindings, message):
