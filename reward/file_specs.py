@@ -41,7 +41,7 @@ PLAIN = frozenset(
         *("detail", "device", "device_map", "digest", "dimension", "dtype", "excluded_dimensions", "faces"),
         *("failure_modes", "half", "image_format", "incomplete", "json_mode", "levels", "logprobs"),
         *("lora_revision", "max_memory", "max_tokens_field", "mean", "meaning", "mode", "model"),
-        *("on_not_applicable", "potential", "prompt", "protocol", "quantisation", "reduction", "revision"),
+        *("on_not_applicable", "pictures", "potential", "prompt", "protocol", "quantisation", "reduction", "revision"),
         *("shown_images", "similarity", "split", "summary", "text", "text_match", "unit", "vq_prompt"),
     }
 )
@@ -138,10 +138,10 @@ class _Reader:
             self._require_own_server(name, options, keys)
             if MODULE_PATH.fullmatch(name) and _is_module(first):  # where a spec is of no expert, it names this module
                 self._require(is_trusted_module(first), keys, f"the module {_shown(first)}", first)
-            elif "://" in source:
+            elif "://" in source and source.partition(":")[0] not in entry_point_names("editcritic.experts"):
                 self._require(is_trusted(source), keys, f"the address {_shown(source)}", source)
-            elif source not in registered_models():
-                self._read_path(source, keys, option)
+            elif source not in registered_models():  # what an expert is built with may be the spec of another
+                self._read_spec(source, keys, model, option)
         elif "://" in name:
             self._require(is_trusted(text), keys, f"the address {_shown(text)}", text)
             return

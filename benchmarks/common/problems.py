@@ -27,6 +27,12 @@ class Problems(Sequence[T], Generic[T]):
             self._kept.append(problem)
         return self.total <= MAX_PROBLEMS
 
+    def copy(self) -> Problems[T]:
+        """The same problems, to append others to."""
+        copied = Problems(self._kept)
+        copied.total = self.total
+        return copied
+
     @overload
     def __getitem__(self, index: int) -> T: ...
     @overload

@@ -81,7 +81,10 @@ def load_suite_of(loaded: Sequence[LoadedResults], data: Path | None, spec: str 
     data_folder = data or next(
         (path for results in loaded if (path := results.recorded_path("data")) is not None), None
     )
-    suite = load_suite(spec if spec and "?" in spec else {**options, "use": spec or name}, data_folder)
+    protocol = provenance.get("protocol")
+    suite = load_suite(spec if spec and "?" in spec else {**options, "use": spec or name}, data_folder).under(
+        protocol if isinstance(protocol, str) else None
+    )
     if suite.digest != provenance.get("data_digest"):
         location = "built into this version" if data_folder is None else f"in {data_folder}"
         raise InputError(

@@ -30,6 +30,7 @@ class Outputs:
     folder: Path
     file_index: FileIndex = field(default_factory=dict)
     _images: dict[str, Image | str] = field(default_factory=dict, init=False)
+    _sources: dict[Path, Image | str] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         if not self.folder.is_dir():
@@ -38,8 +39,22 @@ class Outputs:
 
     def sample(self, item: SuiteItem) -> EditSample:
         """The item's sample with its output image, under the item's id. Raises `MissingOutput`."""
+        if reason := self.suite.missing_reason(self.folder, item):
+            raise MissingOutput(reason)
         self.picture(item)  # first: its reason names the item it depends on
-        return replace(self.suite.edited_sample(item, self.picture), id=item.id)
+        return replace(self.suite.edited_sample(item, self.picture, self.source), id=item.id)
+
+    def source(self, item: SuiteItem) -> Image | None:
+        """The source beside the outputs that replaces that of the data, if any. Raises `MissingOutput`."""
+        path = self.suite.find_source(self.folder, item)
+        if path is None:
+            return None
+        image = self._sources.get(path)
+        if image is None:
+            image = self._sources[path] = self._open(path)
+        if isinstance(image, str):
+            raise MissingOutput(image)
+        return image
 
     def picture(self, item: SuiteItem) -> Image:
         """The output image of an item. Raises `MissingOutput`."""
@@ -59,8 +74,11 @@ class Outputs:
         path = self.suite.find_output(self.folder, item)
         if path is None:
             return f"there is no image {item.output_path}"
+        return self._open(path)
+
+    def _open(self, path: Path) -> Image | str:
         try:
-            return Image.open(path, index=self.file_index, inside=self.folder)
+            return Image.open(path, index=self.file_index, inside=self.folder, reading=self.suite.reading)
         except ImageError as error:
             shown = path.relative_to(self.folder) if path.is_relative_to(self.folder) else path.name
             return str(error).replace(str(path), str(shown))
@@ -72,9 +90,12 @@ def missing_dependency_reason(before: str, error: MissingOutput) -> str:
     return reason if reason.startswith(_DEPENDENCY_PREFIX) else f"{_DEPENDENCY_PREFIX} {before}: {reason}"
 
 
-def sample_key(sample: EditSample) -> str:
-    """Digest of the scored images: the output and those of the earlier turns it depends on."""
+def sample_key(sample: EditSample, item: SuiteItem) -> str:
+    """Digest of the scored images: the output and those of the earlier turns it depends on, and a source of the
+    outputs instead of the data's."""
     state = hashlib.sha256()
+    if sample.base.digest != item.sample.source.digest:
+        state.update(sample.base.digest.encode())
     for turn in sample.turns:
         state.update(turn.edited.digest.encode())
     return state.hexdigest()[:24]

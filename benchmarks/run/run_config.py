@@ -23,9 +23,10 @@ from .suite_metric import MetricSet
 class RunConfig:
     """Everything that determines the numbers of a run.
 
-    outputs: the folder of the editor's images. editor: its name in tables. protocol: of the suite's metrics; None for
-    the default. metrics: a subset of the suite's metrics. reproducible: experts get one query per call, so that their
-    floating-point results do not depend on other queries. bootstrap_samples, seed: of the intervals.
+    suite: whichever is given, it is kept as the protocol reads it (`Suite.under`). outputs: the folder of the editor's
+    images. editor: its name in tables. protocol: of the suite's metrics; None for the default. metrics: a subset of the
+    suite's metrics. reproducible: experts get one query per call, so that their floating-point results do not depend on
+    other queries. bootstrap_samples, seed: of the intervals.
     """
 
     suite: Suite
@@ -37,6 +38,9 @@ class RunConfig:
     reproducible: bool = False
     bootstrap_samples: int = BOOTSTRAP_SAMPLES
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "suite", self.suite.under(self.protocol))
 
     @cached_property
     def metric_set(self) -> MetricSet:

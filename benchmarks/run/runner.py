@@ -22,7 +22,7 @@ from ...reward.queries.specs import Spec
 from ..common.errors import InputError
 from ..common.problems import num_problems
 from ..suites.missing_values import suite_tables
-from ..suites.results import RESULT_FILE, ResultRow, Results
+from ..suites.results import OUTPUTS_ENTRY, RESULT_FILE, ResultRow, Results
 from ..suites.suite import Suite
 from ..suites.tables import ComputedTable
 from .editor_outputs import Outputs
@@ -177,6 +177,8 @@ def finish_run(
     provenance = run_provenance(
         config.run_settings, config.suite, config.metric_set, rows, config.bootstrap_samples, config.seed, complete
     )
+    if facts := config.suite.output_facts(config.outputs):
+        provenance[OUTPUTS_ENTRY] = dict(facts)
     results = Results(config.editor, rows, provenance)
     run_facts = {
         **run_facts,

@@ -119,7 +119,7 @@ class WorkerShard:
             except MissingOutput as error:
                 self._add_row(item, row_line(missing_row(item, str(error))), reused=True)
                 continue
-            key = sample_key(sample)
+            key = sample_key(sample, item)
             row = next(
                 (
                     row

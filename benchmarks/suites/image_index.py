@@ -18,7 +18,7 @@ from pathlib import Path
 from ...reward import Image, ImageError
 from ...reward.atomic_files import write_atomically
 from ...reward.cache_folder import cache_folder
-from ...reward.image import FileIndex
+from ...reward.image import FileIndex, Reading
 from ...reward.record_checksum import record_checksum
 from ..common.terminal import progress_bar
 
@@ -41,7 +41,7 @@ class SuiteImage:
 
 @dataclass
 class _ImageIndex:
-    """files: digest of a file's bytes -> digest and size of its image. padded: digest of an image -> whether it is."""
+    """files: see `FileIndex`. padded: digest of an image -> whether it is."""
 
     files: FileIndex = field(default_factory=dict)
     padded: dict[str, bool] = field(default_factory=dict)
@@ -74,10 +74,10 @@ class _ImageIndex:
             data["checksum"] = record_checksum(json.dumps(data))
             write_atomically(folder / INDEX_FILE, json.dumps(data))
 
-    def open(self, path: Path, inside: Path | None) -> SuiteImage | ImageError:
+    def open(self, path: Path, inside: Path | None, reading: Reading) -> SuiteImage | ImageError:
         """The image in a file, decoded only if it is not in the index, or the error of the file."""
         try:
-            image = Image.open(path, index=self.files, inside=inside)
+            image = Image.open(path, index=self.files, inside=inside, reading=reading)
             if image.digest not in self.padded:
                 self.padded[image.digest] = is_padded(image)
             return SuiteImage(image, self.padded[image.digest])
@@ -85,14 +85,17 @@ class _ImageIndex:
             return error
 
 
-def decode_images(paths: Iterable[Path], inside: Path | None) -> Mapping[Path, SuiteImage | ImageError]:
+def decode_images(
+    paths: Iterable[Path], inside: Path | None, reading: Reading = "upright"
+) -> Mapping[Path, SuiteImage | ImageError]:
     """Each image, or the error of its file, in parallel and with a progress bar. Pixels are not kept.
 
-    inside: the folder of the data, which images lie in or below, links followed (see `regular_files`).
+    inside: the folder of the data, which images lie in or below, links followed (see `regular_files`). reading: of the
+    pixels.
     """
     unique_paths = list(dict.fromkeys(paths))
     index = _ImageIndex.load()
-    read = partial(index.open, inside=inside)
+    read = partial(index.open, inside=inside, reading=reading)
     num_known = len(index.files), len(index.padded)
     decoded: dict[Path, SuiteImage | ImageError] = {}
     with (

@@ -28,6 +28,9 @@ SCHEMA, RUN_SCHEMA = 2, 1
 RANGES_ENTRY = "metric_ranges"
 """Entry of the provenance: metric -> lowest and highest value by its card, null where it has none."""
 
+OUTPUTS_ENTRY = "outputs"
+"""Entry of the provenance: what the suite says of the outputs, see `Suite.output_facts`."""
+
 MissingAs = Literal["", "lowest", "highest"]
 """What a missing value counts as: nothing, or an end of its range."""
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ...reward import EditSample, Image
+from ...reward.image import Reading
 from ...reward.queries.specs import Spec
 from ..common.inputs import IMAGE_SUFFIXES
 from .results import Results
@@ -74,6 +75,19 @@ class Suite(ABC):
     problems: Sequence[DataProblem] = ()
     digest: str
     """Digest of the data as read: equal for equal items, independent of paths."""
+    reading: Reading = "upright"
+    """How the files of outputs are read."""
+    dependent_options: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Option -> the option, or `protocol`, that decides it where it is not given."""
+
+    @property
+    def protocols(self) -> Mapping[str, str]:
+        """Protocols of `metrics`: name -> what it is, in a few words; the default first. Empty without named ones."""
+        return {}
+
+    def under(self, protocol: str | None) -> Suite:
+        """The suite as this protocol reads its data and outputs: most suites read alike for all, and this is itself."""
+        return self
 
     @property
     def options(self) -> Mapping[str, LabelValue]:
@@ -91,6 +105,18 @@ class Suite(ABC):
     def find_output(self, outputs: Path, item: SuiteItem) -> Path | None:
         """The output image of an item, in the published layout of outputs."""
         return find_image(outputs / item.output_path)
+
+    def find_source(self, outputs: Path, item: SuiteItem) -> Path | None:
+        """A picture beside the outputs that is the item's source instead of that of the data; None for no such one."""
+        return None
+
+    def missing_reason(self, outputs: Path, item: SuiteItem) -> str:
+        """Why an item is not scored although its output may be there; empty if it is scored."""
+        return ""
+
+    def output_facts(self, outputs: Path) -> Mapping[str, Any]:
+        """What users have to know of the outputs, beside the missing ones, as JSON: `outputs` of the provenance."""
+        return {}
 
     @abstractmethod
     def tables(self, results: Results) -> list[Table]:
@@ -110,11 +136,20 @@ class Suite(ABC):
         """Cases in the order of items, without repetition."""
         return tuple(dict.fromkeys(item.case for item in self.items))
 
-    def edited_sample(self, item: SuiteItem, picture: Callable[[SuiteItem], Image]) -> EditSample:
-        """The sample of an item with its output image and those of the previous items."""
+    def edited_sample(
+        self,
+        item: SuiteItem,
+        picture: Callable[[SuiteItem], Image],
+        source: Callable[[SuiteItem], Image | None] = lambda item: None,
+    ) -> EditSample:
+        """The sample of an item with its output image and those of the previous items.
+
+        source: the picture that an edit starts from, instead of that of the data; None keeps it.
+        """
         if not item.previous:
-            return replace(item.sample, edited=picture(item))
-        previous = self.edited_sample(self.by_id[item.previous], picture)
+            edited, base = replace(item.sample, edited=picture(item)), source(item)
+            return edited if base is None else replace(edited, sources=(base,), group="")
+        previous = self.edited_sample(self.by_id[item.previous], picture, source)
         return replace(
             item.sample, sources=(previous.edited,), edited=picture(item), history=previous.turns, group=""
         )  # the group depends on the sources

@@ -66,7 +66,7 @@ def variance(
     counts = _counts(averages)
     if target_variation is not None and not target_variation > 0:
         raise InputError(f"--target-variation is above 0, got {target_variation:g}")
-    loaded = load_suite(suite, data)
+    loaded = load_suite(suite, data).under(protocol)
     editor_outputs = Outputs(loaded, outputs)
     spec, path = _single_measurement_spec(loaded, metric, protocol)
     measurable: list[tuple[SuiteItem, EditSample]] = []

@@ -2,8 +2,10 @@
 
 In a folder named after the mode: `{index}_input_raw.json` (multipass; in singlepass per turn, `..._turn_{turn}`),
 `image_rate.json` (whether the instruction of each turn was followed) and `task_rate.json` (values by turn and type).
-As in the released code, only images with all turns are included. A failed score is null in an image's file and absent
-from the other two: the released code would have written 0.
+Images that lack the output of a turn are not included, as in the released code. A failed score is null in an image's
+file and absent from the other two: the released code would have written 0. In protocol `official`, the values of an
+image with two base pictures stand twice in `task_rate.json`, and an image that the instruction file lacks has an empty
+list in `image_rate.json` (and in multipass a file, without the quality of its base picture, which is not measured).
 """
 
 from __future__ import annotations
@@ -13,8 +15,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ....reward.boxes import Box
+from ....reward.metrics.edival.released_code import IMAGE_SIZE
 from ....reward.score import Score
-from ..results import ResultRow, Results
+from ..results import OUTPUTS_ENTRY, ResultRow, Results
+from . import output_layout
 from .reader import EdiValTurn
 from .tables import luminance_of
 
@@ -36,22 +41,30 @@ _QUALITY = (
 """Only the preference and the two luminance quantiles are measured; the others are empty lists."""
 
 
-def write_official_files(mode: str, turns: Mapping[str, EdiValTurn], results: Results, folder: Path) -> list[Path]:
-    """Write the files under `folder` and return their paths. turns: the instruction file's rows, by item."""
+def write_official_files(
+    mode: str, turns: Mapping[str, EdiValTurn], results: Results, folder: Path, *, released: bool = False
+) -> list[Path]:
+    """Write the files under `folder` and return their paths. turns: the instruction file's rows, by item. released:
+    of protocol `official`."""
     mode_folder = folder / mode
     mode_folder.mkdir(parents=True, exist_ok=True)
     cases: dict[int, list[ResultRow]] = {}
     for row in results.rows:
         cases.setdefault(int(row.sequence), []).append(row)
+    facts = results.provenance.get(OUTPUTS_ENTRY, {}) if released else {}
+    twice = output_layout.indices(facts, output_layout.TWICE)
     image_rate: dict[str, list[int]] = {}
     task_rate: dict[str, Any] = {"overall": []}
+    for turn in range(1, output_layout.TURNS + 1):
+        _lists(task_rate, str(turn))
     written: list[Path] = []
+    cases |= {index: [] for index in output_layout.indices(facts, output_layout.UNLISTED)}
     for index, rows in sorted(cases.items()):
         rows = sorted(rows, key=lambda row: int(row.labels["turn"]))
         if any(row.missing_reason for row in rows):
             continue
         pages = {int(row.labels["turn"]): _turn(mode, row, turns[row.id]) for row in rows}
-        base = _base(rows[0])
+        base = _base(rows[0]) if rows else {}
         if mode == "multipass":
             content = {
                 **({"base_image_quality": base} if base else {}),
@@ -65,8 +78,9 @@ def write_official_files(mode: str, turns: Mapping[str, EdiValTurn], results: Re
         followed = [page["instruction_following"] for page in pages.values()]
         if None not in followed:
             image_rate[str(index)] = followed
-        for turn, page in pages.items():
-            _add_to_summary(task_rate, str(turn), page)
+        for _ in range(1 + (index in twice)):
+            for turn, page in pages.items():
+                _add_to_summary(task_rate, str(turn), page)
     return [
         *written,
         _save(mode_folder / "image_rate.json", image_rate),
@@ -128,17 +142,22 @@ def _quality(row: ResultRow) -> dict[str, float | None]:
     if row.score("vq") is None:
         return {}
     return {
-        "human_preference_score": row.value("vq"),
+        "human_preference_score": _rating(row.value("vq")),
         "p99": luminance_of(row, "edited picture", "99 %"),
         "p999": luminance_of(row, "edited picture", "99.9 %"),
     }
+
+
+def _rating(value: float | None) -> float | None:
+    """With the decimals that the released code writes."""
+    return None if value is None else round(value, 4)
 
 
 def _base(row: ResultRow) -> dict[str, float | None]:
     if row.score("vq") is None:
         return {}
     return {
-        "base_image_human_preference_score": row.value("vq", "base"),
+        "base_image_human_preference_score": _rating(row.value("vq", "base")),
         "base_image_p99": luminance_of(row, "base picture", "99 %"),
         "base_image_p999": luminance_of(row, "base picture", "99.9 %"),
     }
@@ -155,8 +174,9 @@ def _consistent(row: ResultRow, turn: EdiValTurn) -> dict[str, Any]:
         "object_l1_consistency_mean": l1,
         "background_l1_consistency": background_l1,
         "background_dinov3_consistency": background,
-        "bg_details": {"bg_l1_consistency": background_l1, "bg_dinov3_masked_similarity": background},
+        "bg_details": {"bg_l1_consistency": background_l1, **_background_details(row)},
         "object_details": {
+            **_object_details(row),
             "object_dinov3_consistency": _credit_entries(row.score("cc", "objects")),
             "object_dinov3_consistency_mean": objects,
             "object_l1_consistency": _credit_entries(row.score("cc", "objects_l1")),
@@ -165,19 +185,65 @@ def _consistent(row: ResultRow, turn: EdiValTurn) -> dict[str, Any]:
     }
 
 
+def _object_details(row: ResultRow) -> dict[str, list[Any]]:
+    """The boxes of the unchanged objects in the base image, in the detector's order; none of them where none is listed.
+
+    Corners are fractions of the sides, centres pixels.
+    """
+    boxes = _boxes(row.score("cc", "objects"), "unchanged objects in the base picture")
+    if boxes is None:
+        return {}
+    return {
+        "label": [box.label for box in boxes],
+        "score": [box.score for box in boxes],
+        "box": [[box.x0, box.y0, box.x1, box.y1] for box in boxes],
+        "center": [[int(IMAGE_SIZE * box.cx), int(IMAGE_SIZE * box.cy)] for box in boxes],
+    }
+
+
+def _background_details(row: ResultRow) -> dict[str, Any]:
+    """What was found in both images; the similarity of features only where an object is listed."""
+    score = row.score("cc", "background")
+    before, after = (_boxes(score, f"objects in the {name} picture") for name in ("base", "current"))
+    details: dict[str, Any] = {
+        "src_objects_detected_in_bg": [box.label for box in before or ()],
+        "target_objects_detected_in_bg": [box.label for box in after or ()],
+        "total_boxes_used": len(before or ()) + len(after or ()),
+    }
+    if score is None or score.status == "not_applicable":
+        return details
+    details["bg_dinov3_masked_similarity"] = score.value
+    details |= {
+        "bg_dinov3_masked_patches": int(item.numbers["patches"]) for item in score.evidence if "patches" in item.numbers
+    }
+    return details
+
+
+def _boxes(score: Score | None, what: str) -> tuple[Box, ...] | None:
+    """The boxes of an evidence; None without it."""
+    evidence = () if score is None else score.evidence
+    return next((item.boxes for item in evidence if item.what == what), None)
+
+
 def _credit_entries(score: Score | None) -> list[float]:
     parts: Sequence[Score] = [] if score is None else list(score.parts.values())
     return [part.value for part in parts if part.value is not None]
 
 
 def _add_to_summary(task_rate: dict[str, Any], turn: str, page: Mapping[str, Any]) -> None:
-    lists = task_rate.setdefault(turn, {name: [] for name in (*_TASKS, *_CONSISTENCY, *_QUALITY)})
+    lists = _lists(task_rate, turn)
     if page["instruction_following"] is not None:
         lists[page["task_type"]].append(page["instruction_following"])
         task_rate["overall"].append(page["instruction_following"])
     for name, key in {**{name: name for name in _QUALITY}, **_CONSISTENCY}.items():
         if page.get(key) is not None:
             lists[name].append(page[key])
+
+
+def _lists(task_rate: dict[str, Any], turn: str) -> dict[str, list[Any]]:
+    """The values of a turn by what they are of; empty at first."""
+    lists: dict[str, list[Any]] = task_rate.setdefault(turn, {name: [] for name in (*_TASKS, *_CONSISTENCY, *_QUALITY)})
+    return lists
 
 
 def _save(path: Path, content: Any) -> Path:

@@ -8,16 +8,19 @@ base image at once.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from ....reward import EditSample, Image, ImageError
+from ....reward.image import Reading
 from ....reward.metrics.edival.quality import RatingPrompt, VisualQuality
+from ....reward.metrics.edival.released_code import PUBLISHED_INSTRUCTION
 from ....reward.queries.prompts import Prompts
 from ....reward.queries.specs import Spec
 from ....reward.sample import Operation
@@ -28,7 +31,7 @@ from ..image_index import SuiteImage, decode_images
 from ..results import Results
 from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, find_image, share_cases
 from ..tables import Table
-from . import official_files, tables
+from . import official_files, output_layout, tables
 from .base_images import find_base_images
 from .instruction_compression import COMPRESSIONS, Compression, compress_instructions
 from .reader import CSV, EdiValTurn, read_instruction_file
@@ -46,6 +49,16 @@ PROTOCOLS: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 """Name -> protocols of instruction following and of content consistency; the default first."""
 
+_PROTOCOL_MEANINGS = {
+    "paper": "IF as in the paper, CC with the released code's errors mended",
+    "official": "as the released code computes all",
+    "official-fixed": "IF as released, CC mended",
+    "paper-official": "IF as in the paper, CC as released",
+}
+
+RELEASED = "official"
+"""The protocol under which data and outputs are read as the released code reads them, too."""
+
 _PROMPT_PACKAGE = "editcritic.reward.metrics.edival"
 
 
@@ -54,10 +67,15 @@ class EdiVal(Suite):
 
     data: the folder with the instruction file, or that file. images: the zip or folder with the base images, if not
     beside it. mode: `multipass` or `singlepass`. compression: how singlepass joins several instructions (see
-    `compress_instructions`); seed: of `shuffle`. incomplete: an image without some turn is left out of all turns
-    (`drop`, as in the released code) or of that turn and later ones (`later`, as in the paper's text). vq: whether to
-    rate visual quality, which needs an expert for the role `preference`; vq_prompt: its prompt (the released code has
-    both, `instruction` and `empty`). prompts: a folder of prompts that override those of instruction following.
+    `compress_instructions`); seed: of `shuffle`. incomplete: an image without the output of some turn is left out of
+    all turns (`drop`, as in the released code) or of that turn and later ones (`later`, as in the paper's text). vq:
+    whether to rate visual quality, which needs an expert for the role `preference`; vq_prompt: its prompt (the released
+    code has both, `instruction` and `empty`). prompts: a folder of prompts that override those of instruction
+    following. pictures: how files of pictures are read (see `Reading`).
+
+    By default, `incomplete` and `pictures` are as in the released code (`drop`, `stored`) in protocol `official`, and
+    `later` and `upright` in the others. In `official`, outputs are those that the released code reads, too (see
+    `output_layout`), and each edit is compared with the base picture beside the outputs, if there are any.
 
     Raises `InputError` for an unreadable file, and if no image has both instructions and pixels. Other errors are
     `problems`.
@@ -72,53 +90,84 @@ class EdiVal(Suite):
         "https://huggingface.co/datasets/C-Tianyu/EdiVal",
     )
 
+    dependent_options: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"incomplete": "protocol", "pictures": "protocol", "compression": "mode", "vq_prompt": "vq"}
+    )
+
     def __init__(
         self,
         data: str | Path | None = None,
         *,
         mode: Mode = "multipass",
         compression: Compression = "default",
-        incomplete: Incomplete = "drop",
+        incomplete: Incomplete | None = None,
         vq: bool = True,
         vq_prompt: RatingPrompt = "instruction",
         images: str | None = None,
         prompts: str | None = None,
         seed: int = 0,
+        pictures: Reading | None = None,
     ) -> None:
         for option, value, allowed in (
             ("mode", mode, get_args(Mode)),
             ("compression", compression, COMPRESSIONS),
-            ("incomplete", incomplete, get_args(Incomplete)),
+            ("incomplete", incomplete or "drop", get_args(Incomplete)),
             ("vq_prompt", vq_prompt, get_args(RatingPrompt)),
+            ("pictures", pictures or "stored", get_args(Reading)),
         ):
             if value not in allowed:
                 raise InputError(f"edival has no {option} {value!r}: expected one of {', '.join(allowed)}")
         if mode == "multipass" and compression != "default":
             raise InputError(f"compression={compression} is for mode=singlepass: multipass asks for one turn at a time")
-        self.mode, self.compression, self.incomplete = mode, compression, incomplete
+        self.mode, self.compression = mode, compression
+        self._requested = incomplete, pictures
+        self.incomplete: Incomplete = incomplete or "later"
+        self.reading: Reading = pictures or "upright"
+        self.released = False
+        """Whether the protocol is `official`."""
         self.vq, self.vq_prompt, self.seed = bool(vq), vq_prompt, seed
         try:
             self._prompts = Prompts(_PROMPT_PACKAGE, prompts)
         except ValueError as error:
             raise InputError(str(error)) from None
-        instructions = _instruction_file(data)
-        chains = read_instruction_file(instructions)
-        problems = chains.problems
-        location = _base_image_location(instructions, images)
-        files = find_base_images(location, problems)
-        folder = location if location.is_dir() else None  # else of files that were extracted
-        decoded = decode_images((files[index] for index in chains.turns if index in files), folder)
+        self._instructions = _instruction_file(data)
+        chains = read_instruction_file(self._instructions)
+        self._chains, self._row_problems = dict(chains.turns), chains.problems
+        self._location = _base_image_location(self._instructions, images)
+        self._read_images()
+
+    def _read_images(self) -> None:
+        """Make the items of the chains and of the base images, as these are read now."""
+        problems = self._row_problems.copy()
+        files = find_base_images(self._location, problems)
+        folder = self._location if self._location.is_dir() else None  # else of files that were extracted
+        decoded = decode_images((files[index] for index in self._chains if index in files), folder, self.reading)
         base_images = {index: decoded[path] for index, path in files.items() if path in decoded}
         self.turns: dict[str, EdiValTurn] = {}
         """The rows of the instruction file, by item."""
         self.items: Sequence[SuiteItem] = [
-            item for index, turns in chains.turns.items() for item in self._chain(index, turns, base_images, problems)
+            item for index, turns in self._chains.items() for item in self._chain(index, turns, base_images, problems)
         ]
         self.problems: Sequence[DataProblem] = problems
         if not self.items:
-            raise InputError(_no_items_message(instructions, problems))
+            raise InputError(_no_items_message(self._instructions, problems))
         self.digest = _digest(self.items)
         self.items = share_cases(self.items)
+
+    def under(self, protocol: str | None) -> EdiVal:
+        """In `official`, pictures and incomplete chains are as in the released code, unless options say otherwise."""
+        if self.released == (protocol == RELEASED):
+            return self
+        incomplete, pictures = self._requested
+        suite = copy.copy(self)
+        suite.released = protocol == RELEASED
+        suite.incomplete = incomplete or ("drop" if suite.released else "later")
+        suite.reading = pictures or ("stored" if suite.released else "upright")
+        for name in ("by_id", "cases"):  # of the items
+            suite.__dict__.pop(name, None)
+        if suite.reading != self.reading:
+            suite._read_images()
+        return suite
 
     def _chain(
         self,
@@ -156,8 +205,10 @@ class EdiVal(Suite):
         return items
 
     def _sample(self, name: str, turn: EdiValTurn, base: Image) -> EditSample:
+        published = {PUBLISHED_INSTRUCTION: turn.instructions[-1]}
         if self.mode == "multipass":
-            return edit_request(turn.unquoted_instructions[-1], base, id=name, task=turn.tasks[-1], pools=turn.pools)
+            instruction = turn.unquoted_instructions[-1]
+            return edit_request(instruction, base, id=name, task=turn.tasks[-1], pools=turn.pools, metadata=published)
         operations = tuple(map(Operation, turn.unquoted_instructions, turn.types, turn.tasks))
         instruction = compress_instructions(
             turn.unquoted_instructions,
@@ -165,7 +216,7 @@ class EdiVal(Suite):
             unchanged=turn.pools.unchanged,
             seed=f"{self.seed}/{turn.index}/{turn.number}",
         )
-        return edit_request(instruction, base, id=name, operations=operations, pools=turn.pools)
+        return edit_request(instruction, base, id=name, operations=operations, pools=turn.pools, metadata=published)
 
     @property
     def options(self) -> Mapping[str, LabelValue]:
@@ -177,15 +228,22 @@ class EdiVal(Suite):
             options["seed"] = self.seed
         if self.vq:
             options["vq_prompt"] = self.vq_prompt
+        if self.reading != "upright":
+            options["pictures"] = self.reading
         if self._prompts.overrides is not None:
             options["prompts"] = self._prompts.digest
         return options
+
+    @property
+    def protocols(self) -> Mapping[str, str]:
+        return {name: _PROTOCOL_MEANINGS[name] for name in PROTOCOLS}
 
     def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:
         """`if`, `cc` and, if enabled, `vq`; in singlepass `if` has a credit per instruction.
 
         protocol: `paper` (IF as in the paper, CC `fixed`), `official` (both as in the released code), `official-fixed`
-        and `paper-official` (IF by the first, CC by the second). Raises `InputError` for another.
+        and `paper-official` (IF by the first, CC by the second). VQ is as in the released code where IF is. Raises
+        `InputError` for another.
         """
         name = protocol or next(iter(PROTOCOLS))
         if name not in PROTOCOLS:
@@ -202,21 +260,47 @@ class EdiVal(Suite):
                 "cc": {"use": "unfolded-operations", "metric": consistency},
             }
         if self.vq:
-            metrics["vq"] = {"use": VisualQuality.card.name, "prompt": self.vq_prompt}
+            vq_protocol = "official" if following_protocol == "official" else "paper"
+            metrics["vq"] = {"use": VisualQuality.card.name, "prompt": self.vq_prompt, "protocol": vq_protocol}
         return metrics
 
     def find_output(self, outputs: Path, item: SuiteItem) -> Path | None:
-        """`{mode}/{index}_input_raw_turn_{turn}.png`; without the mode if there is no such folder."""
+        """`{mode}/{index}_input_raw_turn_{turn}.png`; without the mode if there is no such folder.
+
+        In protocol `official` no other format is read, as in the released code.
+        """
         path = outputs / item.output_path
-        return find_image(path) if path.parent.is_dir() else find_image(outputs / path.name)
+        if not path.parent.is_dir():
+            path = outputs / path.name
+        image = find_image(path)
+        return None if self.released and image is not None and image.suffix != ".png" else image
+
+    def find_source(self, outputs: Path, item: SuiteItem) -> Path | None:
+        """In protocol `official`, the base image beside the outputs, if there are any."""
+        if not self.released:
+            return None
+        return output_layout.output_folder(outputs, self.mode).bases.get(self.turns[item.id].index)
+
+    def missing_reason(self, outputs: Path, item: SuiteItem) -> str:
+        """In protocol `official`, which file is missing without which the released code leaves the image out."""
+        if not self.released or self.incomplete != "drop":
+            return ""
+        folder, index = output_layout.output_folder(outputs, self.mode), self.turns[item.id].index
+        if not (name := folder.missing_file(index)):
+            return ""
+        return f"the released code leaves image {index} out, which lacks {self.mode}/{name}: it reads no other format"
+
+    def output_facts(self, outputs: Path) -> Mapping[str, Any]:
+        """Images that the instruction file lacks, files that do not count; see `output_layout`."""
+        return output_layout.output_folder(outputs, self.mode).facts(self._chains, released=self.released)
 
     def tables(self, results: Results) -> list[Table]:
         """IF, CC and O by turn first (table 3), then their components; see `tables.py`."""
-        return tables.tables_of(self.mode, self.incomplete, results)
+        return tables.tables_of(self.mode, self.incomplete, results, released=self.released)
 
     def write_official_files(self, results: Results, folder: Path) -> list[Path]:
         """Write the released code's result files, which the authors' notebooks read; see `official_files.py`."""
-        return official_files.write_official_files(self.mode, self.turns, results, folder)
+        return official_files.write_official_files(self.mode, self.turns, results, folder, released=self.released)
 
 
 def _instruction_file(data: str | Path | None) -> Path:
@@ -256,10 +340,11 @@ def _no_items_message(instructions: Path, problems: Sequence[DataProblem]) -> st
 
 
 def _digest(items: Sequence[SuiteItem]) -> str:
-    """Digest of the items: instructions, tasks, pools and pixels, in order."""
+    """Digest of the items: instructions, as published too, tasks, pools and pixels, in order."""
     state = hashlib.sha256()
     for item in items:
         sample = item.sample
-        fields = [item.id, sample.instruction, sample.source.digest, sample.task, sample.operations, sample.pools]
+        annotations = (sample.task, sample.operations, sample.pools, sample.metadata)
+        fields = [item.id, sample.instruction, sample.source.digest, *annotations]
         state.update(json.dumps(fields, default=asdict).encode() + b"\n")
     return state.hexdigest()

@@ -10,8 +10,9 @@ import numpy as np
 
 from ....reward.sample import TASK_TYPES
 from ..bootstrap import Statistic
-from ..results import ResultRow, Results
+from ..results import OUTPUTS_ENTRY, ResultRow, Results
 from ..tables import Table
+from . import output_layout
 from .paper_formulas import all_followed, consistency, overall, relative_change, task_rate
 
 _HALF_TITLES = {
@@ -30,11 +31,11 @@ _CHANGES = (
 )
 
 
-def tables_of(mode: str, incomplete: str, results: Results) -> list[Table]:
-    """The leaderboard, and the tables of the computed metrics."""
+def tables_of(mode: str, incomplete: str, results: Results, *, released: bool = False) -> list[Table]:
+    """The leaderboard, and the tables of the computed metrics. released: of protocol `official`."""
     if not results.rows:
         return []
-    counted = CountedRows(results, mode, incomplete)
+    counted = CountedRows(results, mode, incomplete, released=released)
     judged = {name for row in results.rows for name in row.scores}
     tables = [leaderboard(counted)]
     if "if" in judged:
@@ -51,17 +52,22 @@ def tables_of(mode: str, incomplete: str, results: Results) -> list[Table]:
 
 
 class CountedRows:
-    """The rows that count at each turn, and the tables' notes about the others."""
+    """The rows that count at each turn, and the tables' notes about the others.
 
-    def __init__(self, results: Results, mode: str, incomplete: str) -> None:
-        self.results, self.mode = results, mode
+    An image whose chain ends early in the instruction file counts at the turns that it has. released: as the authors'
+    notebook counts the released code's files. Then such an image counts in the image success of later turns of
+    multipass by the turns that it has, and one that the released code scores twice counts twice in all other figures.
+    """
+
+    def __init__(self, results: Results, mode: str, incomplete: str, *, released: bool = False) -> None:
+        self.results, self.mode, self._released = results, mode, released and mode == "multipass"
         self.turns = sorted({int(row.labels["turn"]) for row in results.rows})
         self.chains: dict[str, dict[int, ResultRow]] = {}
         for row in results.rows:
             self.chains.setdefault(row.sequence, {})[int(row.labels["turn"])] = row
         first_missing: dict[str, int] = {}
         for chain, turn_rows in self.chains.items():
-            missing_turns = [turn for turn in self.turns if turn not in turn_rows or turn_rows[turn].missing_reason]
+            missing_turns = [turn for turn in self.turns if turn in turn_rows and turn_rows[turn].missing_reason]
             if missing_turns:
                 first_missing[chain] = missing_turns[0]
         self._first_missing = dict.fromkeys(first_missing, 0) if incomplete == "drop" else first_missing
@@ -74,11 +80,43 @@ class CountedRows:
             self.notes = [
                 f"{total} images; one that lacks a turn would be left out of {left_out} (incomplete={incomplete})."
             ]
+        if short := sum(len(turn_rows) < len(self.turns) for turn_rows in self.chains.values()):
+            by = "; the image success of later turns counts these turns alone" if self._released else ""
+            self.notes.append(f"{short} of {total} images have fewer turns in the data, and count at those{by}.")
+        facts = results.provenance.get(OUTPUTS_ENTRY, {})
+        facts = facts if isinstance(facts, Mapping) else {}
+        self.notes += output_layout.notes(facts, mode, released=released)
+        self._twice = set(map(str, output_layout.indices(facts, output_layout.TWICE))) if self._released else set()
+        if self._released and (unlisted := output_layout.indices(facts, output_layout.UNLISTED)):
+            self.notes.append(self._unlisted_note(len(unlisted)))
+
+    def _unlisted_note(self, count: int) -> str:
+        """What images without instructions do to the authors' notebook; no table of ours lets them count."""
+        rates = []
+        for turn in self.turns:
+            followed = [self.followed(row) for row in self.images_at(turn)]
+            known = [value for value in followed if value is not None]
+            rates.append(f"{100 * (sum(known) + count) / (len(known) + count):.2f}")
+        return (
+            f"The released code writes an empty list for each image without a row, and the authors' notebook takes it "
+            f"for success: its image success is {', '.join(rates)} by turn. Here they do not count."
+        )
 
     def rows_at(self, turn: int, rows: Iterable[ResultRow] | None = None) -> list[ResultRow]:
-        """The counted rows of a turn."""
+        """The counted rows of a turn, as often as they count."""
         candidates = self.results.rows if rows is None else rows
-        return [row for row in candidates if row.labels["turn"] == turn and self._counts(row)]
+        counted = [row for row in candidates if row.labels["turn"] == turn and self._counts(row)]
+        return [row for row in counted for _ in range(1 + (row.sequence in self._twice))]
+
+    def images_at(self, turn: int) -> list[ResultRow]:
+        """The row of each image whose instructions up to a turn were followed or not."""
+        rows = []
+        for turn_rows in self.chains.values():
+            last = max((number for number in turn_rows if number <= turn), default=turn)
+            row = turn_rows.get(last if self._released else turn)
+            if row is not None and self._counts(row):
+                rows.append(row)
+        return rows
 
     def _counts(self, row: ResultRow) -> bool:
         first = self._first_missing.get(row.sequence)
@@ -134,7 +172,7 @@ class CountedRows:
 
 def leaderboard(counted: CountedRows) -> Table:
     """Table 3: IF, CC and O at each turn; O at the last turn ranks the editors."""
-    following = {turn: counted.results.mean(counted.rows_at(turn), counted.followed) for turn in counted.turns}
+    following = {turn: counted.results.mean(counted.images_at(turn), counted.followed) for turn in counted.turns}
     consistencies = {
         turn: Statistic.combine(
             consistency,
@@ -161,7 +199,7 @@ def success_rates(counted: CountedRows) -> Table:
     """Tables 16 and 19: image success, task rates."""
     rows = {
         "image success": {
-            _step_name(counted, turn): counted.results.mean(counted.rows_at(turn), counted.followed)
+            _step_name(counted, turn): counted.results.mean(counted.images_at(turn), counted.followed)
             for turn in counted.turns
         },
         "task rate": {_step_name(counted, turn): counted.rate(counted.operations(turn)) for turn in counted.turns},

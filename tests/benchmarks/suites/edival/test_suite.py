@@ -147,7 +147,7 @@ def test_singlepass_judges_every_instruction_of_one_picture(data: Path, tmp_path
     assert rates["task rate"]["C3"] == pytest.approx(100 * sum(map(sum, credits)) / (3 * COUNT))  # type: ignore[arg-type]
     assert rates["marginal task rate"]["C3"] == pytest.approx(100 * sum(one[-1] for one in credits) / COUNT)  # type: ignore[misc]
     consistency = results.rows[2].scores["cc"]
-    assert consistency.metric == "edival-cc@2/fixed"
+    assert consistency.metric == "edival-cc@3/fixed"
 
 
 def test_image_success_is_the_and_over_the_turns_so_far(data: Path) -> None:
@@ -198,7 +198,7 @@ def test_the_official_protocol_measures_no_consistency_after_a_change_of_backgro
     counts = {}
     for protocol in ("fixed", "official"):
         part = Score.of(0.9).with_signature(f"edival-cc-objects@1/{protocol}")
-        whole = Score.of(0.9, parts={"objects": part, "background": part}).with_signature(f"edival-cc@2/{protocol}")
+        whole = Score.of(0.9, parts={"objects": part, "background": part}).with_signature(f"edival-cc@3/{protocol}")
         labels = [{**item.labels, "background": "changed" if item.case == "1" else "kept"} for item in suite.items]
         rows = [
             ResultRow(item.id, item.case, label, {"cc": whole}) for item, label in zip(suite.items, labels, strict=True)
@@ -265,10 +265,10 @@ def test_padded_pictures_have_a_table_of_their_own(data: Path) -> None:
 @pytest.mark.parametrize(
     ("protocol", "signatures"),
     [
-        (None, ("edival-if@2/paper", "edival-cc@2/fixed")),
-        ("paper", ("edival-if@2/paper", "edival-cc@2/fixed")),
-        ("official", ("edival-if@2/official", "edival-cc@2/official")),
-        ("official-fixed", ("edival-if@2/official", "edival-cc@2/fixed")),
+        (None, ("edival-if@3/paper", "edival-cc@3/fixed")),
+        ("paper", ("edival-if@3/paper", "edival-cc@3/fixed")),
+        ("official", ("edival-if@3/official", "edival-cc@3/official")),
+        ("official-fixed", ("edival-if@3/official", "edival-cc@3/fixed")),
     ],
 )
 def test_protocols_name_how_following_and_consistency_are_judged(
@@ -325,14 +325,14 @@ def test_equal_data_has_one_digest_wherever_it_lies(data: Path, tmp_path: Path) 
 def test_options_are_what_results_depend_on(data: Path) -> None:
     assert EdiVal(data).options == {
         "mode": "multipass",
-        "incomplete": "drop",
+        "incomplete": "later",
         "vq": True,
         "vq_prompt": "instruction",
     }
     shuffled = EdiVal(data, mode="singlepass", compression="shuffle", seed=4, vq=False)
     assert shuffled.options == {
         "mode": "singlepass",
-        "incomplete": "drop",
+        "incomplete": "later",
         "vq": False,
         "compression": "shuffle",
         "seed": 4,
