@@ -11,11 +11,11 @@ from ..image import ImageError
 from ..queries.expert import ExpertDown
 from ..queries.kinds import Judge
 from ..queries.outcomes import Failure
-from ..queries.response_formats import FreeText, Grade, Json, Levels, Reply, YesNo, parse_reply
+from ..queries.response_formats import FreeText, Grade, Json, Levels, Reply, ResponseFormat, YesNo, parse_reply
 from .judging.chat_completions import chat_messages, parse_completion
 from .judging.chat_template import chat_template_tool
 from .judging.http_endpoint import MAX_RAW_CHARACTERS, OPENAI, Endpoint, EndpointExpert, RequestRejected
-from .judging.image_encoding import Base64ImageCache
+from .judging.image_encoding import Base64ImageCache, check_max_tokens
 from .judging.logprobs import option_probabilities
 
 _VERSION = 2
@@ -57,7 +57,8 @@ class OpenAIJudge(EndpointExpert):
     OpenAI's `low`, `high` or `auto`. In text-only turns (system, assistant, tool) an image is replaced by a number and
     sent in a user message after it.
 
-    thinking_tokens: added to a form's token limit, for reasoning models. max_tokens_field: `max_tokens`, or
+    max_tokens: limit of every reply, instead of those of the queries. thinking_tokens: added to the limit, for
+    reasoning models. max_tokens_field: `max_tokens`, or
     `max_completion_tokens` as OpenAI's newer models require; `auto` chooses by base_url. extra: further request fields,
     which override the defaults; None removes a field. It must hold no secrets, since it is part of the id.
 
@@ -86,6 +87,7 @@ class OpenAIJudge(EndpointExpert):
         image_format: Literal["png", "jpeg"] = "png",
         jpeg_quality: int = 95,
         detail: Literal["", "low", "high", "auto"] = "",
+        max_tokens: int | None = None,
         thinking_tokens: int = 0,
         max_tokens_field: Literal["auto", "max_tokens", "max_completion_tokens"] = "auto",
         extra: Mapping[str, Any] | None = None,
@@ -98,6 +100,7 @@ class OpenAIJudge(EndpointExpert):
             raise ValueError(
                 f"concurrency must be at least 1 and thinking_tokens 0, got {concurrency}, {thinking_tokens}"
             )
+        check_max_tokens(max_tokens)
         if not model and base_url is None:
             raise ValueError(
                 "OpenAI has many models: name one, as in openai:gpt-4o, or give the base_url of your server"
@@ -116,6 +119,7 @@ class OpenAIJudge(EndpointExpert):
         self.image_format = image_format
         self.jpeg_quality = jpeg_quality
         self.detail = detail
+        self.max_tokens = max_tokens
         self.thinking_tokens = thinking_tokens
         self.max_tokens_field = max_tokens_field
         self.extra = dict(extra or {})
@@ -142,6 +146,7 @@ class OpenAIJudge(EndpointExpert):
             "json": self.json_mode,
             "image": self.image_format + (f"-{self.jpeg_quality}" if self.image_format == "jpeg" else ""),
             "detail": self.detail,
+            "max_tokens": self.max_tokens or 0,
             "thinking": self.thinking_tokens,
             "limit": self.max_tokens_field,
             "extra": json.dumps(self.extra, sort_keys=True, separators=(",", ":")) if self.extra else "",
@@ -194,7 +199,7 @@ class OpenAIJudge(EndpointExpert):
         body: dict[str, Any] = {
             "model": self.served,
             "messages": messages,
-            field: form.max_tokens + self.thinking_tokens,
+            field: self._limit(form),
             "temperature": temperature,
         }
         if temperature > 0:
@@ -207,6 +212,9 @@ class OpenAIJudge(EndpointExpert):
         if isinstance(form, FreeText) and form.tools:
             body["tools"] = [chat_template_tool(tool) for tool in form.tools]
         return {name: value for name, value in (body | self.extra).items() if value is not None}
+
+    def _limit(self, form: ResponseFormat) -> int:
+        return (self.max_tokens or form.max_tokens) + self.thinking_tokens
 
     def _drop_unsupported(self, query: Judge, body: Mapping[str, Any], rejected: RequestRejected) -> bool:
         """Record an unsupported optional feature after a rejection. Returns whether to retry without it."""
@@ -255,8 +263,6 @@ class OpenAIJudge(EndpointExpert):
             probabilities, mass = scored or ({}, None)
         reply = parse_reply(form, completion.text, probabilities, mass, completion.calls)
         if isinstance(reply, Failure):
-            truncation = (
-                f" (truncated after {form.max_tokens + self.thinking_tokens} tokens)" if finish == "length" else ""
-            )
+            truncation = f" (truncated after {self._limit(form)} tokens)" if finish == "length" else ""
             return Failure(reply.reason + truncation, raw=self.endpoint.redact(reply.raw)[:MAX_RAW_CHARACTERS])
         return reply

@@ -19,6 +19,7 @@ from ..queries.kinds import Judge, Outcome
 from ..queries.outcomes import Failure
 from ..queries.response_formats import FreeText, Grade, Json, Levels, Message, Reply, Tool, YesNo, parse_reply
 from .judging.chat_template import chat_template_message, chat_template_tool, extract_tool_calls
+from .judging.image_encoding import after_jpeg, check_jpeg_quality, check_max_tokens
 from .judging.logprobs import TokenLogprob, option_probabilities
 from .loading.hub_files import weights_identity
 
@@ -41,7 +42,9 @@ class VllmJudge(Expert):
 
     name: a folder, or a model's name on the hub. dtype: as in vLLM. engine: further arguments of `vllm.LLM`, such as
     `max_model_len`, `gpu_memory_utilization`, `tensor_parallel_size`; JSON only. With `enable_sleep_mode`, `offload`
-    puts the engine to sleep, else it drops the engine as `unload` does. template: arguments of the chat template, such
+    puts the engine to sleep, else it drops the engine as `unload` does. jpeg_quality: images are shown as they are
+    after JPEG of this quality, 1 to 100; None shows them unchanged. max_tokens: limit of every reply, instead of those
+    of the queries. template: arguments of the chat template, such
     as `{"enable_thinking": False}`.
 
     vLLM caches common prompt prefixes, images included: put images first. Batching changes bfloat16 results in the last
@@ -61,19 +64,28 @@ class VllmJudge(Expert):
         batch: int = 64,
         engine: Mapping[str, Any] | None = None,
         template: Mapping[str, Any] | None = None,
+        jpeg_quality: int | None = None,
+        max_tokens: int | None = None,
     ) -> None:
         if batch < 1:
             raise ValueError(f"batch must be at least 1, got {batch}")
+        check_jpeg_quality(jpeg_quality)
+        check_max_tokens(max_tokens)
         self.name = name
         self.revision = revision
         self.dtype = dtype
         self.batch = batch
         self.engine = dict(engine or {})
         self.template = dict(template or {})
+        self.jpeg_quality = jpeg_quality
+        self.max_tokens = max_tokens
         try:
             self._options_id = json.dumps([self.engine, self.template], sort_keys=True)
         except TypeError as error:
             raise ValueError(f"engine and template must be JSON, they are part of the id: {error}") from None
+        for option, value in (("jpeg_quality", jpeg_quality), ("max_tokens", max_tokens)):
+            if value is not None:
+                self._options_id += f" {option}={value}"
         self.counts = dict.fromkeys(("prompts", "prompt_tokens", "cached_tokens", "generated_tokens"), 0)
         self._llm: Any = None
         self._is_asleep = False
@@ -125,9 +137,9 @@ class VllmJudge(Expert):
         for index, query in enumerate(queries):
             try:
                 tools = query.form.tools if isinstance(query.form, FreeText) else ()
-                request = (index, _conversation(query, control_tokens), _sampling(query))
+                request = (index, self._conversation(query, control_tokens), _sampling(query, self._limit(query)))
                 groups.setdefault(tools, []).append(request)
-            except (ValueError, TypeError) as error:
+            except (ValueError, TypeError) as error:  # also of pixels that cannot be read
                 outcomes[index] = Failure(f"{self.name} cannot answer this query: {error}")
         completions: dict[int, _CompletionOutput] = {}
         for tools, group in groups.items():
@@ -136,7 +148,10 @@ class VllmJudge(Expert):
                 index: _CompletionOutput(output) for (index, _, _), output in zip(group, outputs, strict=True)
             }
         after = self._after_one(llm, {index: queries[index] for index in completions}, completions, control_tokens)
-        outcomes |= {index: _outcome(queries[index], each, after.get(index)) for index, each in completions.items()}
+        outcomes |= {
+            index: _outcome(queries[index], each, after.get(index), self._limit(queries[index]))
+            for index, each in completions.items()
+        }
         return [outcomes[index] for index in range(len(queries))]
 
     def _engine(self) -> Any:
@@ -154,6 +169,13 @@ class VllmJudge(Expert):
             self._llm.wake_up()
         self._is_asleep = False
         return self._llm
+
+    def _limit(self, query: Judge) -> int:
+        return self.max_tokens or query.form.max_tokens
+
+    def _conversation(self, query: Judge, control_tokens: Sequence[str]) -> list[dict[str, Any]]:
+        images = {image.digest: after_jpeg(image, self.jpeg_quality).pil() for image in query.images}
+        return [_turn(message, images, control_tokens) for message in query.messages]
 
     def _chat(
         self, llm: Any, conversations: list[Any], sampling: list[Any], tools: tuple[Tool, ...] = (), **options: Any
@@ -186,7 +208,7 @@ class VllmJudge(Expert):
         prefix = {"role": "assistant", "content": "1"}
         outputs = self._chat(
             llm,
-            [[*_conversation(queries[index], control_tokens), prefix] for index in indices],
+            [[*self._conversation(queries[index], control_tokens), prefix] for index in indices],
             [SamplingParams(temperature=0.0, max_tokens=1, logprobs=_TOP_LOGPROBS) for _ in indices],
             add_generation_prompt=False,
             continue_final_message=True,
@@ -202,11 +224,6 @@ def _control_tokens(tokenizer: Any) -> list[str]:
     added = tokenizer.get_added_vocab() if hasattr(tokenizer, "get_added_vocab") else {}
     tokens = {*tokenizer.all_special_tokens, *(token for token in added if token.startswith(("<", "[")))}
     return sorted((token for token in tokens if len(token) > 1), key=lambda token: (-len(token), token))
-
-
-def _conversation(query: Judge, control_tokens: Sequence[str]) -> list[dict[str, Any]]:
-    images = {image.digest: image.pil() for image in query.images}
-    return [_turn(message, images, control_tokens) for message in query.messages]
 
 
 def _turn(message: Message, images: Mapping[str, Any], control_tokens: Sequence[str]) -> dict[str, Any]:
@@ -230,12 +247,12 @@ def _escape_control_tokens(text: str, control_tokens: Sequence[str]) -> str:
     return text
 
 
-def _sampling(query: Judge) -> Any:
+def _sampling(query: Judge, max_tokens: int) -> Any:
     from vllm import SamplingParams
     from vllm.sampling_params import StructuredOutputsParams
 
     form = query.form
-    options: dict[str, Any] = {"max_tokens": form.max_tokens, "temperature": 0.0}
+    options: dict[str, Any] = {"max_tokens": max_tokens, "temperature": 0.0}
     match form:
         case YesNo() | Levels():
             options["logprobs"] = _TOP_LOGPROBS
@@ -291,7 +308,9 @@ def _resample_as_one(step: TokenLogprob) -> TokenLogprob | None:
     return None if alternative is None else TokenLogprob(*alternative, step.top_logprobs)
 
 
-def _outcome(query: Judge, completion: _CompletionOutput, after: TokenLogprob | None) -> Reply | Failure:
+def _outcome(
+    query: Judge, completion: _CompletionOutput, after: TokenLogprob | None, max_tokens: int
+) -> Reply | Failure:
     form = query.form
     scored: tuple[dict[str, float], float] | None = None
     if isinstance(form, YesNo | Levels | Grade):
@@ -310,5 +329,5 @@ def _outcome(query: Judge, completion: _CompletionOutput, after: TokenLogprob | 
     )
     reply = parse_reply(form, text, probabilities, None if isinstance(form, Grade) else mass, calls)
     if isinstance(reply, Failure) and completion.finish == "length":
-        return Failure(f"{reply.reason} (truncated after {form.max_tokens} tokens)", raw=reply.raw)
+        return Failure(f"{reply.reason} (truncated after {max_tokens} tokens)", raw=reply.raw)
     return reply

@@ -15,6 +15,7 @@ from ..queries.kinds import Judge, Outcome
 from ..queries.outcomes import Failure
 from ..queries.response_formats import FreeText, Grade, Json, Levels, Reply, ToolCall, YesNo, parse_reply
 from .judging.chat_template import chat_template_message, chat_template_tool, extract_tool_calls, parsed_tool_calls
+from .judging.image_encoding import after_jpeg, check_jpeg_quality, check_max_tokens
 from .judging.logits_processors import (
     JsonWriter,
     OptionLookup,
@@ -75,7 +76,9 @@ class Vlm(LocalExpert[Outcome]):
     cache_bytes: for the vision tokens of recent images, about 10 MB per megapixel with Qwen2.5-VL 7B. min_option_mass:
     the query fails if all options together have less probability than this, in [0, 1]. max_pixels: larger images are
     resized to this number of pixels, before the model's own processor, which may take millions: tokens, memory and time
-    grow with them. None leaves them as they are.
+    grow with them. None leaves them as they are. jpeg_quality: images are shown as they are after JPEG of this quality,
+    1 to 100, before they are resized; None shows them unchanged. max_tokens: limit of free text and JSON, instead of
+    those of the queries; the other replies are read from the probabilities of the next token.
 
     Each image is encoded once for all queries about it. Models that do not accept vision tokens (`mm_encoder_outputs`
     in transformers) process one query at a time, with its images.
@@ -96,6 +99,8 @@ class Vlm(LocalExpert[Outcome]):
         cache_bytes: int = 1024 * 2**20,
         min_option_mass: float = 0.01,
         max_pixels: int | None = None,
+        jpeg_quality: int | None = None,
+        max_tokens: int | None = None,
         lora: str = "",
         lora_revision: str | None = None,
         **loading: Unpack[LoadOptions],
@@ -104,10 +109,14 @@ class Vlm(LocalExpert[Outcome]):
             raise ValueError(f"min_option_mass is a probability in [0, 1], got {min_option_mass}")
         if max_pixels is not None and max_pixels < 1:
             raise ValueError(f"max_pixels is a number of pixels, 1 or more, got {max_pixels}")
+        check_jpeg_quality(jpeg_quality)
+        check_max_tokens(max_tokens)
         options = {"lora": lora, "lora_revision": lora_revision} if lora else None
         super().__init__(name, batch=batch, cache_bytes=cache_bytes, options=options, **loading)
         self.min_option_mass = min_option_mass
         self.max_pixels = max_pixels
+        self.jpeg_quality = jpeg_quality
+        self.max_tokens = max_tokens
         self.lora = lora
         self.lora_revision = lora_revision
         self._adapter: tuple[object, str] = (None, "")
@@ -118,7 +127,8 @@ class Vlm(LocalExpert[Outcome]):
         weights = self.checkpoint.shared_weights
         if self.lora and self._adapter[0] is not weights:  # computed again with the weights, see `Checkpoint.identity`
             self._adapter = (weights, f" lora={weights_identity(self.lora, self.lora_revision, 'adapter_config.json')}")
-        limit = f" max_pixels={self.max_pixels}" if self.max_pixels else ""
+        limits = {"max_pixels": self.max_pixels, "jpeg_quality": self.jpeg_quality, "max_tokens": self.max_tokens}
+        limit = "".join(f" {name}={value}" for name, value in limits.items() if value)
         return f"least_mass={self.min_option_mass:g}{limit}{self._adapter[1]}"
 
     def usage(self) -> Mapping[str, float]:
@@ -184,7 +194,10 @@ class _VlmCall:
         tools = query.form.tools if isinstance(query.form, FreeText) else ()
         if tools and "tools" not in str(self.processor.chat_template):
             raise ValueError("its chat template does not support tools")
-        images = {image.digest: _shrunk(image, self.judge.max_pixels).pil() for image in query.images}
+        images = {
+            image.digest: _shrunk(after_jpeg(image, self.judge.jpeg_quality), self.judge.max_pixels).pil()
+            for image in query.images
+        }
         vision_tokens: list[VisionTokens] = []
 
         def tokens_of(prepare: PrepareImage) -> Sequence[VisionTokens]:
@@ -223,8 +236,9 @@ class _VlmCall:
                     self.tries[options] = build_option_trie(options, self._encode)
                 return OptionLookup(self.tries[options])
             case FreeText(limit, temperature):
-                return TextWriter(query.digest, temperature, limit, self.ends)
+                return TextWriter(query.digest, temperature, self.judge.max_tokens or limit, self.ends)
             case Json(schema, limit, temperature):
+                limit = self.judge.max_tokens or limit
                 return JsonWriter(self._matcher(schema), query.digest, temperature, limit, self.ends)
 
     def _encode(self, text: str) -> Sequence[int]:

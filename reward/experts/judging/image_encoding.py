@@ -1,4 +1,4 @@
-"""Images as base64 for JSON APIs; encodings of recent images are cached."""
+"""Images as a judge is shown them: base64 for JSON APIs, of which the most recent are cached, or after JPEG."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ class Base64ImageCache:
     def __init__(self, kind: ImageFormat = "png", quality: int = 95, cache_bytes: int = 64 * 2**20) -> None:
         if kind not in ("png", "jpeg"):
             raise ValueError(f"images are sent as png or jpeg, got {kind!r}")
-        if not 1 <= quality <= 100:
-            raise ValueError(f"JPEG's quality must lie in [1, 100], got {quality}")
+        check_jpeg_quality(quality)
         self.kind = kind
         self.quality = quality
         self._cache: FeatureCache[str] = FeatureCache(cache_bytes, len)
@@ -56,7 +55,31 @@ class Base64ImageCache:
             return self._cache.get_or_compute({image.digest: image}, lambda _: [self._encode(image)])[image.digest]
 
     def _encode(self, image: Image) -> str:
-        options = [cv2.IMWRITE_JPEG_QUALITY, self.quality] if self.kind == "jpeg" else []
-        is_encoded, data = cv2.imencode(f".{self.kind}", np.ascontiguousarray(image.pixels[:, :, ::-1]), options)
-        assert is_encoded
-        return base64.b64encode(data.tobytes()).decode("ascii")
+        return base64.b64encode(_encoded(image, self.kind, self.quality)).decode("ascii")
+
+
+def after_jpeg(image: Image, quality: int | None) -> Image:
+    """The image that is decoded from a JPEG of this image, as a judge behind an API sees it; itself for None.
+
+    quality: 1 to 100, with halved chroma, as PIL and other libraries write it.
+    """
+    return image if quality is None else Image.of(_encoded(image, "jpeg", quality))
+
+
+def check_jpeg_quality(quality: int | None) -> None:
+    """Raise ValueError for a quality that JPEG does not have."""
+    if quality is not None and not 1 <= quality <= 100:
+        raise ValueError(f"JPEG's quality must lie in [1, 100], got {quality}")
+
+
+def check_max_tokens(max_tokens: int | None) -> None:
+    """Raise ValueError for a limit of replies that no reply keeps."""
+    if max_tokens is not None and max_tokens < 1:
+        raise ValueError(f"max_tokens is 1 or more, got {max_tokens}")
+
+
+def _encoded(image: Image, kind: ImageFormat, quality: int) -> bytes:
+    options = [cv2.IMWRITE_JPEG_QUALITY, quality] if kind == "jpeg" else []
+    is_encoded, data = cv2.imencode(f".{kind}", np.ascontiguousarray(image.pixels[:, :, ::-1]), options)
+    assert is_encoded
+    return bytes(data)

@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import io
 import json
 import logging
 import re
@@ -16,6 +17,7 @@ import pytest
 from editcritic.reward import AnswerLog, Card, EditSample, Image, Program, Reward, Score, ask, build, spec_of
 from editcritic.reward.experts.judging import http_endpoint as endpoints
 from editcritic.reward.experts.judging.http_endpoint import RetriesExhausted
+from editcritic.reward.experts.judging.image_encoding import after_jpeg
 from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.queries import (
     ExpertDown,
@@ -93,6 +95,17 @@ def test_pictures_stand_where_the_words_put_them(kind):
         assert (shown == original) == (kind == "png")
 
 
+def test_jpeg_is_that_of_pil_whose_default_quality_is_75():
+    shown = picture(1, 37, 53)
+    body = body_of(question(None, 0, shown, " good?"), image_format="jpeg", jpeg_quality=75)
+    data = base64.b64decode(body["messages"][0]["content"][0]["image_url"]["url"].split(",")[1])
+    expected = io.BytesIO()
+    shown.pil().save(expected, "JPEG")
+    assert data == expected.getvalue()
+    assert after_jpeg(shown, 75) == Image.of(data)
+    assert after_jpeg(shown, None) is shown
+
+
 def test_a_picture_is_encoded_once():
     with serving(lambda *_: Answer(completion())) as server:
         expert = judge(server)
@@ -113,6 +126,9 @@ def test_forms_ask_for_what_they_need():
     free = body_of(question(FreeText(50, 0.7)), thinking_tokens=100)
     assert (free["max_tokens"], free["temperature"]) == (150, 0.7)
     assert "logprobs" not in free
+    for form in (YesNo(), FreeText(50)):
+        assert body_of(question(form), max_tokens=1024)["max_tokens"] == 1024
+    assert body_of(question(YesNo()), max_tokens=1024, thinking_tokens=100)["max_tokens"] == 1124
     response_format = body_of(question(Json.from_schema(SCHEMA)))["response_format"]
     assert response_format["json_schema"] == {"name": "answer", "strict": True, "schema": SCHEMA}
     assert "response_format" not in body_of(question(Json.from_schema(SCHEMA)), json_mode="text")
@@ -544,6 +560,7 @@ def test_the_id_changes_with_what_changes_answers_and_only_with_that():
         {"image_format": "jpeg"},
         {"image_format": "jpeg", "jpeg_quality": 50},
         {"detail": "low"},
+        {"max_tokens": 1024},
         {"thinking_tokens": 10},
         {"max_tokens_field": "max_tokens"},
         {"extra": {"top_k": 1}},
@@ -573,6 +590,7 @@ def test_it_is_built_again_from_its_spec():
         ({"json_mode": "object"}, "json_mode"),
         ({"image_format": "webp"}, "png or jpeg"),
         ({"jpeg_quality": 0}, "quality"),
+        ({"max_tokens": 0}, "max_tokens is 1 or more, got 0"),
     ],
 )
 def test_refuses_options_that_mean_nothing(options, says):

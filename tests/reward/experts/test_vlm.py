@@ -19,6 +19,7 @@ import transformers
 from editcritic.reward import Engine, Image
 from editcritic.reward.experts import vlm
 from editcritic.reward.experts.judging.chat_template import extract_tool_calls
+from editcritic.reward.experts.judging.image_encoding import after_jpeg
 from editcritic.reward.experts.judging.logits_processors import OptionLookup, TextWriter
 from editcritic.reward.experts.judging.option_trie import build_option_trie
 from editcritic.reward.experts.vlm import Vlm
@@ -622,7 +623,26 @@ def test_a_large_picture_is_shown_smaller(tmp_path_factory):
     assert bounded.id == f"{free.id} max_pixels=2304"
 
 
-@pytest.mark.parametrize("options", [{"batch": 0}, {"min_option_mass": 1.5}, {"max_pixels": 0}])
+def test_a_picture_is_shown_as_it_is_after_jpeg_and_replies_have_another_limit(tmp_path_factory):
+    where = tmp_path_factory.mktemp("jpeg")
+    TINY_VLMS["qwen3_vl"](where, spread=3.0)
+    free, released = (
+        Vlm(str(where), device="cpu", min_option_mass=0.0, **options)
+        for options in ({}, {"jpeg_quality": 75, "max_tokens": 3})
+    )
+    sharp = picture(5, 64, 48)
+    (shown,) = released([ask(sharp, "Is it good?")])
+    assert shown == free([ask(after_jpeg(sharp, 75), "Is it good?")])[0] != free([ask(sharp, "Is it good?")])[0]
+    released([ask(sharp, "Describe it.", form=FreeText(64))])
+    assert released.usage()["generated_tokens"] <= 3
+    free([ask(sharp, "Describe it.", form=FreeText(64))])
+    assert free.usage()["generated_tokens"] > 3
+    assert released.id == f"{free.id} jpeg_quality=75 max_tokens=3"
+
+
+@pytest.mark.parametrize(
+    "options", [{"batch": 0}, {"min_option_mass": 1.5}, {"max_pixels": 0}, {"jpeg_quality": 101}, {"max_tokens": 0}]
+)
 def test_refuses_options_that_mean_nothing(options):
-    with pytest.raises(ValueError, match=next(iter(options))):
+    with pytest.raises(ValueError, match=next(iter(options)).replace("jpeg_quality", "JPEG's quality")):
         Vlm("x", **options)

@@ -13,7 +13,11 @@ import numpy as np
 import PIL.Image
 import pytest
 
+from editcritic.benchmarks.report.results_loading import load_result_folders, load_suite_of
 from editcritic.benchmarks.run.editor_outputs import MissingOutput, Outputs
+from editcritic.benchmarks.run.run_config import ExecutionOptions
+from editcritic.benchmarks.run.run_spec import RunSpec
+from editcritic.benchmarks.run.runner import execute
 from editcritic.benchmarks.suites.edival.reader import COLUMNS, CSV
 from editcritic.benchmarks.suites.edival.suite import EdiVal
 from editcritic.benchmarks.suites.results import OUTPUTS_ENTRY, ResultRow, Results
@@ -22,6 +26,10 @@ from editcritic.benchmarks.suites.tables import ComputedTable
 from editcritic.reward import Score
 from editcritic.reward.score import Evidence
 
+from . import layout
+from .layout import chains
+
+LOOKERS = "editcritic.benchmarks.sceneedit.scene_experts:scene_experts"
 RECORDED = Path(__file__).parent / "released_layout.json"
 MODES = ("multipass", "singlepass")
 
@@ -44,13 +52,13 @@ def picture(number: int) -> PIL.Image.Image:
     return PIL.Image.fromarray(np.full((8, 8, 3), 20 * number, np.uint8))
 
 
-def write_data(folder: Path, chains: Mapping[str, list[int]]) -> Path:
+def write_data(folder: Path, turns: Mapping[str, list[int]]) -> Path:
     folder.mkdir()
     with (folder / CSV).open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
-        writer.writerows(row for row in recorded()["rows"] if row["turns"] in chains[str(row["image_index"])])
-    for index in chains:
+        writer.writerows(row for row in recorded()["rows"] if row["turns"] in turns[str(row["image_index"])])
+    for index in turns:
         picture(int(index)).save(folder / f"{index}_input_raw.jpg")
     return folder
 
@@ -265,3 +273,39 @@ def test_pictures_are_read_as_the_released_code_reads_them(tmp_path: Path) -> No
     assert released.under(None).digest == ours.digest
     assert released.under("official") is released
     assert suite.under("paper") is suite
+
+
+def test_a_run_records_what_its_outputs_are_and_scores_again_what_starts_from_another_base(tmp_path: Path) -> None:
+    chained = chains(2)
+    data, folder = layout.write_data(tmp_path / "data", chained), layout.write_outputs(tmp_path / "made", chained)
+    for name in ("9_input_raw.png", *(f"9_input_raw_turn_{turn}.png" for turn in (1, 2, 3))):
+        picture(1).save(folder / "multipass" / name)
+    picture(1).save(folder / "multipass" / "0_input_raw_turn_2.jpg")
+    spec = RunSpec(
+        "edival?vq=false", data, folder, "mine", (LOOKERS,), protocol="official", metrics=("cc",), bootstrap_samples=0
+    )
+    out = tmp_path / "out"
+    options = ExecutionOptions(invocation=spec.to_json(out))
+    first = execute(spec.build(), options, out=out)
+    assert first is not None
+    result = json.loads((out / "result.json").read_text(encoding="utf-8"))
+    assert result["provenance"]["outputs"] == {
+        "unlisted": [9],
+        "ignored": ["0_input_raw_turn_2.jpg"],
+        "bases": "outputs",
+    }
+    assert result["provenance"]["suite_options"]["pictures"] == "stored"
+    printed = first.tables[0].markdown()
+    assert "1 image (9) with outputs" in printed
+    assert "1 picture (0_input_raw_turn_2.jpg) beside a .png" in printed
+    assert [process["reused"] for process in first.run_facts["processes"]] == [0]
+    chained[0][0].source.pil().transpose(PIL.Image.Transpose.ROTATE_180).save(folder / "multipass" / "0_input_raw.jpg")
+    second = execute(spec.build(), options, out=out)
+    assert second is not None
+    assert [process["reused"] for process in second.run_facts["processes"]] == [3], "the three turns of the other image"
+    before, after = ([row.value("cc", "background") for row in run.results.rows] for run in (first, second))
+    assert before[3:] == after[3:]
+    assert before[:3] != after[:3]
+    suite = load_suite_of(load_result_folders([out]), None)
+    assert isinstance(suite, EdiVal)
+    assert suite.released
