@@ -222,13 +222,12 @@ def load_experts(bindings: ExpertBindings, defaults: Mapping[str, Expert] | None
     Roles override those of bundles, files and functions, and later words earlier ones: `small judge=openai:gpt-4o`.
 
     defaults: experts for roles that the line leaves open; a bundle, file or function replaces all of them. Roles with
-    the same spec share one expert. No weights are loaded yet. Raises `SpecError`.
+    the same spec share one expert, also with experts that ask another one: `reader=judge-reader` reads with the expert
+    of the role `judge`. No weights are loaded yet. Raises `SpecError`.
     """
     tables, single = _read_bindings(bindings)
-    shared: dict[str, Expert] = {}
-    specs = {**tables, **single}
     experts = {} if tables or defaults is None else dict(defaults)
-    return experts | {role: _expert(spec, role, shared) for role, spec in specs.items()}
+    return experts | _Binder({**tables, **single}).experts()
 
 
 def expert_specs(bindings: ExpertBindings) -> dict[str, Any]:
@@ -353,22 +352,66 @@ def _with_addresses(bound: RoleSpec, role: str) -> Any:
     return with_addresses(bound.spec, bound.bundle, role) if bound.bundle else bound.spec
 
 
-def _expert(bound: RoleSpec, role: str, shared: dict[str, Expert]) -> Expert:
-    if isinstance(bound.spec, Expert):
-        return bound.spec
-    context = f"{bound.context}{role}"
-    try:
-        spec = _with_addresses(bound, role)
-        key = json.dumps(spec, sort_keys=True, default=repr)
-        if key not in shared:
-            built = build(spec, "editcritic.experts")
-            if not isinstance(built, Expert):
-                raise SpecError(f"{spec!r} builds {type(built).__name__}, which is not an Expert")
-            shared[key] = built
-        return shared[key]
-    except SpecError as error:
-        raise SpecError(f"{context}: {error}") from None
-    except ImportError as error:
-        raise SpecError(f"{context} cannot be built: {error}; `editcritic doctor` lists what is installed") from None
-    except ValueError as error:
-        raise SpecError(f"{context}: {error}") from None
+class _Binder:
+    """Builds the experts of roles. Equal specs are one expert, also that of an expert which another one asks."""
+
+    def __init__(self, specs: Mapping[str, RoleSpec]) -> None:
+        self._specs = specs
+        self._shared: dict[str, Expert] = {}
+
+    def experts(self) -> dict[str, Expert]:
+        """Role -> expert. Raises `SpecError`."""
+        return {role: self._expert(role) for role in self._specs}
+
+    def _expert(self, role: str) -> Expert:
+        bound = self._specs[role]
+        if isinstance(bound.spec, Expert):
+            return bound.spec
+        context = f"{bound.context}{role}"
+        try:
+            spec = _with_addresses(bound, role)
+            key = _spec_key(spec)
+            if key not in self._shared:
+                built = build(spec, "editcritic.experts", **self._asked(spec, role))
+                if not isinstance(built, Expert):
+                    raise SpecError(f"{spec!r} builds {type(built).__name__}, which is not an Expert")
+                self._shared[key] = built
+            return self._shared[key]
+        except SpecError as error:
+            raise SpecError(f"{context}: {error}") from None
+        except ImportError as error:
+            raise SpecError(
+                f"{context} cannot be built: {error}; `editcritic doctor` lists what is installed"
+            ) from None
+        except ValueError as error:
+            raise SpecError(f"{context}: {error}") from None
+
+    def _asked(self, spec: Any, role: str) -> dict[str, Expert]:
+        """The experts of other roles that this one asks: of the same spec as its own, or else, where it has to be given
+        one and is not, that of the role which the option is named after."""
+        is_table = isinstance(spec, Mapping)
+        name, _, query = str(spec.get("use", "") if is_table else spec).partition("?")
+        if name not in entry_point_names("editcritic.experts"):
+            return {}
+        given = spec if is_table else dict(parse_qsl(query, keep_blank_values=True))
+        asked: dict[str, Expert] = {}
+        for key, parameter in parameters(_find(name, "editcritic.experts")).items():
+            if parameter.annotation != "Expert | Spec":
+                continue
+            if key in given:
+                own = _spec_key(given[key])
+                same = next((other for other, one in self._specs.items() if _spec_key(one.spec) == own), role)
+                if same != role:
+                    asked[key] = self._expert(same)
+            elif parameter.default is parameter.empty:
+                if key not in self._specs or key == role:
+                    raise SpecError(
+                        f"{name} asks a {key}: bind one, as in {key}=openai:http://127.0.0.1:8000/v1, or give it its "
+                        f"own, as in {name}:openai:http://127.0.0.1:8000/v1"
+                    )
+                asked[key] = self._expert(key)
+        return asked
+
+
+def _spec_key(spec: Any) -> str:
+    return json.dumps(spec, sort_keys=True, default=repr)

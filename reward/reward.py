@@ -22,7 +22,7 @@ from .engine.engine import Engine
 from .forks import at_fork, was_held
 from .image import Image
 from .metrics.compose import Metric, score_with_signature
-from .queries.expert import Expert, unbound_roles
+from .queries.expert import Expert, unbound_roles, unsuitable_experts
 from .queries.identity import metric_digest, reward_identity
 from .queries.specs import Spec, SpecError, spec_of
 from .sample import EditSample
@@ -53,8 +53,10 @@ class Reward(BaseReward):
     """A metric or composition bound to experts.
 
     metric: see `compose.Metric`. experts: role -> expert (`judge` also serves `judge.quality`); default: experts that
-    need no download. engine: rewards that share an engine share answers; by default created on first use, with `log`
-    (stores answers on disk) and `max_in_flight` (samples in flight).
+    need no download. Raises ValueError for a role of the card without an expert, and for an expert that neither answers
+    nor adapts the kinds of queries that the card names for its role; one that does not say what it accepts is believed
+    (`queries.expert.accepted_kinds`). engine: rewards that share an engine share answers; by default created on first
+    use, with `log` (stores answers on disk) and `max_in_flight` (samples in flight).
 
     max_failure_rate, on_failures: the reaction when more than `max_failure_rate` of the last 64 scores (at least 16)
     have failed. `raise`: `TooManyFailures` with the scores so far. `none`: continue; failed values are None. `wait`:
@@ -85,6 +87,10 @@ class Reward(BaseReward):
                 f"{metric.card.name} needs experts for {', '.join(unbound)}, but experts are bound to "
                 f"{', '.join(sorted(self.experts)) or 'no role'} only: bind one to each, or add yours to those that "
                 "need no download, as in {**default_experts(), 'judge': judge}"
+            )
+        if unsuitable := unsuitable_experts(self.experts, metric.card.kinds):
+            raise ValueError(
+                f"{metric.card.name} cannot be scored with these experts: {'; '.join(unsuitable.values())}"
             )
         self.max_failure_rate = max_failure_rate
         self.on_failures: OnFailures = on_failures

@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ...reward import Card, SpecError, build, default_experts
-from ...reward.queries.expert import expert_of_role
+from ...reward.queries.expert import expert_of_role, unsuitable_experts
 from ...reward.queries.kinds import Query
 from ...reward.queries.specs import entry_point_names
 from .terminal import plain_table
@@ -24,8 +24,8 @@ class CatalogEntry:
     """A listed reward.
 
     card: None for a composition without its parts, and for a reward that cannot be loaded (`problem`).
-    unserved_roles: roles without an expert that needs no download; partly_served_roles: roles whose expert answers some
-    queries only, and which. options: as in a spec, with defaults.
+    unserved_roles: roles without an expert that needs no download and accepts their queries; partly_served_roles: roles
+    whose expert answers some queries only, and which. options: as in a spec, with defaults.
     """
 
     name: str
@@ -98,10 +98,12 @@ def _served(card: Card) -> tuple[tuple[str, ...], dict[str, str]]:
     expert_by_role = {role: expert_of_role(bound, role) for role in card.roles}
     partly = {}
     for role, expert in expert_by_role.items():
-        kinds = [kind for kind in Query.__subclasses__() if kind.role == role.partition(".")[0]]
+        of_role = {kind.kind for kind in Query.__subclasses__() if kind.role == role.partition(".")[0]}
+        kinds = [kind for kind in Query.__subclasses__() if kind.kind in card.kinds.get(role, of_role)]
         if answered := [expert.answerable[kind] for kind in kinds if expert is not None and kind in expert.answerable]:
             partly[role] = ", ".join(answered)
-    return tuple(role for role, expert in expert_by_role.items() if expert is None), partly
+    unsuitable = unsuitable_experts(bound, card.kinds)
+    return tuple(role for role, expert in expert_by_role.items() if expert is None or role in unsuitable), partly
 
 
 def _plain(default: Any) -> Any:
@@ -117,6 +119,12 @@ def format_range(card: Card) -> str:
     """The range of a card as text, e.g. `0 to 1`."""
     low, high = ("unbounded" if end is None else f"{end:g}" for end in card.range)
     return "unbounded" if (low, high) == ("unbounded", "unbounded") else f"{low} to {high}"
+
+
+def format_roles(card: Card) -> str:
+    """The roles of a card as text, each with the kinds of queries that it gets, as in `reader (read_text)`."""
+    kinds = {role: f" ({', '.join(card.kinds[role])})" if role in card.kinds else "" for role in card.roles}
+    return ", ".join(f"{role}{text}" for role, text in kinds.items()) or "none"
 
 
 def protocols_and_modes(entry: CatalogEntry) -> tuple[str, ...]:
@@ -156,9 +164,9 @@ def render_card(entry: CatalogEntry) -> RenderableType:
             "version": card.signature,
             "range": f"{format_range(card)} ({card.unit})",
             "aspect": card.aspect,
-            "roles": ", ".join(card.roles) or "none",
+            "roles": format_roles(card),
             "needs": ", ".join(card.requires) or "source, edited image and instruction",
-            "protocols": ", ".join(card.protocols),
+            "protocols": ", ".join([f"{name} (default)" for name in card.protocols[:1]] + [*card.protocols[1:]]),
             "modes": ", ".join(card.modes),
             "no download": entry.availability,
             "source": card.source,

@@ -100,10 +100,14 @@ def plan_load(specs: Sequence[str], *, query_servers: bool = False) -> LoadPlan:
         roles.setdefault(id(expert), []).append(role)
     entries: list[LoadPlanEntry] = []
     holders: dict[int, str] = {}
+    owners: set[int] = set()
     with hub_offline():
         for names in roles.values():
             expert, prefix = weight_owner(experts[names[0]])
             entry = _entry(tuple(names), expert, query_servers)
+            if id(expert) in owners:  # one that another asks, too: its cache is there once
+                entry = _option_changes(entry, cache_bytes=0)
+            owners.add(id(expert))
             entry = _option_changes(entry, expert=f"{prefix}{entry.expert}")
             if "chooses" in prefix and entry.source == "none":
                 entry = _option_changes(

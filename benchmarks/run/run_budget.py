@@ -11,7 +11,7 @@ from typing import Any
 
 from ...reward import EditSample, Expert
 from ...reward.queries import AsyncExpert, Failure
-from ...reward.queries.expert import unbound_roles
+from ...reward.queries.expert import adapted_kinds, unbound_roles
 from ...reward.queries.kinds import Outcome, Query
 from ...reward.queries.outcomes import Abstention
 from ...verifiers.selection.budget import Limits
@@ -195,7 +195,7 @@ class _Metered(Expert):
         self._account = account
         # What an engine reads of an expert; instance attributes override those of the class.
         names = ("kinds", "batch", "concurrency", "deadline_s", "answerable")
-        vars(self).update({name: getattr(inner, name) for name in names})
+        vars(self).update({name: getattr(inner, name) for name in names}, adapts=adapted_kinds(inner))
 
     @property
     def id(self) -> str:  # type: ignore[override]  # weights may be swapped

@@ -10,7 +10,7 @@ from ...reward.card import joint_kinds
 from ...reward.engine import gather
 from ...reward.metrics import Metric
 from ...reward.metrics.compose import score_with_signature
-from ...reward.queries.expert import unbound_roles
+from ...reward.queries.expert import unbound_roles, unsuitable_experts
 from ...reward.queries.specs import Spec
 from ..common.errors import InputError
 from ..suites.suite import Suite
@@ -33,7 +33,8 @@ class MetricSet:
     ) -> MetricSet:
         """The metrics of a suite whose roles are all bound; or the requested ones, which must all be bound.
 
-        Raises `InputError` for an unknown name, for an unbound role of a requested metric, and if no metric is left.
+        Raises `InputError` for an unknown name, for an unbound role of a requested metric, for a role that is bound to
+        an expert that does not accept its queries, and if no metric is left.
         """
         specs = suite.metrics(protocol)
         if unknown := [name for name in requested if name not in list(specs)]:  # a file may have a list for a name
@@ -45,6 +46,10 @@ class MetricSet:
                 continue
             metric = _build_metric(name, spec)
             unbound = unbound_roles(experts, metric.card.roles)
+            unsuitable = unsuitable_experts(experts, metric.card.kinds)
+            if wrong := [problem for role, problem in unsuitable.items() if requested or role in experts]:
+                raise InputError(f"metric {name} cannot be computed with these experts: {'; '.join(wrong)}")
+            unbound += unsuitable  # `features.clip` is served by `features` only where that can
             if not unbound:
                 metrics[name] = metric
                 continue

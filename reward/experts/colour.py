@@ -121,6 +121,7 @@ class ColourJudge(Expert):
 
     answerable = MappingProxyType({Judge: "colours"})
     kinds = (Judge,)
+    adapts = ()
     id = "colour-judge@1 oklab 48px"
 
     def rewrite_query(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from typing import Any, ClassVar
 from ..sample import EditSample
 from .kinds import Outcome, Query
 from .outcomes import Abstention
+from .specs import entry_point_names
 
 
 class ExpertDown(RuntimeError):
@@ -39,6 +41,9 @@ class Expert(ABC):
     """A call that takes longer counts as hung."""
     answerable: ClassVar[Mapping[type[Query[Any]], str]] = MappingProxyType({})
     """For experts of limited scope: a description, by kind, of what they answer; they abstain on the rest."""
+    adapts: ClassVar[tuple[type[Query[Any]], ...] | None] = None
+    """For experts with a `rewrite_query` of their own: the kinds that it turns into `kinds`, none for `()`. None: not
+    stated, so that a reward cannot tell which roles the expert fits, and checks nothing."""
 
     @abstractmethod
     def __call__(self, queries: Sequence[Any]) -> Sequence[Outcome]:
@@ -115,3 +120,59 @@ def unbound_roles(experts: Mapping[str, Expert], roles: Iterable[str]) -> list[s
 def rewrites_queries(expert: Expert) -> bool:
     """Whether an expert has a `rewrite_query` of its own."""
     return type(expert).rewrite_query is not Expert.rewrite_query
+
+
+def adapted_kinds(expert: Expert) -> tuple[type[Query[Any]], ...] | None:
+    """The kinds that an expert's `rewrite_query` turns into others, for a wrapper of it; None if it does not say."""
+    return expert.adapts if rewrites_queries(expert) else ()
+
+
+def accepted_kinds(expert: object) -> tuple[str, ...] | None:
+    """The kinds of queries that an expert answers or adapts, by name; None if its class does not say: it declares no
+    `kinds`, or has a `rewrite_query` of its own and does not declare what that `adapts`.
+    """
+    if not isinstance(expert, Expert) or not hasattr(expert, "kinds"):
+        return None
+    adapted = adapted_kinds(expert)
+    return None if adapted is None else _names((*expert.kinds, *adapted))
+
+
+def unsuitable_experts(experts: Mapping[str, Expert], kinds: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Role -> what is wrong, and what to bind instead, of bound experts that do not accept the queries of their role.
+
+    kinds: role -> the kinds of queries that it gets, as in a card. Roles without an expert are left out, and experts
+    that do not say what they accept. Runs no expert and asks for no id, which may query a server.
+    """
+    problems = {}
+    for role, needed in kinds.items():
+        expert = expert_of_role(experts, role)
+        accepted = None if expert is None else accepted_kinds(expert)
+        if accepted is None or set(needed) <= set(accepted):
+            continue
+        bound_as = role if experts.get(role) else role.partition(".")[0]
+        names = [f"{role}={name}" for name in _installed_experts(needed)]
+        problems[role] = (
+            f"{role} gets {' and '.join(needed)} queries, and {type(expert).__name__}, bound to {bound_as}, "
+            f"answers {', '.join(accepted) or 'none'}: bind one that answers {'them' if len(needed) > 1 else needed[0]}"
+            + (f", as in {_either(names)}" if names else "")
+        )
+    return problems
+
+
+def _installed_experts(kinds: Sequence[str]) -> list[str]:
+    """Names of installed experts whose classes answer or adapt all of these kinds."""
+    names = []
+    for name, point in entry_point_names("editcritic.experts").items():
+        with contextlib.suppress(Exception):  # one that cannot be loaded is not what to bind
+            target = point.load()
+            if set(kinds) <= set(_names((*target.kinds, *(target.adapts or ())))):
+                names.append(name)
+    return names
+
+
+def _names(kinds: Iterable[type[Query[Any]]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(kind.kind for kind in kinds))
+
+
+def _either(texts: Sequence[str]) -> str:
+    return " or ".join([", ".join(texts[:-1]), texts[-1]]) if len(texts) > 1 else texts[0]

@@ -52,6 +52,11 @@ JUDGE = {"use": "openai", "model": "m", "base_url": "http://127.0.0.1:8000/v1"}
         ({"use": "artimuse", "judge": "os:system"}, "the module os (at judge)", "os"),
         ('artimuse?judge="os:system"', "the module os (at judge)", "os"),
         ('artimuse?judge={"use":"os:system"}', "the module os (at judge.use)", "os"),
+        # What stands after an expert's name is what it is built with: a folder, or the spec of the judge that it asks.
+        ("artimuse:os:system", "the module os", "os"),
+        ({"reader": "judge-reader:q-insight:os:system"}, "the module os (at reader)", "os"),
+        ("judge-reader:openai:gpt-4o", "the address https://api.openai.com/v1, since", "https://api.openai.com/v1"),
+        ("judge-reader:openai:http://a.b/v1", "the address http://a.b/v1", "http://a.b/v1"),
         ('calibrated?calibration=x&metric={"use":"os:system"}', "the module os (at metric.use)", "os"),
         ({"experts": "small judge=os:system"}, "the module os (at experts.judge)", "os"),
         ({"experts": "small os:environ"}, "the module os (at experts)", "os"),

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from ....reward import Box, EditSample, Expert
 from ....reward.forks import at_fork, was_held
 from ....reward.queries import Abstention, Detect, Detections, Failure, Judge, Match, RecognizedText, Reply, YesNo
+from ....reward.queries.expert import adapted_kinds
 from ....reward.queries.kinds import Answer, Outcome, Query, TextLine
 from ..vocabulary import LETTERS
 from .judge_errors import perturb_reply
@@ -198,4 +199,5 @@ def wrap_experts(experts: Mapping[str, Expert], wrap: Callable[[Expert], Wrapped
 def _copy_limits(outer: Expert, inner: Expert) -> None:
     """Give a wrapper the kinds and limits of the wrapped expert."""
     outer.kinds = inner.kinds  # type: ignore[misc]  # depends on the wrapped expert
+    outer.adapts = adapted_kinds(inner)  # type: ignore[misc]
     outer.batch, outer.concurrency, outer.deadline_s = inner.batch, inner.concurrency, inner.deadline_s

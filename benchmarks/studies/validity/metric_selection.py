@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from ....reward import Card, Expert, SpecError, build
 from ....reward.metrics import Metric
-from ....reward.queries.expert import unbound_roles
+from ....reward.queries.expert import unbound_roles, unsuitable_experts
 from ...common.reward_catalogue import list_rewards
 from ...sceneedit.cases import Case
 
@@ -181,6 +181,8 @@ DEGRADED = "degraded"
 def _skip_reason(card: Card, experts: Mapping[str, Expert], cases: Sequence[Case]) -> str:
     if unbound := unbound_roles(experts, card.roles):
         return f"no expert for the role {', '.join(unbound)}"
+    if unsuitable := unsuitable_experts(experts, card.kinds):
+        return "; ".join(unsuitable.values())
     missing = [
         name for name in card.requires if all(getattr(case.sample, name) in (None, "", (), {}) for case in cases)
     ]

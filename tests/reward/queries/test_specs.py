@@ -54,6 +54,7 @@ EXPERT_OPTIONS: dict[str, dict[str, Any]] = {
     "vllm": {"name": "someone/model", "engine": {"max_model_len": 4096}},
     "vlm": {"dtype": "float32", "min_option_mass": 0.5},
     "grounding-dino": {"min_score": 0.2, "joint_batch": 3},
+    "judge-reader": {"judge": "vlm", "max_tokens": 99},
 }
 WITHOUT_WEIGHTS = {
     *("annotated", "changes", "colour", "differences", "lanczos", "no-segmenter", "pixels", "rapidocr", "rules"),
