@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import islice
+from operator import getitem
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -219,13 +220,15 @@ def parse_integer(text: str, low: int, high: int, criterion: str = "") -> int | 
 def parse_json(schema: str, text: str) -> Any:
     """The JSON value of a schema in a text: alone, in a code fence, or surrounded by other text.
 
-    A trailing comma before a closing bracket is accepted. Raises ValueError with the problem: no valid value, several
-    that differ, or a duplicate key.
+    A trailing comma before a closing bracket is accepted, and an integer that is written as a string of digits, as in
+    the released code of Complex-Edit, is read as one. Raises ValueError with the problem: no valid value, several that
+    differ, or a duplicate key.
     """
     problems: list[str] = []
     valid: list[Any] = []
     for value in _values(text, problems):
         try:
+            _read_integers(schema, value)
             error = next(_validator(schema).iter_errors(value), None)
         except RecursionError:
             problems.append("it is nested too deeply")
@@ -242,6 +245,19 @@ def parse_json(schema: str, text: str) -> Any:
         raise ValueError(f"it gives {len(valid)} different answers: {shorten(text)}")
     raise ValueError(f"{problems[-1] if problems else 'it is not JSON'}: {shorten(text)}")
 
+
+def _read_integers(schema: str, value: Any) -> None:
+    """Replace, in place, strings of digits where the schema has integers."""
+    for error in list(islice(_validator(schema).iter_errors(value), _MAX_INTEGERS)):
+        text = error.instance
+        is_integer = error.validator == "type" and error.validator_value == "integer"
+        if is_integer and error.absolute_path and isinstance(text, str) and re.fullmatch("[0-9]{1,9}", text):
+            *path, last = error.absolute_path
+            reduce(getitem, path, value)[last] = int(text)
+
+
+_MAX_INTEGERS = 1_000
+"""Strings of a reply that are read as integers."""
 
 _TRAILING_COMMA = re.compile(r'("(?:\\.|[^"\\])*(?:"|\\?\Z))|,(?=\s*[}\]])', re.DOTALL)
 """A string, which is kept unchanged (an unclosed one up to the end), or a comma before a closing bracket."""

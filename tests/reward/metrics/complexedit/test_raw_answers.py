@@ -53,12 +53,15 @@ READ = {
     "braces and commas in the reasoning": raw(reasoning='"marks like {this}, [that,] or 5,}"'),
     "empty reasoning": raw(reasoning='""'),
     "whole numbers with a decimal": raw("7.0", "9.0"),
+    "strings, as the released code asks for": raw('"7"', '"9"', LIST.replace("9", '"9"')),
+    "strings, and the same as integers": raw('"7"', '"9"') + "\n" + CLEAN,
     "operations in the judge's words": raw(operations=LIST.replace("Remove the cup", "cup -> gone")),
     "bold label before": f"**Answer:** {CLEAN}",
 }
 
 EDGES = {
     "lowest and highest": (raw("0", "10"), 0, 10),
+    "lowest and highest as strings": (raw('"0"', '"10"'), 0, 10),
     "highest and lowest": (raw("10", "0"), 10, 0),
     "at odds with its operations": (raw("1", "9"), 1, 9),
     "grades of nought in the list": (raw("0", "9", LIST.replace("9", "0").replace("5", "0")), 0, 9),
@@ -75,7 +78,11 @@ FAILED = {
     "an operation above the scale": raw(operations=LIST.replace("9", "12")),
     "7.5": raw(following="7.5"),
     "an operation of 7.5": raw(operations=LIST.replace("9", "7.5")),
-    "strings instead of integers": raw('"7"', '"9"'),
+    "a string above the scale": raw('"11"', "9"),
+    "strings that differ": CLEAN + "\n" + raw('"8"', '"9"'),
+    "half in a string": raw('"7.5"', "9"),
+    "minus in a string": raw('"-1"', "9"),
+    "an empty string": raw('""', "9"),
     "7/10 in a string": raw('"7/10"', "9"),
     "7/10 bare": raw("7/10", "9"),
     "a range": raw('"7-8"', "9"),
