@@ -1,8 +1,9 @@
 """Golden cases: recorded answers of detector, judge and OCR, with the verdict of the released code.
 
-One JSON line per case: `id`, `task_type`, `instruction`, `detections` (image -> phrase -> [cx, cy, w, h, score]),
-`vlm` (question -> image or phrase -> answer), `detector_calls` and `expected` (0 or 1). There are no pixels: images
-are identified by name, and the experts look the answers up.
+One JSON line per case: `id`, `task_type`, `instruction`, `format_instruction` (its slots in brackets; without it, the
+instruction is parsed), `detections` (image -> phrase -> [cx, cy, w, h, score]), `vlm` (question -> image or phrase ->
+answer), `detector_calls` and `expected` (0 or 1). There are no pixels: images are identified by name, and the experts
+look the answers up.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from ...reward.queries.expert import Expert
 from ...reward.queries.kinds import Detect, Detections, Judge, Outcome, Query, ReadText, RecognizedText
 from ...reward.queries.outcomes import Abstention, Failure
 from ...reward.queries.response_formats import Reply
-from ...reward.sample import EditSample
+from ...reward.sample import TASK_TYPES, EditSample, Task
 from ...reward.score import Score
 from ...reward.strict_json import json_lines
+from ..suites.edival.reader import parse_turn
 
 Call = tuple[str, str, float]
 """A detector call: image (`source` or `edited`), phrase, threshold."""
@@ -42,6 +44,7 @@ class GoldenCase:
     vlm: Mapping[str, Mapping[str, str]]
     calls: tuple[Call, ...]
     expected: int
+    task: Task | None = None
 
     def picture(self, name: str) -> Image:
         """The source or edited image, without pixels."""
@@ -49,7 +52,8 @@ class GoldenCase:
 
     @property
     def sample(self) -> EditSample:
-        return EditSample(self.id, self.instruction, (self.picture("source"),), self.picture("edited"))
+        pictures = (self.picture("source"),), self.picture("edited")
+        return EditSample(self.id, self.instruction, *pictures, task=self.task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +79,24 @@ def read_cases(path: Path) -> Iterator[GoldenCase]:
                 raise data
             calls = tuple((call["image"], call["phrase"], call["threshold"]) for call in data["detector_calls"])
             yield GoldenCase(
-                data["id"], data["instruction"], data["detections"], data["vlm"], calls, int(data["expected"])
+                data["id"],
+                data["instruction"],
+                data["detections"],
+                data["vlm"],
+                calls,
+                int(data["expected"]),
+                parse_turn(data["task_type"], data["instruction"], form) if (form := _form(data)) else None,
             )
         except (LookupError, TypeError, ValueError) as error:
             raise ValueError(f"{path}, line {number}: not a golden case ({type(error).__name__}: {error})") from None
+
+
+def _form(data: Mapping[str, Any]) -> str:
+    """The instruction with its slots in brackets; empty if the case has none."""
+    form = data.get("format_instruction", "")
+    if not isinstance(form, str) or (form and data["task_type"] not in TASK_TYPES):
+        raise ValueError(f"expected the text of a format_instruction of a known task_type, got {form!r:.80}")
+    return form
 
 
 class GoldenExpert(Expert):

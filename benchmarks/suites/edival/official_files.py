@@ -213,10 +213,8 @@ def _background_details(row: ResultRow) -> dict[str, Any]:
     if score is None or score.status == "not_applicable":
         return details
     details["bg_dinov3_masked_similarity"] = score.value
-    details |= {
-        "bg_dinov3_masked_patches": int(item.numbers["patches"]) for item in score.evidence if "patches" in item.numbers
-    }
-    return details
+    numbers = next((item.numbers for item in score.evidence if "patches" in item.numbers), {})
+    return details | {f"bg_dinov3_masked_{name}": int(number) for name, number in numbers.items()}
 
 
 def _boxes(score: Score | None, what: str) -> tuple[Box, ...] | None:

@@ -60,7 +60,7 @@ class EdiValTurn:
     @cached_property
     def tasks(self) -> tuple[Task | None, ...]:
         """The parsed instructions so far; None for one that cannot be parsed as its type."""
-        return tuple(map(_task, self.types, self.instructions, self.formats))
+        return tuple(map(parse_turn, self.types, self.instructions, self.formats))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ def _strip_quotes(instruction: str) -> str:
     return text[1:-1].strip() if len(text) > 1 and text[0] == text[-1] == '"' else text
 
 
-def _task(kind: str, instruction: str, form: str) -> Task | None:
+def parse_turn(kind: str, instruction: str, form: str) -> Task | None:
     """The slots in the brackets of the format; of a background change those of its sentence, which names what stays."""
     task_type = next(name for name in TASK_TYPES if name == kind)
     if task_type != "background_change" and (task := parse_format(form, task_type)) is not None:
