@@ -52,13 +52,13 @@ def write_official_files(
     for row in results.rows:
         cases.setdefault(int(row.sequence), []).append(row)
     facts = results.provenance.get(OUTPUTS_ENTRY, {}) if released else {}
-    twice = output_layout.indices(facts, output_layout.TWICE)
+    twice = output_layout.listed_in(facts, output_layout.TWICE)
     image_rate: dict[str, list[int]] = {}
     task_rate: dict[str, Any] = {"overall": []}
     for turn in range(1, output_layout.TURNS + 1):
         _lists(task_rate, str(turn))
     written: list[Path] = []
-    cases |= {index: [] for index in output_layout.indices(facts, output_layout.UNLISTED)}
+    cases |= {index: [] for index in output_layout.listed_in(facts, output_layout.UNLISTED)}
     for index, rows in sorted(cases.items()):
         rows = sorted(rows, key=lambda row: int(row.labels["turn"]))
         if any(row.missing_reason for row in rows):

@@ -19,13 +19,10 @@ from ...common.inputs import IMAGE_SUFFIXES
 TURNS = 3
 """Of every image, for the released code."""
 
-_NAME = re.compile(r"([0-9]{1,9})_input_raw(?:_turn_([0-9]{1,3}))?")
+_NAME = re.compile(r"([0-9]{1,9})_input_raw(?:_turn_([0-9]{1,3}))?\.[A-Za-z]{1,4}")
 
 UNLISTED, TWICE, IGNORED, BASES = "unlisted", "twice", "ignored", "bases"
 """Entries of `OutputFolder.facts`."""
-
-_MAX_FACTS = 1_000
-"""Files or images of each kind that results name."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +37,15 @@ class OutputFolder:
         """The base picture of each image that has one here; PNG before JPEG."""
         bases: dict[int, Path] = {}
         for suffix in (".jpg", ".png"):
-            for name in self.names:
-                match = _NAME.fullmatch(name.removesuffix(suffix)) if name.endswith(suffix) else None
-                if match is not None and match[2] is None:
-                    bases[int(match[1])] = self.folder / name
+            for name, (index, turn) in self._parsed.items():
+                if turn is None and name.endswith(suffix):
+                    bases[index] = self.folder / name
         return bases
+
+    @cached_property
+    def _parsed(self) -> Mapping[str, tuple[int, str | None]]:
+        """Index and turn of each file of EdiVal; without a turn it is a base picture."""
+        return {name: (int(match[1]), match[2]) for name in self.names if (match := _NAME.fullmatch(name))}
 
     def missing_file(self, index: int) -> str:
         """The first file without which the released code leaves an image out; empty if all are there.
@@ -62,22 +63,22 @@ class OutputFolder:
 
         released: as the released code takes them.
         """
-        indices = {int(match[1]) for name in self.names if (match := _NAME.fullmatch(Path(name).stem))}
-        unlisted = sorted(indices - set(listed))
-        if released:
-            unlisted = [index for index in unlisted if index in self.bases and not self.missing_file(index)]
+        unlisted = {index for index, _ in self._parsed.values()} - set(listed)
+        complete = {index for index in self.bases if not self.missing_file(index)}
         facts: dict[str, Any] = {
-            UNLISTED: unlisted,
+            UNLISTED: sorted(unlisted & complete if released else unlisted),
             TWICE: sorted(
                 index
-                for index in self.bases
+                for index in complete
                 if released and {f"{index}_input_raw.png", f"{index}_input_raw.jpg"} <= self.names
             ),
             IGNORED: sorted(
-                name for name in self.names if not name.endswith(".png") and f"{Path(name).stem}.png" in self.names
+                name
+                for name, (_, turn) in self._parsed.items()
+                if turn is not None and not name.endswith(".png") and f"{Path(name).stem}.png" in self.names
             ),
         }
-        found = {name: values[:_MAX_FACTS] for name, values in facts.items() if values}
+        found = {name: values for name, values in facts.items() if values}
         return found | ({BASES: "outputs" if self.bases else "data"} if released else {})
 
 
@@ -98,24 +99,21 @@ def _read(folder: Path, changed: int) -> OutputFolder:
 
 def notes(facts: Mapping[str, Any], mode: str, *, released: bool) -> list[str]:
     """The facts of outputs in words, for the first table."""
-    found = {name: values for name in (UNLISTED, TWICE, IGNORED) if (values := _listed(facts, name))}
+    found = {name: values for name in (UNLISTED, TWICE, IGNORED) if (values := listed_in(facts, name))}
     texts = []
     if IGNORED in found:
         texts.append(f"{_count(found[IGNORED], 'picture')} beside a .png of the same name: the .png counts.")
     if UNLISTED in found:
-        text = (
+        texts.append(
             f"{_count(found[UNLISTED], 'image')} with outputs, but without a row in the instruction file: not scored."
         )
-        if released and mode == "multipass":
-            text += " image_rate.json has them with an empty list, which the authors' notebook counts as followed."
-        texts.append(text)
     if TWICE in found:
         text = f"{_count(found[TWICE], 'image')} with base pictures as .png and as .jpg: the released code scores them"
         texts.append(f"{text} twice, and so they count twice in task_rate.json{_TWICE_IN_TABLES.get(mode, '')}.")
     if released:
         beside = facts.get(BASES) == "outputs"
         where = "those beside the outputs" if beside else "those of the data, since none lies beside the outputs"
-        texts.append(f"Base pictures: {where}. Pictures are read as the released code reads them.")
+        texts.append(f"Base pictures: {where}.")
     return texts
 
 
@@ -128,13 +126,11 @@ def _count(values: list[Any], what: str) -> str:
     return f"{len(values)} {what}{'' if len(values) == 1 else 's'} ({shown})"
 
 
-def _listed(facts: Mapping[str, Any], name: str) -> list[Any]:
-    """The values of a fact; results may be a stranger's."""
+def listed_in(facts: Mapping[str, Any], name: str) -> list[Any]:
+    """The values of a fact: images, or names of files for `IGNORED`. Anything else in a stranger's results is left out."""
     values = facts.get(name)
-    kind = str if name == IGNORED else int
-    return [value for value in values if type(value) is kind] if isinstance(values, list) else []
-
-
-def indices(facts: Mapping[str, Any], name: str) -> list[int]:
-    """The images of a fact, `UNLISTED` or `TWICE`."""
-    return _listed(facts, name)
+    if not isinstance(values, list):
+        return []
+    if name == IGNORED:
+        return [value for value in values if isinstance(value, str) and _NAME.fullmatch(value)]
+    return [value for value in values if type(value) is int and 0 <= value < 10**9]

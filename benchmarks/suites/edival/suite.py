@@ -228,7 +228,7 @@ class EdiVal(Suite):
             options["seed"] = self.seed
         if self.vq:
             options["vq_prompt"] = self.vq_prompt
-        if self.reading != "upright":
+        if self.released or self.reading != "upright":
             options["pictures"] = self.reading
         if self._prompts.overrides is not None:
             options["prompts"] = self._prompts.digest

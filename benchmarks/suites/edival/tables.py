@@ -23,7 +23,7 @@ _HALF_TITLES = {
 }
 _LEADERBOARD = (
     "IF: all instructions up to the turn followed. CC: mean of mean object and mean background similarity. O: square "
-    "root of IF times CC."
+    "root of IF times CC. Numbers of missing values count each similarity of CC, and for O those and IF."
 )
 _CHANGES = (
     "Change of the mean: |mean rating at the turn - mean rating of the base images|, as printed in the paper. Mean "
@@ -86,8 +86,8 @@ class CountedRows:
         facts = results.provenance.get(OUTPUTS_ENTRY, {})
         facts = facts if isinstance(facts, Mapping) else {}
         self.notes += output_layout.notes(facts, mode, released=released)
-        self._twice = set(map(str, output_layout.indices(facts, output_layout.TWICE))) if self._released else set()
-        if self._released and (unlisted := output_layout.indices(facts, output_layout.UNLISTED)):
+        self._twice = set(map(str, output_layout.listed_in(facts, output_layout.TWICE))) if self._released else set()
+        if self._released and (unlisted := output_layout.listed_in(facts, output_layout.UNLISTED)):
             self.notes.append(self._unlisted_note(len(unlisted)))
 
     def _unlisted_note(self, count: int) -> str:

@@ -170,7 +170,7 @@ def test_the_tables_are_those_of_the_authors_notebook(case: str, mode: str, tmp_
         ("a turn as png and jpg", "1 picture (2_input_raw_turn_3.jpg) beside a .png of the same name: the .png counts"),
         ("a picture not in the file", "1 image (7) with outputs, but without a row in the instruction file"),
         ("a chain of two rows", "1 of 5 images have fewer turns in the data, and count at those; the image success"),
-        ("all there", "Base pictures: those beside the outputs. Pictures are read as the released code reads them."),
+        ("all there", "Base pictures: those beside the outputs."),
     ],
 )  # fmt: skip
 def test_what_the_files_are_is_stated(case: str, stated: str, tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_options_say_otherwise(tmp_path: Path) -> None:
     suite, folder = suite_of(
         tmp_path, "a missing turn 3", "multipass", "official", incomplete="later", pictures="upright"
     )
-    assert (suite.options["incomplete"], suite.reading, "pictures" in suite.options) == ("later", "upright", False)
+    assert (suite.options["incomplete"], suite.options["pictures"], suite.reading) == ("later", "upright", "upright")
     assert rates(suite, results_of(suite, folder))["image success"] == [80.0, 60.0, 50.0]
     data = tmp_path / "data"
     assert EdiVal(data, incomplete="drop", pictures="stored").options.items() >= {
@@ -273,6 +273,24 @@ def test_pictures_are_read_as_the_released_code_reads_them(tmp_path: Path) -> No
     assert released.under(None).digest == ours.digest
     assert released.under("official") is released
     assert suite.under("paper") is suite
+
+
+def test_facts_of_a_stranger_are_numbers_and_names_of_files_or_nothing(tmp_path: Path) -> None:
+    suite, folder = suite_of(tmp_path, "all there", "multipass", "official")
+    results = results_of(suite, folder)
+    bad = "0_input_raw.\x1b[31mpng"
+    for facts in ([1], "x", {"unlisted": {"7": 1}}, {"unlisted": ["7", True, -1, 10**12, 1.5], "ignored": [bad, 3]}):
+        text = notes(suite, Results("mine", results.rows, {OUTPUTS_ENTRY: facts}))
+        assert "\x1b" not in text
+        assert "without a row" not in text
+        assert "beside a .png" not in text
+
+
+def test_an_unfinished_image_with_two_bases_counts_no_time(tmp_path: Path) -> None:
+    suite, folder = suite_of(tmp_path, "a base as png and jpg", "multipass", "official")
+    assert suite.output_facts(folder) == {"twice": [2], "bases": "outputs"}
+    (folder / "multipass" / "2_input_raw_turn_1.png").unlink()
+    assert suite.output_facts(folder) == {"bases": "outputs"}
 
 
 def test_a_run_records_what_its_outputs_are_and_scores_again_what_starts_from_another_base(tmp_path: Path) -> None:
