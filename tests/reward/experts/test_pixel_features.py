@@ -256,6 +256,10 @@ def test_measures_are_what_they_say(photo):
     assert measure("sharpness", a).value == pytest.approx(np.abs(laplacian).mean(), abs=1e-6)
     assert measure("luma99", a).value == pytest.approx(np.quantile(y, 0.99), abs=1e-6)
     assert measure("luma999", a).value == pytest.approx(np.quantile(y, 0.999), abs=1e-6)
+    stored = a / 255
+    light = np.where(stored <= 0.04045, stored / 12.92, ((stored + 0.055) / 1.055) ** 2.4) @ (0.2126, 0.7152, 0.0722)
+    assert measure("linear_luma99", a).value == pytest.approx(np.quantile(light, 0.99), abs=1e-6)
+    assert measure("linear_luma999", a).value == pytest.approx(np.quantile(light, 0.999), abs=1e-6)
 
 
 @pytest.mark.parametrize("change", [jpeg, noise, blur])
@@ -279,7 +283,8 @@ def test_ssim_of_a_picture_with_itself_is_one():
 
 def test_where_everything_is_excluded_nothing_is_measured():
     everything = (Box(0.5, 0.5, 1, 1),)
-    for quantity, count in (("l1", 2), ("ssim", 2), ("spread", 1), ("sharpness", 1), ("luma99", 1)):
+    counts = {"l1": 2, "ssim": 2, "spread": 1, "sharpness": 1, "luma99": 1, "linear_luma99": 1}
+    for quantity, count in counts.items():
         measured = measure(quantity, *[PHOTOS["coffee"]] * count, exclude=everything)
         assert measured.value is None
         assert measured.share == 0.0

@@ -19,6 +19,7 @@ from editcritic.benchmarks.suites.tables import ComputedTable, Table
 from editcritic.reward import EditSample, Image, Reward, Score
 from editcritic.reward.config import build
 from editcritic.reward.engine.engine import Engine
+from editcritic.reward.metrics.edival.released_code import rating_instruction
 from editcritic.reward.score import Evidence
 
 from .layout import ZIP, chains, index_of, write_data, write_outputs
@@ -279,7 +280,18 @@ def test_protocols_name_how_following_and_consistency_are_judged(
     built = [build(spec) for spec in specs.values()]
     inside = [built[0].following, built[1].metric] if mode == "singlepass" else built[:2]
     assert (inside[0].signature, f"{inside[1].card.signature}/{inside[1].protocol}") == signatures
-    assert built[2].prompt == "empty"
+    assert (built[2].prompt, built[2].protocol) == (
+        "empty",
+        "official" if "if@3/official" in signatures[0] else "paper",
+    )
+
+
+@pytest.mark.parametrize("mode", ["multipass", "singlepass"])
+def test_the_released_code_rates_with_the_last_instruction_and_its_quotes(data: Path, mode: str) -> None:
+    suite = EdiVal(data, mode=mode)  # type: ignore[arg-type]
+    published = {item.id: suite.turns[item.id].instructions[-1] for item in suite.items}
+    assert {item.id: rating_instruction(item.sample) for item in suite.items} == published
+    assert any(text.startswith('"') for text in published.values())
 
 
 def test_what_does_not_exist_is_refused_with_what_does(data: Path, tmp_path: Path) -> None:

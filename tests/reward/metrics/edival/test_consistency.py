@@ -1,5 +1,7 @@
 """ContentConsistency: what it compares, what it leaves out, and when it has no value."""
 
+from dataclasses import replace
+
 import cv2
 import numpy as np
 import pytest
@@ -114,6 +116,32 @@ def test_a_copy_is_fully_consistent():
         {"objects": 1.0, "background": 1.0, "objects_l1": 1.0, "background_l1": 1.0}, abs=1e-6
     )
     assert score.metric == "edival-cc@3/fixed"
+
+
+def test_where_no_object_is_listed_the_released_code_compares_no_background():
+    score = run(ContentConsistency("official"), sample(spoiled(CUP), Pools()))
+    assert score.status == score.parts["background"].status == score.parts["background_l1"].status == "not_applicable"
+    assert "no object is listed" in score.parts["background"].reason
+    assert run(ContentConsistency(), sample(spoiled(CUP), Pools())).value < 1
+
+
+def test_parts_of_objects_are_in_the_detectors_order():
+    class Mixed(Expert):
+        id, kinds = "a detector", (Detect,)
+
+        def __call__(self, queries):
+            boxes = [
+                replace(CUP, score=0.5, label="cup"),
+                replace(SPOON, score=0.6, label="spoon"),
+                replace(CUP, score=0.9, label="cup"),
+            ]
+            return [Detections(tuple(box for box in boxes if box.label in query.phrases)) for query in queries]
+
+    score = run(ObjectConsistency("official"), sample(PHOTO), detector=Mixed())
+    assert list(score.parts) == ["cup", "spoon", "cup (2)"]
+    assert [box.score for box in score.evidence[0].boxes] == [0.5, 0.6, 0.9]
+    by_score = run(ObjectConsistency(), sample(PHOTO), detector=Mixed())
+    assert [box.score for box in by_score.evidence[0].boxes] == [0.9, 0.5, 0.6]
 
 
 def test_a_spoiled_object_costs_objects_only():

@@ -1,9 +1,11 @@
 """VisualQuality: the preference expert's number, the change from the base, and luminance beside it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from editcritic.reward import EditSample, Engine, Expert, Image
+from editcritic.reward import EditSample, Engine, Expert, Image, Operation
 from editcritic.reward.experts.pixel_features import PixelFeatures
 from editcritic.reward.metrics.edival.quality import VisualQuality
 from editcritic.reward.queries import Failure, Measurement, Rate
@@ -38,10 +40,10 @@ FIRST = EditSample("1", "one", (BASE,), MIDDLE)
 SAMPLE = EditSample("2", "brighten it", (MIDDLE,), EDITED, history=(FIRST,))
 
 
-def run(metric, expert, **experts):
+def run(metric, expert, *, sample=SAMPLE, **experts):
     bound = {"preference": expert, "pixels": PixelFeatures(), **experts}
     with Engine() as engine:
-        return engine.submit(metric(SAMPLE), bound, SAMPLE).result(timeout=60)
+        return engine.submit(metric(sample), bound, sample).result(timeout=60)
 
 
 @pytest.mark.parametrize(("prompt", "words"), [("instruction", "brighten it"), ("empty", "")])
@@ -64,6 +66,40 @@ def test_luminance_quantiles_of_both_pictures_are_evidence():
         assert item.numbers == pytest.approx(
             {"99 %": np.quantile(luminance, 0.99), "99.9 %": np.quantile(luminance, 0.999)}, abs=1e-6
         )
+
+
+@pytest.mark.parametrize(("metadata", "words"), [({}, "brighten it"), ({"published_instruction": '"it"'}, '"it"')])
+def test_the_released_code_rates_with_the_published_instruction_and_the_base_without_one(metadata, words):
+    expert = Brightness()
+    score = run(VisualQuality(protocol="official"), expert, sample=replace(SAMPLE, metadata=metadata))
+    assert {(query.image, query.prompt) for query in expert.queries} == {(EDITED, words), (BASE, "")}
+    assert score.parts["change"].value == pytest.approx(score.value - score.parts["base"].value)
+    assert score.metric == "edival-vq@1/official/instruction"
+    empty = Brightness()
+    run(VisualQuality("empty", "official"), empty, sample=replace(SAMPLE, metadata=metadata))
+    assert {query.prompt for query in empty.queries} == {""}
+
+
+def test_of_several_instructions_the_released_code_rates_with_the_last():
+    expert = Brightness()
+    sample = replace(SAMPLE, operations=(Operation("first"), Operation("last")))
+    run(VisualQuality(protocol="official"), expert, sample=sample)
+    assert {query.prompt for query in expert.queries} == {"last", ""}
+
+
+def test_the_released_code_measures_linear_light_at_512():
+    stripes = np.repeat([10, 128, 250], 60).astype(np.uint8)
+    wide = Image.of(np.broadcast_to(stripes[None, :, None], (20, 180, 3)).copy())
+    score = run(VisualQuality(protocol="official"), Brightness(), sample=replace(SAMPLE, edited=wide))
+    square = wide.resized(512, 512).pixels[:, :, 0] / 255
+    light = np.where(square <= 0.04045, square / 12.92, ((square + 0.055) / 1.055) ** 2.4)
+    expected = {"99 %": np.quantile(light, 0.99), "99.9 %": np.quantile(light, 0.999)}
+    assert score.evidence[0].numbers == pytest.approx(expected, abs=1e-6)
+
+
+def test_an_unknown_protocol_is_refused_with_those_there_are():
+    with pytest.raises(ValueError, match="paper and official"):
+        VisualQuality(protocol="fixed")  # type: ignore[arg-type]
 
 
 def test_without_a_rating_of_the_edited_picture_there_is_no_value():

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from editcritic.reward.image import Image
-from editcritic.reward.metrics.edival.task_parser import parse_task, task_of
+from editcritic.reward.metrics.edival.task_parser import parse_format, parse_task, task_of
 from editcritic.reward.sample import POSITIONS, TASK_TYPES, EditSample, Position, Task, TaskType
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "edival_instruction_following.jsonl"
@@ -43,6 +43,56 @@ def slots_in_brackets(kind: TaskType, form: str, sentence: str) -> Task:
             return Task(kind, value=slots[0], keep=tuple(listed[1].split(", ")) if listed else ())
         case "color_alter" | "material_alter":
             return Task(kind, object=slots[0], value=slots[1])
+
+
+@pytest.mark.parametrize(
+    ("form", "task"),
+    [
+        (
+            "Replace [vase with flowers] with [red, blue]",
+            Task("subject_replace", object="vase with flowers", new="red, blue"),
+        ),
+        ("Remove [the dog]", Task("subject_remove", object="the dog")),
+        (
+            "Add [a cat on the left of it] on the [right] of [a mat]",
+            Task("subject_add", new="a cat on the left of it", position="right", reference="a mat"),
+        ),
+        ("Add [cat. Remove dog]", Task("subject_add", new="cat. Remove dog")),
+        (
+            "Change the position of [cup] to [above] of [old dog]",
+            Task("position_change", object="cup", position="above", reference="old dog"),
+        ),
+        ("Change the count of [dogs to go] to [12]", Task("count_change", object="dogs to go", count=12)),
+        ("Change the color of [a cup] to [red to blue]", Task("color_alter", object="a cup", value="red to blue")),
+        ("Change the material of [cup] to [wood]", Task("material_alter", object="cup", value="wood")),
+        (
+            "Replace the text '[it's]' on [a sign] with '[OPEN ]'",
+            Task("text_change", old="it's", object="a sign", text="OPEN "),
+        ),
+        ("Add text '[the sale]' on the image", Task("text_change", text="the sale")),
+        ("Change the background to [a beach]", Task("background_change", value="a beach")),
+    ],
+)
+def test_slots_are_what_stands_in_brackets(form: str, task: Task) -> None:
+    for wrapped in (form, f'"{form}"', f" {form}. "):
+        assert parse_format(wrapped, task.type) == parse_task(wrapped) == parse_task(wrapped, type=task.type) == task
+    assert not any(parse_format(form, kind) for kind in TASK_TYPES if kind not in (task.type, "subject_add"))
+
+
+@pytest.mark.parametrize(
+    ("form", "kind"),
+    [
+        ("Remove dog", "subject_remove"),
+        ("remove [dog]", "subject_remove"),
+        ("Remove []", "subject_remove"),
+        ("Add [cat] on the [behind] of [dog]", "subject_add"),
+        ("Change the count of [dog] to [three]", "count_change"),
+        ("Change the count of [dog] to [-1]", "count_change"),
+        ("Remove [dog" + "g" * 4000 + "]", "subject_remove"),
+    ],
+)
+def test_what_is_no_format_has_no_slots(form: str, kind: TaskType) -> None:
+    assert parse_format(form, kind) is None
 
 
 def test_every_recorded_instruction_is_read_as_its_type_and_slots() -> None:
