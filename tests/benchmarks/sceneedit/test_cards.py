@@ -1,0 +1,118 @@
+"""Cards name the kinds of queries by role: those that runs of every registered reward ask, no more and no fewer."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar
+
+import pytest
+
+from editcritic.benchmarks.common.reward_catalogue import list_rewards
+from editcritic.benchmarks.sceneedit.cases import cases
+from editcritic.benchmarks.sceneedit.compositions import composition_cases
+from editcritic.benchmarks.sceneedit.compound_requests import compound_cases
+from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
+from editcritic.reward import EditPlan, EditSample, Engine, Kept, PlannedOperation, Target, build
+from editcritic.reward.engine.program import Ask, map_asks
+from editcritic.reward.queries import Judge, Reply
+from editcritic.reward.queries.kinds import Query
+
+from ...reward.fakes import Fake
+from ...reward.metrics.dlebench.scripted_dlebench import DETECT, DIFFER, ZOOM, calls, edit, says
+
+Asked = dict[str, set[tuple[str, str]]]
+"""Reward -> the roles and kinds of its queries."""
+
+CARDS = [entry for entry in list_rewards() if entry.card is not None]
+OPTIONS = {"any-edit-preservation": ({"faces": "embedder"},)}
+"""Options beside protocols and modes that change what is asked."""
+
+
+def variants(name: str) -> Iterator[Any]:
+    """A reward in each of its protocols and modes."""
+    card = build(name).card
+    choices = [{"protocol": protocol} for protocol in card.protocols] + [{"mode": mode} for mode in card.modes]
+    for choice in (*(choices or [{}]), *OPTIONS.get(name, ())):
+        yield build(name, **choice)
+
+
+def scene_samples() -> list[EditSample]:
+    """Edits of scenes: one of several operations or sources, and, beside their tasks, plans and sentences."""
+    samples = [case.sample for case in (*cases(18), *compound_cases(3), *composition_cases(9))]
+    colour = next(case.sample for case in cases(9) if case.sample.task and case.sample.task.type == "color_alter")
+    text = cases(17)[-1].sample  # a text is added
+    cup = Target(str(colour.task.object)) if colour.task else Target("it")
+    plan = EditPlan(
+        (PlannedOperation("color_alter", "Paint it blue", target=cup, value="blue"),),
+        keep=(Kept("text", words="keep the text"), Kept("identity", cup)),
+    )
+    return [
+        *samples,
+        replace(colour, id="kept", task=None, plan=plan, instruction="Paint it blue and keep the text as it is"),
+        replace(colour, id="read", task=None, instruction="Give it another colour"),
+        replace(text, id="unasked", task=None, instruction="Paint it blue", plan=plan),
+        replace(text, id="unasked, read", task=None, instruction="Give it another colour"),
+        replace(
+            colour, id="stretched", task=None, edited=colour.edited.resized(64, 32), instruction="Give it another look"
+        ),
+    ]
+
+
+class ToolJudge(Fake):
+    """Uses each of DLEBench's tools, then gives a verdict."""
+
+    kinds: ClassVar[tuple[type[Query[Any]], ...]] = (Judge,)
+
+    def __init__(self) -> None:
+        super().__init__(self._reply, name="uses tools")
+
+    @staticmethod
+    def _reply(query: Judge) -> Reply:
+        turn = sum(message.role == "assistant" for message in query.messages)
+        return Reply(calls((DIFFER, DETECT, ZOOM)[turn]) if turn < 3 else says("Flawless Execution"))
+
+
+def note(asked: set[tuple[str, str]], ask: Ask) -> Ask:
+    asked |= {(ask.role or query.role, query.kind) for query in ask.queries}
+    return ask
+
+
+@pytest.fixture(scope="module")
+def asked() -> Asked:
+    """What every registered reward asks, in every protocol and mode, of samples that have the fields it requires."""
+    result: Asked = defaultdict(set)
+    samples, experts = scene_samples(), scene_experts()
+    with_tools = {**experts, "judge": ToolJudge()}
+    with Engine() as engine:
+        for entry in CARDS:
+            for metric in variants(entry.name):
+                needed = metric.card.requires
+                fit = [one for one in samples if all(getattr(one, field) not in (None, "", (), {}) for field in needed)]
+                runs = [(one, experts) for one in fit]
+                if "tools" in metric.card.modes or entry.name == "small-object":
+                    runs.append((edit(), with_tools))
+                futures = [
+                    engine.submit(map_asks(metric(one), partial(note, result[entry.name])), bound, one)
+                    for one, bound in runs
+                ]
+                for future in futures:
+                    future.result(60)
+    return result
+
+
+def on_cards(name: str) -> set[tuple[str, str]]:
+    return {(role, kind) for metric in variants(name) for role, kinds in metric.card.kinds.items() for kind in kinds}
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in CARDS])
+def test_a_card_names_what_is_asked_and_nothing_else(asked: Asked, name: str) -> None:
+    assert asked[name] == on_cards(name)
+    for metric in variants(name):
+        assert tuple(metric.card.kinds) == metric.card.roles
+
+
+def test_every_kind_on_a_card_is_one_of_ours() -> None:
+    known = {kind.kind for kind in Query.__subclasses__()}
+    assert {kind for entry in CARDS for _, kind in on_cards(entry.name)} <= known
+    assert len(CARDS) >= 66
