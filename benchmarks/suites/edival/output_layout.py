@@ -127,7 +127,7 @@ def _count(values: list[Any], what: str) -> str:
 
 
 def listed_in(facts: Mapping[str, Any], name: str) -> list[Any]:
-    """The values of a fact: images, or for `IGNORED` names of files. What else a stranger's results have is left out."""
+    """The values of a fact: images, or for `IGNORED` names of files, without what else a stranger's results have."""
     values = facts.get(name)
     if not isinstance(values, list):
         return []
