@@ -152,7 +152,7 @@ class CountedRows:
 
         The released code, and so `official`, measures neither half if an instruction changes the background.
         """
-        measured = [row for row in rows if not (_is_official(row) and row.labels["background"] == "changed")]
+        measured = [row for row in rows if not (_is_official(row, "cc") and row.labels["background"] == "changed")]
         scores = ((row, row.score("cc", half)) for row in measured)
         return self.mean(
             [row for row, score in scores if score is None or score.status != "not_applicable"], "cc", half
@@ -262,7 +262,10 @@ def luminance(counted: CountedRows) -> Table:
         for share in ("99.9 %", "99 %")
         for name, image_name in (("edited", "edited picture"), ("base", "base picture"))
     }
-    return _by_turn(counted, "luminance", "Luminance quantiles (Rec. 709)", rows, counted.notes)
+    notes = [*counted.notes]
+    if any(_is_official(row, "vq") for row in counted.results.rows):
+        notes.append("Protocol official: of linear light at 512 x 512, as in the released code.")
+    return _by_turn(counted, "luminance", "Luminance quantiles (Rec. 709)", rows, notes)
 
 
 # -- rows -------------------------------------------------------------------------------------------------------------
@@ -288,8 +291,8 @@ def _row_count(results: Results, rows: Iterable[ResultRow]) -> Statistic:
     return Statistic(lambda weights: weights @ counts, len(counts), int(counts.sum()))
 
 
-def _is_official(row: ResultRow) -> bool:
-    score = row.score("cc")
+def _is_official(row: ResultRow, metric: str) -> bool:
+    score = row.score(metric)
     return score is not None and "/official" in score.metric
 
 
@@ -325,6 +328,6 @@ def _by_turn(
 
 
 def _consistency_notes(counted: CountedRows) -> list[str]:
-    if not any(map(_is_official, counted.results.rows)):
+    if not any(_is_official(row, "cc") for row in counted.results.rows):
         return []
     return ["Protocol official: turns after a background change are left out of both halves, as in the released code."]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -248,6 +249,11 @@ def test_changes_of_quality_are_given_in_both_ways(data: Path) -> None:
     assert {name: row["T1"] for name, row in light_found.items()} == pytest.approx(
         {"99.9 %, edited": 60.0, "99.9 %, base": None, "99 %, edited": 50.0, "99 %, base": None}
     )
+    assert not any("linear light" in note for note in table(suite, Results("x", rows), "luminance").notes)
+    official = [
+        replace(row, scores={"vq": row.scores["vq"].with_signature("edival-vq@1/official/instruction")}) for row in rows
+    ]
+    assert any("linear light" in note for note in table(suite, Results("x", official), "luminance").notes)
 
 
 def test_padded_pictures_have_a_table_of_their_own(data: Path) -> None:
