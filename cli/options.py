@@ -119,7 +119,13 @@ Data = Annotated[
     Path | None, typer.Option("--data", help="Folder of the suite's data; `sceneedit` is built in and needs none.")
 ]
 SuiteProtocol = Annotated[
-    str | None, typer.Option("--protocol", help="Variant of the suite's metrics, e.g. paper or official.")
+    str | None,
+    typer.Option(
+        "--protocol",
+        help="Variant of the suite's metrics. edival, sceneedit: paper (default), or official for the numbers of "
+        "EdiVal's released code; edival also official-fixed, paper-official. complex-edit, dlebench: a mode instead of "
+        "the suite's own. i2ibench: judge-only.",
+    ),
 ]
 Metric = Annotated[
     list[str] | None, typer.Option("--metric", help="Only this metric of the suite. Repeatable. Default: all.")

@@ -8,7 +8,7 @@ changes in both directions, unless values are missing. It assumes independent it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import comb
 from typing import Any
@@ -22,8 +22,9 @@ from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
 from ..suites.bootstrap import Statistic, bootstrap_weights
 from ..suites.leaderboards import EditorComparison
-from ..suites.paired_differences import PairedDifference, SignificanceTest, differing_provenance, significance_tests
+from ..suites.paired_differences import PairedDifference, SignificanceTest, significance_tests
 from ..suites.results import RANGES_ENTRY, MissingAs, ResultRow, Results, ValueRanges
+from ..suites.setting_differences import DifferingSettings, differing_settings, following_settings, settings_text
 from ..suites.suite import Suite
 
 SCHEMA = 2
@@ -92,14 +93,16 @@ class MetricComparison:
 
 @dataclass(frozen=True)
 class ResultsComparison:
-    """Comparison of two results. provenance: entry -> both values. same_output: `common` items with equal images.
+    """Comparison of two results. provenance: entry -> both values. following: entries that follow from others.
+    same_output: `common` items with equal images.
 
     unmatched: number of items in only one of them. tables: differences of the leaderboard (B minus A), if the suite can
     be loaded.
     """
 
     names: tuple[str, str]
-    provenance: Mapping[str, tuple[Any, Any]]
+    provenance: DifferingSettings
+    following: frozenset[str]
     common: int
     same_output: int
     unmatched: tuple[int, int]
@@ -138,10 +141,14 @@ def compare_results(
     names = (first.provenance.get("suite"), second.provenance.get("suite"))
     if names[0] != names[1]:
         raise InputError(f"the results are of different suites: {names[0]} and {names[1]}")
+    settings = differing_settings(first.provenance, second.provenance, suite)
     after = {row.id: row for row in second.rows}
     pairs = [(row, after[row.id]) for row in first.rows if row.id in after]
     if not pairs:
-        raise InputError("the results have no common items: check that options and data are the same")
+        raise InputError(
+            f"the results have no common items: {settings_text(settings, suite) or 'their rows are of other items'}; "
+            "for several modes or strategies of editing, see --strategy"
+        )
     ranges = ValueRanges([first, second])
     pairs = _counting_missing(pairs, ranges, "", "")
     metrics = list(dict.fromkeys(name for a, b in pairs for name in (*a.scores, *b.scores)))
@@ -152,7 +159,8 @@ def compare_results(
     metric_comparisons = [_metric(pairs, metric, test, threshold) for metric, test in zip(metrics, tests, strict=True)]
     return ResultsComparison(
         _distinct_names(first, second),
-        differing_provenance(first.provenance, second.provenance),
+        settings,
+        following_settings(settings, suite),
         len(pairs),
         sum(bool(a.edited) and a.edited == b.edited for a, b in pairs),
         (len(first.rows) - len(pairs), len(second.rows) - len(pairs)),
@@ -253,8 +261,8 @@ def mcnemar(num_up: int, num_down: int) -> float:
 # -- the terminal -----------------------------------------------------------------------------------------------------
 
 
-def render_comparison(comparison: ResultsComparison, max_items: int) -> RenderableType:
-    """The comparison for the terminal."""
+def render_comparison(comparison: ResultsComparison, max_items: int, *, all_settings: bool = False) -> RenderableType:
+    """The comparison for the terminal. all_settings: also those that follow from others."""
     a, b = comparison.names
     parts: list[RenderableType] = [Text(f"A: {a}\nB: {b}")]
     items = f"{comparison.common} items in both, {comparison.same_output} of them with the same image"
@@ -262,7 +270,8 @@ def render_comparison(comparison: ResultsComparison, max_items: int) -> Renderab
         f"; {number} only in {name}" for name, number in zip("AB", comparison.unmatched, strict=True) if number
     )
     parts.append(Text(items))
-    parts += [_provenance(comparison), _metrics(comparison)]
+    hidden = frozenset[str]() if all_settings else comparison.following
+    parts += [render_settings(comparison.provenance, hidden), _metrics(comparison)]
     if comparison.tables:
         parts.append(_leaderboard(comparison))
     if max_items:
@@ -277,13 +286,17 @@ def _lines(title: str, *columns: str, right: Sequence[str] = ()) -> Lines:
     return lines
 
 
-def _provenance(comparison: ResultsComparison) -> RenderableType:
-    if not comparison.provenance:
+def render_settings(settings: DifferingSettings, hidden: frozenset[str] = frozenset()) -> RenderableType:
+    """A table of differing settings. hidden: those that are counted only."""
+    if not settings:
         return Text("\nThe provenance of both is the same.")
     lines = _lines("Differences in provenance", "", "A", "B")
-    for name, pair in comparison.provenance.items():
-        lines.add_row(Text(name), *(Text("–" if value is None else str(value)) for value in pair))
-    return lines
+    for name, pair in settings.items():
+        if name not in hidden:
+            lines.add_row(Text(name), *(Text("–" if value is None else str(value)) for value in pair))
+    if not hidden:
+        return lines
+    return Group(lines, Text(f"and {len(hidden)} that follow from these; --settings lists them"))
 
 
 def _metrics(comparison: ResultsComparison) -> RenderableType:

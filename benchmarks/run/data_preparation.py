@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,16 @@ MessageCallback = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class OpenedSuite:
-    """A suite spec that reads the data: its number of items, the first problems of the others, and their number."""
+    """A suite spec that reads the data: its number of items, the first problems of the others, and their number.
+
+    protocols: see `Suite.protocols`.
+    """
 
     suite_spec: str
     items: int
     problems: Sequence[str]
     num_problems: int
+    protocols: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -159,7 +163,11 @@ def _convert_for_readers(source: DatasetSource, lock: DownloadLock | None, data:
 def _open(spec: str, data: Path) -> OpenedSuite:
     suite: Suite = load_suite(spec, data)
     return OpenedSuite(
-        spec, len(suite.items), [str(problem) for problem in suite.problems], num_problems(suite.problems)
+        spec,
+        len(suite.items),
+        [str(problem) for problem in suite.problems],
+        num_problems(suite.problems),
+        dict(suite.protocols),
     )
 
 

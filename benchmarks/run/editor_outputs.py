@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 from ...reward import EditSample, Image, ImageError
@@ -107,3 +108,16 @@ def outputs_digest(judged: Iterable[tuple[str, str]]) -> str:
     for name, edited in judged:
         state.update(f"{name}\0{edited}\n".encode())
     return state.hexdigest()
+
+
+_SHOWN_FILES, _LISTED_FILES = 3, 1000
+
+
+def layout_text(suite: Suite, outputs: Path) -> str:
+    """Which files a suite looks for in a folder of outputs, and which are there."""
+    looked_for = ", ".join(f"{item.output_path}.png" for item in suite.items[:_SHOWN_FILES])
+    paths = islice(outputs.rglob("*"), _LISTED_FILES)
+    files = sorted(path.relative_to(outputs).as_posix() for path in paths if path.is_file())
+    there = f"holds {', '.join(files[:_SHOWN_FILES])}" if files else "holds no file"
+    more = ", …" if len(files) > _SHOWN_FILES else ""
+    return f"{suite.name} looks for {looked_for}, …; {outputs} {there}{more}"

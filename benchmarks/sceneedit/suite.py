@@ -102,6 +102,13 @@ class SceneEdit(Suite):
     def options(self) -> Mapping[str, LabelValue]:
         return {"prompts": self.prompts, "seed": self.seed, "size": self.size}
 
+    @property
+    def protocols(self) -> Mapping[str, str]:
+        return {
+            "paper": "EdiVal's IF as in its paper, CC with the released code's errors mended",
+            "official": "both as EdiVal's released code computes them",
+        }
+
     def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:
         """protocol: of EdiVal's metrics, `paper` (default; consistency is `fixed`) or `official`."""
         metrics = _PROTOCOLS.get(protocol or "paper")

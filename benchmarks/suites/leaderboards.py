@@ -32,6 +32,7 @@ from .paired_differences import (
     significance_tests,
 )
 from .results import Results, ValueRanges
+from .setting_differences import differing_settings, settings_text
 from .suite import Suite
 from .tables import CSV_COLUMNS, ComputedTable, Table, TableCell
 
@@ -39,17 +40,17 @@ MUST_MATCH = ("suite", "data_digest", "suite_options", "protocol", "metrics", "m
 """Entries of the provenance that results in one table have to share."""
 
 
-def check_comparable(results: Sequence[Results]) -> None:
-    """Raise `InputError` with the differences unless all results have the same suite, data and protocol."""
+def check_comparable(results: Sequence[Results], suite: Suite | None = None) -> None:
+    """Raise `InputError` with what decides it unless all results have the same suite, data and protocol."""
     first = results[0]
     for other in results[1:]:
-        differences = differing_provenance(first.provenance, other.provenance)
+        differences = differing_settings(first.provenance, other.provenance, suite)
         incompatible = {name: pair for name, pair in differences.items() if name.partition(".")[0] in MUST_MATCH}
         if incompatible:
-            message = "; ".join(f"{name} is {a!r} and {b!r}" for name, (a, b) in incompatible.items())
             raise InputError(
-                f"the results of {first.editor} and {other.editor} cannot be compared: {message}; "
-                "`editcritic bench compare` shows two such runs"
+                f"the results of {first.editor} and {other.editor} cannot be compared: "
+                f"{settings_text(incompatible, suite)}; `editcritic bench compare A B --settings` lists all "
+                f"{len(differences)} settings that differ"
             )
 
 
@@ -66,7 +67,7 @@ class EditorComparison:
         """count: of bootstrap samples. Raises `InputError` for incomparable results, and for no results."""
         if not results or not any(editor_results.rows for editor_results in results):
             raise InputError("there are no results for a table")
-        check_comparable(results)
+        check_comparable(results, suite)
         return EditorComparison(suite, tuple(_distinct_editor_names(results)), count)
 
     @property

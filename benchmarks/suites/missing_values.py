@@ -12,12 +12,12 @@ undecidable.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..common.reasons import most_common_reason
 from .bootstrap import Statistic
-from .results import Results, ValueRanges
+from .results import RANGES_ENTRY, Results, ValueRanges
 from .suite import Suite
 from .tables import Table
 
@@ -27,7 +27,8 @@ BOUNDS_NOTE = "after a number of missing values: the bounds, with these at the l
 def suite_tables(suite: Suite, results: Results, ranges: ValueRanges | None = None) -> list[Table]:
     """A suite's tables with bounds, and notes about missing values on the first table.
 
-    ranges: of the values of all editors of a comparison; by default of these results.
+    ranges: of the values of all editors of a comparison; by default of these results. Columns that need a metric that
+    was not computed are left out, with a note; nothing is missing there.
     """
     ranges = ranges or ValueRanges([results])
     tables = suite.tables(results.counting_missing("", ranges))
@@ -41,10 +42,56 @@ def suite_tables(suite: Suite, results: Results, ranges: ValueRanges | None = No
         else table
         for table in tables
     ]
-    notes = missing_notes(results)
+    tables, notes = _without_uncomputed(suite, results, tables)
+    notes += missing_notes(results)
     if any(figure.lowest is not None for table in tables for row in table.rows.values() for figure in row.values()):
         notes.insert(0, BOUNDS_NOTE)
     return [replace(tables[0], notes=[*tables[0].notes, *notes]), *tables[1:]]
+
+
+def _without_uncomputed(suite: Suite, results: Results, tables: list[Table]) -> tuple[list[Table], list[str]]:
+    """The tables without columns in which nothing was computed, and a note about the metrics that were not computed."""
+    computed = results.provenance.get(RANGES_ENTRY)  # one entry for each metric of the run
+    if not isinstance(computed, Mapping):
+        return tables, []
+    protocol = results.provenance.get("protocol")
+    metrics = suite.metrics(protocol if isinstance(protocol, str) else None)
+    if not (absent := [name for name in metrics if name not in computed]):
+        return tables, []
+    reasons = results.provenance.get("skipped_metrics")
+    reasons = reasons if isinstance(reasons, Mapping) else {}
+    left_out: dict[str, None] = {}
+    kept = []
+    for table in tables:
+        empty = [column for column in table.columns if _is_uncomputed(table, column)]
+        left_out |= dict.fromkeys(empty)
+        columns = [column for column in table.columns if column not in empty]
+        ranking = "" if table.ranking_column in empty else table.ranking_column
+        if columns or not empty:
+            kept.append(replace(table, columns=columns, rows=_rows_of(table, columns), ranking_column=ranking))
+    names_by_reason: dict[str, list[str]] = {}
+    for name in absent:
+        names_by_reason.setdefault(str(reasons.get(name, "not asked for")), []).append(name)
+    whys = [f"{', '.join(names)} ({reason})" for reason, names in names_by_reason.items()]
+    note = f"Not computed: {'; '.join(whys)}."
+    if left_out:
+        note += f" Left out, since they need it: {', '.join(left_out)}."
+    return (kept or tables[:1]), [note]
+
+
+def _is_uncomputed(table: Table, column: str) -> bool:
+    """Whether no row has a value, and no bound, which a metric that was computed has for what is missing."""
+    figures = [row[column] for row in table.rows.values() if column in row]
+    return any(figure.num_missing for figure in figures) and all(
+        figure.value is None and figure.lowest is None and figure.highest is None for figure in figures
+    )
+
+
+def _rows_of(table: Table, columns: Sequence[str]) -> dict[str, dict[str, Statistic]]:
+    return {
+        name: {column: figure for column, figure in row.items() if column in columns}
+        for name, row in table.rows.items()
+    }
 
 
 def _with_bounds(

@@ -155,6 +155,12 @@ class Suite(ABC):
         )  # the group depends on the sources
 
 
+def protocol_text(name: str, protocols: Mapping[str, str]) -> str:
+    """Which protocol of a suite is the default, and how to get the others; empty without named ones."""
+    named = [f"{protocol} ({meaning})" for protocol, meaning in protocols.items()]
+    return f"the protocol of {name} is {named[0]}; others, by --protocol: {', '.join(named[1:])}" if named else ""
+
+
 def share_cases(items: Sequence[SuiteItem]) -> list[SuiteItem]:
     """The items, where those of one case or with the same (first) source image have the case of the first of them.
 

@@ -147,7 +147,8 @@ class ComputedTable:
         if cell is None:
             return ""
         if cell.value is None:
-            shown = f"none of {cell.num_missing}" if cell.num_missing else ""
+            has_bounds = cell.lowest is not None and cell.highest is not None
+            shown = f"none of {cell.num_missing}" if cell.num_missing else "none" if has_bounds else ""
         else:
             shown = self._number(cell.value)
             if cell.low is not None:

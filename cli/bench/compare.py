@@ -61,6 +61,10 @@ def compare(
     threshold: Annotated[
         float, typer.Option("--threshold", help="Decision threshold of A and B for metrics in [0, 1].")
     ] = 0.5,
+    settings: Annotated[
+        bool,
+        typer.Option("--settings", help="List all differing settings of A and B, also those that follow from others."),
+    ] = False,
     bootstrap_samples: BootstrapSamples = BOOTSTRAP_SAMPLES,
     data: Data = None,
     suite: SuiteSpec = None,
@@ -78,14 +82,14 @@ def compare(
     from ...benchmarks.common.errors import InputError
 
     if strategy:
-        if results or data is not None or suite is not None:
-            raise InputError("give either A and B, or --strategy; --strategy takes no --data and no --suite")
+        if results or data is not None or suite is not None or settings:
+            raise InputError("give either A and B, or --strategy; --data, --suite and --settings are for A and B")
         return _compare_strategies(strategy, metric or (), plot, out, bootstrap_samples, as_json)
     if metric or plot is not None or out is not None:
         raise InputError("--metric, --plot and -o are for --strategy: A and B are compared in all metrics")
     if len(results or ()) != 2:
         raise InputError(f"give two result folders A and B, or --strategy; got {len(results or ())} folders")
-    return _compare_pair(results or (), data, suite, threshold, max_items, bootstrap_samples, as_json)
+    return _compare_pair(results or (), data, suite, threshold, max_items, bootstrap_samples, settings, as_json)
 
 
 # -- two results -------------------------------------------------------------------------------------------------------
@@ -98,11 +102,13 @@ def _compare_pair(
     threshold: float,
     max_items: int,
     bootstrap_samples: int,
+    all_settings: bool,
     as_json: bool,
 ) -> int:
     from ...benchmarks.common.errors import InputError
-    from ...benchmarks.report.comparison import compare_results, render_comparison
+    from ...benchmarks.report.comparison import compare_results, render_comparison, render_settings
     from ...benchmarks.report.results_loading import load_result_folders, load_suite_of
+    from ...benchmarks.suites.setting_differences import differing_settings
     from ...reward import SpecError
 
     folders = load_result_folders(paths)
@@ -117,14 +123,15 @@ def _compare_pair(
             raise
         known_suite = None
         echo(f"editcritic: compared without the suite's tables: {error}")
+    first, second = (each.results for each in folders)
+    if all_settings and not as_json and not {row.id for row in first.rows} & {row.id for row in second.rows}:
+        render(render_settings(differing_settings(first.provenance, second.provenance, known_suite)))
     with progress_bar(None, "bootstrap"):
-        comparison = compare_results(
-            *(each.results for each in folders), suite=known_suite, threshold=threshold, count=bootstrap_samples
-        )
+        comparison = compare_results(first, second, suite=known_suite, threshold=threshold, count=bootstrap_samples)
     if as_json:
         print_json(comparison.to_json(max_items))
     else:
-        render(render_comparison(comparison, max_items))
+        render(render_comparison(comparison, max_items, all_settings=all_settings))
     return 0
 
 

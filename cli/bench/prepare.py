@@ -77,6 +77,7 @@ def prepare(
 def _prepare(suite: str, data: Path, sources: Path | None, download: bool, as_json: bool) -> int:
     from ...benchmarks.run.data_preparation import download_plan, prepare_dataset
     from ...benchmarks.suites.construction.dataset_sources import find_source
+    from ...benchmarks.suites.suite import protocol_text
 
     dataset = prepare_dataset(find_source(suite, sources), data, download=download, tell=echo)
     problems = [f"{one.suite_spec}: {problem}" for one in dataset.opened_suites for problem in one.problems]
@@ -89,6 +90,9 @@ def _prepare(suite: str, data: Path, sources: Path | None, download: bool, as_js
             echo(line, stderr=False)
     for one in dataset.opened_suites:
         echo(f"{one.suite_spec}: {one.items} items in {data}", stderr=False)
+    for one in dataset.opened_suites[:1]:
+        if text := protocol_text(suite, one.protocols):
+            echo(text, stderr=False)
     for problem in problems[:10]:
         echo(f"editcritic: {problem}")
     if (total := sum(one.num_problems for one in dataset.opened_suites)) > 10:

@@ -143,6 +143,7 @@ def run(
     if not process.rank:
         print_problems(built.suite)
         print_skipped(built)
+        print_protocol(built)
         check_folders(settings.out, built)
         if not (settings.out / SETTINGS_FILE).exists():  # now, in case that the run is killed
             _write_settings(settings, settings.out, spec.editor)
@@ -153,7 +154,7 @@ def run(
         _write_settings(settings, settings.out, spec.editor)
     if interrupted:
         return 130
-    return 0 if result is None else _print_run(result, settings.out, as_json)
+    return 0 if result is None else _print_run(result, settings.out, built, as_json)
 
 
 def _parse_budget(text: str) -> dict[str, Any]:
@@ -280,7 +281,16 @@ def print_skipped(built: RunConfig) -> None:
         echo(f"editcritic: {metric} is left out: {reason}")
 
 
-def _print_run(result: RunResult, out: Path, as_json: bool) -> int:
+def print_protocol(built: RunConfig) -> None:
+    """Print the protocol, if there are several and none was chosen."""
+    from ...benchmarks.suites.suite import protocol_text
+
+    if built.protocol is None and (text := protocol_text(built.suite.name, built.suite.protocols)):
+        echo(f"editcritic: {text}")
+
+
+def _print_run(result: RunResult, out: Path, built: RunConfig, as_json: bool) -> int:
+    from ...benchmarks.run.editor_outputs import layout_text
     from ...benchmarks.run.result_files import status_counts
 
     counts = status_counts(result.results)
@@ -304,6 +314,8 @@ def _print_run(result: RunResult, out: Path, as_json: bool) -> int:
             f"editcritic: {result.missing} of {counts['items']} items have no score, e.g. {first.id}: "
             f"{first.missing_reason}"
         )
+        if result.missing == counts["items"]:
+            echo(f"editcritic: {layout_text(built.suite, built.outputs)}")
     if result.failed:
         echo(f"editcritic: {result.failed} items have failed scores: run the same command again to retry them")
     if result.tables:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from ....reward.metrics.complexedit.alignment import ComplexEditInstructionFollowing, IdentityPreservation
@@ -138,6 +139,19 @@ class ComplexEdit(Suite):
         if self._prompts is not None:
             options["prompts"] = ComplexEditInstructionFollowing(prompts=self._prompts).prompt_pack.digest
         return options
+
+    dependent_options: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"n": "mode", "seed": "mode", "max_replacements": "mode"}
+    )
+
+    @property
+    def protocols(self) -> Mapping[str, str]:
+        meanings = {
+            "numeric": "the mean of several grades, as in the paper",
+            "token_probability": "the probability of a yes",
+            "expected": "the expectation over the probabilities of the grades",
+        }
+        return {mode: meanings[mode] for mode in sorted(MODES, key=lambda mode: mode != self.mode)}
 
     def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:
         """`if`, `ip` and `pq`, each a grade from 0 to 10; the tables compute O.

@@ -95,6 +95,16 @@ class DleBench(Suite):
             options["prompts"] = Prompts(PACKAGE, self.prompts).digest
         return options if self.boxes == "xyxy" else {**options, "boxes": self.boxes}
 
+    @property
+    def protocols(self) -> Mapping[str, str]:
+        meanings = {
+            "oracle": "with annotated boxes and references, the paper's oracle-guided mode",
+            "tools": "a judge with tools, the paper's tool-driven mode",
+            "plain": "a judge alone",
+        }
+        modes = [self.mode, *(mode for mode in MODES if mode not in (self.mode, "oracle"))]
+        return {mode: meanings[mode] for mode in modes}
+
     def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:
         """protocol: a mode instead of the suite's own, `tools` or `plain`; `oracle` only if it is the suite's own."""
         mode = protocol or self.mode

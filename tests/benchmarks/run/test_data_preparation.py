@@ -100,7 +100,9 @@ def test_it_is_fetched_recorded_and_opened(editcritic: Command, data: Mapping[st
         )
         assert result.exit_code == 0, result.stderr
         document = json.loads(result.stdout)
-        assert document["opened_suites"][0] == {
+        opened = document["opened_suites"][0]
+        assert list(opened.pop("protocols"))[:2] == ["paper", "official"]
+        assert opened == {
             "suite_spec": "edival",
             "items": 6,
             "problems": [],
@@ -109,6 +111,7 @@ def test_it_is_fetched_recorded_and_opened(editcritic: Command, data: Mapping[st
         count = len(server.requests)
         again = editcritic("bench", "prepare", "edival", "-o", tmp_path / "data", "--sources", table, "--download")
         assert (again.exit_code, len(server.requests)) == (0, count)
+        assert "the protocol of edival is paper (" in again.stdout
     lock = tomllib.loads((tmp_path / "data/sources.toml").read_text("utf-8"))
     assert {row["path"]: row["sha256"] for row in lock["file"]} == {
         name: hashlib.sha256(content).hexdigest() for name, content in data.items()

@@ -62,13 +62,18 @@ def side(*results: Results, suite: Toy | None = None, count: int = 500) -> Edito
 
 
 @pytest.mark.parametrize(
-    ("entry", "value"),
-    [("data_digest", "another"), ("protocol", "official"), ("suite", "other"), ("suite_options", {"count": 9})],
+    ("entry", "value", "told"),
+    [
+        ("data_digest", "another", "data_digest is [0-9a-f]{64} and another"),
+        ("protocol", "official", "protocol is not given and official"),
+        ("suite", "other", "suite is toy and other"),
+        ("suite_options", {"count": 9}, "count is not given and 9"),
+    ],
 )
-def test_results_that_cannot_be_compared_are_refused_with_what_differs(entry: str, value: object) -> None:
+def test_results_that_cannot_be_compared_are_refused_with_what_differs(entry: str, value: object, told: str) -> None:
     one = scored(Toy(), "a", 1.0)
     other = replace(one, editor="b", provenance={**one.provenance, entry: value})
-    with pytest.raises(InputError, match=rf"a and b cannot be compared: {entry}.*"):
+    with pytest.raises(InputError, match=rf"a and b cannot be compared: {told}; .* lists all 1 settings"):
         side(one, other)
 
 

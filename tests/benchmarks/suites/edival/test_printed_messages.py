@@ -1,0 +1,160 @@
+"""What `bench run`, `report` and `compare` print of EdiVal: protocol, what was not computed, missing outputs, modes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit
+from editcritic.benchmarks.suites.dlebench.suite import DleBench
+from editcritic.benchmarks.suites.edival.suite import PROTOCOLS, EdiVal
+from editcritic.benchmarks.suites.suite import protocol_text
+from editcritic.cli.options import SuiteProtocol
+
+from . import layout
+
+Command = Callable[..., Result]
+
+EXPERTS = "editcritic.benchmarks.sceneedit.scene_experts:scene_experts"
+COUNT = 3
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Data and outputs of both modes, in the published layout."""
+    folder, chains = tmp_path_factory.mktemp("edival"), layout.chains(COUNT)
+    layout.write_data(folder / "data", chains)
+    for mode in ("multipass", "singlepass"):
+        layout.write_outputs(folder / "mine", chains, mode)
+    return folder
+
+
+@pytest.fixture
+def run(editcritic: Command, folder: Path, tmp_path: Path) -> Callable[..., tuple[Result, Path]]:
+    """`bench run` with options; what it printed, and the folder of its results."""
+
+    def scored(suite: str, name: str, *options: object, outputs: Path | None = None) -> tuple[Result, Path]:
+        out = tmp_path / name
+        words = ("--data", folder / "data", "--outputs", outputs or folder / "mine", "--experts", EXPERTS, "-o", out)
+        return editcritic("bench", "run", suite, *words, *options), out
+
+    return scored
+
+
+# -- protocols ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_says_its_default_protocol_and_how_to_get_the_released_code(run: Callable[..., tuple[Result, Path]]):
+    printed = run("edival", "default", "--metric", "if")[0].stderr
+    assert "the protocol of edival is paper (" in printed
+    assert "others, by --protocol: official (as the released code computes all)" in printed
+    assert "the protocol of edival" not in run("edival", "chosen", "--metric", "if", "--protocol", "official")[0].stderr
+
+
+def test_help_names_the_protocols_and_the_default(folder: Path) -> None:
+    (option,) = (part for part in SuiteProtocol.__metadata__ if hasattr(part, "help"))  # type: ignore[attr-defined]
+    suite = EdiVal(folder / "data")
+    assert list(suite.protocols) == list(PROTOCOLS)
+    assert f"edival, sceneedit: {next(iter(suite.protocols))} (default)" in option.help
+    assert all(name in option.help for name in suite.protocols)
+
+
+def test_each_suite_computes_the_protocols_that_it_names(folder: Path) -> None:
+    suite = EdiVal(folder / "data")
+    for name in suite.protocols:
+        assert suite.metrics(name)
+    assert suite.metrics() == suite.metrics(next(iter(suite.protocols)))
+    for kind in (ComplexEdit, DleBench):
+        for mode in ("numeric", "expected") if kind is ComplexEdit else ("oracle", "tools"):
+            other = kind.__new__(kind)
+            other.mode = mode  # type: ignore[attr-defined]
+            assert next(iter(other.protocols)) == mode
+            assert f"is {mode} (" in protocol_text(other.name, other.protocols)
+
+
+# -- what was not computed ---------------------------------------------------------------------------------------------
+
+
+def test_what_was_not_asked_for_is_left_out_and_named(run: Callable[..., tuple[Result, Path]]) -> None:
+    result, out = run("edival", "if", "--metric", "if")
+    assert "none of" not in result.stdout
+    assert "| | IF T1 | IF T2 | IF T3 |\n" in result.stdout
+    left_out = "CC T1, CC T2, CC T3, O T1, O T2, O T3"
+    note = f"Not computed: cc, vq (not asked for). Left out, since they need it: {left_out}."
+    assert note in result.stdout
+    (written,) = out.rglob("leaderboard.md")
+    assert note in written.read_text(encoding="utf-8")
+
+
+def test_a_table_of_which_nothing_was_computed_is_left_out(
+    editcritic: Command, run: Callable[..., tuple[Result, Path]]
+) -> None:
+    result, out = run("edival", "vq", "--metric", "vq")
+    assert result.stdout.startswith("**Visual quality, multipass**")
+    assert "Not computed: if, cc (not asked for)" in result.stdout
+    report = editcritic("bench", "report", out, out)
+    assert report.exit_code == 0, report.stderr
+    assert report.stdout.startswith("**Visual quality, multipass**")
+
+
+def test_what_no_expert_is_bound_for_says_so(editcritic: Command, folder: Path, tmp_path: Path) -> None:
+    words = ("--data", folder / "data", "--outputs", folder / "mine", "-o", tmp_path / "out")
+    result = editcritic("bench", "run", "edival", *words)  # without an expert for visual quality
+    assert "Not computed: " in result.stdout
+    assert "vq (no expert is bound to preference)" in result.stdout
+
+
+# -- missing outputs ---------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_of_another_layout_is_told_what_is_looked_for(
+    run: Callable[..., tuple[Result, Path]], folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "flat").mkdir()
+    for name in ("b.png", "a.png"):
+        (tmp_path / "flat" / name).write_bytes((folder / "mine/multipass/0_input_raw_turn_1.png").read_bytes())
+    result, _ = run("edival", "flat-out", "--metric", "if", outputs=tmp_path / "flat")
+    assert result.exit_code == 1
+    looked_for = "edival looks for multipass/0_input_raw_turn_1.png, multipass/0_input_raw_turn_2.png, "
+    assert looked_for in result.stderr
+    assert "holds a.png, b.png" in result.stderr
+    assert "| none, 0.00 to 100.00 with what is missing |" in result.stdout
+    (tmp_path / "empty").mkdir()
+    assert "holds no file" in run("edival", "empty-out", "--metric", "if", outputs=tmp_path / "empty")[0].stderr
+
+
+# -- two modes ---------------------------------------------------------------------------------------------------------
+
+
+def test_of_two_modes_the_mode_is_told_and_the_rest_on_request(
+    editcritic: Command, run: Callable[..., tuple[Result, Path]]
+) -> None:
+    _, multi = run("edival", "multi")
+    _, single = run("edival?mode=singlepass", "single")
+    report = editcritic("bench", "report", multi, single)
+    assert report.exit_code == 2
+    assert "cannot be compared: mode is multipass and singlepass; " in report.stderr
+    assert "`editcritic bench compare A B --settings` lists all " in report.stderr
+    compared = editcritic("bench", "compare", multi, single)
+    assert (compared.exit_code, compared.stdout) == (2, "")
+    assert "the results have no common items: mode is multipass and singlepass; " in compared.stderr
+    listed = editcritic("bench", "compare", multi, single, "--settings")
+    for name in ("suite_options.mode", "suite_options.compression", "metrics.if.use", "metric_signatures.cc"):
+        assert name in listed.stdout
+
+
+def test_of_two_protocols_the_protocol_is_told(editcritic: Command, run: Callable[..., tuple[Result, Path]]) -> None:
+    _, paper = run("edival", "paper", "--metric", "if")
+    _, named = run("edival", "named", "--metric", "if", "--protocol", "paper")
+    _, official = run("edival", "official", "--metric", "if", "--protocol", "official")
+    report = editcritic("bench", "report", paper, official)
+    assert "cannot be compared: protocol is paper (the default) and official; " in report.stderr
+    assert editcritic("bench", "report", paper, named).exit_code == 0
+    short, full = (editcritic("bench", "compare", paper, official, *more) for more in ((), ("--settings",)))
+    assert short.exit_code == full.exit_code == 0
+    assert "metrics.if.protocol" not in short.stdout
+    assert "that follow from these; --settings lists them" in short.stdout
+    assert "metrics.if.protocol" in full.stdout
