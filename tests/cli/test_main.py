@@ -51,7 +51,7 @@ def test_a_card_says_how_to_use_a_reward_and_how_it_is_gamed(editcritic: Command
     for text in [
         "edival-if@3",
         "0 to 1",
-        "paper, official",
+        "paper (default), official",
         "EdiVal-Agent",
         "how it can be gamed",
         "aspect",
