@@ -32,7 +32,7 @@ def worths(seed=0):
     return np.random.default_rng(seed).normal(0, 1.5, (len(EDITORS), CASES))
 
 
-def lookup(lost=0, signature="edival-if@2/paper[dense]"):
+def lookup(lost=0, signature="edival-if@3/paper[dense]"):
     """Two judges of the same edits: one from 0 to 1, one from 0 to 100. `lost` edits the second has no score of."""
     return ScoreLookup(
         [
@@ -210,8 +210,8 @@ def test_what_makes_no_map_is_refused():
     elsewhere = [make_label("A", (("x", "0"), ("y", "0")), "pair") for _ in range(30)]
     with pytest.raises(InputError, match="no label matches an edit with scores"):
         fitted(elsewhere)
-    mixed = ScoreLookup([lookup().results[0], replace(lookup(signature="edival-if@2/official").results[1])])
-    with pytest.raises(InputError, match=r"edival-if@2/paper\[dense\] \(40\) and edival-if@2/official \(40\)"):
+    mixed = ScoreLookup([lookup().results[0], replace(lookup(signature="edival-if@3/official").results[1])])
+    with pytest.raises(InputError, match=r"edival-if@3/paper\[dense\] \(40\) and edival-if@3/official \(40\)"):
         fitted(where=mixed)
     with pytest.raises(InputError, match="have no metric signature"):
         fitted(where=lookup(signature=""))
