@@ -1,8 +1,12 @@
 """Cards: signatures, ranges and aspects."""
 
+import json
+from dataclasses import asdict
+
 import pytest
 
 from editcritic.reward import Card, build
+from editcritic.reward.card import joint_kinds
 from editcritic.reward.metrics import Gate, WeightedMean, all_guards
 
 from .fakes import Says
@@ -38,3 +42,34 @@ def test_a_guarded_reward_speaks_about_what_the_reward_speaks_about():
     assert Gate(Says(aspect="cheating"), Says(aspect="following")).card.aspect == "following"
     assert all_guards().card.aspect == "cheating"
     assert build("edit-balanced").card.aspect == "overall"
+
+
+def test_roles_are_those_of_the_kinds() -> None:
+    kinds: dict[str, tuple[str, ...]] = {"detector": ("detect",), "judge.planner": ("judge",)}
+    card = Card("m", 1, "m", kinds=kinds)
+    assert card.roles == ("detector", "judge.planner")
+    assert Card("m", 1, "m", roles=("detector", "judge.planner", "reader"), kinds=kinds).kinds == kinds
+    assert (Card("m", 1, "m", roles=("reader",)).kinds, Card("m", 1, "m").roles) == ({}, ())
+    assert card.with_kinds({"reader": ("read_text",)}).roles == ("reader",)
+    assert hash(card) == hash(Card("m", 1, "m", roles=card.roles))
+
+
+def test_kinds_of_a_role_that_is_none_are_refused() -> None:
+    with pytest.raises(ValueError, match="kinds of queries for judge, and its roles are reader"):
+        Card("m", 1, "m", roles=("reader",), kinds={"judge": ("judge",)})
+
+
+def test_a_card_is_the_same_after_json() -> None:
+    card = Card("m", 1, "m", kinds={"features.clip": ("embed", "embed_text")})
+    values = json.loads(json.dumps(asdict(card)))
+    assert Card(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}) == card
+
+
+def test_a_composition_has_the_kinds_of_all_its_parts() -> None:
+    whole = joint_kinds(
+        [
+            Card("a", 1, "a", kinds={"features": ("embed",)}),
+            Card("b", 1, "b", kinds={"features": ("embed", "embed_text")}),
+        ]
+    )
+    assert whole == {"features": ("embed", "embed_text")}
