@@ -517,10 +517,10 @@ class TextLine:
     box: Box
 
 
-MAX_LINES, MAX_READ = 1_000, 10_000
 _WHOLE_IMAGE = Box(0.5, 0.5, 1.0, 1.0)
 """The box of a text in readers that do not localise it."""
 
+MAX_LINES, MAX_READ = 1_000, 10_000
 """Lines, and characters in all of them, that may be read in an image: what is drawn there is compared letter by letter.
 A dense printed page has about 60 and 5,000."""
 
@@ -535,12 +535,12 @@ class RecognizedText:
     def text(self) -> str:
         return " ".join(line.text for line in self.lines)
 
-    @staticmethod
     @property
     def is_localised(self) -> bool:
         """Whether the boxes say where the lines are; no line has the box of a reader that does not localise text."""
         return not any(replace(line.box, score=1.0, label="") == _WHOLE_IMAGE for line in self.lines)
 
+    @staticmethod
     def without_boxes(text: str) -> RecognizedText:
         """From a reader that does not localise text."""
         return RecognizedText((TextLine(text, _WHOLE_IMAGE),)) if text else RecognizedText(())
