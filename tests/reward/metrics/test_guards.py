@@ -421,5 +421,5 @@ def test_a_guard_that_cannot_tell_leaves_it_open():
 
 
 def test_without_a_reader_orders_are_not_looked_for():
-    assert "reader" in all_guards().card.roles
-    assert "reader" not in all_guards(prompt_injection_guard=False).card.roles
+    assert "reader.guard" in all_guards().card.roles
+    assert "reader.guard" not in all_guards(prompt_injection_guard=False).card.roles

@@ -176,6 +176,7 @@ def test_without_a_detector_that_can_look_for_it_questions_decide(scored) -> Non
 def test_the_plan_and_the_source_are_asked_about_once_for_all_edits_of_a_group(scored) -> None:
     from editcritic.reward import EditSample, Reward
     from editcritic.reward.experts.pixel_changes import PixelChanges
+    from editcritic.reward.planners.rule_planner import RulePlanner
 
     plan = EditPlan((operation(),))
     edits = [painted(AT_CUP, (30, 60, 200 + n)) for n in range(16)]
@@ -183,7 +184,7 @@ def test_the_plan_and_the_source_are_asked_about_once_for_all_edits_of_a_group(s
         source={"cup": [(*CUP, 0.9)]}, edited={"cup": [(*CUP, 0.9)]}, answers={"cup blue": (0.1, 0.9), **WRONG}
     )
     changes = PixelChanges()
-    experts = {**dict.fromkeys(PlanFollowing.card.roles, witness), "changes": changes}
+    experts = {**dict.fromkeys(PlanFollowing.card.roles, witness), "changes": changes, "planner": RulePlanner()}
     Reward(PlanFollowing(), experts)(
         [EditSample(str(n), "make the cup blue", (PHOTO,), edit, plan=plan) for n, edit in enumerate(edits)]
     )

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import skimage.data
 
-from editcritic.reward import Box, Image, Reward
+from editcritic.reward import Box, Image, Reward, default_experts
 from editcritic.reward.edit_plan import EditPlan, Kept, PlannedOperation, Target
 from editcritic.reward.metrics.any_edit.plan_preservation import PlanPreservation
 
@@ -147,8 +147,9 @@ def test_a_face_embedder_is_needed_only_where_it_compares_faces(scored) -> None:
     judged, embedded = PlanPreservation(), PlanPreservation(faces="embedder")
     assert embedded.card.roles == (*judged.card.roles, "features.face")
     assert not any(role.startswith("features") for role in judged.card.roles)
-    experts = dict.fromkeys(judged.card.roles, Witness())
-    Reward(judged, experts)
+    experts = default_experts()
+    Reward(judged, {role: experts[role.partition(".")[0]] for role in judged.card.roles})
+    del experts["features"]
     with pytest.raises(ValueError, match=r"needs experts for features\.face"):
         Reward(embedded, experts)
 

@@ -106,11 +106,10 @@ def test_options_that_mean_nothing_are_refused(metric, options):
         metric(**options)
 
 
-def test_an_expert_without_text_makes_it_fail_and_says_whom_to_bind():
+def test_an_expert_without_text_is_refused_and_the_message_says_whom_to_bind():
     edit_sample = EditSample("s", "make it blue", (picture(0, 32, 32),), picture(1, 32, 32))
-    (result,) = Reward(ClipDirectional(text="instruction"), default_experts())([edit_sample])
-    assert result.status == "failed"
-    assert "not embed_text: bind another expert" in result.reason
+    with pytest.raises(ValueError, match=r"PixelFeatures, bound to features, .* as in features\.clip=clip"):
+        Reward(ClipDirectional(text="instruction"), default_experts())
     (alike,) = Reward(ClipImage(), default_experts())([edit_sample])
     assert alike.value is not None
     assert alike.value < 1
