@@ -16,10 +16,9 @@ from .transitions import Sampling
 class DiffusionConfig:
     """output_dir: for the log (`log.jsonl`), checkpoints, and the final LoRA.
 
-    max_steps: training steps. Each generates `groups` times `group_size` images per process and trains on them
-    `num_iterations` times, each time in `num_mini_batches` optimizer steps. rollout_batch_size: images per pipeline
-    call, where the pipeline family supports batches; a source and its instruction are encoded once per call.
-    train_batch_size: rows per backward pass.
+    max_steps: training steps. Each generates `groups` times `group_size` images per process and trains on them once, in
+    `num_mini_batches` optimizer steps. rollout_batch_size: images per pipeline call, where the pipeline family supports
+    batches; a source and its instruction are encoded once per call. train_batch_size: rows per backward pass.
 
     noise_level: noise of the sampler's steps, in (0, 1]: Flow-GRPO's level a, or DDIM's eta. sampling: see
     `transitions.Sampling`. sde_steps: indices of the steps that sample with noise; the other steps are the solver's own
@@ -31,12 +30,10 @@ class DiffusionConfig:
 
     objective: see `objectives`. The gradient of `grpo` needs many images if the noise of a single step decides little
     (docs/training.md). `grpo` uses noise_level, sampling, sde_steps, init_same_noise, clip_range, beta and
-    transition_kl_beta. `nft` uses num_noise_levels (how many noise levels images are noised to in an iteration),
-    nft_beta, and min_noise_level: at lower noise levels, in [0, 1], the denoiser is held at its initial weights. The
-    content of an image is decided before these levels; its rendering should stay. `raft` uses num_noise_levels,
-    huber_c, max_spread_ratio, spread_neighbours and beta (see `raft` and `nearest_winners` there), and max_own_ratio:
-    good images, whose target is the image itself, are trained on at most so many times as often as bad ones, in a
-    process; None: all of them.
+    transition_kl_beta. `nft` uses num_noise_levels (how many noise levels images are noised to), nft_beta, and
+    min_noise_level: at lower noise levels, in [0, 1], the denoiser is held at its initial weights. The content of an
+    image is decided before these levels; its rendering should stay. `raft` uses num_noise_levels, huber_c,
+    max_spread_ratio and beta (see `raft` and `nearest_winners` there).
 
     lr_scheduler_type: of the learning rate after the warmup; `linear` decays to 0 at the last of `max_steps`.
 
@@ -67,7 +64,6 @@ class DiffusionConfig:
     groups: int = 4
     group_size: int = 8
     num_mini_batches: int = 1
-    num_iterations: int = 1
     rollout_batch_size: int = 8
     train_batch_size: int = 8
     objective: Objective = "grpo"
@@ -87,8 +83,6 @@ class DiffusionConfig:
     min_noise_level: float = 0.0
     huber_c: float = 0.05
     max_spread_ratio: float = 0.5
-    spread_neighbours: int | None = None
-    max_own_ratio: float | None = None
     lr_scheduler_type: Literal["constant", "linear"] = "constant"
     scale_rewards: ScaleRewards = "group"
     judge_std: float = 0.0
@@ -111,7 +105,7 @@ class DiffusionConfig:
     def __post_init__(self) -> None:
         for name in (
             *("max_steps", "groups", "num_mini_batches", "rollout_batch_size", "train_batch_size", "num_noise_levels"),
-            *("lora_rank", "save_total_limit", "num_iterations"),
+            *("lora_rank", "save_total_limit"),
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be an integer of at least 1, got {getattr(self, name)}")
@@ -128,10 +122,6 @@ class DiffusionConfig:
         ):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}")
-        if self.spread_neighbours is not None and self.spread_neighbours < 1:
-            raise ValueError(f"spread_neighbours must be None or at least 1, got {self.spread_neighbours}")
-        if self.max_own_ratio is not None and not self.max_own_ratio >= 0:
-            raise ValueError(f"max_own_ratio must be None or 0 or more, got {self.max_own_ratio}")
         if self.group_size < 2:
             raise ValueError(f"images of a group are compared: group_size must be 2 or more, got {self.group_size}")
         if self.num_mini_batches > self.groups:

@@ -25,7 +25,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
-from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -224,8 +223,7 @@ class DiffusionTrainer:
         if config.objective != "grpo":  # the pipeline's own sampler; images are noised afterwards, to these levels
             rng = np.random.default_rng([config.seed, step])
             count = self.calls.nfe
-            level_count = min(config.num_noise_levels * config.num_iterations, count)
-            sde_steps, kept_steps = (), rng.choice(count, level_count, replace=False).tolist()
+            sde_steps, kept_steps = (), rng.choice(count, min(config.num_noise_levels, count), replace=False).tolist()
         calls: list[tuple[Trajectory, list[int]]] = []
         row_of = {id(state): row for row, state in enumerate(states)}
 
@@ -270,7 +268,7 @@ class DiffusionTrainer:
             if targets is None
             else np.array([row in targets for row in range(len(batch.samples))])
         )
-        for iteration, mini_batch in product(range(config.num_iterations), range(config.num_mini_batches)):
+        for mini_batch in range(config.num_mini_batches):
             chunks = [
                 (
                     call,
@@ -282,7 +280,7 @@ class DiffusionTrainer:
                 )
                 for call, rows in batch.calls
             ]
-            count = sum(len(rows) * len(self._steps_of(trajectory, iteration)) for trajectory, rows in chunks)
+            count = sum(len(rows) * len(trajectory.steps) for trajectory, rows in chunks)
             total = int(self.accelerator.reduce(torch.tensor(count, device=self.accelerator.device), "sum"))
             if not total:
                 continue
@@ -293,7 +291,7 @@ class DiffusionTrainer:
                         values = torch.tensor(group_advantages.values[list(batch_rows)], dtype=torch.float32)
                     else:
                         values = torch.stack([targets[row][1] for row in batch_rows])
-                    for step in self._steps_of(trajectory, iteration):
+                    for step in trajectory.steps:
                         loss, metrics = self._loss(trajectory, step, indices, values)
                         (loss.sum() / total).backward()
                         for name, value in metrics.items():
@@ -363,15 +361,9 @@ class DiffusionTrainer:
                     torch.stack([states[row] for row in group]),
                     group_advantages.values[group],
                     self.config.max_spread_ratio,
-                    self.config.spread_neighbours,
                 )
                 pairs = [(row, group[winner]) for row, winner in zip(group, winners, strict=True) if winner is not None]
                 targets |= {row: (winner, states[winner]) for row, winner in pairs}
-        own = [row for row, (target, _) in targets.items() if row == target]
-        ratio, rng = self.config.max_own_ratio, np.random.default_rng([self.config.seed, batch.step])
-        kept_count = len(own) if ratio is None else min(len(own), round(ratio * (len(targets) - len(own))))
-        for row in rng.permutation(own)[kept_count:].tolist():
-            del targets[row]
         return targets
 
     def _lr_factor(self) -> float:
@@ -453,13 +445,6 @@ class DiffusionTrainer:
         return [
             self.dataset[int(_epoch_permutation(self.config.seed, epoch, count)[index])] for epoch, index in positions
         ]
-
-    def _steps_of(self, trajectory: Trajectory, iteration: int) -> list[DenoisingStep]:
-        """The steps that an iteration trains: all for `grpo`, else `num_noise_levels`, other ones each time."""
-        steps, count = trajectory.steps, self.config.num_noise_levels
-        if self.config.objective == "grpo" or count >= len(steps):
-            return steps
-        return [steps[number % len(steps)] for number in range(iteration * count, (iteration + 1) * count)]
 
     def _mini_batch_of(self, row: int) -> int:
         return row // self.config.group_size % self.config.num_mini_batches

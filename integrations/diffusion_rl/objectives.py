@@ -151,9 +151,7 @@ def raft(
     }
 
 
-def nearest_winners(
-    images: Tensor, advantages: NDArray[np.float64], max_spread_ratio: float, spread_neighbours: int | None = None
-) -> list[int | None]:
+def nearest_winners(images: Tensor, advantages: NDArray[np.float64], max_spread_ratio: float) -> list[int | None]:
     """The target image of each image in a group: good images themselves, for others the nearest good image.
 
     Good images have an advantage above 0 and above half of the group's maximum.
@@ -162,10 +160,6 @@ def nearest_winners(
     `max_spread_ratio` times that of the image, or there are fewer than two. For example, an added object may stand
     anywhere, and an image that has it in the wrong colour gives no position. images: (N, …), final states of a group.
     advantages: (N,).
-
-    spread_neighbours: the mean is over this many good images, those closest to the nearest one; None: over all. A bad
-    image is often a mixture of two good ones, such as an object drawn faintly at two places. The nearest good image is
-    then at one of them, and with 1, a single other good image there is enough.
     """
     good = np.flatnonzero(advantages > max(0.0, advantages.max() / 2))
     flat = images.float().flatten(1)
@@ -179,6 +173,6 @@ def nearest_winners(
             winners.append(None)
             continue
         nearest = int(good[distances[row, good].argmin()])
-        spread = np.sort(distances[nearest, good])[1:][:spread_neighbours].mean()  # the first is its own
+        spread = distances[nearest, good].sum() / (len(good) - 1)
         winners.append(nearest if spread < max_spread_ratio * distances[row, nearest] else None)
     return winners

@@ -252,14 +252,6 @@ def test_where_good_ones_differ_more_than_the_bad_one_from_them_nobody_knows():
     assert nearest_winners(places(0, 10, 11, 40), values, 2.0) == [1, 1, 2, 3]
 
 
-def test_one_more_good_picture_of_the_same_kind_can_be_enough():
-    values = np.array([-1.0, 1, 1, 1])
-    assert nearest_winners(places(0, 10, 11, 40), values, 0.5, 1) == [1, 1, 2, 3]
-    assert nearest_winners(places(0, 10, 18, 19), values, 0.5, 1) == [None, 1, 2, 3]
-    for neighbours in (3, 9, None):  # there are two others
-        assert nearest_winners(places(0, 10, 11, 40), values, 0.5, neighbours) == [None, 1, 2, 3]
-
-
 def test_what_is_far_worse_than_the_best_is_not_good():
     assert nearest_winners(places(0, 10, 11, 1), np.array([-1.0, 2, 1.9, 0.5]), 0.5) == [1, 1, 2, 1]
 
