@@ -56,7 +56,7 @@ def test_the_judge_is_shown_the_edited_picture_and_told_instruction_and_text():
         assert dict(question.slots) == {"instruction": "make the cup blue", "text": "OPEN"}
 
 
-@pytest.mark.parametrize("style", [0, 6, 2.5, "4", None])
+@pytest.mark.parametrize("style", [0, 6, 2.5, "6", "four", None])
 def test_a_style_that_is_no_grade_fails(style):
     assert scored("hello", style).status == "failed"
 
