@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ...reward import EditSample, Expert
+from ...reward.experts.judging.judge_adapter import JudgeAdapter
 from ...reward.queries import AsyncExpert, Failure
 from ...reward.queries.expert import adapted_kinds, unbound_roles
 from ...reward.queries.kinds import Outcome, Query
@@ -75,7 +76,8 @@ class BudgetTracker:
     """Counts expert calls, and rejects calls beyond the budget. Thread-safe.
 
     prices: role -> price per call, the more specific role first (`judge.quality` before `judge`); for an expert without
-    a price, the cost that it reports (`usd` in its usage) counts. before: usage of earlier runs. share: 1 / number of
+    a price, the cost that it reports (`usd` in its usage) counts. An expert that asks another bound one, such as
+    `judge-reader` the judge, makes calls of that one, at its price. before: usage of earlier runs. share: 1 / number of
     processes; the remaining budget is divided evenly.
     """
 
@@ -101,7 +103,10 @@ class BudgetTracker:
             account = self._accounts.setdefault(id(expert), _ExpertUsage(expert))
             account.roles.append(role)
         for account in self._accounts.values():
-            account.price = _price(account.roles, prices or {})
+            if isinstance(account.expert, JudgeAdapter):
+                account.asked = self._accounts.get(id(account.expert.judge_expert), account)
+        for account in self._accounts.values():
+            account.price = _price(account, prices or {})
         metered_experts = {key: metered(account.expert, self, account) for key, account in self._accounts.items()}
         self.experts: dict[str, Expert] = {role: metered_experts[id(expert)] for role, expert in experts.items()}
         """The metered experts; an expert with several roles stays one object."""
@@ -150,7 +155,7 @@ class BudgetTracker:
         return Usage(
             {account.name: account.calls for account in accounts if account.calls},
             sum(account.calls for account in accounts if account.is_judge),
-            int(sum(account.meter(name) for account in accounts for name in _TOKENS)),
+            int(sum(account.meter(name) for account in accounts if account.asked is account for name in _TOKENS)),
             math.fsum(account.money for account in accounts),
         )
 
@@ -161,6 +166,8 @@ class _ExpertUsage:
     def __init__(self, expert: Expert) -> None:
         self.expert = expert
         self.roles: list[str] = []
+        self.asked: _ExpertUsage = self
+        """That of another bound expert which this one asks, and which has its tokens and reported cost; or itself."""
         self.price: float | None = None
         self.calls = 0
         self._began = dict(expert.usage())
@@ -171,7 +178,12 @@ class _ExpertUsage:
 
     @property
     def is_judge(self) -> bool:
-        return any(role.partition(".")[0] == JUDGE for role in self.roles)
+        return any(role.partition(".")[0] == JUDGE for role in (*self.roles, *self.asked.roles))
+
+    @property
+    def calls_per_query(self) -> int:
+        """Calls of the expert that this one asks."""
+        return self.expert.calls_per_query if isinstance(self.expert, JudgeAdapter) else 1
 
     @property
     def metered(self) -> bool:
@@ -183,7 +195,9 @@ class _ExpertUsage:
 
     @property
     def money(self) -> float:
-        return self.meter("usd") if self.price is None else self.calls * self.price
+        if self.price is not None:
+            return self.calls * self.price
+        return self.meter("usd") if self.asked is self else 0.0
 
 
 class _Metered(Expert):
@@ -242,9 +256,12 @@ def metered(expert: Expert, tracker: BudgetTracker, account: _ExpertUsage) -> Ex
     return MeteredExpert(expert, tracker, account)
 
 
-def _price(roles: Sequence[str], prices: Mapping[str, float]) -> float | None:
-    for role in roles:
+def _price(account: _ExpertUsage, prices: Mapping[str, float]) -> float | None:
+    for role in account.roles:
         for name in (role, role.partition(".")[0]):
             if name in prices:
                 return prices[name]
-    return None
+    if account.asked is account:
+        return None
+    price = _price(account.asked, prices)
+    return None if price is None else price * account.calls_per_query

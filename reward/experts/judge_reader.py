@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from ..queries.expert import Expert
 from ..queries.kinds import InvalidAnswer, Judge, Outcome, ReadText, RecognizedText
 from ..queries.outcomes import Abstention, Failure
-from ..queries.response_formats import FreeText, Message, Reply
+from ..queries.response_formats import FreeText, Message, Reply, check_max_tokens
 from ..queries.specs import Spec
 from .judging.judge_adapter import JudgeAdapter
 
@@ -29,16 +29,14 @@ class JudgeReader(JudgeAdapter):
     `colour`, is refused with ValueError. prompts: see `JudgeAdapter`; the reply about an image without text is
     `[no text]` in any case. max_tokens: of a reply; EdiVal's are cut off at 1024.
 
-    Fails where the judge fails or its reply is empty, and abstains where it does. Usage is that of a judge that was
-    built from a spec; an expert that was given counts for itself.
+    Fails where the judge fails or its reply is empty, and abstains where it does.
     """
 
     kinds = (ReadText,)
     topics: ClassVar[tuple[str, ...]] = ("judge_reader",)
 
     def __init__(self, judge: Expert | Spec, *, prompts: str | None = None, max_tokens: int = 1024) -> None:
-        if max_tokens < 1:
-            raise ValueError(f"max_tokens is 1 or more, got {max_tokens}")
+        check_max_tokens(max_tokens)
         super().__init__(judge, prompts=prompts)
         if scope := self.judge_expert.answerable.get(Judge):
             raise ValueError(
@@ -49,9 +47,6 @@ class JudgeReader(JudgeAdapter):
 
     def options_id(self) -> str:
         return f"max_tokens={self.max_tokens}"
-
-    def usage(self) -> Mapping[str, float]:
-        return {} if isinstance(self.judge, Expert) else super().usage()
 
     def __call__(self, queries: Sequence[ReadText]) -> list[Outcome]:
         questions = [self._question(query) for query in queries]

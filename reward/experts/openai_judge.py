@@ -11,11 +11,21 @@ from ..image import ImageError
 from ..queries.expert import ExpertDown
 from ..queries.kinds import Judge
 from ..queries.outcomes import Failure
-from ..queries.response_formats import FreeText, Grade, Json, Levels, Reply, ResponseFormat, YesNo, parse_reply
+from ..queries.response_formats import (
+    FreeText,
+    Grade,
+    Json,
+    Levels,
+    Reply,
+    ResponseFormat,
+    YesNo,
+    check_max_tokens,
+    parse_reply,
+)
 from .judging.chat_completions import chat_messages, parse_completion
 from .judging.chat_template import chat_template_tool
 from .judging.http_endpoint import MAX_RAW_CHARACTERS, OPENAI, Endpoint, EndpointExpert, RequestRejected
-from .judging.image_encoding import Base64ImageCache, check_max_tokens
+from .judging.image_encoding import Base64ImageCache
 from .judging.logprobs import option_probabilities
 
 _VERSION = 2
@@ -58,9 +68,9 @@ class OpenAIJudge(EndpointExpert):
     sent in a user message after it.
 
     max_tokens: limit of every reply, instead of those of the queries. thinking_tokens: added to the limit, for
-    reasoning models. max_tokens_field: `max_tokens`, or
-    `max_completion_tokens` as OpenAI's newer models require; `auto` chooses by base_url. extra: further request fields,
-    which override the defaults; None removes a field. It must hold no secrets, since it is part of the id.
+    reasoning models. max_tokens_field: `max_tokens`, or `max_completion_tokens` as OpenAI's newer models require;
+    `auto` chooses by base_url. extra: further request fields, which override the defaults; None removes a field. It
+    must hold no secrets, since it is part of the id.
 
     Levels and yes or no use temperature 0, the other forms their own; above 0 with a seed derived from the query's
     digest, which includes its draw. Refusals and filtered, empty, truncated or unparsable replies are failures that

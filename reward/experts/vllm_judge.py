@@ -17,9 +17,20 @@ from ..forks import at_fork, keep_in_child
 from ..queries.expert import Expert, ExpertDown
 from ..queries.kinds import Judge, Outcome
 from ..queries.outcomes import Failure
-from ..queries.response_formats import FreeText, Grade, Json, Levels, Message, Reply, Tool, YesNo, parse_reply
+from ..queries.response_formats import (
+    FreeText,
+    Grade,
+    Json,
+    Levels,
+    Message,
+    Reply,
+    Tool,
+    YesNo,
+    check_max_tokens,
+    parse_reply,
+)
 from .judging.chat_template import chat_template_message, chat_template_tool, extract_tool_calls
-from .judging.image_encoding import after_jpeg, check_jpeg_quality, check_max_tokens
+from .judging.image_encoding import after_jpeg, check_jpeg_quality
 from .judging.logprobs import TokenLogprob, option_probabilities
 from .loading.hub_files import weights_identity
 
@@ -44,8 +55,7 @@ class VllmJudge(Expert):
     `max_model_len`, `gpu_memory_utilization`, `tensor_parallel_size`; JSON only. With `enable_sleep_mode`, `offload`
     puts the engine to sleep, else it drops the engine as `unload` does. jpeg_quality: images are shown as they are
     after JPEG of this quality, 1 to 100; None shows them unchanged. max_tokens: limit of every reply, instead of those
-    of the queries. template: arguments of the chat template, such
-    as `{"enable_thinking": False}`.
+    of the queries. template: arguments of the chat template, such as `{"enable_thinking": False}`.
 
     vLLM caches common prompt prefixes, images included: put images first. Batching changes bfloat16 results in the last
     digits. For text-only templates the images of a turn come before its text.

@@ -13,9 +13,19 @@ from typing_extensions import Unpack
 from ..image import Image
 from ..queries.kinds import Judge, Outcome
 from ..queries.outcomes import Failure
-from ..queries.response_formats import FreeText, Grade, Json, Levels, Reply, ToolCall, YesNo, parse_reply
+from ..queries.response_formats import (
+    FreeText,
+    Grade,
+    Json,
+    Levels,
+    Reply,
+    ToolCall,
+    YesNo,
+    check_max_tokens,
+    parse_reply,
+)
 from .judging.chat_template import chat_template_message, chat_template_tool, extract_tool_calls, parsed_tool_calls
-from .judging.image_encoding import after_jpeg, check_jpeg_quality, check_max_tokens
+from .judging.image_encoding import after_jpeg, check_jpeg_quality
 from .judging.logits_processors import (
     JsonWriter,
     OptionLookup,

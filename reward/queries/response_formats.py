@@ -298,3 +298,9 @@ def validate_reply(form: ResponseFormat, reply: Reply) -> None:
                 raise ValueError(f"the probabilities of the options add up to {total:.3f}, not to 1")
         case FreeText():
             pass
+
+
+def check_max_tokens(max_tokens: int | None) -> None:
+    """Raise ValueError for a limit that no reply keeps; None is no limit."""
+    if max_tokens is not None and max_tokens < 1:
+        raise ValueError(f"max_tokens is 1 or more, got {max_tokens}")

@@ -72,12 +72,6 @@ def check_jpeg_quality(quality: int | None) -> None:
         raise ValueError(f"JPEG's quality must lie in [1, 100], got {quality}")
 
 
-def check_max_tokens(max_tokens: int | None) -> None:
-    """Raise ValueError for a limit of replies that no reply keeps."""
-    if max_tokens is not None and max_tokens < 1:
-        raise ValueError(f"max_tokens is 1 or more, got {max_tokens}")
-
-
 def _encoded(image: Image, kind: ImageFormat, quality: int) -> bytes:
     options = [cv2.IMWRITE_JPEG_QUALITY, quality] if kind == "jpeg" else []
     is_encoded, data = cv2.imencode(f".{kind}", np.ascontiguousarray(image.pixels[:, :, ::-1]), options)

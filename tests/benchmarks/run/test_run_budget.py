@@ -10,7 +10,9 @@ import pytest
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.run.run_budget import BudgetLimits, BudgetTracker, Usage
 from editcritic.reward import Expert
-from editcritic.reward.queries import AsyncExpert, Failure, Judge, Message, Reply, YesNo
+from editcritic.reward.experts.judge_reader import JudgeReader
+from editcritic.reward.experts.q_insight import QInsight
+from editcritic.reward.queries import AsyncExpert, Failure, Judge, Message, Rate, ReadText, Reply, YesNo
 from editcritic.reward.queries.kinds import Outcome
 
 from ..suites.tiny_suite import CoinJudge, picture
@@ -87,6 +89,57 @@ def test_a_judge_that_reports_money_and_tokens_is_believed() -> None:
 
 async def _asked(desk: AsyncExpert, query: Judge) -> Outcome:
     return await desk.answer(query)
+
+
+class DearOnce(Expert):
+    """As `Dear`, many questions at once."""
+
+    id = "dear-once@1"
+    kinds = (Judge,)
+    usage = Dear.usage
+    num_queries = 0
+
+    def __call__(self, queries: Sequence[Judge]) -> list[Outcome]:
+        self.num_queries += len(queries)
+        return [Reply("text") for _ in queries]
+
+
+READ = [ReadText(picture(0))]
+
+
+def test_what_an_expert_asks_of_a_bound_judge_is_counted_once_and_has_its_limits() -> None:
+    judge = DearOnce()
+    spending = BudgetTracker({"judge": judge, "reader": JudgeReader(judge)}, {}, BudgetLimits(cost=1.0))
+    reader = spending.experts["reader"]
+    assert [answered(reader(READ)) for _ in range(4)] == [1, 1, 0, 0]
+    assert (spending.usage.tokens, spending.usage.cost, spending.usage.judge_calls) == (20, 1.0, 2)
+    assert answered(spending.experts["judge"](questions(1))) == 0
+
+    judge = DearOnce()
+    spending = BudgetTracker({"judge": judge, "reader": JudgeReader(judge)}, {}, BudgetLimits(judge_calls=3))
+    assert answered(spending.experts["judge"](questions(2))) == 2
+    assert [answered(spending.experts["reader"](READ)) for _ in range(2)] == [1, 0]
+
+
+def test_what_an_expert_asks_has_the_price_of_the_judge_and_its_own_comes_first() -> None:
+    judge = DearOnce()
+    experts = {
+        "judge": judge,
+        "reader": JudgeReader(judge),
+        "preference": QInsight(judge, draws=4, temperature=1.0),
+    }
+    for prices, cost in (({"judge": 2.0}, 2 + 8), ({"judge": 2.0, "reader": 0.5}, 0.5 + 8)):
+        spending = BudgetTracker(experts, prices)
+        spending.experts["reader"](READ)
+        spending.experts["preference"]([Rate(picture(0), quality="image")])
+        assert spending.usage.cost == cost
+
+
+def test_a_judge_that_nobody_else_has_is_the_readers() -> None:
+    judge = DearOnce()
+    spending = BudgetTracker({"reader": JudgeReader(judge)}, {})
+    spending.experts["reader"](READ)
+    assert (spending.usage.tokens, spending.usage.cost) == (10, 0.5)
 
 
 def test_time_that_is_over_ends_everything() -> None:
