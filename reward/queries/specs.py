@@ -104,14 +104,22 @@ def _import_module(name: str) -> Any:
     """
     top = name.partition(".")[0]
     try:
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name != top:  # what it imports is missing
+                raise
+            not_found = f"{error}, neither installed nor in the working folder as {top}.py or {top}/__init__.py"
+        if not _load_from_working_folder(top):
+            raise ImportError(not_found)
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        if error.name != top:  # what it imports is missing
-            raise
-        not_found = f"{error}, neither installed nor in the working folder"
-    if not _load_from_working_folder(top):
-        raise ImportError(not_found)
-    return importlib.import_module(name)
+        if error.name and error.name.partition(".")[0] != top and _find_in_working_folder(error.name):
+            raise ImportError(
+                f"{error}: of the working folder only {top} is imported, and no other module for it; to have Python "
+                "look for all modules there, put PYTHONPATH=. before the command"
+            ) from None
+        raise
 
 
 def _load_from_working_folder(top: str) -> bool:
@@ -123,13 +131,8 @@ def _load_from_working_folder(top: str) -> bool:
     sys.modules[top] = module
     try:
         spec.loader.exec_module(module)
-    except BaseException as error:
+    except BaseException:
         del sys.modules[top]
-        if isinstance(error, ModuleNotFoundError) and error.name and _find_in_working_folder(error.name):
-            raise ImportError(
-                f"{error}: of the working folder only {top} is imported, and no other module for it; to have Python "
-                "look for all modules there, put PYTHONPATH=. before the command"
-            ) from None
         raise
     return True
 

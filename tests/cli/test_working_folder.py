@@ -74,6 +74,12 @@ def test_nothing_else_of_the_working_folder_is_run_for_it(tmp_path: Path) -> Non
     assert "cannot find my_experts:experts: No module named 'helper': of the working folder only my_experts" in line
     assert "put PYTHONPATH=. before the command" in line
     assert not (tmp_path / "was-run").exists()
+    (tmp_path / "my_package").mkdir()
+    (tmp_path / "my_package" / "__init__.py").write_text("")
+    (tmp_path / "my_package" / "own.py").write_text("import helper\n" + MINE)
+    ran = editcritic(tmp_path, *lock("my_package.own:experts"))
+    assert "No module named 'helper': of the working folder only my_package is imported" in ran.stderr
+    assert not (tmp_path / "was-run").exists()
     (tmp_path / "numpy.py").unlink()
     (tmp_path / "torch.py").unlink()
     (tmp_path / "helper.py").write_text("")
@@ -99,8 +105,10 @@ def test_a_file_names_it_only_if_it_is_trusted(tmp_path: Path) -> None:
 
 
 def test_a_module_that_is_nowhere_is_named_as_it_was_typed(tmp_path: Path) -> None:
+    (tmp_path / "nope").mkdir()  # without an __init__.py
     ran = editcritic(tmp_path, *lock("nope:x"))
     assert ran.returncode == 2
     assert ran.stderr.startswith(
-        "editcritic: cannot find nope:x: No module named 'nope', neither installed nor in the working folder"
+        "editcritic: cannot find nope:x: No module named 'nope', neither installed nor in the working folder as "
+        "nope.py or nope/__init__.py; "
     )

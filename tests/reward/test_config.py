@@ -142,7 +142,7 @@ def test_a_revision_that_looks_like_a_number_stays_a_text():
         ("judge='vlm", "No closing quotation"),
         ("nowhere.toml", "cannot read nowhere.toml"),
         ("no.module:function", "cannot find no.module:function: No module named 'no', neither installed nor"),
-        ("no.module:function", "in the working folder; role=spec is expected"),
+        ("no.module:function", "in the working folder as no.py or"),
     ],
 )
 def test_nonsense_is_said_in_a_line(bindings, message):
