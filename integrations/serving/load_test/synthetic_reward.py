@@ -36,7 +36,12 @@ class SyntheticMetric:
     """The number in the edited image."""
 
     card: ClassVar[Card] = Card(
-        "rehearsal", 1, "the number in the image's first pixel", range=(0.0, None), unit="none", kinds={"preference": ("rate",)}
+        "rehearsal",
+        1,
+        "the number in the image's first pixel",
+        range=(0.0, None),
+        unit="none",
+        kinds={"preference": ("rate",)},
     )
 
     def __call__(self, sample: EditSample) -> Program[Score]:

@@ -88,7 +88,7 @@ class MultiTurnFollowing:
 
     @property
     def signature(self) -> str:
-        """As in `edival-chain@1`, with `reduction` if it is not the default."""
+        """As in `edival-chain@2`, with `reduction` if it is not the default."""
         return self.card.signature_with(options=() if self.reduction == "minimum" else (f"reduction={self.reduction}",))
 
     def __call__(self, sample: EditSample) -> Program[Score]:

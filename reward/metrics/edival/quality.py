@@ -1,8 +1,7 @@
 """EdiVal-VQ: visual quality of the edited image, independent of the instruction. Paper, sections 2.4 and M.
 
 The value is the rating of the preference expert (HPSv3 in the paper), on its own scale. It is not part of EdiVal-O,
-because beautification and preservation conflict.
-Protocols, default first:
+because beautification and preservation conflict. Protocols, default first:
 
 | | `paper` | `official` (released code of 27 Oct 2025) |
 |---|---|---|
@@ -55,7 +54,6 @@ class VisualQuality:
     def __post_init__(self) -> None:
         if self.prompt not in get_args(RatingPrompt):
             raise ValueError(f"edival-vq has no prompt {self.prompt!r}: there are {', '.join(get_args(RatingPrompt))}")
-
         if self.protocol not in get_args(RatingProtocol):
             allowed = " and ".join(get_args(RatingProtocol))
             raise ValueError(f"unknown protocol {self.protocol!r}: edival-vq has {allowed}")
