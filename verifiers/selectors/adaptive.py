@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...reward import EditSample
 from ..selection.candidate import Candidate, Selection
+from ..selection.generation import PartialCandidate
 from ..selection.selection_run import SelectionRun
+from .halving import rank_by_preview, stage_ends
+from .past_prompts import Observation, PastPrompts
+from .preview_calibration import PreviewCalibration
 
 _SHRINKAGE = 2.0  # pseudo-count of the mean over all samples in the mean of one sample
 _MIN_ROUNDS = 8  # rounds in which every sample could be served once, so that each uses the results of the one before
@@ -21,78 +28,151 @@ _MIN_BANDWIDTH = 0.01  # minimum kernel bandwidth for prediction errors, in stan
 class AdaptiveBestOfN:
     """Up to `n` candidates per sample within `budget_fraction` of the NFE of best-of-n, allocated across samples.
 
-    One candidate per sample is generated first. The next candidates go to the samples with the largest expected gain
-    over their best, until the budget is spent or the expected gain falls below `min_gain` (in the reward's units).
+    One candidate per sample is started first. The next NFE go where they are expected to gain most over the best of a
+    sample, until the budget is spent or the NFE of an image are expected to gain `min_gain` at most (in the reward's
+    units). The budget moves from samples that are done to the others: pass as many samples at once as possible. A value
+    at the upper end of the reward's range cannot be improved.
 
-    The expected value of a candidate is the mean of its sample. The distribution around it is estimated from the
-    prediction errors of earlier candidates with similar expected values, with a kernel. A value at the upper end of the
-    reward's range cannot be improved. The budget moves from samples that are done to the others: pass as many samples
-    at once as possible.
+    calibration: recorded by `calibrate_previews` with this editor and this reward on other prompts, or its file. What
+    a candidate is expected to gain is then what it gained on past prompts like this one (see `PastPrompts`). Without
+    one it is learnt in the run: the expected value of a candidate is the mean of its sample, and the distribution
+    around it is estimated from the prediction errors of earlier candidates with similar expected values, with a kernel.
 
-    One candidate per sample is generated whatever the budget. With an editor that counts no NFE, such as a function,
+    preview_step: if not 0, a candidate pauses after this denoising step, its preview is scored, and it is finished when
+    no other use of its NFE is expected to gain more, or never. This needs a calibration, which says what previews are
+    worth, and a `StepwiseEditor`.
+
+    One candidate per sample is finished whatever the budget. With an editor that counts no NFE, such as a function,
     the budget counts images. max_per_round: candidates of one sample per round; a larger value is faster and saves
     less.
+
+    Raises ValueError for options that do not fit each other, the calibration or the editor, and for a file that cannot
+    be read.
     """
 
     n: int = 16
     budget_fraction: float = 0.4
     min_gain: float = 0.0
     max_per_round: int = 1
+    calibration: PreviewCalibration | str | Path | None = None
+    preview_step: int = 0
 
     def __post_init__(self) -> None:
         if self.n < 1 or self.max_per_round < 1:
             raise ValueError(f"adaptive needs n >= 1 and max_per_round >= 1, got {self.n} and {self.max_per_round}")
         if not 0 < self.budget_fraction <= 1:
             raise ValueError(f"budget_fraction is of the NFE of best-of-n, in (0, 1], got {self.budget_fraction}")
+        if self.preview_step < 0:
+            raise ValueError(f"preview_step is a denoising step from 1 on, or 0 for none, got {self.preview_step}")
+        if self.preview_step and self.calibration is None:
+            raise ValueError(
+                f"preview_step={self.preview_step} needs a calibration, which says what previews are worth: record one "
+                "with calibrate_previews"
+            )
+        _ = self._past  # a calibration that cannot be used is refused here, before anything is generated
+
+    @cached_property
+    def _recorded(self) -> PreviewCalibration | None:
+        given = self.calibration
+        if not isinstance(given, str | Path):
+            return given
+        try:
+            return PreviewCalibration.load(given)
+        except OSError as error:
+            raise ValueError(f"cannot read the calibration {given}: {error.strerror}") from None
+
+    @cached_property
+    def _past(self) -> PastPrompts | None:
+        return None if self._recorded is None else PastPrompts(self._recorded, self.preview_step)
 
     def __call__(self, run: SelectionRun, samples: Sequence[EditSample]) -> list[Selection]:
         nfe = max(run.nfe_per_image, 1)  # for editors that count no NFE, an image counts as one
+        pause = stage_ends(run, (self.preview_step,))[0] if self.preview_step else nfe
+        estimates = self._estimates(run)
         allowed = int(self.budget_fraction * self.n * nfe * len(samples))
         if run.budget.nfe is not None:
             allowed = min(allowed, run.budget.nfe)
-        states = [_SampleState(sample) for sample in samples]
-        _generate(run, [(state, 0) for state in states])
-        while (remaining := allowed - sum(state.spent(run) for state in states)) >= nfe and not run.stop_reason:
-            candidates = self._most_promising(run, states)
-            if not candidates:
+        max_count = self.max_per_round * -(-len(samples) // _MIN_ROUNDS)
+        states = [_SampleState(sample, pause, nfe) for sample in samples]
+        _advance(run, [(state, 0) for state in states])
+        while not run.stop_reason:
+            room = allowed - sum(state.spent + state.reserved for state in states)
+            chosen = []
+            for state, number in self._most_promising(estimates, states)[:max_count]:
+                if (needed := state.needed(number)) <= room:
+                    chosen.append((state, number))
+                    room -= needed
+            if not chosen:
                 break
-            max_count = min(remaining // nfe, self.max_per_round * -(-len(states) // _MIN_ROUNDS))
-            _generate(run, candidates[:max_count])
-        return [run.make_selection(state.sample, state.candidates, self.n) for state in states]
+            _advance(run, chosen)
+        _advance(run, [(state, state.best_preview) for state in states if state.reserved])
+        return [run.make_selection(state.sample, state.candidates(run), self.n) for state in states]
 
-    def _most_promising(self, run: SelectionRun, states: Sequence[_SampleState]) -> list[tuple[_SampleState, int]]:
-        """Candidates with an expected gain above `min_gain`, largest first, at most `max_per_round` per sample."""
-        model = _GainModel(states)
-        low, high = run.card.range
+    def _estimates(self, run: SelectionRun) -> _Estimates:
+        if self._past is None or self._recorded is None:
+            return _LearntInRun(*run.card.range)
+        if (self._recorded.editor, self._past.nfe) != (run.editor.id, run.nfe_per_image):
+            raise ValueError(
+                f"the calibration is of {self._recorded.editor}, {self._past.nfe} steps, and the editor is "
+                f"{run.editor.id}, {run.nfe_per_image} steps: calibrate this one"
+            )
+        if self._recorded.reward.get("identity") != run.reward.identity:
+            raise ValueError(
+                f"the calibration is of the reward {self._recorded.reward.get('metric')}, and this one is "
+                f"{run.reward.signature}: calibrate with this one"
+            )
+        return _LearntBefore(self._past, *run.card.range)
+
+    def _most_promising(self, estimates: _Estimates, states: Sequence[_SampleState]) -> list[tuple[_SampleState, int]]:
+        """Candidates to start or to finish whose expected gain per image is above `min_gain`, largest first, at most
+        `max_per_round` per sample.
+        """
         promising: list[tuple[float, int, int]] = []
-        for row, state in enumerate(states):
-            start = len(state.done)
-            numbers = range(start, min(start + self.max_per_round, self.n))
-            best = state.best if state.best is not None else (model.lowest if low is None else low)
-            expected = np.array([model.expected(state, number) for number in numbers])
-            gains = model.gains(expected, best, high)
-            promising += [
-                (-gain, row, number) for gain, number in zip(gains, numbers, strict=True) if gain > self.min_gain
-            ]
-        return [(states[row], number) for _, row, number in sorted(promising)]
+        for row, (state, (new_gain, gains)) in enumerate(zip(states, estimates.gains(states), strict=True)):
+            start = len(state.done) + len(state.paused)
+            offers = [(-gain, row, number) for number, gain in gains.items()]
+            offers += [(-new_gain, row, number) for number in range(start, min(start + self.max_per_round, self.n))]
+            promising += sorted(offers)[: 1 if state.reserved else self.max_per_round]
+        return [(states[row], number) for loss, row, number in sorted(promising) if -loss > self.min_gain]
 
 
-def _generate(run: SelectionRun, candidates: Sequence[tuple[_SampleState, int]]) -> None:
-    results = run.generate([run.request(state.sample, number) for state, number in candidates])
-    for (state, number), candidate in zip(candidates, results, strict=False):
-        state.done[number] = candidate
+def _advance(run: SelectionRun, candidates: Sequence[tuple[_SampleState, int]]) -> None:
+    """Start candidates, up to the pause if there is one, and finish those that have paused."""
+    new = [(state, number) for state, number in candidates if number not in state.paused]
+    old = [(state, number) for state, number in candidates if number in state.paused]
+    if new and new[0][0].pause == new[0][0].nfe:
+        made = run.generate([run.request(state.sample, number) for state, number in new])
+        for (state, number), candidate in zip(new, made, strict=False):
+            state.done[number] = candidate
+        return
+    for group in (new, old):
+        if not group:
+            continue
+        partials = [
+            state.paused.get(number) or PartialCandidate(run.request(state.sample, number)) for state, number in group
+        ]
+        until_step = group[0][0].pause if group is new else group[0][0].nfe
+        for (state, number), partial in zip(group, run.advance(partials, until_step), strict=True):
+            if partial.error or partial.step == state.nfe:
+                state.paused.pop(number, None)
+                state.done[number] = run.to_candidate(partial)
+            elif partial.step:
+                state.paused[number] = partial
 
 
 @dataclass
 class _SampleState:
-    """A sample and its candidates, by number."""
+    """A sample and its candidates, by number. pause: the step they pause at; `nfe`, the last one, if they do not."""
 
     sample: EditSample
+    pause: int
+    nfe: int
     done: dict[int, Candidate] = field(default_factory=dict)
+    paused: dict[int, PartialCandidate] = field(default_factory=dict)
 
-    @property
-    def candidates(self) -> list[Candidate]:
-        return [self.done[number] for number in sorted(self.done)]
+    def candidates(self, run: SelectionRun) -> list[Candidate]:
+        numbers = sorted(self.done.keys() | self.paused.keys())
+        return [self.done.get(number) or run.to_candidate(self.paused[number]) for number in numbers]
 
     @property
     def values(self) -> list[float]:
@@ -102,9 +182,88 @@ class _SampleState:
     def best(self) -> float | None:
         return max(self.values, default=None)
 
-    def spent(self, run: SelectionRun) -> int:
+    @property
+    def seen(self) -> tuple[tuple[int, Observation], ...]:
+        """What is known of each candidate, in order; nothing of those that the editor failed to make."""
+        seen = {number: Observation(partial.value) for number, partial in self.paused.items()}
+        for number, candidate in self.done.items():
+            if candidate.status == "made":
+                preview = candidate.previews[0].score.value if candidate.previews else None
+                seen[number] = Observation(preview, candidate.value)
+        return tuple(sorted(seen.items()))
+
+    @property
+    def spent(self) -> int:
         """NFE, or images for an editor that counts none."""
-        return sum(candidate.cost.nfe for candidate in self.done.values()) if run.nfe_per_image else len(self.done)
+        costs = [candidate.cost for candidate in self.done.values()] + [
+            partial.cost for partial in self.paused.values()
+        ]
+        return sum(cost.nfe or (self.nfe == 1) for cost in costs)
+
+    @property
+    def reserved(self) -> int:
+        """NFE to finish a first candidate."""
+        is_made = any(candidate.status == "made" for candidate in self.done.values())
+        return self.nfe - self.pause if self.paused and not is_made else 0
+
+    @property
+    def best_preview(self) -> int:
+        """The paused candidate that ranks first."""
+        first = rank_by_preview(list(self.paused.values()), self.pause)[0]
+        return next(number for number, partial in self.paused.items() if partial is first)
+
+    def needed(self, number: int) -> int:
+        """NFE that are not reserved, to start a candidate or to finish a paused one."""
+        return self.nfe - self.pause - self.reserved if number in self.paused else self.pause
+
+
+class _Estimates(Protocol):
+    """What the NFE of an image are expected to gain."""
+
+    def gains(self, states: Sequence[_SampleState]) -> list[tuple[float, Mapping[int, float]]]:
+        """For each sample, by starting a new candidate, and by finishing each paused one, by number."""
+        ...
+
+
+class _LearntBefore:
+    """Of past prompts. low, high: the range of the reward."""
+
+    def __init__(self, past: PastPrompts, low: float | None, high: float | None) -> None:
+        self._past, self._low, self._high = past, low, high
+        self._known: dict[str, tuple[object, tuple[float, Mapping[int, float]]]] = {}  # by sample: changes with it only
+
+    def gains(self, states: Sequence[_SampleState]) -> list[tuple[float, Mapping[int, float]]]:
+        """See `_Estimates`."""
+        for state in states:
+            known = state.seen, tuple(state.paused)
+            if state.sample.id not in self._known or self._known[state.sample.id][0] != known:
+                self._known[state.sample.id] = known, self._gains(state, dict(state.seen))
+        return [self._known[state.sample.id][1] for state in states]
+
+    def _gains(self, state: _SampleState, seen: Mapping[int, Observation]) -> tuple[float, Mapping[int, float]]:
+        best = state.best
+        if best is None:
+            best = self._past.lowest if self._low is None else self._low
+        paused = {number: seen[number] for number in state.paused}
+        rate, rates = self._past.gain_rates(list(seen.values()), best, self._high, paused)
+        return rate * state.nfe, {number: rate * state.nfe for number, rate in rates.items()}
+
+
+class _LearntInRun:
+    """Of this run's candidates, without pauses. low, high: the range of the reward."""
+
+    def __init__(self, low: float | None, high: float | None) -> None:
+        self._low, self._high = low, high
+
+    def gains(self, states: Sequence[_SampleState]) -> list[tuple[float, Mapping[int, float]]]:
+        """See `_Estimates`."""
+        model = _GainModel(states)
+        lowest = model.lowest if self._low is None else self._low
+        bests = [lowest if state.best is None else state.best for state in states]
+        expected = [np.array([model.expected(state, len(state.done))]) for state in states]
+        return [
+            (float(model.gains(value, best, self._high)[0]), {}) for value, best in zip(expected, bests, strict=True)
+        ]
 
 
 class _GainModel:

@@ -199,6 +199,8 @@ class PreviewCalibration:
             data["steps"] = tuple(data["steps"])
             data["values"] = {name: tuple(map(tuple, rows)) for name, rows in data["values"].items()}
             calibration = PreviewCalibration(**data)
+            if type(calibration.editor) is not str or not isinstance(calibration.reward, dict):
+                raise ValueError("its editor is not a string, or its reward is not a table")
             calibration.require_numbers()
         except (LookupError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"{path} is not a calibration: {error}") from None

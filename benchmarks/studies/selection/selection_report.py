@@ -50,6 +50,28 @@ def table(study: SelectionStudy) -> Iterator[str]:
     )
 
 
+def seeds_table(study: SelectionStudy) -> Iterator[str]:
+    """The share of the gain in reward that is kept, seed by seed, and what was scored for it, in Markdown."""
+    columns = (
+        "selector", "NFE", "judge calls", "gain in reward kept, by seed", "all seeds", "over seeds and prompts (95 %)"
+    )  # fmt: skip
+    rows = []
+    for name in study.outcomes:
+        shares, (low, high) = study.reward_gain_kept_by_seed(name)
+        rows.append(
+            (
+                name,
+                f"{100 * study.evaluation_share(name):.1f} %",
+                f"{study.judge_calls(name):.1f}",
+                ", ".join(f"{100 * share:.1f}" for share in shares),
+                f"{100 * study.reward_gain_kept(name)[0]:.1f} %",
+                f"{100 * low:.1f} to {100 * high:.1f}",
+            )
+        )
+    yield ""
+    yield from table_lines(columns, rows)
+
+
 def steps_table(results: Mapping[str, Sequence[TrialResult]]) -> Iterator[str]:
     """The table of compounds in Markdown, line by line: share of steps followed, share of compounds with all."""
     if not results:
@@ -86,12 +108,15 @@ def figures(study: SelectionStudy, steps: Mapping[str, Sequence[TrialResult]]) -
         "single_sample": {"truth": study.single_sample_truth.tolist(), "value": study.single_sample_value.tolist()},
         "best_of_n": study.best_of_n_value.tolist(),
         "saturated": study.saturated.tolist(),
+        "seeds": study.seeds.tolist(),
         "selectors": {
             name: {
                 "evaluation_share": study.evaluation_share(name),
                 "truth": float(study.truths(name).mean()),
                 "truth_gain": study.truth_gain(name),
                 "reward_gain_kept": study.reward_gain_kept(name),
+                "reward_gain_kept_by_seed": study.reward_gain_kept_by_seed(name),
+                "judge_calls": study.judge_calls(name),
                 "trials": [asdict(result) for result in rows],
             }
             for name, rows in study.outcomes.items()

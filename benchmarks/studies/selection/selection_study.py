@@ -7,14 +7,21 @@ and nothing is generated twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ....reward import Engine, Reward
-from ....reward.bootstrap_intervals import Numbers, bootstrap_interval, row_means
+from ....reward.bootstrap_intervals import (
+    RESAMPLES,
+    Numbers,
+    bootstrap_interval,
+    percentile_interval,
+    resampled_rows,
+    row_means,
+)
 from ....reward.queries.specs import Spec
 from ....verifiers import BestOfN, Journal, Selector, SequentialEditing, select
 from ....verifiers.selection import Selections, StepwiseEditor
@@ -22,9 +29,11 @@ from ....verifiers.selectors import (
     AdaptiveBestOfN,
     BeamSearch,
     FKSteering,
+    PreviewCalibration,
     SearchOverPaths,
     SuccessiveHalving,
     ZeroOrderSearch,
+    calibrate_previews,
 )
 from ...sceneedit.scene_experts import scene_experts
 from ...sceneedit.trials import SelectionTrial, compound_trials, single_edit_trials
@@ -32,6 +41,9 @@ from .per_prompt_noise import PerPromptNoise
 
 FIRST_REPORTED_SEED = 10
 """The first reported seed: reward and selectors were chosen on earlier ones."""
+CALIBRATION_SEEDS = range(20, 26)
+"""Of the calibration of adaptive selection with previews; none of them is reported."""
+PREVIEW_STEP = 1
 MAX_CANDIDATES = 16
 COMPOUND_LEVEL = 4
 SATURATION_MARGIN = 0.02
@@ -57,6 +69,21 @@ COMPOUND_SELECTORS: Mapping[str, Selector] = {
     "beam of 2, N = 4": BeamSearch(2, 4),
 }
 
+PREVIEW_NAMES = {share: f"adaptive {share:.0%}, previews" for share in (0.2, 0.3, 0.4)}
+
+
+def preview_selectors(calibration: PreviewCalibration) -> dict[str, Selector]:
+    """Adaptive selection with previews."""
+    return {
+        name: AdaptiveBestOfN(MAX_CANDIDATES, share, calibration=calibration, preview_step=PREVIEW_STEP)
+        for share, name in PREVIEW_NAMES.items()
+    }
+
+
+def selector_names() -> list[str]:
+    """Of all selectors for prompts."""
+    return [*SINGLE_EDIT_SELECTORS, *PREVIEW_NAMES.values()]
+
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
@@ -79,7 +106,7 @@ class SelectionStudy:
     the highest reward of all candidates.
 
     saturated: the trials in which `SATURATION_COUNT` candidates or more are within `SATURATION_MARGIN` of the best
-    reward, so that finding any of them suffices.
+    reward, so that finding any of them suffices. seeds: of each trial.
     """
 
     outcomes: Mapping[str, Sequence[TrialResult]]
@@ -87,6 +114,7 @@ class SelectionStudy:
     single_sample_value: NDArray[np.float64]
     best_of_n_value: NDArray[np.float64]
     saturated: NDArray[np.bool_]
+    seeds: NDArray[np.int64]
 
     def truths(self, name: str) -> NDArray[np.float64]:
         return np.array([result.truth for result in self.outcomes[name]])
@@ -103,6 +131,29 @@ class SelectionStudy:
     def truth_gain(self, name: str) -> tuple[float, float, float]:
         """Gain in truth over a single sample: mean and 95 % interval over trials."""
         return interval(self.truths(name) - self.single_sample_truth)
+
+    def judge_calls(self, name: str) -> float:
+        """Mean over all trials: one for each image that was scored, previews included."""
+        return float(np.mean([result.judge_calls for result in self.outcomes[name]]))
+
+    def reward_gain_kept_by_seed(self, name: str) -> tuple[list[float], tuple[float, float]]:
+        """`reward_gain_kept` of each seed, and the 95 % interval of the whole over seeds and trials: seeds are drawn
+        first, then trials of each.
+        """
+        gain = self.values(name) - self.single_sample_value
+        full_gain = self.best_of_n_value - self.single_sample_value
+        groups = [np.flatnonzero((self.seeds == seed) & ~self.saturated) for seed in np.unique(self.seeds)]
+        groups = [rows for rows in groups if len(rows)]
+        shares = [float(gain[rows].sum() / full_gain[rows].sum()) for rows in groups]
+        if len(groups) < 2:
+            return shares, _NO_INTERVAL
+        rng = np.random.default_rng(0)
+        totals = np.zeros((2, RESAMPLES))
+        for seed in resampled_rows(len(groups), rng).T:  # the seed drawn for each bootstrap sample
+            for number, rows in enumerate(groups):
+                picked = rows[resampled_rows(len(rows), rng)]
+                totals += np.where(seed == number, [gain[picked].sum(axis=1), full_gain[picked].sum(axis=1)], 0.0)
+        return shares, percentile_interval(totals[0] / totals[1]) or _NO_INTERVAL
 
     def reward_gain_kept(self, name: str, *, saturated: bool = False) -> tuple[float, float, float]:
         """Share of best-of-N's gain in reward over a single sample that is kept, with its 95 % interval: over the
@@ -135,35 +186,45 @@ def _kept(gain: Numbers, full_gain: Numbers) -> Numbers:
 
 @dataclass(frozen=True)
 class SelectionSeedRun:
-    """One seed of the study, run in one process. Picklable."""
+    """One seed of the study, run in one process. Picklable.
+
+    calibration: of other seeds, for the `preview_selectors`. names: of the selectors for prompts; all if empty.
+    """
 
     seed: int
     prompts: int
     compounds: int
     journal: Path | None
+    calibration: PreviewCalibration | None = None
+    names: Sequence[str] = ()
 
     def run(self) -> tuple[SelectionStudy, dict[str, list[TrialResult]]]:
-        """Every selector of `SINGLE_EDIT_SELECTORS` on the prompts and of `COMPOUND_SELECTORS` on the compounds."""
-        import torch
-
-        from ....integrations.diffusers.pipeline_editor import make_editor
-        from ...sceneedit.tiny_editor.pipeline import load_pretrained
-
-        torch.set_num_threads(1)  # processes share the cores
-        with Journal(None if self.journal is None else self.journal / f"seed-{self.seed}") as journal:
-            editor = make_editor(load_pretrained(), batch_size=MAX_CANDIDATES)
-            assert isinstance(editor, StepwiseEditor)
-            editor = PerPromptNoise(editor)
+        """The selectors of prompts on the prompts, and those of `COMPOUND_SELECTORS` on the compounds."""
+        with _seed_journal(self.journal, self.seed) as journal:
+            editor = _study_editor()
             engine = Engine(log=journal.answer_log)
+            selectors = {
+                **SINGLE_EDIT_SELECTORS,
+                **({} if self.calibration is None else preview_selectors(self.calibration)),
+            }
 
             def run_selector(selector: Selector, trials: Sequence[SelectionTrial], reward: Spec) -> Selections:
-                scorer = Reward.of(reward, scene_experts(), engine=engine, on_failures="none")
                 return select(
-                    selector, [trial.sample for trial in trials], editor=editor, reward=scorer, journal=journal
+                    selector,
+                    [trial.sample for trial in trials],
+                    editor=editor,
+                    reward=_study_reward(reward, engine),
+                    journal=journal,
                 )
 
             trials = single_edit_trials(self.prompts, self.seed)
-            study = _run_selector(trials, lambda selector: run_selector(selector, trials, REWARD), editor.nfe)
+            study = _run_selectors(
+                {name: selector for name, selector in selectors.items() if not self.names or name in self.names},
+                trials,
+                lambda selector: run_selector(selector, trials, REWARD),
+                editor.nfe,
+                self.seed,
+            )
             chains = compound_trials(self.compounds, self.seed, COMPOUND_LEVEL)
             steps = {
                 name: _outcomes(chains, run_selector(selector, chains, COMPOUND_REWARD), COMPOUND_LEVEL * editor.nfe)
@@ -173,8 +234,60 @@ class SelectionSeedRun:
             return study, steps
 
 
-def _run_selector(
-    trials: Sequence[SelectionTrial], run: Callable[[Selector], Selections], evaluations: int
+@dataclass(frozen=True)
+class CalibrationSeedRun:
+    """One seed of the calibration, run in one process. Picklable."""
+
+    seed: int
+    prompts: int
+    journal: Path | None
+
+    def run(self) -> PreviewCalibration:
+        """The previews at `PREVIEW_STEP` and the final images of `MAX_CANDIDATES` candidates of each prompt."""
+        with _seed_journal(self.journal, self.seed) as journal:
+            return calibrate_previews(
+                _study_editor(),
+                _study_reward(REWARD, Engine(log=journal.answer_log)),
+                [trial.sample for trial in single_edit_trials(self.prompts, self.seed)],
+                n=MAX_CANDIDATES,
+                steps=(PREVIEW_STEP,),
+                journal=journal,
+            )
+
+
+def merge_calibrations(parts: Sequence[PreviewCalibration]) -> PreviewCalibration:
+    """Calibrations of several seeds as one."""
+    values = {name: rows for part in parts for name, rows in part.values.items()}
+    return replace(parts[0], values=values, failed=sum(part.failed for part in parts))
+
+
+def _seed_journal(folder: Path | None, seed: int) -> Journal:
+    return Journal(None if folder is None else folder / f"seed-{seed}")
+
+
+def _study_editor() -> PerPromptNoise:
+    """The tiny editor with separate noise for every prompt, on one thread: processes share the cores."""
+    import torch
+
+    from ....integrations.diffusers.pipeline_editor import make_editor
+    from ...sceneedit.tiny_editor.pipeline import load_pretrained
+
+    torch.set_num_threads(1)
+    editor = make_editor(load_pretrained(), batch_size=MAX_CANDIDATES)
+    assert isinstance(editor, StepwiseEditor)
+    return PerPromptNoise(editor)
+
+
+def _study_reward(reward: Spec, engine: Engine) -> Reward:
+    return Reward.of(reward, scene_experts(), engine=engine, on_failures="none")
+
+
+def _run_selectors(
+    selectors: Mapping[str, Selector],
+    trials: Sequence[SelectionTrial],
+    run: Callable[[Selector], Selections],
+    evaluations: int,
+    seed: int,
 ) -> SelectionStudy:
     mean_truths, mean_values, best_values, saturated = [], [], [], []
     for trial, selection in zip(trials, run(BestOfN(MAX_CANDIDATES)), strict=True):
@@ -187,10 +300,15 @@ def _run_selector(
     single_sample_truth = np.array(mean_truths)
     outcomes = {
         name: _outcomes(trials, run(selector), MAX_CANDIDATES * evaluations, single_sample_truth)
-        for name, selector in SINGLE_EDIT_SELECTORS.items()
+        for name, selector in selectors.items()
     }
     return SelectionStudy(
-        outcomes, single_sample_truth, np.array(mean_values), np.array(best_values), np.array(saturated, np.bool_)
+        outcomes,
+        single_sample_truth,
+        np.array(mean_values),
+        np.array(best_values),
+        np.array(saturated, np.bool_),
+        np.full(len(trials), seed),
     )
 
 
@@ -221,4 +339,5 @@ def merge_studies(parts: Sequence[SelectionStudy]) -> SelectionStudy:
         np.concatenate([part.single_sample_value for part in parts]),
         np.concatenate([part.best_of_n_value for part in parts]),
         np.concatenate([part.saturated for part in parts]),
+        np.concatenate([part.seeds for part in parts]),
     )

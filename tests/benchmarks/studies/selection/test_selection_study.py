@@ -8,7 +8,7 @@ import pytest
 from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import held_out_prompts
 from editcritic.benchmarks.sceneedit.trials import compound_trials, single_edit_trials
-from editcritic.benchmarks.studies.selection.selection_report import figures, plot, steps_table, table
+from editcritic.benchmarks.studies.selection.selection_report import figures, plot, seeds_table, steps_table, table
 from editcritic.benchmarks.studies.selection.selection_study import SelectionStudy, TrialResult, interval
 
 
@@ -29,6 +29,7 @@ def study():
         one,
         best,
         np.array([False, False, True, True]),
+        np.array([10, 11, 11, 12]),
     )
 
 
@@ -39,6 +40,29 @@ def test_gain_kept_is_a_share_of_the_gain_of_best_of_n(study):
     low, high = study.reward_gain_kept("half")[1:]
     assert low == pytest.approx(0.5)
     assert high == pytest.approx(1.0)
+
+
+def test_gain_kept_is_said_by_seed_and_over_seeds_and_prompts(study):
+    """Seed 10 has one trial that does not saturate and keeps half of it, seed 11 one that keeps all, seed 12 none."""
+    shares, (low, high) = study.reward_gain_kept_by_seed("half")
+    assert shares == pytest.approx([0.5, 1.0])
+    assert (low, high) == pytest.approx((0.5, 1.0))
+    assert study.judge_calls("half") == 3
+    text = "\n".join(seeds_table(study))
+    assert "| half | 50.0 % | 3.0 | 50.0, 100.0 | 75.0 % | 50.0 to 100.0 |" in text
+
+
+def test_prompts_of_a_seed_are_resampled_within_it():
+    """Two seeds alike, each with a trial that keeps all and one that keeps nothing: from 0 to all, half on average."""
+    rows = [TrialResult(value, 1.0, 64, 3, 1.0) for value in (1.0, 0.0, 1.0, 0.0)]
+    study = SelectionStudy(
+        {"half": rows}, np.zeros(4), np.zeros(4), np.ones(4), np.zeros(4, np.bool_), np.array([1, 1, 2, 2])
+    )
+    shares, interval = study.reward_gain_kept_by_seed("half")
+    assert shares == [0.5, 0.5]
+    assert interval == pytest.approx((0.0, 1.0))
+    one_seed = SelectionStudy({"half": rows}, np.zeros(4), np.zeros(4), np.ones(4), study.saturated, np.ones(4, int))
+    assert np.isnan(one_seed.reward_gain_kept_by_seed("half")[1]).all()
 
 
 def test_lift_is_truth_above_that_of_one_sample(study):

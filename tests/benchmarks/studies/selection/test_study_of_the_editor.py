@@ -1,7 +1,13 @@
 """The study of selectors on the tiny editor, from end to end."""
 
 from editcritic.benchmarks.studies.selection import selection_study as studying
-from editcritic.benchmarks.studies.selection.selection_study import SelectionSeedRun
+from editcritic.benchmarks.studies.selection.selection_study import (
+    CALIBRATION_SEEDS,
+    FIRST_REPORTED_SEED,
+    CalibrationSeedRun,
+    SelectionSeedRun,
+    merge_calibrations,
+)
 from editcritic.verifiers import BestOfN, SequentialEditing
 
 NEEDS = ("torch", "diffusers")
@@ -20,3 +26,22 @@ def test_a_seed_of_the_study_runs_and_goes_on_from_its_journal(monkeypatch, tmp_
     assert [one.nfe for one in steps["sequential"]] == [16]
     again, _ = work.run()
     assert again.outcomes == study.outcomes
+
+
+def test_previews_are_calibrated_on_other_seeds_and_used(monkeypatch, tmp_path):
+    monkeypatch.setattr(studying, "MAX_CANDIDATES", 2)
+    parts = [CalibrationSeedRun(seed, 2, tmp_path).run() for seed in (5, 6)]
+    calibration = merge_calibrations(parts)
+    assert list(calibration.values) == ["5-0", "5-1", "6-0", "6-1"]
+    assert calibration.steps == (1, 8)
+    study, steps = SelectionSeedRun(7, 2, 0, tmp_path, calibration, ("best-of-1", "adaptive 40%, previews")).run()
+    assert not steps
+    assert list(study.outcomes) == ["best-of-1", "adaptive 40%, previews"]
+    assert list(study.seeds) == [7, 7]
+    for one in study.outcomes["adaptive 40%, previews"]:
+        assert one.nfe == 8  # the first of each whatever the share
+        assert one.judge_calls == 2  # the preview and the image
+
+
+def test_no_seed_of_the_calibration_is_reported():
+    assert CALIBRATION_SEEDS.start >= FIRST_REPORTED_SEED + 3  # three are reported by default
