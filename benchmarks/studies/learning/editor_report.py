@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ....reward.bootstrap_intervals import percentile_interval, resampled_rows
 from ...common.markdown import table_lines
 from ...common.optional_imports import bench_library
-from ..selection.selection_study import interval
 
 PICTURES_PER_EVALUATION = 2
 """Images per held-out prompt during training: the first of those before and after it."""
@@ -21,7 +21,16 @@ _SMOOTH = 15  # steps; a single step has few rewards
 
 def summary(runs: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Markdown, line by line: each run, and all runs together if they have one reward."""
-    columns = ("reward", "seed", "truly followed", "after", "gain (95 %)", "change in unchanged", "minutes", "alarm")
+    columns = (
+        "reward",
+        "seed",
+        "truly followed",
+        "after",
+        "gain (95 %)",
+        "change in unchanged",
+        "CPU minutes",
+        "alarm",
+    )
     rows = [_row([run], str(run["seed"])) for run in runs]
     if len(runs) > 1 and len({run["reward"] for run in runs}) == 1:
         rows.append(_row(runs, "all"))
@@ -29,14 +38,10 @@ def summary(runs: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def _row(runs: Sequence[dict[str, Any]], name: str) -> tuple[str, ...]:
-    before, after = (
-        np.concatenate([_per_prompt_mean(run, moment, "followed") for run in runs]) for moment in ("before", "after")
-    )
-    kept = np.concatenate(
-        [_per_prompt_mean(run, "after", "unchanged") - _per_prompt_mean(run, "before", "unchanged") for run in runs]
-    )
-    gain, low, high = (100 * value for value in interval(after - before))
-    minutes = f"{sum(run['minutes'] for run in runs):.1f}"
+    before, after = (np.array([_per_prompt_mean(run, moment, "followed") for run in runs]) for moment in _MOMENTS)
+    unchanged = [np.mean([_per_prompt_mean(run, moment, "unchanged") for run in runs]) for moment in _MOMENTS]
+    gain, low, high = (100 * value for value in gain_interval(after - before))
+    minutes = f"{sum(run['cpu_minutes'] for run in runs):.1f}"
     alarms = [alarm for run in runs for alarm in run["alarms"]]
     first = f"{alarms[0]['name']}, step {alarms[0]['step']}" if alarms else "none"
     return (
@@ -45,10 +50,30 @@ def _row(runs: Sequence[dict[str, Any]], name: str) -> tuple[str, ...]:
         f"{100 * before.mean():.1f} %",
         f"{100 * after.mean():.1f} %",
         f"{gain:+.1f} ({low:+.1f} to {high:+.1f})",
-        f"{100 * kept.mean():+.1f}",
+        f"{100 * (unchanged[1] - unchanged[0]):+.1f}",
         minutes,
         first,
     )
+
+
+_MOMENTS = ("before", "after")
+
+
+def gain_interval(gains: NDArray[np.float64]) -> tuple[float, float, float]:
+    """Mean and 95 % bootstrap interval over seeds and prompts together, NaN for a single prompt. gains: (seeds,
+    prompts).
+
+    Each sample draws seeds, and for each of them prompts of its own: runs of the same settings differ by more than
+    their prompts explain, so an interval over prompts alone would be too narrow. That of one seed is over its prompts.
+    """
+    seed_count, prompt_count = gains.shape
+    if prompt_count < 2:
+        return float(gains.mean()), float("nan"), float("nan")
+    rng = np.random.default_rng(0)
+    seeds = resampled_rows(seed_count, rng)
+    prompts = rng.integers(0, prompt_count, (*seeds.shape, prompt_count))
+    low, high = percentile_interval(gains[seeds[:, :, None], prompts].mean(axis=(1, 2))) or (float("nan"),) * 2
+    return float(gains.mean()), low, high
 
 
 def _per_prompt_mean(run: dict[str, Any], moment: str, name: str) -> NDArray[np.float64]:

@@ -1,8 +1,8 @@
 """Policy gradients on the tiny editor, evaluated with ground truth: `python -m
 editcritic.benchmarks.studies.learning.editor_study`.
 
-Three seeds, each with its own examples, noise and held-out prompts, one after the other; with `--hack`, a reward that
-can be hacked without an edit, with and without guards.
+Several seeds, each with its own examples, noise and held-out prompts, one after the other; the interval of all is over
+seeds and prompts. With `--hack`, a reward that can be hacked without an edit, with and without guards, on one seed.
 """
 
 from __future__ import annotations
@@ -22,13 +22,19 @@ from ...common.argument_types import at_least_one, new_file, new_image_file
 from ...common.errors import InputError
 from .editor_report import plot, summary
 from .editor_rewards import MONITORED, REWARDS
-from .editor_tasks import FIRST_EDITOR_SEED
+from .editor_tasks import HACKING_SEED, REPORTED_SEEDS
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="editcritic.benchmarks.studies.learning.editor_study", description=__doc__)
-    parser.add_argument("--seeds", type=at_least_one, default=3, help="number of seeds (default: 3)")
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        nargs="+",
+        default=REPORTED_SEEDS,
+        help=f"seeds, a run each (default: {' '.join(map(str, REPORTED_SEEDS))})",
+    )
     parser.add_argument("--steps", type=at_least_one, default=STEPS, help=f"training steps (default: {STEPS})")
     parser.add_argument("--prompts", type=at_least_one, default=180, help="held-out prompts per seed (default: 180)")
     parser.add_argument("--images", type=at_least_one, default=8, help="images per held-out prompt (default: 8)")
@@ -70,9 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             parser.exit(2, f"{parser.prog}: error: --runs: {error}\n")
-        run_keys = [(reward, FIRST_EDITOR_SEED) for reward in ("hackable", "guarded")]
+        run_keys = [(reward, HACKING_SEED) for reward in MONITORED]
         if not options.hack:
-            run_keys = [(options.reward, FIRST_EDITOR_SEED + seed) for seed in range(options.seeds)]
+            run_keys = [(options.reward, seed) for seed in dict.fromkeys(options.seeds)]
         runs = [_run(reward, seed, options, folder / f"{reward}-{seed}.json") for reward, seed in run_keys]
     print("\n".join(summary(runs)), flush=True)
     if options.json is not None:
@@ -116,6 +122,8 @@ def _run(reward: str, seed: int, options: argparse.Namespace, out: Path) -> dict
         if process.returncode:
             sys.exit(f"the run of seed {seed} on the reward {reward} ended with {process.returncode}: see above")
     result: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    if "cpu_minutes" not in result:
+        sys.exit(f"{out} is of an earlier version of the study, which took other times: delete it")
     previous = {
         **result["evaluation"],
         "steps": result["settings"]["max_steps"],

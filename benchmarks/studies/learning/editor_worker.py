@@ -22,13 +22,14 @@ from numpy.typing import NDArray
 from ....integrations.diffusion_rl.diffusion_trainer import DiffusionConfig, DiffusionTrainer
 from ....reward import Reward
 from ....reward.planners.rule_planner import RulePlanner
+from ....reward.sample import TASK_TYPES
 from ....reward.training.reward_hacking_monitor import RewardHackingMonitor
 from ...common.argument_types import new_file
 from ...sceneedit.scene_experts import scene_experts
 from ...sceneedit.tiny_editor.pipeline import load_pretrained
 from .editor_report import PICTURES_PER_EVALUATION
 from .editor_rewards import HELD_OUT_REWARD, MONITORED, NOTHING_GIVEN, REWARDS
-from .editor_tasks import HELD_OUT_SEED_OFFSET, TrainingEdits, evaluate_held_out
+from .editor_tasks import HELD_OUT_SEED_OFFSET, TRAINED_TASKS, TrainingEdits, evaluate_held_out
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -78,7 +79,8 @@ def run(
     """Train, and evaluate on held-out prompts before, during and after training. None in other processes than the main
     one.
     """
-    pipeline, examples = load_pretrained(), TrainingEdits(seed, annotated=reward not in NOTHING_GIVEN)
+    pipeline, task_types = load_pretrained(), TASK_TYPES if reward in MONITORED else TRAINED_TASKS
+    examples = TrainingEdits(seed, annotated=reward not in NOTHING_GIVEN, task_types=task_types)
     experts = scene_experts() | ({"planner": RulePlanner()} if reward in NOTHING_GIVEN else {})
     is_hackable = reward in MONITORED
     config_values = {
@@ -88,6 +90,7 @@ def run(
         "seed": seed,
         **overrides,
     }
+    evaluation = _HeldOutCallback(every, count, pictures, seed)
     trainer = DiffusionTrainer(
         pipeline,
         Reward(REWARDS[reward](), experts),
@@ -96,12 +99,12 @@ def run(
         heldout=Reward.of(HELD_OUT_REWARD, scene_experts()) if is_hackable else None,
         monitor=RewardHackingMonitor(),
         probes=[examples[len(examples) - 1 - number] for number in range(_PROBES)] if is_hackable else (),
-        callbacks=[_HeldOutCallback(every, count, pictures, seed)],
+        callbacks=[evaluation],
     )
     before = evaluate_across_processes(trainer, count, pictures, seed)
-    began = time.perf_counter()
+    began = time.process_time()
     log = trainer.train()
-    minutes = (time.perf_counter() - began) / 60
+    cpu_minutes = (time.process_time() - began - evaluation.cpu_seconds) / 60
     after = evaluate_across_processes(trainer, count, pictures, seed)
     if not trainer.accelerator.is_main_process:
         return None
@@ -110,7 +113,7 @@ def run(
         "reward": reward,
         "settings": {**config_values, "processes": trainer.accelerator.num_processes},
         "evaluation": {"eval_steps": every, "prompts": count, "images": pictures},
-        "minutes": minutes,
+        "cpu_minutes": cpu_minutes,
         "before": {name: values.tolist() for name, values in before.items()},
         "after": {name: values.tolist() for name, values in after.items()},
         "log": log,
@@ -135,24 +138,29 @@ SETTINGS: Mapping[str, Any] = {
     "mixed_precision": "bf16",
     "overlap": False,
 }
-"""Chosen on seeds before `FIRST_EDITOR_SEED`."""
+"""Chosen on the seeds 0 to 9."""
 
 _HACKING_SETTINGS: Mapping[str, Any] = {"warmup_steps": 20, "probe_steps": 5}
 _PROBES = 180  # examples that no run reaches
 
 
 class _HeldOutCallback:
-    """Evaluates on held-out prompts every few steps: the first images of each, on all processes."""
+    """Evaluates on held-out prompts every few steps: the first images of each, on all processes. cpu_seconds: until
+    now.
+    """
 
     def __init__(self, every: int, count: int, pictures: int, seed: int) -> None:
         self._every, self._count, self._pictures, self._seed = every, count, pictures, seed
+        self.cpu_seconds = 0.0
 
     def __call__(self, trainer: DiffusionTrainer, step: int, numbers: dict[str, float]) -> dict[str, float]:
         if (step + 1) % self._every:
             return {}
+        began = time.process_time()
         results = evaluate_across_processes(
             trainer, self._count, self._pictures, self._seed, first=PICTURES_PER_EVALUATION
         )
+        self.cpu_seconds += time.process_time() - began
         return {f"truth/{name}": float(values.mean()) for name, values in results.items()}
 
 

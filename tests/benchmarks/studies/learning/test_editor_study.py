@@ -12,11 +12,10 @@ from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import held_o
 from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
 from editcritic.benchmarks.sceneedit.trials import request_sample
 from editcritic.benchmarks.studies.learning import editor_worker
-from editcritic.benchmarks.studies.learning.editor_report import plot, summary
+from editcritic.benchmarks.studies.learning.editor_report import gain_interval, plot, summary
 from editcritic.benchmarks.studies.learning.editor_rewards import REWARDS
 from editcritic.benchmarks.studies.learning.editor_study import main
 from editcritic.benchmarks.studies.learning.editor_tasks import (
-    FIRST_EDITOR_SEED,
     HELD_OUT_SEED_OFFSET,
     TrainingEdits,
     evaluate_held_out,
@@ -36,6 +35,18 @@ def test_lessons_are_the_same_every_time_and_others_for_another_seed():
     assert [one[number].group for number in range(4)] == [again[number].group for number in range(4)]
     assert one[0].group != other[0].group
     assert one[0].source == one[0].edited
+
+
+def test_lessons_are_of_the_types_that_are_asked_for():
+    lessons = TrainingEdits(0, task_types=("color_alter", "subject_remove"))
+    assert [lessons.scene_request(number)[1].task.type for number in range(3)] == [
+        "color_alter",
+        "subject_remove",
+        "color_alter",
+    ]
+    before, request = lessons.scene_request(1)
+    assert lessons[1].instruction == request.instruction
+    assert lessons[1].source.digest == render(before).digest
 
 
 def test_what_is_held_out_is_no_lesson():
@@ -71,7 +82,7 @@ def run(reward="following", seed=0, rise=0.2, alarms=()):
     log = [{"step": step, "reward": 0.5 + step / 100} for step in range(20)]
     log[9]["truth/followed"] = 0.6
     return {
-        "seed": seed, "reward": reward, "minutes": 3.0, "log": log, "alarms": list(alarms),
+        "seed": seed, "reward": reward, "cpu_minutes": 3.0, "log": log, "alarms": list(alarms),
         "before": {"followed": before.tolist(), **kept}, "after": {"followed": after.tolist(), **kept},
     }  # fmt: skip
 
@@ -87,11 +98,26 @@ def test_the_table_has_each_run_and_all_seeds_together(tmp_path):
     assert (tmp_path / "curves.png").stat().st_size > 10_000
 
 
+def test_the_interval_of_all_seeds_is_over_seeds_and_prompts():
+    rng = np.random.default_rng(3)
+    seeds_differ = rng.normal(size=(5, 1)) + np.zeros((5, 40))
+    mean, low, high = gain_interval(seeds_differ)
+    assert mean == pytest.approx(seeds_differ.mean())
+    # More prompts, all alike within a seed, add no knowledge.
+    assert (low, high) == pytest.approx(gain_interval(seeds_differ[:, :2])[1:])
+    assert high - low == pytest.approx(2 * 1.96 * seeds_differ.std() / 5**0.5, rel=0.15)
+    prompts_differ = rng.normal(size=(5, 40))
+    _, low, high = gain_interval(prompts_differ)
+    _, one_low, one_high = gain_interval(prompts_differ[:1])
+    assert 2 * 1.96 / 200**0.5 < high - low < one_high - one_low
+    assert np.isnan(gain_interval(np.zeros((2, 1)))[1:]).all()
+
+
 @pytest.mark.slow
 def test_the_command_trains_in_two_processes_and_does_not_train_twice(tmp_path, capsys):
     options = [
         "--seeds",
-        "1",
+        "7",
         "--processes",
         "2",
         "--steps",
@@ -104,15 +130,15 @@ def test_the_command_trains_in_two_processes_and_does_not_train_twice(tmp_path, 
         "2",
     ]
     main([*options, "--runs", str(tmp_path / "runs"), "--json", str(tmp_path / "all.json")])
-    assert f"| following | {FIRST_EDITOR_SEED} |" in capsys.readouterr().out
+    assert "| following | 7 |" in capsys.readouterr().out
     (run_json,) = json.loads((tmp_path / "all.json").read_text())
     assert run_json["settings"]["processes"] == 2
     assert [row["step"] for row in run_json["log"]] == [0, 1]
     assert all("truth/followed" in row for row in run_json["log"])
     assert np.array(run_json["after"]["followed"]).shape == (2, 2)
-    written_at = (tmp_path / "runs" / f"following-{FIRST_EDITOR_SEED}.json").stat().st_mtime_ns
+    written_at = (tmp_path / "runs" / "following-7.json").stat().st_mtime_ns
     main([*options, "--runs", str(tmp_path / "runs")])
-    assert (tmp_path / "runs" / f"following-{FIRST_EDITOR_SEED}.json").stat().st_mtime_ns == written_at
+    assert (tmp_path / "runs" / "following-7.json").stat().st_mtime_ns == written_at
     with pytest.raises(SystemExit, match="prompts was 2 and is 3"):
         main([*options, "--prompts", "3", "--runs", str(tmp_path / "runs")])
 
