@@ -24,7 +24,7 @@ class Card:
     and section. failure_modes: how an editor could score high without a good edit. aspect: the aspect of an edit that
     it measures; the validity report compares the metric with this ground truth.
 
-    Raises ValueError for kinds of a role that is none of `roles`.
+    Raises ValueError for kinds of a role that is none of `roles`, and for a text in place of a tuple of kinds.
     """
 
     name: str
@@ -42,7 +42,12 @@ class Card:
     kinds: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        kinds = {role: tuple(names) for role, names in dict(self.kinds).items()}  # as JSON has them: lists
+        if texts := [role for role, names in self.kinds.items() if isinstance(names, str)]:
+            raise ValueError(
+                f"the card of {self.name} has the text {self.kinds[texts[0]]!r} as kinds of queries for {texts[0]}: "
+                "give a tuple of texts"
+            )
+        kinds = {role: tuple(names) for role, names in self.kinds.items()}  # as JSON has them: lists
         object.__setattr__(self, "kinds", kinds)
         object.__setattr__(self, "roles", tuple(self.roles) or tuple(kinds))
         if unknown := [role for role in kinds if role not in self.roles]:
@@ -56,7 +61,7 @@ class Card:
         return f"{self.name}@{self.version}"
 
     def signature_with(self, protocol: str = "", options: Iterable[str] = ()) -> str:
-        """The signature of a protocol or mode with its non-default options, as in `edival-if@2/paper[dense]`."""
+        """The signature of a protocol or mode with its non-default options, as in `edival-if@3/paper[dense]`."""
         option_list = ", ".join(options)
         return self.signature + (f"/{protocol}" if protocol else "") + (f"[{option_list}]" if option_list else "")
 

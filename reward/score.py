@@ -72,7 +72,7 @@ class Score:
         `abstained` (an expert cannot determine an answer for this edit); `failed` (an expert could not answer).
     reason: why there is no value, or a short explanation of the value.
     parts: scores that this one is composed of. credits: scores of turns or operations, in order.
-    metric: signature of the metric, as in `edival-if@2/official`.
+    metric: signature of the metric, as in `edival-if@3/official`.
     cause: `guard`, of a value: a guard rejected the edit, and the value is the lowest of the range. `edit`, of an
         abstained score: the edit made it undecidable, as by removing what is compared. `infrastructure`, of a failed
         one: nothing else can be the reason (time-out, connection, crash, out of memory). Empty: unknown, or none.

@@ -39,7 +39,7 @@ _RANGE_TOLERANCE = 1e-9  # of the range of knots, for rounding
 
 @dataclass(frozen=True, slots=True)
 class CalibrationInput:
-    """The scores that a map applies to. metric: their signature, as in `edival-if@2/paper`. unit, range: of its card,
+    """The scores that a map applies to. metric: their signature, as in `edival-if@3/paper`. unit, range: of its card,
     if known. spec: of the metric, as JSON text; "" if unknown. Text, so that loading a map builds nothing.
     """
 
@@ -127,7 +127,7 @@ class CalibrationMap:
         return f"{self.name or 'score map'} {self.digest[:_DIGEST_DIGITS]}"
 
     def signature_for(self, metric: str) -> str:
-        """The signature of calibrated scores of a metric, as in `calibrated@1[edival-if@2/paper, 0123456789ab]`."""
+        """The signature of calibrated scores of a metric, as in `calibrated@1[edival-if@3/paper, 0123456789ab]`."""
         return f"calibrated@1[{metric}, {self.digest[:_DIGEST_DIGITS]}]"
 
     def incompatibility(self, metric: Metric) -> str:

@@ -60,7 +60,7 @@ def reward_identity(metric: str, experts: Mapping[str, str]) -> str:
 
 
 def signature_with_identity(signature: str, identity: str) -> str:
-    """A signature that ends in digits of an identity, as in `edival-if@2/paper#0123abcd`."""
+    """A signature that ends in digits of an identity, as in `edival-if@3/paper#0123abcd`."""
     return f"{signature.partition('#')[0]}#{identity[:SIGNATURE_DIGITS]}"
 
 

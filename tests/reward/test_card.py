@@ -57,6 +57,8 @@ def test_roles_are_those_of_the_kinds() -> None:
 def test_kinds_of_a_role_that_is_none_are_refused() -> None:
     with pytest.raises(ValueError, match="kinds of queries for judge, and its roles are reader"):
         Card("m", 1, "m", roles=("reader",), kinds={"judge": ("judge",)})
+    with pytest.raises(ValueError, match="the text 'read_text' as kinds of queries for reader: give a tuple of texts"):
+        Card("m", 1, "m", kinds={"reader": "read_text"})  # type: ignore[dict-item]
 
 
 def test_a_card_is_the_same_after_json() -> None:
