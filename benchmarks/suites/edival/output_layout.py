@@ -98,7 +98,7 @@ def _read(folder: Path, changed: int) -> OutputFolder:
 
 
 def notes(facts: Mapping[str, Any], mode: str, *, released: bool) -> list[str]:
-    """The facts of outputs in words, for the first table."""
+    """The facts of outputs in words, for the notes of tables."""
     found = {name: values for name in (UNLISTED, TWICE, IGNORED) if (values := listed_in(facts, name))}
     texts = []
     if IGNORED in found:
