@@ -60,10 +60,13 @@ def _without_uncomputed(suite: Suite, results: Results, tables: list[Table]) -> 
         return tables, []
     reasons = results.provenance.get("skipped_metrics")
     reasons = reasons if isinstance(reasons, Mapping) else {}
+    # With a value for everything that was computed, the rest is what nothing was computed for.
+    whole = results.counting_missing("lowest", ValueRanges([results], unknown=(0.0, 0.0)))
+    filled = {table.name: table for table in suite.tables(whole)}
     left_out: dict[str, None] = {}
     kept = []
     for table in tables:
-        empty = [column for column in table.columns if _is_uncomputed(table, column)]
+        empty = [column for column in table.columns if _is_empty(filled.get(table.name, table), column)]
         left_out |= dict.fromkeys(empty)
         columns = [column for column in table.columns if column not in empty]
         ranking = "" if table.ranking_column in empty else table.ranking_column
@@ -79,12 +82,10 @@ def _without_uncomputed(suite: Suite, results: Results, tables: list[Table]) -> 
     return (kept or tables[:1]), [note]
 
 
-def _is_uncomputed(table: Table, column: str) -> bool:
-    """Whether no row has a value, and no bound, which a metric that was computed has for what is missing."""
+def _is_empty(table: Table, column: str) -> bool:
+    """Whether values are missing, and no row has one."""
     figures = [row[column] for row in table.rows.values() if column in row]
-    return any(figure.num_missing for figure in figures) and all(
-        figure.value is None and figure.lowest is None and figure.highest is None for figure in figures
-    )
+    return any(figure.num_missing for figure in figures) and all(figure.value is None for figure in figures)
 
 
 def _rows_of(table: Table, columns: Sequence[str]) -> dict[str, dict[str, Statistic]]:
@@ -114,7 +115,8 @@ def missing_notes(results: Results) -> list[str]:
     missing = [row.missing_reason for row in results.rows if row.missing_reason]
     notes = []
     if missing:
-        notes.append(f"{len(missing)} of {len(results.rows)} items were not scored: {most_common_reason(missing)}")
+        why = f"{': ' if len({*missing}) == 1 else ', e.g. '}{most_common_reason(missing)}"
+        notes.append(f"{len(missing)} of {len(results.rows)} items were not scored{why}")
     for metric in dict.fromkeys(name for row in results.rows for name in row.scores):
         scores = [row.scores[metric] for row in results.rows if metric in row.scores]
         applicable = [score for score in scores if score.status != "not_applicable"]

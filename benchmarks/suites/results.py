@@ -177,18 +177,20 @@ class ValueRanges:
     """Lowest and highest value of each metric and part in some results.
 
     Those of the metric's card, which the provenance has, and of the results: a metric may have no bounds, and a part
-    may have wider ones than its metric.
+    may have wider ones than its metric. unknown: the range of a metric without bounds of which no row has a value.
     """
 
-    def __init__(self, results: Sequence[Results]) -> None:
-        self._results = results
+    def __init__(self, results: Sequence[Results], unknown: tuple[float, float] | None = None) -> None:
+        self._results, self._unknown = results, unknown
         self._by_card: dict[str, Sequence[float | None]] = {}
         for editor_results in results:
             self._by_card |= editor_results.provenance.get(RANGES_ENTRY, {})
         self._ranges: dict[tuple[str, ...], tuple[float, float] | None] = {}
 
     def of(self, *path: str) -> tuple[float, float] | None:
-        """path: of a metric, or a part of it. None where a bound is unknown and no row has a value."""
+        """path: of a metric, or a part of it. Where a bound is not known and no row has a value: `unknown`, or None if
+        the metric was not computed.
+        """
         if path not in self._ranges:
             self._ranges[path] = self._range_of(*path)
         return self._ranges[path]
@@ -198,7 +200,9 @@ class ValueRanges:
         scores = [row.score(*path) for results in self._results for row in results.rows]
         values = [score.value for score in scores if score is not None and score.value is not None]
         lows, highs = [*values, *([] if low is None else [low])], [*values, *([] if high is None else [high])]
-        return (min(lows), max(highs)) if lows and highs else None
+        if lows and highs:
+            return min(lows), max(highs)
+        return self._unknown if path[0] in self._by_card else None
 
 
 def load_results(folder: str | Path) -> Results:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from typer.testing import Result
 
+from editcritic.benchmarks.run.run_config import ExecutionOptions
+from editcritic.benchmarks.run.runner import run_suite
+from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit
 from editcritic.benchmarks.suites.dlebench.suite import DleBench
 from editcritic.benchmarks.suites.edival.suite import PROTOCOLS, EdiVal
+from editcritic.benchmarks.suites.missing_values import suite_tables
 from editcritic.benchmarks.suites.suite import protocol_text
 from editcritic.cli.options import SuiteProtocol
+from editcritic.reward import Expert
+from editcritic.reward.queries import Failure, Rate
+from editcritic.reward.queries.kinds import Outcome
 
 from . import layout
 
@@ -98,6 +105,27 @@ def test_a_table_of_which_nothing_was_computed_is_left_out(
     report = editcritic("bench", "report", out, out)
     assert report.exit_code == 0, report.stderr
     assert report.stdout.startswith("**Visual quality, multipass**")
+
+
+class Refuses(Expert):
+    """Rates nothing."""
+
+    id = "refuses@1"
+    kinds = (Rate,)
+
+    def __call__(self, queries: Sequence[Rate]) -> list[Outcome]:
+        return [Failure("it refuses") for _ in queries]
+
+
+def test_what_failed_everywhere_is_missing_and_not_left_out(folder: Path) -> None:
+    """Ratings have no bounds."""
+    experts = {**scene_experts(), "preference": Refuses()}
+    suite, options = EdiVal(folder / "data"), ExecutionOptions(max_failure_rate=1.0)
+    results = run_suite(suite, folder / "mine", experts=experts, metrics=["vq"], options=options)
+    tables = {table.name: table for table in suite_tables(suite, results)}
+    assert [(one.value, one.num_missing) for one in tables["quality"].rows["VQ"].values()] == [(None, COUNT)] * 3
+    (note,) = (note for table in tables.values() for note in table.notes if note.startswith("Not computed: if, cc"))
+    assert note.endswith(", O T1, O T2, O T3.")
 
 
 def test_what_no_expert_is_bound_for_says_so(editcritic: Command, folder: Path, tmp_path: Path) -> None:
