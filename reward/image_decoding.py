@@ -7,7 +7,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import PIL.Image
@@ -90,7 +90,9 @@ def decode(
     reading: Reading = "upright",
 ) -> Pixels:
     """Encoded bytes to pixels; `name` is for error messages. Raises ImageError; for the limits, which hold in each
-    `reading`, see `encoded_images`."""
+    `reading`, see `encoded_images`. Raises ValueError for another reading."""
+    if reading not in get_args(Reading):
+        raise ValueError(f"pictures are read as {' or '.join(get_args(Reading))}, got {reading!r}")
     with image_errors(name):
         picture = read_header(data, formats, max_pixels)
         return pixels_of(picture) if reading == "upright" else _stored_pixels_of(picture)
