@@ -37,13 +37,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
             optional_imports.bench_library("matplotlib")
     except InputError as error:
         parser.exit(2, f"{parser.prog}: error: {error}\n")
+    from ....verifiers.selectors import PreviewCalibration
     from .selection_report import figures, plot, seeds_table, steps_table, table
     from .selection_study import (
         CALIBRATION_SEEDS,
         FIRST_REPORTED_SEED,
         PREVIEW_NAMES,
         CalibrationSeedRun,
-        PreviewCalibration,
         SelectionSeedRun,
         merge_calibrations,
         merge_studies,

@@ -153,4 +153,5 @@ def plot(study: SelectionStudy, path: Path) -> None:
 def _family(name: str) -> str:
     if name.startswith("best-of-"):
         return "best of n"
-    return name.partition(" ")[0]
+    family = name.partition(" ")[0]
+    return f"{family}, previews" if name.endswith(", previews") else family
