@@ -135,12 +135,12 @@ def _turn(row: Mapping[str, str | None], where: str, line: int, problems: Proble
             lists[column] = strings
     background_kept = (row["bg_consistency"] or "").strip()
     if background_kept not in ("True", "False"):
-        report("bg_consistency", f"expected True or False, got {background_kept!r}")
+        report("bg_consistency", f"expected True or False, got {background_kept!r:.80}")
     for column in _TURN_COLUMNS:
         if column in lists and "turns" in numbers and len(lists[column]) != numbers["turns"]:
             report(column, f"expected one element per turn, {numbers['turns']}, got {len(lists[column])}")
     if unknown := [name for name in lists.get("task_type", ()) if name not in TASK_TYPES]:
-        report("task_type", f"expected {', '.join(TASK_TYPES)}, got {', '.join(unknown)}")
+        report("task_type", f"expected {', '.join(TASK_TYPES)}, got {', '.join(unknown):.80}")
     if problems.total > num_problems:
         return None
     pools = Pools(
@@ -151,7 +151,7 @@ def _turn(row: Mapping[str, str | None], where: str, line: int, problems: Proble
     if turn.tasks[-1] is None:
         report(
             "instructions",
-            f"{turn.unquoted_instructions[-1]!r} cannot be parsed as {turn.type}: it has no instruction following",
+            f"{turn.unquoted_instructions[-1]!r:.300} cannot be parsed as {turn.type}: it has no instruction following",
         )
     return turn
 

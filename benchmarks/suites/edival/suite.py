@@ -24,6 +24,7 @@ from ....reward.metrics.edival.released_code import PUBLISHED_INSTRUCTION
 from ....reward.queries.prompts import Prompts
 from ....reward.queries.specs import Spec
 from ....reward.sample import Operation
+from ....reward.sample_limits import SampleTooLarge
 from ....verifiers import edit_request
 from ...common.errors import InputError
 from ...common.problems import Problems, num_problems
@@ -176,7 +177,10 @@ class EdiVal(Suite):
         base_images: Mapping[int, SuiteImage | ImageError],
         problems: Problems[DataProblem],
     ) -> list[SuiteItem]:
-        """The items of one image; none, and a problem, if the image is missing or damaged."""
+        """The items of one image; none, and a problem, if the image is missing or damaged.
+
+        They end, with a problem, before a turn that is beyond the limits of a sample.
+        """
         if index not in base_images:
             message = f"there is no {index}_input_raw.jpg (or .png), so its {len(turns)} turns are left out"
             problems.append(DataProblem(f"image {index}", message))
@@ -188,6 +192,12 @@ class EdiVal(Suite):
         items: list[SuiteItem] = []
         for turn in turns:
             name = f"{index}/{self.mode}/{turn.number}"
+            try:
+                sample = self._sample(name, turn, base.image)
+            except SampleTooLarge as error:
+                message = f"{error}; this turn of image {index} and later ones are left out"
+                problems.append(DataProblem(f"{self._instructions}:{turn.line}", message))
+                break
             self.turns[name] = turn
             labels: dict[str, LabelValue] = {
                 "turn": turn.number,
@@ -199,9 +209,7 @@ class EdiVal(Suite):
             }
             output_path = f"{self.mode}/{index}_input_raw_turn_{turn.number}"
             previous = items[-1].id if items and self.mode == "multipass" else ""
-            items.append(
-                SuiteItem(name, str(index), output_path, self._sample(name, turn, base.image), previous, labels)
-            )
+            items.append(SuiteItem(name, str(index), output_path, sample, previous, labels))
         return items
 
     def _sample(self, name: str, turn: EdiValTurn, base: Image) -> EditSample:
@@ -288,7 +296,9 @@ class EdiVal(Suite):
         folder, index = output_layout.output_folder(outputs, self.mode), self.turns[item.id].index
         if not (name := folder.missing_file(index)):
             return ""
-        return f"the released code leaves image {index} out, which lacks {self.mode}/{name}: it reads no other format"
+        other = find_image(folder.folder / name.removesuffix(".png")) if name.endswith(".png") else None
+        formats = "" if other is None else f"; {other.name} does not count, which is no PNG"
+        return f"the released code leaves image {index} out, which lacks {self.mode}/{name}{formats}"
 
     def output_facts(self, outputs: Path) -> Mapping[str, Any]:
         """Images that the instruction file lacks, files that do not count; see `output_layout`."""

@@ -14,6 +14,7 @@ import pytest
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
+from editcritic.benchmarks.suites.edival.reader import CSV
 from editcritic.benchmarks.suites.edival.suite import EdiVal
 from editcritic.benchmarks.suites.results import ResultRow, Results
 from editcritic.benchmarks.suites.tables import ComputedTable, Table
@@ -329,6 +330,23 @@ def test_pictures_that_are_missing_or_damaged_are_named_and_the_others_are_there
     (folder / "0_input_raw.jpg").unlink()
     with pytest.raises(InputError, match="has no usable items"):
         EdiVal(folder)
+
+
+def test_a_turn_beyond_the_limits_ends_its_chain_and_no_other(tmp_path: Path) -> None:
+    first, *others = chained()
+    long = (first[0], replace(first[1], instruction=first[1].instruction[:4000].ljust(4000, "a")), *first[2:])
+    folder = write_data(tmp_path / "data", [long, *others])
+    file = folder / CSV
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("a" * 1000, "a" * 2000), encoding="utf-8")
+    suite = EdiVal(folder)
+    assert [item.id for item in suite.items if item.case == "0"] == ["0/multipass/1"]
+    assert len(suite.items) == 1 + 3 * len(others)
+    (problem,) = (one for one in suite.problems if "left out" in one.message)
+    assert problem.location == f"{file}:3"
+    assert "the instruction has " in problem.message
+    assert "at most 4,000 are allowed" in problem.message
+    assert all(len(str(one)) < 1000 for one in suite.problems)
 
 
 def test_equal_data_has_one_digest_wherever_it_lies(data: Path, tmp_path: Path) -> None:
