@@ -293,10 +293,19 @@ def render_settings(settings: DifferingSettings, hidden: frozenset[str] = frozen
     lines = _lines("Differences in provenance", "", "A", "B")
     for name, pair in settings.items():
         if name not in hidden:
-            lines.add_row(Text(name), *(Text("–" if value is None else str(value)) for value in pair))
+            lines.add_row(Text(name), *(Text("–" if value is None else _shortened(value)) for value in pair))
     if not hidden:
         return lines
     return Group(lines, Text(f"and {len(hidden)} that follow from these; --settings lists them"))
+
+
+def _shortened(value: Any) -> str:
+    """A setting as text, without the middle of one that would fill the screen."""
+    text = str(value)
+    return text if len(text) <= _MAX_VALUE else f"{text[: _MAX_VALUE // 2]} … {text[-_MAX_VALUE // 2 :]}"
+
+
+_MAX_VALUE = 400
 
 
 def _metrics(comparison: ResultsComparison) -> RenderableType:

@@ -120,6 +120,13 @@ def test_provenance_and_items_that_differ_are_told() -> None:
     assert "1 only in B" in printed
 
 
+def test_a_setting_that_would_fill_the_screen_is_shortened() -> None:
+    one, other = (results("a", *values(0.0, 1.0), outputs={"unlisted": [*range(count)]}) for count in (20_000, 19_999))
+    printed = text(compare_results(one, other))
+    assert len(printed) < 6_000
+    assert " … " in printed
+
+
 def test_the_leaderboard_is_compared_where_the_suite_is_known() -> None:
     suite = Drawn()
     one, other = scored(suite, "bad", 0.3), scored(suite, "good", 0.9)
