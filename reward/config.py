@@ -288,6 +288,9 @@ def _unknown_word(word: str) -> str:
     expected = f"expected experts as role=spec, a TOML file, module:function or a bundle, got {word!r}"
     if (model := registered_models().get(word)) is not None:
         return f"{expected}: say for which role, as in {model.use.partition(',')[0]}={word}"
+    module = word.removesuffix(".py")
+    if module.isidentifier() and Path(f"{module}.py").is_file():
+        return f"{expected}: name the function of it that returns role -> expert, as in {module}:experts"
     close = difflib.get_close_matches(word.lower(), bundles(), n=1, cutoff=0.5)
     return "\n".join([expected + (f": did you mean {close[0]}?" if close else "; the bundles are"), *bundle_lines()])
 
@@ -374,7 +377,8 @@ class _Binder:
             if key not in self._shared:
                 built = build(spec, "editcritic.experts", **self._asked(spec, role))
                 if not isinstance(built, Expert):
-                    raise SpecError(f"{spec!r} builds {type(built).__name__}, which is not an Expert")
+                    whole = f": without {role}=, if it returns role -> expert" if isinstance(built, Mapping) else ""
+                    raise SpecError(f"{spec!r} builds {type(built).__name__}, which is not an Expert{whole}")
                 self._shared[key] = built
             return self._shared[key]
         except SpecError as error:

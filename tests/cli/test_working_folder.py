@@ -104,6 +104,19 @@ def test_a_file_names_it_only_if_it_is_trusted(tmp_path: Path) -> None:
     assert (ran.returncode, (tmp_path / "was-run").exists()) == (0, True), ran.stderr
 
 
+def test_a_module_without_its_function_and_a_function_for_a_role_are_told_how_they_are_written(tmp_path: Path) -> None:
+    (tmp_path / "my_experts.py").write_text(MINE)
+    for written, told in (
+        ("my_experts", "as in my_experts:experts"),
+        ("my_experts.py", "as in my_experts:experts"),
+        ("judge=my_experts:experts", "without judge=, if it returns role -> expert"),
+    ):
+        ran = editcritic(tmp_path, *lock(written))
+        assert ran.returncode == 2
+        (line,) = ran.stderr.strip().splitlines()
+        assert told in line
+
+
 def test_a_module_that_is_nowhere_is_named_as_it_was_typed(tmp_path: Path) -> None:
     (tmp_path / "nope").mkdir()  # without an __init__.py
     ran = editcritic(tmp_path, *lock("nope:x"))

@@ -14,7 +14,7 @@ from editcritic.benchmarks.suites.bootstrap import Statistic, bootstrap_weights
 from editcritic.benchmarks.suites.edival.tables import tables_of
 from editcritic.benchmarks.suites.i2ibench.tables import i2ibench_tables
 from editcritic.benchmarks.suites.leaderboards import EditorComparison
-from editcritic.benchmarks.suites.missing_values import suite_tables
+from editcritic.benchmarks.suites.missing_values import missing_notes, suite_tables
 from editcritic.benchmarks.suites.results import RANGES_ENTRY, ResultRow, Results
 from editcritic.benchmarks.suites.tables import ComputedTable, Table
 from editcritic.reward import Score
@@ -76,6 +76,17 @@ def test_an_item_without_an_output_is_in_the_bounds() -> None:
     rows = [replace(row, scores={}, missing_reason="no picture") if row.case == "1" else row for row in results.rows]
     cell = ComputedTable.compute(suite_tables(suite, replace(results, rows=rows))[0], None).cells["turn 1"]["guards"]
     assert (cell.value, cell.lowest, cell.highest) == (50.0, 25.0, 75.0)
+
+
+def test_items_without_an_output_for_several_reasons_have_one_of_them_as_an_example() -> None:
+    suite = Toy(count=3)
+    results = toy_results(suite, "a", valued(0.5, 0.9, 0.1))
+    for reasons, text in (
+        ({"1": "no 1.png", "2": "no 2.png"}, "4 of 6 items were not scored, e.g. no 1.png"),
+        ({"1": "no picture"}, "2 of 6 items were not scored: no picture"),
+    ):
+        rows = [replace(row, scores={}, missing_reason=reasons.get(row.case, "")) for row in results.rows]
+        assert text in missing_notes(replace(results, rows=rows))
 
 
 def test_without_a_range_the_bounds_are_the_lowest_and_the_highest_value_there_is() -> None:
