@@ -42,7 +42,8 @@ class Card:
     kinds: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        if texts := [role for role, names in self.kinds.items() if isinstance(names, str)]:
+        given: Mapping[str, object] = self.kinds
+        if texts := [role for role, names in given.items() if isinstance(names, str)]:
             raise ValueError(
                 f"the card of {self.name} has the text {self.kinds[texts[0]]!r} as kinds of queries for {texts[0]}: "
                 "give a tuple of texts"

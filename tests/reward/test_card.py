@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from typing import Any
 
 import pytest
 
@@ -63,8 +64,9 @@ def test_kinds_of_a_role_that_is_none_are_refused() -> None:
 
 def test_a_card_is_the_same_after_json() -> None:
     card = Card("m", 1, "m", kinds={"features.clip": ("embed", "embed_text")})
-    values = json.loads(json.dumps(asdict(card)))
-    assert Card(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}) == card
+    values: dict[str, Any] = json.loads(json.dumps(asdict(card)))
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    assert Card(**values) == card
 
 
 def test_a_composition_has_the_kinds_of_all_its_parts() -> None:

@@ -61,7 +61,12 @@ def test_an_empty_reply_and_a_failed_judge_are_failures_and_an_abstention_stays_
 
 def test_the_image_comes_first_and_the_reply_may_have_as_many_tokens_as_in_the_released_code() -> None:
     queries: list[Judge] = []
-    read(JudgeReader(Fake(lambda query: queries.append(query) or Reply("x"))), 1)
+
+    def reply(query: Judge) -> Reply:
+        queries.append(query)
+        return Reply("x")
+
+    read(JudgeReader(Fake(reply)), 1)
     (query,) = queries
     assert query.messages[0].content[0] == PICTURES[0]
     assert "writing" in str(query.messages[0].content[1])
@@ -176,8 +181,8 @@ def test_a_local_model_reads_what_it_writes_of_the_same_question(tmp_path: Any) 
     TINY_VLMS["qwen2_vl"](tmp_path)
     judge = Vlm(str(tmp_path), device="cpu")
     reader = JudgeReader(judge, max_tokens=8)
-    (outcome,) = reader([ReadText(PICTURES[0])])
-    (reply,) = judge([reader._question(ReadText(PICTURES[0]))])
+    (outcome,) = read(reader, 1)
+    reply: Any = judge([reader._question(ReadText(PICTURES[0]))])[0]
     text = reply.text.strip() if isinstance(reply, Reply) else reply.raw
     assert outcome.text == text if text else isinstance(outcome, Failure)
     assert reader.usage() == judge.usage()

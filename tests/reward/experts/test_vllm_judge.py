@@ -281,9 +281,10 @@ def test_pictures_are_shown_after_jpeg_and_replies_have_another_limit():
     noise.pil().save(sent, "JPEG")  # as the released code of EdiVal sends it
     assert np.array_equal(np.asarray(shown), np.asarray(PIL.Image.open(sent)))
     assert [params.max_tokens for params in call["sampling"]] == [1024]
-    for options in ({"jpeg_quality": 0}, {"max_tokens": 0}):
-        with pytest.raises(ValueError, match="got 0"):
-            VllmJudge("a-model", **options)
+    with pytest.raises(ValueError, match=r"JPEG's quality .* got 0"):
+        VllmJudge("a-model", jpeg_quality=0)
+    with pytest.raises(ValueError, match=r"max_tokens .* got 0"):
+        VllmJudge("a-model", max_tokens=0)
 
 
 def test_control_tokens_in_words_are_broken():

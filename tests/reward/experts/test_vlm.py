@@ -626,10 +626,8 @@ def test_a_large_picture_is_shown_smaller(tmp_path_factory):
 def test_a_picture_is_shown_as_it_is_after_jpeg_and_replies_have_another_limit(tmp_path_factory):
     where = tmp_path_factory.mktemp("jpeg")
     TINY_VLMS["qwen3_vl"](where, spread=3.0)
-    free, released = (
-        Vlm(str(where), device="cpu", min_option_mass=0.0, **options)
-        for options in ({}, {"jpeg_quality": 75, "max_tokens": 3})
-    )
+    free = Vlm(str(where), device="cpu", min_option_mass=0.0)
+    released = Vlm(str(where), device="cpu", min_option_mass=0.0, jpeg_quality=75, max_tokens=3)
     sharp = picture(5, 64, 48)
     (shown,) = released([ask(sharp, "Is it good?")])
     assert shown == free([ask(after_jpeg(sharp, 75), "Is it good?")])[0] != free([ask(sharp, "Is it good?")])[0]

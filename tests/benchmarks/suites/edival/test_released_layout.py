@@ -91,7 +91,7 @@ def scores(suite: EdiVal, item: SuiteItem) -> dict[str, Score]:
     light = [Evidence("luminance of the edited picture", numbers={"99 %": rating, "99.9 %": rating})]
     return {
         "if": Score.of(0.5, credits=followed) if suite.mode == "singlepass" else followed[str(turn)],
-        "cc": Score.of(value, parts=halves).with_signature("edival-cc@2/official"),
+        "cc": Score.of(value, parts=halves).with_signature("edival-cc@3/official"),
         "vq": Score.of(rating, parts={"base": Score.of(0.0), "change": Score.of(rating)}, evidence=light),
     }
 
