@@ -10,7 +10,7 @@ from ...reward.card import joint_kinds
 from ...reward.engine import gather
 from ...reward.metrics import Metric
 from ...reward.metrics.compose import score_with_signature
-from ...reward.queries.expert import unbound_roles, unsuitable_experts
+from ...reward.queries.expert import missing_declarations, unbound_roles, unsuitable_experts
 from ...reward.queries.specs import Spec
 from ..common.errors import InputError
 from ..suites.suite import Suite
@@ -34,8 +34,11 @@ class MetricSet:
         """The metrics of a suite whose roles are all bound; or the requested ones, which must all be bound.
 
         Raises `InputError` for an unknown name, for an unbound role of a requested metric, for a role that is bound to
-        an expert that does not accept its queries, and if no metric is left.
+        an expert that does not accept its queries, for an expert without id or kinds, and if no metric is left.
         """
+        for role, expert in experts.items():
+            if problem := missing_declarations(expert):
+                raise InputError(f"{role} cannot be asked: {problem}")
         specs = suite.metrics(protocol)
         if unknown := [name for name in requested if name not in list(specs)]:  # a file may have a list for a name
             raise InputError(f"{suite.name} has no metric {unknown[0]!r:.80}: it has {', '.join(specs)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -105,6 +106,17 @@ class AsyncExpert(Expert):
             return list(await asyncio.gather(*(answer_within_limits(query) for query in queries)))
         finally:
             await self.close()
+
+
+def missing_declarations(expert: Expert) -> str:
+    """What an expert's class has to set and does not, and how; empty if it sets all. Asks for no id."""
+    absent = object()
+    how = {
+        "kinds": "`kinds`, the kinds of queries that it answers, as in `kinds = (ReadText,)`",
+        "id": "`id`, a text with all that determines its answers, as in `id = 'my-reader@1'`",
+    }
+    missing = [text for name, text in how.items() if inspect.getattr_static(expert, name, absent) is absent]
+    return f"{type(expert).__name__} lacks {' and '.join(missing)}" if missing else ""
 
 
 def expert_of_role(experts: Mapping[str, Expert], role: str) -> Expert | None:

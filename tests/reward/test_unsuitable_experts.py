@@ -144,6 +144,19 @@ class Unsaid:
         return Score.of(answer.value or 0.0)
 
 
+class Bare(Expert):
+    def __call__(self, queries: Sequence[Any]) -> list[Any]:
+        return []
+
+
+def test_a_run_refuses_an_expert_without_kinds_or_id() -> None:
+    suite: Any = TwoMetrics()
+    with pytest.raises(InputError, match=r"^reader cannot be asked: NoKinds lacks `kinds`, .* \(ReadText,\)`$"):
+        MetricSet.select(suite, {**default_experts(), "reader": NoKinds()})
+    with pytest.raises(InputError, match=r"Bare lacks `kinds`, .* and `id`, a text with all"):
+        MetricSet.select(suite, {**default_experts(), "reader": Bare()})
+
+
 def test_a_card_that_names_no_kinds_is_not_checked() -> None:
     (score,) = Reward(Unsaid(), {"judge": Fake()})([sample()])
     assert score.status == "scored"
