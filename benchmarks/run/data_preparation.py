@@ -183,8 +183,10 @@ def format_megabytes(size: int) -> str:
 def download_plan(prepared: PreparedDataset) -> list[str]:
     """Lines that list the missing files, their sources, and what to do."""
     source, data = prepared.source, prepared.data
+    lacking = [file.path for file in prepared.missing or ()]
+    some = source.repository is None and len(lacking) < len(source.files)
     lines = [
-        f"{source.suite}: the data is not in {data}",
+        f"{source.suite}: {data} lacks {', '.join(lacking)}" if some else f"{source.suite}: the data is not in {data}",
         f"  licence: {source.licence}",
         f"  page:    {source.homepage}",
     ]

@@ -77,6 +77,15 @@ def test_nothing_is_fetched_unless_it_is_told_to(
     assert not (tmp_path / "data").exists()
 
 
+def test_of_data_that_is_there_in_part_the_plan_names_what_is_not(
+    editcritic: Command, data: Mapping[str, bytes], tmp_path: Path
+) -> None:
+    (tmp_path / NAMES["csv"]).write_bytes(data[NAMES["csv"]])
+    printed = editcritic("bench", "prepare", "edival", "-o", tmp_path).stdout
+    assert f"edival: {tmp_path} lacks {NAMES['zip']}\n" in printed
+    assert "the data is not in" not in printed
+
+
 def test_each_suites_plan_names_place_revision_licence_and_what_is_not_known(
     editcritic: Command, tmp_path: Path
 ) -> None:
