@@ -33,7 +33,7 @@ class EditOverall:
     consistency: Metric = _CONSISTENCY
     card: ClassVar[Card] = Card(
         "edival-o",
-        2,
+        3,
         "the instruction was followed and everything else is as it was",
         kinds={
             "detector": ("detect",),
@@ -73,7 +73,7 @@ class MultiTurnFollowing:
     reduction: TurnReduction = "minimum"
     card: ClassVar[Card] = Card(
         "edival-chain",
-        2,
+        3,
         "the instructions of all turns up to this one were followed",
         kinds={"detector": ("detect",), "judge": ("judge",), "reader": ("read_text",)},
         source="EdiVal-Agent, section 2.4",
@@ -88,7 +88,7 @@ class MultiTurnFollowing:
 
     @property
     def signature(self) -> str:
-        """As in `edival-chain@2`, with `reduction` if it is not the default."""
+        """As in `edival-chain@3`, with `reduction` if it is not the default."""
         return self.card.signature_with(options=() if self.reduction == "minimum" else (f"reduction={self.reduction}",))
 
     def __call__(self, sample: EditSample) -> Program[Score]:

@@ -71,7 +71,7 @@ def test_overall_is_the_geometric_mean(following, consistency):
         "following": following,
         "consistency": consistency,
     }
-    assert score.metric == "edival-o@2"
+    assert score.metric == "edival-o@3"
 
 
 @pytest.mark.parametrize("consistency", STATUSES)
@@ -146,7 +146,7 @@ def test_a_chain_of_means_gives_a_credit_a_turn(verdicts):
     score = run(MultiTurnFollowing(metric, reduction="mean"), turns(len(verdicts)))
     assert score.value == pytest.approx(sum(verdicts) / len(verdicts))
     assert [credit.value for credit in score.credits.values()] == verdicts
-    assert score.metric == "edival-chain@2[reduction=mean]"
+    assert score.metric == "edival-chain@3[reduction=mean]"
 
 
 def test_a_chain_combines_in_two_ways_only():
