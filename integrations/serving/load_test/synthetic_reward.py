@@ -139,7 +139,8 @@ class SyntheticServer:
         port = self.url.rpartition(":")[2]
         arguments = [part for name, value in self._options.items() for part in (f"--{name}", str(value))]
         self.process = subprocess.Popen(
-            python_command(f"from {__package__}.synthetic_reward import main; main()", "--port", port, *arguments),
+            python_command(f"from {__package__}.synthetic_reward import serve; serve()", "--port", port, *arguments),
+            stdin=subprocess.PIPE,  # closed when this process ends, however it does
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
@@ -172,14 +173,24 @@ class SyntheticServer:
         """Kill it as `kill -9` does."""
         self.process.kill()
         self.process.wait()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            pipe.close()
 
     def __enter__(self) -> SyntheticServer:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+
+
+def serve() -> None:
+    """`main` in a process of `SyntheticServer`: it ends with the process that started it."""
+    threading.Thread(target=_exit_after_parent, daemon=True).start()
+    try:
+        main()
+    except BrokenPipeError:  # nobody asks for the address any more
+        os._exit(3)
 
 
 def main() -> None:
@@ -203,6 +214,11 @@ def main() -> None:
         sys.stdout.flush()
         serve_socket(listener, service, settings)
     service.close()
+
+
+def _exit_after_parent() -> None:
+    sys.stdin.buffer.read()  # until the other end is closed
+    os._exit(3)
 
 
 def _exit_after(seconds: float) -> None:
