@@ -217,7 +217,7 @@ def main() -> None:
 
 
 def _exit_after_parent() -> None:
-    sys.stdin.buffer.read()  # until the other end is closed
+    os.read(0, 1)  # until the other end is closed; not `sys.stdin`, whose lock would be held at the exit
     os._exit(3)
 
 
