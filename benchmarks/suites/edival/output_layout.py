@@ -21,8 +21,10 @@ TURNS = 3
 
 _NAME = re.compile(r"([0-9]{1,9})_input_raw(?:_turn_([0-9]{1,3}))?\.[A-Za-z]{1,4}")
 
-UNLISTED, TWICE, IGNORED, BASES = "unlisted", "twice", "ignored", "bases"
-"""Entries of `OutputFolder.facts`."""
+UNLISTED, UNFINISHED, TWICE, IGNORED, BASES = "unlisted", "unfinished", "twice", "ignored", "bases"
+"""Entries of `OutputFolder.facts`. For the released code, an image without a row is `UNLISTED` if all its pictures are
+there, which its notebook counts, and else `UNFINISHED`.
+"""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class OutputFolder:
         complete = {index for index in self.bases if not self.missing_file(index)}
         facts: dict[str, Any] = {
             UNLISTED: sorted(unlisted & complete if released else unlisted),
+            UNFINISHED: sorted(unlisted - complete if released else ()),
             TWICE: sorted(
                 index
                 for index in complete
@@ -99,7 +102,7 @@ def _read(folder: Path, changed: int) -> OutputFolder:
 
 def notes(facts: Mapping[str, Any], mode: str, *, released: bool) -> list[str]:
     """The facts of outputs in words, for the notes of tables."""
-    found = {name: values for name in (UNLISTED, TWICE, IGNORED) if (values := listed_in(facts, name))}
+    found = {name: values for name in (UNLISTED, UNFINISHED, TWICE, IGNORED) if (values := listed_in(facts, name))}
     texts = []
     if IGNORED in found:
         texts.append(f"{_count(found[IGNORED], 'picture')} beside a .png of the same name: the .png counts.")
@@ -107,6 +110,11 @@ def notes(facts: Mapping[str, Any], mode: str, *, released: bool) -> list[str]:
         texts.append(
             f"{_count(found[UNLISTED], 'image')} with outputs, but without a row in the instruction file: not scored."
         )
+    if UNFINISHED in found:
+        text = (
+            f"{_count(found[UNFINISHED], 'image')} with outputs, but with neither a row in the instruction file nor all"
+        )
+        texts.append(f"{text} of its pictures: not scored.")
     if TWICE in found:
         text = f"{_count(found[TWICE], 'image')} with base pictures as .png and as .jpg: the released code scores them"
         texts.append(f"{text} twice, and so they count twice in task_rate.json{_TWICE_IN_TABLES.get(mode, '')}.")

@@ -169,6 +169,7 @@ def test_the_tables_are_those_of_the_authors_notebook(case: str, mode: str, tmp_
         ("a turn as jpg", "1 of 5 images lack a turn"),
         ("a turn as png and jpg", "1 picture (2_input_raw_turn_3.jpg) beside a .png of the same name: the .png counts"),
         ("a picture not in the file", "1 image (7) with outputs, but without a row in the instruction file"),
+        ("an unfinished picture not in the file", "1 image (7) with outputs, but with neither a row in the"),
         ("a chain of two rows", "1 of 5 images have fewer turns in the data, and count at those; the image success"),
         ("all there", "Base pictures: those beside the outputs."),
     ],
