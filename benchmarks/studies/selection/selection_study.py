@@ -41,7 +41,7 @@ from .per_prompt_noise import PerPromptNoise
 
 FIRST_REPORTED_SEED = 10
 """The first reported seed: reward and selectors were chosen on earlier ones."""
-CALIBRATION_SEEDS = range(20, 26)
+CALIBRATION_SEEDS = range(20, 30)
 """Of the calibration of adaptive selection with previews; none of them is reported."""
 PREVIEW_STEP = 1
 MAX_CANDIDATES = 16
