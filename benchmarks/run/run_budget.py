@@ -104,7 +104,7 @@ class BudgetTracker:
             account.roles.append(role)
         for account in self._accounts.values():
             if isinstance(account.expert, JudgeAdapter):
-                account.asked = self._accounts.get(id(account.expert.judge_expert), account)
+                account.charged = self._accounts.get(id(account.expert.judge_expert), account)
         for account in self._accounts.values():
             account.price = _price(account, prices or {})
         metered_experts = {key: metered(account.expert, self, account) for key, account in self._accounts.items()}
@@ -155,7 +155,7 @@ class BudgetTracker:
         return Usage(
             {account.name: account.calls for account in accounts if account.calls},
             sum(account.calls for account in accounts if account.is_judge),
-            int(sum(account.meter(name) for account in accounts if account.asked is account for name in _TOKENS)),
+            int(sum(account.meter(name) for account in accounts if account.charged is account for name in _TOKENS)),
             math.fsum(account.money for account in accounts),
         )
 
@@ -166,7 +166,7 @@ class _ExpertUsage:
     def __init__(self, expert: Expert) -> None:
         self.expert = expert
         self.roles: list[str] = []
-        self.asked: _ExpertUsage = self
+        self.charged: _ExpertUsage = self
         """That of another bound expert which this one asks, and which has its tokens and reported cost; or itself."""
         self.price: float | None = None
         self.calls = 0
@@ -178,7 +178,7 @@ class _ExpertUsage:
 
     @property
     def is_judge(self) -> bool:
-        return any(role.partition(".")[0] == JUDGE for role in (*self.roles, *self.asked.roles))
+        return any(role.partition(".")[0] == JUDGE for role in (*self.roles, *self.charged.roles))
 
     @property
     def calls_per_query(self) -> int:
@@ -197,7 +197,7 @@ class _ExpertUsage:
     def money(self) -> float:
         if self.price is not None:
             return self.calls * self.price
-        return self.meter("usd") if self.asked is self else 0.0
+        return self.meter("usd") if self.charged is self else 0.0
 
 
 class _Metered(Expert):
@@ -261,7 +261,7 @@ def _price(account: _ExpertUsage, prices: Mapping[str, float]) -> float | None:
         for name in (role, role.partition(".")[0]):
             if name in prices:
                 return prices[name]
-    if account.asked is account:
+    if account.charged is account:
         return None
-    price = _price(account.asked, prices)
+    price = _price(account.charged, prices)
     return None if price is None else price * account.calls_per_query
