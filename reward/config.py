@@ -375,7 +375,7 @@ class _Binder:
             spec = _with_addresses(bound, role)
             key = _spec_key(spec)
             if key not in self._shared:
-                built = build(spec, "editcritic.experts", **self._asked(spec, role))
+                built = build(spec, "editcritic.experts", **self._shared_experts(spec, role))
                 if not isinstance(built, Expert):
                     whole = f": without {role}=, if it returns role -> expert" if isinstance(built, Mapping) else ""
                     raise SpecError(f"{spec!r} builds {type(built).__name__}, which is not an Expert{whole}")
@@ -390,31 +390,31 @@ class _Binder:
         except ValueError as error:
             raise SpecError(f"{context}: {error}") from None
 
-    def _asked(self, spec: Any, role: str) -> dict[str, Expert]:
+    def _shared_experts(self, spec: Any, role: str) -> dict[str, Expert]:
         """The experts of other roles that this one asks: of the same spec as its own, or else, where it has to be given
         one and is not, that of the role which the option is named after."""
         is_table = isinstance(spec, Mapping)
         name, _, query = str(spec.get("use", "") if is_table else spec).partition("?")
         if name not in entry_point_names("editcritic.experts"):
             return {}
-        given = spec if is_table else dict(parse_qsl(query, keep_blank_values=True))
-        asked: dict[str, Expert] = {}
+        options = spec if is_table else dict(parse_qsl(query, keep_blank_values=True))
+        shared: dict[str, Expert] = {}
         for key, parameter in parameters(_find(name, "editcritic.experts")).items():
             if parameter.annotation != "Expert | Spec":
                 continue
-            if key in given:
-                own = _spec_key(given[key])
+            if key in options:
+                own = _spec_key(options[key])
                 same = next((other for other, one in self._specs.items() if _spec_key(one.spec) == own), role)
                 if same != role:
-                    asked[key] = self._expert(same)
+                    shared[key] = self._expert(same)
             elif parameter.default is parameter.empty:
                 if key not in self._specs or key == role:
                     raise SpecError(
                         f"{name} asks a {key}: bind one, as in {key}=openai:http://127.0.0.1:8000/v1, or give it its "
                         f"own, as in {name}:openai:http://127.0.0.1:8000/v1"
                     )
-                asked[key] = self._expert(key)
-        return asked
+                shared[key] = self._expert(key)
+        return shared
 
 
 def _spec_key(spec: Any) -> str:
