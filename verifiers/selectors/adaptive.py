@@ -73,13 +73,13 @@ class AdaptiveBestOfN:
 
     @cached_property
     def _recorded(self) -> PreviewCalibration | None:
-        given = self.calibration
-        if not isinstance(given, str | Path):
-            return given
+        calibration = self.calibration
+        if not isinstance(calibration, str | Path):
+            return calibration
         try:
-            return PreviewCalibration.load(given)
+            return PreviewCalibration.load(calibration)
         except OSError as error:
-            raise ValueError(f"cannot read the calibration {given}: {error.strerror}") from None
+            raise ValueError(f"cannot read the calibration {calibration}: {error.strerror}") from None
 
     @cached_property
     def _past(self) -> PastPrompts | None:
