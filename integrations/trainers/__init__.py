@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .flow_factory import FlowFactoryReward
     from .flow_grpo import FlowGRPOReward
-    from .trainer_batches import UnscoredError
+    from .trainer_reward import UnscoredError
     from .unirl import UniRLRewardBackend
 
 __all__ = ["FlowFactoryReward", "FlowGRPOReward", "UniRLRewardBackend", "UnscoredError"]
@@ -18,7 +18,7 @@ _MODULES = {
     "FlowFactoryReward": "flow_factory",
     "FlowGRPOReward": "flow_grpo",
     "UniRLRewardBackend": "unirl",
-    "UnscoredError": "trainer_batches",
+    "UnscoredError": "trainer_reward",
 }
 
 

@@ -6,7 +6,7 @@
         reward: http://127.0.0.1:8321   # or the path of a TOML file, or a spec such as any-edit
         batch_size: 16
 
-The options beside Flow-Factory's own are strings: `reward` (see `trainer_batches.resolve_scorer`) and `missing`. Its
+The options beside Flow-Factory's own are strings: `reward` (see `trainer_reward.resolve_scorer`) and `missing`. Its
 loader shares one model between equal configurations, and cannot compare tables.
 
 The signature is that of `PointwiseRewardModel`, github.com/X-GenGroup/Flow-Factory, `src/flow_factory/rewards/abc.py`
@@ -28,15 +28,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from .trainer_batches import (
-    build_samples,
-    check_on_missing,
-    images_from_batch,
-    parse_metadata,
-    resolve_scorer,
-    reward_values,
-    score_samples,
-)
+from .trainer_batches import build_samples, images_from_batch, parse_metadata
+from .trainer_reward import TrainerReward
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -81,8 +74,7 @@ class FlowFactoryReward(_Model):
     def __init__(self, config: Any, accelerator: Any) -> None:
         super().__init__(config, accelerator)
         options = getattr(config, "extra_kwargs", {})
-        self.scorer = resolve_scorer(options.get("reward", ""))
-        self.missing = check_on_missing(options.get("missing", "raise"))
+        self.reward = TrainerReward(options.get("reward", ""), missing=options.get("missing", "raise"))
 
     def __call__(
         self,
@@ -106,5 +98,4 @@ class FlowFactoryReward(_Model):
         rows = None if metadata is None else [parse_metadata(row) for row in metadata]
         sources = [images_from_batch(images) for images in condition_images]
         samples = build_samples(list(prompt), images_from_batch(image), sources, rows)
-        values = reward_values(samples, score_samples(self.scorer, samples), self.missing)
-        return _Output(rewards=torch.tensor(values, dtype=torch.float32, device=self.device))
+        return _Output(rewards=torch.tensor(self.reward(samples).values, dtype=torch.float32, device=self.device))

@@ -40,17 +40,8 @@ from typing import Any
 
 from ...reward import Image
 from ...reward.queries.specs import Spec
-from .trainer_batches import (
-    OnMissingScore,
-    ScoreFn,
-    build_samples,
-    check_on_missing,
-    images_from_batch,
-    resolve_scorer,
-    reward_values,
-    score_samples,
-    scorer_name,
-)
+from .trainer_batches import build_samples, images_from_batch
+from .trainer_reward import ScoreFn, TrainerReward
 
 REWARD_KEY = "editcritic"
 
@@ -61,14 +52,13 @@ RewardFn = Callable[..., tuple[Mapping[str, Sequence[float]], Mapping[str, Any]]
 class FlowGRPOReward:
     """A reward function of Flow-GRPO; returns ({"editcritic": values, "avg": values}, {}).
 
-    reward: see `trainer_batches.resolve_scorer`. missing: see the module. Thread-safe. Raises ValueError for calls
+    reward, options: see `TrainerReward`. Thread-safe. Raises ValueError for calls
     without sources, `UnscoredError`, and what the reward raises.
     """
 
-    def __init__(self, reward: ScoreFn | Spec, *, missing: OnMissingScore = "raise") -> None:
-        self.scorer = resolve_scorer(reward)
-        self.missing = check_on_missing(missing)
-        self.__name__ = scorer_name(self.scorer)
+    def __init__(self, reward: ScoreFn | Spec, **options: Any) -> None:
+        self.reward = TrainerReward(reward, **options)
+        self.__name__ = self.reward.__name__
 
     def __call__(
         self,
@@ -89,7 +79,7 @@ class FlowGRPOReward:
             )
         rows = metadata if isinstance(metadata, list | tuple) else None
         samples = build_samples(list(prompts), images_from_batch(images), _sources(ref_images), rows)
-        values = reward_values(samples, score_samples(self.scorer, samples), self.missing)
+        values = self.reward(samples).values
         return {REWARD_KEY: values, "avg": list(values)}, {}
 
     def combined_with(self, multi_score: Callable[[Any, Mapping[str, float]], RewardFn]) -> Callable[..., RewardFn]:

@@ -1,4 +1,4 @@
-"""Converts a diffusion trainer's rollouts to samples, and scores to what the trainer expects.
+"""Converts a diffusion trainer's rollouts to samples.
 
 Shared by the adapters `flow_grpo`, `flow_factory`, `verl_omni` and `unirl`, and by the trainer protocols of the judge
 server.
@@ -17,28 +17,15 @@ allows, has a failed score, as any other edit without one. Pixels of another sca
 from __future__ import annotations
 
 import json
-import math
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from typing import Any, Final, Literal
-from urllib.parse import parse_qsl
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from pydantic import ValidationError
 
-from ...reward import EditSample, Image, Reward, Score
-from ...reward.config import read_spec
-from ...reward.queries.specs import Spec
+from ...reward import EditSample, Image
 from ...reward.sample_files import sample_from_json
 from ...reward.sample_limits import SampleTooLarge
-from ..rng_state import preserve_rng_state
-from ..unusable_rows import UnusableRow, check_characters, excess, image_or_reason, score_usable
-
-ScoreFn = Callable[[Sequence[EditSample]], Sequence[Score]]
-"""A `Reward`, a `RemoteReward`, or any callable with its signature."""
-
-OnMissingScore = Literal["raise", "nan"]
-"""How to treat an edit without a score if a trainer takes numbers only. It never gets a made-up number."""
+from ..unusable_rows import UnusableRow, check_characters, excess, image_or_reason
 
 METADATA_KEY: Final = "editcritic"
 
@@ -46,54 +33,6 @@ METADATA_FIELDS: Final = (
     "task", "pools", "boxes", "fractions", "operations", "plan", "targets", "target_fractions", "target_text", "hint",
     "dimensions", "metadata",
 )  # fmt: skip
-
-
-_URL_OPTIONS: Final[Mapping[str, Callable[[str], Any]]] = {
-    "reward": str, "token_env": str, "image_encoding": str, "deadline_s": float, "timeout_s": float,
-    "outage_timeout_s": float,
-}  # fmt: skip
-
-
-class UnscoredError(RuntimeError):
-    """Edits without a score, if the trainer cannot leave them out. scores: of all edits, in order."""
-
-    def __init__(self, message: str, scores: Sequence[Score]) -> None:
-        super().__init__(message)
-        self.scores = tuple(scores)
-
-    def __reduce__(self) -> tuple[Any, ...]:  # raised in worker processes
-        return UnscoredError, (str(self), self.scores)
-
-
-def resolve_scorer(reward: ScoreFn | Spec) -> ScoreFn:
-    """A callable as it is, or the reward of a spec. A string (for trainers configured by strings) is a spec, the path
-    of a TOML file, or the URLs of judge servers with the same reward, with options of `RemoteReward`:
-    http://a:8321,http://b:8321?token_env=JUDGE_TOKEN&deadline_s=60. Raises ValueError.
-    """
-    if isinstance(reward, str):
-        if reward.startswith(("http://", "https://")):
-            return _remote(reward)
-        if not reward:
-            raise ValueError("no reward: pass a Reward, a spec, the path of a TOML file, or the URL of a judge server")
-        return Reward.of(read_spec(reward) if reward.endswith(".toml") else reward)
-    return Reward.of(reward) if isinstance(reward, Mapping) else reward
-
-
-def _remote(text: str) -> ScoreFn:
-    from ..serving.client.remote_reward import RemoteReward
-
-    urls, _, query = text.partition("?")
-    options: dict[str, Any] = {}
-    for name, value in parse_qsl(query, keep_blank_values=True):
-        if name not in _URL_OPTIONS:
-            raise ValueError(f"{urls} takes the options {', '.join(_URL_OPTIONS)} here, got {name!r:.80}")
-        options[name] = _URL_OPTIONS[name](value)
-    return RemoteReward(urls.split(","), **options)
-
-
-def scorer_name(scorer: ScoreFn) -> str:
-    """The name that trainers log."""
-    return str(getattr(scorer, "__name__", type(scorer).__name__))
 
 
 def images_from_batch(batch: Any) -> list[Image | str]:
@@ -179,42 +118,3 @@ def sample_row(name: str, prompt: Any, sources: Sequence[str], edited: str, meta
 def parse_metadata(metadata: Any) -> Any:
     """The metadata of a row, decoded if the trainer passes JSON."""
     return json.loads(metadata) if isinstance(metadata, str) else metadata
-
-
-def score_samples(scorer: ScoreFn, samples: Sequence[EditSample | str]) -> list[Score]:
-    """One score per sample, failed where a row is none, as in `score_usable`. Raises what the scorer raises.
-
-    In the main thread the trainer's RNG state is preserved. In other threads it is not: the trainer samples from it
-    meanwhile, and would get the same noise again.
-    """
-    is_main = threading.current_thread() is threading.main_thread()
-    with preserve_rng_state() if is_main else nullcontext():
-        return score_usable(scorer, samples)
-
-
-def reward_values(samples: Sequence[EditSample | str], scores: Sequence[Score], missing: OnMissingScore) -> list[float]:
-    """The values; NaN or `UnscoredError` for edits without one."""
-    if missing == "raise" and any(score.value is None for score in scores):
-        raise UnscoredError(describe_unscored(samples, scores), scores)
-    return [math.nan if score.value is None else score.value for score in scores]
-
-
-def describe_unscored(samples: Sequence[EditSample | str], scores: Sequence[Score | None]) -> str:
-    """A message that names the edits without a score and the reasons."""
-    names = [f"edit-{row}" if isinstance(sample, str) else sample.id for row, sample in enumerate(samples)]
-    unscored = [
-        f"{name}: {'late' if score is None else f'{score.status} ({score.reason})'}"
-        for name, score in zip(names, scores, strict=True)
-        if score is None or score.value is None
-    ]
-    more = f"; and {len(unscored) - 3} more" if len(unscored) > 3 else ""
-    return f"{len(unscored)} of {len(samples)} edits have no score: {'; '.join(unscored[:3])}{more}"[:1000]
-
-
-def check_on_missing(missing: str) -> OnMissingScore:
-    """Validate the option. Raises ValueError."""
-    if missing == "raise":
-        return "raise"
-    if missing == "nan":
-        return "nan"
-    raise ValueError(f"missing must be 'raise' or 'nan', got {missing!r}")

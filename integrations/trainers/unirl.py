@@ -30,7 +30,8 @@ from typing import Any, Literal
 
 from ...reward import Image
 from ...reward.queries.specs import Spec
-from .trainer_batches import ScoreFn, build_samples, images_from_batch, resolve_scorer, score_samples, scorer_name
+from .trainer_batches import build_samples, images_from_batch
+from .trainer_reward import ScoreFn, TrainerReward
 
 PromptSource = Literal["generation", "original"]
 
@@ -47,7 +48,7 @@ class RewardResponse:
 
 
 class UniRLRewardBackend:
-    """See the module. reward: see `trainer_batches.resolve_scorer`.
+    """See the module. reward: see `trainer_reward.resolve_scorer`.
 
     prompt_source: the prompt an edit is judged by: the one it was generated with (`generation`, UniRL's default), or
     the user's before a model rewrote it (`original`).
@@ -56,16 +57,21 @@ class UniRLRewardBackend:
     input_kind = "image"
 
     def __init__(
-        self, reward: ScoreFn | Spec, *, prompt_source: PromptSource = "generation", base_device: str = "cpu"
+        self,
+        reward: ScoreFn | Spec,
+        *,
+        prompt_source: PromptSource = "generation",
+        base_device: str = "cpu",
+        **options: Any,
     ) -> None:
         if prompt_source not in ("generation", "original"):
             raise ValueError(f"prompt_source must be 'generation' or 'original', got {prompt_source!r}")
-        self.scorer = resolve_scorer(reward)
+        self.reward = TrainerReward(reward, missing="nan", **options)
         self.prompt_source = prompt_source
         self.preferred_input_kind = "image"
 
     def get_model_name(self) -> str:
-        return scorer_name(self.scorer)
+        return self.reward.__name__
 
     def compute_rewards(self, request: Any) -> Any:
         """`RewardResponse`. Raises ValueError if the request has no images or no sources."""
@@ -75,13 +81,16 @@ class UniRLRewardBackend:
             raise ValueError(f"there is no image to score: this rollout has {', '.join(request.generated) or 'none'}")
         edited = [image for (image,) in _images_by_row(generated)]
         samples = build_samples(self._prompts(request), edited, _sources(request), request.metadata)
-        scores = score_samples(self.scorer, samples)
-        rewards = [math.nan if score.value is None else score.value for score in scores]
+        batch = self.reward(samples)
+        rewards, scores = batch.values, batch.scores
         return _response_class()(
             rewards=rewards,
             component_rewards={self.get_model_name(): list(rewards)},
-            successes=[score.value is not None for score in scores],
-            errors=[None if score.value is not None else f"{score.status}: {score.reason}" for score in scores],
+            successes=[not math.isnan(value) for value in rewards],
+            errors=[
+                f"{score.status}: {score.reason}" if math.isnan(value) else None
+                for value, score in zip(rewards, scores, strict=True)
+            ],
             compute_time=time.perf_counter() - start,
         )
 
@@ -90,7 +99,7 @@ class UniRLRewardBackend:
 
     def offload(self) -> None:
         """Offload the reward's expert weights to the CPU, if it has any in this process."""
-        offload = getattr(self.scorer, "offload", None)
+        offload = getattr(self.reward.scorer, "offload", None)
         if callable(offload):
             offload()
 

@@ -31,20 +31,13 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from ...reward import EditSample, Score
+from ...reward import EditSample
 from ...reward.queries.specs import Spec
 from ..unusable_rows import image_or_reason
-from .trainer_batches import (
-    ScoreFn,
-    build_samples,
-    check_on_missing,
-    images_from_batch,
-    resolve_scorer,
-    reward_values,
-    score_samples,
-)
+from .trainer_batches import build_samples, images_from_batch
+from .trainer_reward import ScoreFn, TrainerReward
 
-_scorers: dict[str, ScoreFn] = {}
+_scorers: dict[tuple[str, str], TrainerReward] = {}
 _scorers_lock = threading.Lock()
 
 
@@ -63,7 +56,7 @@ async def compute_score(
 
     solution_image: C x H x W, or N x C x H x W of which the first is scored; uint8, or floats in [0, 1]. ground_truth:
     the instruction, unless `extra_info` has one. server_url: of a judge server; or reward: see
-    `trainer_batches.resolve_scorer`; one scorer is created per string and kept for the process. Raises ValueError
+    `trainer_reward.resolve_scorer`; one scorer is created per string and kept for the process. Raises ValueError
     without a source.
     """
     info = extra_info or {}
@@ -73,19 +66,10 @@ async def compute_score(
             "an edit is scored against its source: extra_info['source_img'] is missing, which the preprocessing of "
             "verl-omni's datasets for editors writes"
         )
-    scorer = _scorer(server_url or reward)
+    scorer = _scorer(server_url or reward, missing)
     sample = await asyncio.to_thread(_sample, solution_image, ground_truth, source, info)
-    score = await _score(scorer, sample)
-    (value,) = reward_values([sample], [score], check_on_missing(missing))
-    return {"score": value, "unscored": float(score.value is None)}
-
-
-async def _score(scorer: ScoreFn, sample: EditSample | str) -> Score:
-    """Score in a thread, or with a `RemoteReward` asynchronously, so that any number of calls may wait at once."""
-    remote = getattr(scorer, "score", None)
-    if asyncio.iscoroutinefunction(remote) and isinstance(sample, EditSample):
-        return (await remote([sample]))[0]
-    return (await asyncio.to_thread(score_samples, scorer, [sample]))[0]
+    scores = await asyncio.to_thread(scorer, [sample])
+    return {"score": scores.values[0], "unscored": scores.columns["unscored"][0]}
 
 
 def _sample(image: Any, prompt: str, source: Any, info: Mapping[str, Any]) -> EditSample | str:
@@ -97,10 +81,10 @@ def _sample(image: Any, prompt: str, source: Any, info: Mapping[str, Any]) -> Ed
     return sample
 
 
-def _scorer(reward: ScoreFn | Spec) -> ScoreFn:
+def _scorer(reward: ScoreFn | Spec, missing: str) -> TrainerReward:
     if not isinstance(reward, str):
-        return resolve_scorer(reward)
+        return TrainerReward(reward, missing=missing)
     with _scorers_lock:
-        if reward not in _scorers:
-            _scorers[reward] = resolve_scorer(reward)
-        return _scorers[reward]
+        if (reward, missing) not in _scorers:
+            _scorers[reward, missing] = TrainerReward(reward, missing=missing)
+        return _scorers[reward, missing]

@@ -19,7 +19,7 @@ import torch
 from editcritic.integrations.dataset_rows import sample_from_row
 from editcritic.integrations.trainers.flow_factory import FlowFactoryReward
 from editcritic.integrations.trainers.flow_grpo import FlowGRPOReward
-from editcritic.integrations.trainers.trainer_batches import UnscoredError
+from editcritic.integrations.trainers.trainer_reward import UnscoredError
 from editcritic.integrations.trainers.unirl import UniRLRewardBackend
 from editcritic.integrations.trainers.verl_omni import compute_score
 from editcritic.integrations.trl.editing_environment import EditingEnvironments

@@ -46,7 +46,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ....reward import EditSample, Score
-from ...trainers.trainer_batches import METADATA_KEY, describe_unscored, sample_row
+from ...trainers.trainer_batches import METADATA_KEY, sample_row
+from ...trainers.trainer_reward import describe_unscored
 from ..http_protocol import SCHEMA, APIError, ScoreRequest
 from .app import score_unless_disconnected
 from .capacity import ServerBusy

@@ -18,7 +18,7 @@ from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.trainers import flow_factory
 from editcritic.integrations.trainers.flow_factory import FlowFactoryReward, RewardModelOutput
-from editcritic.integrations.trainers.trainer_batches import UnscoredError
+from editcritic.integrations.trainers.trainer_reward import UnscoredError
 from editcritic.reward import Reward
 from editcritic.reward.queries import Abstention
 

@@ -13,7 +13,7 @@ import torch
 from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.trainers.flow_grpo import FlowGRPOReward
-from editcritic.integrations.trainers.trainer_batches import UnscoredError
+from editcritic.integrations.trainers.trainer_reward import UnscoredError
 from editcritic.reward import EditSample, Image, Reward, Score
 from editcritic.reward.image import PixelFormatError
 

@@ -1,7 +1,6 @@
 """What trainers hand over, as edits; and what they are given back."""
 
 import math
-import pickle
 import random
 from typing import Any
 
@@ -11,13 +10,11 @@ import torch
 
 from editcritic.integrations.serving.server.app import ServerConfig, serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
-from editcritic.integrations.trainers.trainer_batches import (
+from editcritic.integrations.trainers.trainer_batches import build_samples, images_from_batch
+from editcritic.integrations.trainers.trainer_reward import (
+    TrainerReward,
     UnscoredError,
-    build_samples,
-    check_on_missing,
-    images_from_batch,
     resolve_scorer,
-    reward_values,
     score_samples,
     scorer_name,
 )
@@ -108,8 +105,8 @@ def test_a_row_that_is_no_edit_is_a_failed_score_and_the_others_are_scored():
     for score, reason in zip(scores[1:], reasons, strict=True):
         assert reason in score.reason
     with pytest.raises(UnscoredError, match=r"5 of 6 edits have no score: edit-1: failed \(the image edited: 1 of 192"):
-        reward_values(rows, scores, "raise")
-    values = reward_values(rows, scores, "nan")
+        TrainerReward(scorer)(rows)
+    values = TrainerReward(scorer, missing="nan")(rows).values
     assert values[0] == 0.5
     assert all(math.isnan(value) for value in values[1:])
 
@@ -121,23 +118,6 @@ def test_a_batch_without_any_edit_asks_no_scorer():
 
 def no_scorer(samples: Any) -> list[Score]:
     raise AssertionError("it has nothing to score")
-
-
-def test_a_missing_score_is_never_a_number():
-    samples = [sample("a"), sample("b"), sample("c")]
-    scores = [Score.of(0.5), Score.failed("lost for words"), Score.abstained("who could know")]
-    with pytest.raises(
-        UnscoredError, match=r"2 of 3 edits have no score: b: failed \(lost for words\); c: abstained"
-    ) as got:
-        reward_values(samples, scores, "raise")
-    again = pickle.loads(pickle.dumps(got.value))
-    assert (again.scores, str(again)) == (tuple(scores), str(got.value))
-    values = reward_values(samples, scores, "nan")
-    assert values[0] == 0.5
-    assert all(math.isnan(value) for value in values[1:])
-    for wrong in ("0", "mean", ""):
-        with pytest.raises(ValueError, match="must be 'raise' or 'nan'"):
-            check_on_missing(wrong)
 
 
 def test_a_reward_is_anything_that_scores_or_says_what_does(tmp_path):
@@ -164,7 +144,7 @@ def test_a_text_may_name_judge_servers_and_where_their_token_is(monkeypatch):
     service.close()
     with pytest.raises(ValueError, match="got 'token'"):
         resolve_scorer("http://127.0.0.1:1?token=secret")
-    with pytest.raises(ValueError, match="could not convert"):
+    with pytest.raises(ValueError, match="deadline_s is a number, got 'soon'"):
         resolve_scorer("http://127.0.0.1:1?deadline_s=soon")
 
 

@@ -11,7 +11,7 @@ import torch
 
 from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
-from editcritic.integrations.trainers.trainer_batches import UnscoredError
+from editcritic.integrations.trainers.trainer_reward import UnscoredError
 from editcritic.integrations.trainers.verl_omni import compute_score
 from editcritic.reward import EditSample, Image, Reward, Score
 from editcritic.reward.image import PixelFormatError
@@ -135,7 +135,7 @@ def test_a_server_is_connected_to_once():
         managed([row(number) for number in range(4)], server_url=url)
         from editcritic.integrations.trainers import verl_omni
 
-        assert list(verl_omni._scorers).count(url) == 1
+        assert [name for name, _ in verl_omni._scorers].count(url) == 1
     service.close()
 
 

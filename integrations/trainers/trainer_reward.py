@@ -1,0 +1,267 @@
+"""A reward as trainers call it: failed samples are asked again, and each row has a number, or none, and parts to log.
+
+Shared by the adapters of this package.
+
+    reward = TrainerReward("http://127.0.0.1:8321", missing="nan")
+    batch = reward(build_samples(prompts, edited, sources))
+    batch.values, batch.columns
+
+A failed sample is asked again at once. If nothing but infrastructure can be the reason (a time-out, a lost connection),
+it is then asked again after pauses that grow, until it is scored or `retry_s` have passed since the first failure.
+After that an edit without a score has
+
+- the lowest value of the reward's range, if it abstained or was refused: the edit itself may be the reason, and would
+  pay otherwise (`reward.training.advantages.training_values`);
+- no value, if infrastructure failed, if the metric does not apply, or if the row is no edit. `missing` says what the
+  trainer gets then. It never gets a number made up for it.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from statistics import fmean
+from time import monotonic, perf_counter, sleep
+from typing import Any, Final, Literal, get_args
+from urllib.parse import parse_qsl
+
+from ...reward import EditSample, Reward, Score
+from ...reward.config import read_spec
+from ...reward.queries.specs import Spec
+from ...reward.training.advantages import AbstainedPolicy, training_values
+from ..rng_state import preserve_rng_state
+from ..unusable_rows import score_usable
+
+ScoreFn = Callable[[Sequence[EditSample]], Sequence[Score]]
+"""A `Reward`, a `RemoteReward`, or any callable with its signature."""
+
+OnMissingScore = Literal["raise", "nan"]
+"""How to treat an edit without a value if a trainer takes numbers only."""
+
+LOGGED_PARTS: Final = ("following", "preservation", "guard")
+"""The parts of a score that adapters log by default."""
+
+_OPTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "on_failures": str, "max_failure_rate": float, "outage_timeout_s": float,
+}  # fmt: skip
+_REMOTE_OPTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    **_OPTIONS, "reward": str, "token_env": str, "image_encoding": str, "detail": str, "identity": str,
+    "deadline_s": float, "timeout_s": float, "max_concurrency": int, "chunk_size": int,
+}  # fmt: skip
+
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 15.0
+
+
+class UnscoredError(RuntimeError):
+    """Edits without a score, if the trainer cannot leave them out. scores: of all edits, in order."""
+
+    def __init__(self, message: str, scores: Sequence[Score]) -> None:
+        super().__init__(message)
+        self.scores = tuple(scores)
+
+    def __reduce__(self) -> tuple[Any, ...]:  # raised in worker processes
+        return UnscoredError, (str(self), self.scores)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerScores:
+    """A scored batch of N rows.
+
+    scores: N, after retries. values: N numbers for the trainer; NaN for a row without a value. columns: N numbers per
+    name, to log, under the same names in every call and process: the reward as `reward`, parts of the score by name,
+    `unscored` and `abstained` (0 or 1; the second counts rows with a value in place of a score), and `judge_seconds` of
+    the whole call. A row that has no such part has the mean of the rows that have it, so that a trainer's mean over
+    rows is theirs; NaN where no row of the call has it.
+    """
+
+    scores: tuple[Score, ...]
+    values: list[float]
+    columns: dict[str, list[float]]
+
+
+class TrainerReward:
+    """See the module. Thread-safe.
+
+    reward: see `resolve_scorer`, which also takes `options`, as on_failures="none". missing: `raise` ends the run with
+    `UnscoredError`, which names the edits; `nan` is for trainers whose statistics leave NaN out. abstained: see
+    `training_values`. retry_s: seconds in which a sample is asked again that infrastructure failed; 0: at once only.
+    logged_parts: names of parts, or paths such as guard/not_a_copy; the first that a score has by this name.
+
+    Raises ValueError for unknown options and values.
+    """
+
+    def __init__(
+        self,
+        reward: ScoreFn | Spec,
+        *,
+        missing: str = "raise",
+        abstained: str = "lowest",
+        retry_s: float | str = 60.0,
+        logged_parts: Sequence[str] = LOGGED_PARTS,
+        **options: Any,
+    ) -> None:
+        self.missing: OnMissingScore = _one_of("missing", missing, OnMissingScore)
+        self.abstained: AbstainedPolicy = _one_of("abstained", abstained, AbstainedPolicy)
+        self.retry_s = _number("retry_s", retry_s, float)
+        if not 0 <= self.retry_s < math.inf:
+            raise ValueError(f"retry_s is a number of seconds, 0 or more, got {retry_s!r}")
+        self.logged_parts = tuple(logged_parts)
+        self.scorer = resolve_scorer(reward, **options)
+        self.__name__ = scorer_name(self.scorer)
+
+    def __call__(self, samples: Sequence[EditSample | str]) -> TrainerScores:
+        """Score the rows of `build_samples`. Raises `UnscoredError`, and what the reward raises."""
+        start = perf_counter()
+        scores = self._retried(samples, score_samples(self.scorer, samples))
+        groups = ["" if isinstance(sample, str) else sample.group for sample in samples]
+        usable = [None if isinstance(sample, str) else score for sample, score in zip(samples, scores, strict=True)]
+        card = getattr(self.scorer, "card", None)
+        values = training_values(
+            usable, groups, abstained=self.abstained, lowest=None if card is None else card.range[0]
+        )
+        if self.missing == "raise" and any(value is None for value in values):
+            lacking = [value is None for value in values]
+            raise UnscoredError(describe_unscored(samples, scores, lacking), scores)
+        columns = self._columns(scores, values, perf_counter() - start)
+        return TrainerScores(tuple(scores), [math.nan if value is None else value for value in values], columns)
+
+    def _retried(self, samples: Sequence[EditSample | str], scores: list[Score]) -> list[Score]:
+        """The scores, with those of samples that failed and were scored when they were asked again."""
+        until, pause = monotonic() + self.retry_s, 0.0
+        again = getattr(self.scorer, "on_failures", None) == "wait"  # it has asked them at once itself
+        while True:
+            rows = [
+                row
+                for row, (sample, score) in enumerate(zip(samples, scores, strict=True))
+                if isinstance(sample, EditSample)
+                and score.status == "failed"
+                and (not again or score.cause == "infrastructure")
+            ]
+            if not rows or (again and monotonic() + pause >= until):
+                return scores
+            if again:
+                sleep(pause * random.Random().uniform(0.8, 1.0))  # its own generator: the trainer's stays
+                pause = min(2 * pause, _LONGEST_PAUSE_S)
+            pause = pause or _FIRST_PAUSE_S
+            again = True
+            retried = score_samples(self.scorer, [samples[row] for row in rows])
+            for row, score in zip(rows, retried, strict=True):
+                scores[row] = score
+
+    def _columns(
+        self, scores: Sequence[Score], values: Sequence[float | None], seconds: float
+    ) -> dict[str, list[float]]:
+        columns = {"reward": _filled(values)}
+        columns |= {name: _filled([_part(score, name) for score in scores]) for name in self.logged_parts}
+        columns["unscored"] = [float(value is None) for value in values]
+        columns["abstained"] = [
+            float(score.value is None and value is not None) for score, value in zip(scores, values, strict=True)
+        ]
+        columns["judge_seconds"] = [seconds] * len(scores)
+        return columns
+
+
+def resolve_scorer(reward: ScoreFn | Spec, **options: Any) -> ScoreFn:
+    """A callable as it is, or the reward of a spec. A string (for trainers configured by strings) is a spec, the path
+    of a TOML file, or the URLs of judge servers with the same reward, with options of `RemoteReward`:
+    http://a:8321,http://b:8321?token_env=JUDGE_TOKEN&deadline_s=60.
+
+    options: of `Reward` (on_failures, max_failure_rate, outage_timeout_s), or of `RemoteReward` too (such as
+    max_concurrency and chunk_size); numbers may be strings. on_failures is `wait` by default here. Raises ValueError,
+    also for options of a reward that is built.
+    """
+    if isinstance(reward, str) and reward.startswith(("http://", "https://")):
+        return _remote(reward, options)
+    if isinstance(reward, str) and not reward:
+        raise ValueError("no reward: pass a Reward, a spec, the path of a TOML file, or the URL of a judge server")
+    if isinstance(reward, str | Mapping):
+        read = read_spec(reward) if isinstance(reward, str) and reward.endswith(".toml") else reward
+        return Reward.of(read, **{"on_failures": "wait", **_checked(options, _OPTIONS, "a reward in this process")})
+    if options:
+        raise ValueError(f"a built reward has its options: give {', '.join(options)} to it instead")
+    scorer: ScoreFn = reward
+    return scorer
+
+
+def _remote(text: str, options: Mapping[str, Any]) -> ScoreFn:
+    from ..serving.client.remote_reward import RemoteReward
+
+    urls, _, query = text.partition("?")
+    given = {**options, **dict(parse_qsl(query, keep_blank_values=True))}
+    checked = _checked(given, _REMOTE_OPTIONS, urls)
+    return RemoteReward(urls.split(","), **{"on_failures": "wait", "detail": "parts", **checked})
+
+
+def _checked(options: Mapping[str, Any], known: Mapping[str, Callable[[Any], Any]], owner: str) -> dict[str, Any]:
+    if unknown := [name for name in options if name not in known]:
+        raise ValueError(f"{owner} takes the options {', '.join(known)} here, got {unknown[0]!r:.80}")
+    return {name: _number(name, value, known[name]) for name, value in options.items()}
+
+
+def _number(name: str, value: Any, read: Callable[[Any], Any]) -> Any:
+    try:
+        return read(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} is a number, got {value!r:.80}") from None
+
+
+def _one_of(name: str, value: str, kind: Any) -> Any:
+    if value not in get_args(kind):
+        raise ValueError(f"{name} must be {' or '.join(map(repr, get_args(kind)))}, got {value!r:.80}")
+    return value
+
+
+def scorer_name(scorer: ScoreFn) -> str:
+    """The name that trainers log."""
+    return str(getattr(scorer, "__name__", type(scorer).__name__))
+
+
+def score_samples(scorer: ScoreFn, samples: Sequence[EditSample | str]) -> list[Score]:
+    """One score per sample, failed where a row is none, as in `score_usable`. Raises what the scorer raises.
+
+    In the main thread the trainer's RNG state is preserved. In other threads it is not: the trainer samples from it
+    meanwhile, and would get the same noise again.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    with preserve_rng_state() if is_main else nullcontext():
+        return score_usable(scorer, samples)
+
+
+def describe_unscored(
+    samples: Sequence[EditSample | str], scores: Sequence[Score | None], lacking: Sequence[bool] | None = None
+) -> str:
+    """A message that names the edits without a score and the reasons. lacking: for each row, whether it is one of them;
+    by default those without a value.
+    """
+    names = [f"edit-{row}" if isinstance(sample, str) else sample.id for row, sample in enumerate(samples)]
+    lacking = [score is None or score.value is None for score in scores] if lacking is None else lacking
+    unscored = [
+        f"{name}: {'late' if score is None else f'{score.status} ({score.reason})'}"
+        for name, score, lacks in zip(names, scores, lacking, strict=True)
+        if lacks
+    ]
+    more = f"; and {len(unscored) - 3} more" if len(unscored) > 3 else ""
+    return f"{len(unscored)} of {len(samples)} edits have no score: {'; '.join(unscored[:3])}{more}"[:1000]
+
+
+def _part(score: Score, name: str) -> float | None:
+    """The value of the first part of this name or path, the nearest to the score first."""
+    head, _, rest = name.partition("/")
+    level = [score]
+    while level:
+        for one in level:
+            if (part := one.parts.get(head)) is not None:
+                return _part(part, rest) if rest else part.value
+        level = [part for one in level for part in one.parts.values()]
+    return None
+
+
+def _filled(values: Sequence[float | None]) -> list[float]:
+    known = [value for value in values if value is not None]
+    mean = fmean(known) if known else math.nan
+    return [mean if value is None else value for value in values]
