@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import random
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from statistics import fmean
@@ -132,38 +132,50 @@ class TrainerReward:
 
     def _retried(self, samples: Sequence[EditSample | str], scores: list[Score]) -> list[Score]:
         """The scores, with those of samples that failed and were scored when they were asked again."""
-        until, pause = monotonic() + self.retry_s, 0.0
-        again = getattr(self.scorer, "on_failures", None) == "wait"  # it has asked them at once itself
-        while True:
-            rows = [
-                row
-                for row, (sample, score) in enumerate(zip(samples, scores, strict=True))
-                if isinstance(sample, EditSample)
-                and score.status == "failed"
-                and (not again or score.cause == "infrastructure")
-            ]
-            if not rows or (again and monotonic() + pause >= until):
-                return scores
-            if again:
-                sleep(pause * random.Random().uniform(0.8, 1.0))  # its own generator: the trainer's stays
-                pause = min(2 * pause, _LONGEST_PAUSE_S)
-            pause = pause or _FIRST_PAUSE_S
-            again = True
+        has_retried = getattr(self.scorer, "on_failures", None) == "wait"
+        for pause, rows in retry_rounds(samples, scores, monotonic() + self.retry_s, has_retried=has_retried):
+            if pause:
+                sleep(pause)
             retried = score_samples(self.scorer, [samples[row] for row in rows])
             for row, score in zip(rows, retried, strict=True):
                 scores[row] = score
+        return scores
 
     def _columns(
         self, scores: Sequence[Score], values: Sequence[float | None], seconds: float
     ) -> dict[str, list[float]]:
         columns = {"reward": _filled(values)}
-        columns |= {name: _filled([_part(score, name) for score in scores]) for name in self.logged_parts}
+        columns |= {name: _filled([part_value(score, name) for score in scores]) for name in self.logged_parts}
         columns["unscored"] = [float(value is None) for value in values]
         columns["abstained"] = [
             float(score.value is None and value is not None) for score, value in zip(scores, values, strict=True)
         ]
         columns["judge_seconds"] = [seconds] * len(scores)
         return columns
+
+
+def retry_rounds(
+    samples: Sequence[EditSample | str], scores: Sequence[Score], until: float, *, has_retried: bool = False
+) -> Iterator[tuple[float, list[int]]]:
+    """A pause in seconds and the rows to ask again after it, in rounds. The caller puts their new scores into `scores`.
+
+    until: by `time.monotonic`, when the last round may begin. has_retried: the scorer has asked failed samples again
+    at once itself.
+    """
+    pause = 0.0
+    while True:
+        rows = [
+            row
+            for row, (sample, score) in enumerate(zip(samples, scores, strict=True))
+            if isinstance(sample, EditSample)
+            and score.status == "failed"
+            and (not has_retried or score.cause == "infrastructure")
+        ]
+        if not rows or (has_retried and monotonic() + pause >= until):
+            return
+        yield pause * random.Random().uniform(0.8, 1.0), rows  # its own generator: the trainer's stays
+        pause = min(2 * pause, _LONGEST_PAUSE_S) if has_retried and pause else _FIRST_PAUSE_S
+        has_retried = True
 
 
 def resolve_scorer(reward: ScoreFn | Spec, **options: Any) -> ScoreFn:
@@ -249,14 +261,14 @@ def describe_unscored(
     return f"{len(unscored)} of {len(samples)} edits have no score: {'; '.join(unscored[:3])}{more}"[:1000]
 
 
-def _part(score: Score, name: str) -> float | None:
+def part_value(score: Score, name: str) -> float | None:
     """The value of the first part of this name or path, the nearest to the score first."""
     head, _, rest = name.partition("/")
     level = [score]
     while level:
         for one in level:
             if (part := one.parts.get(head)) is not None:
-                return _part(part, rest) if rest else part.value
+                return part_value(part, rest) if rest else part.value
         level = [part for one in level for part in one.parts.values()]
     return None
 
