@@ -115,6 +115,17 @@ def sample_row(name: str, prompt: Any, sources: Sequence[str], edited: str, meta
     return {**extra, "id": name, "instruction": prompt, "sources": list(sources), "edited": edited}
 
 
+def with_requirement(metadata: Any) -> Any:
+    """The metadata of an Edit-R1 row: its `requirement`, which says what a right result looks like, is the sample's
+    `hint`, unless `editcritic` in it has one. In this process as on the judge server.
+    """
+    requirement = metadata.get("requirement") if isinstance(metadata, Mapping) else None
+    if not isinstance(requirement, str) or not requirement:
+        return metadata
+    extra = metadata.get(METADATA_KEY, {})
+    return {**metadata, METADATA_KEY: {"hint": requirement, **extra}} if isinstance(extra, Mapping) else metadata
+
+
 def parse_metadata(metadata: Any) -> Any:
     """The metadata of a row, decoded if the trainer passes JSON."""
     return json.loads(metadata) if isinstance(metadata, str) else metadata
