@@ -29,7 +29,7 @@ from time import monotonic, perf_counter, sleep
 from typing import Any, Final, Literal, get_args
 from urllib.parse import parse_qsl
 
-from ...reward import EditSample, Reward, Score
+from ...reward import EditSample, Expert, Reward, Score
 from ...reward.config import read_spec
 from ...reward.queries.specs import Spec
 from ...reward.training.advantages import AbstainedPolicy, training_values
@@ -107,9 +107,7 @@ class TrainerReward:
     ) -> None:
         self.missing: OnMissingScore = _one_of("missing", missing, OnMissingScore)
         self.abstained: AbstainedPolicy = _one_of("abstained", abstained, AbstainedPolicy)
-        self.retry_s = _number("retry_s", retry_s, float)
-        if not 0 <= self.retry_s < math.inf:
-            raise ValueError(f"retry_s is a number of seconds, 0 or more, got {retry_s!r}")
+        self.retry_s = checked_retry_s(retry_s)
         self.logged_parts = tuple(logged_parts)
         self.scorer = resolve_scorer(reward, **options)
         self.__name__ = scorer_name(self.scorer)
@@ -117,7 +115,7 @@ class TrainerReward:
     def __call__(self, samples: Sequence[EditSample | str]) -> TrainerScores:
         """Score the rows of `build_samples`. Raises `UnscoredError`, and what the reward raises."""
         start = perf_counter()
-        scores = self._retried(samples, score_samples(self.scorer, samples))
+        scores = score_with_retries(self.scorer, samples, self.retry_s)
         groups = ["" if isinstance(sample, str) else sample.group for sample in samples]
         usable = [None if isinstance(sample, str) else score for sample, score in zip(samples, scores, strict=True)]
         card = getattr(self.scorer, "card", None)
@@ -130,17 +128,6 @@ class TrainerReward:
         columns = self._columns(scores, values, perf_counter() - start)
         return TrainerScores(tuple(scores), [math.nan if value is None else value for value in values], columns)
 
-    def _retried(self, samples: Sequence[EditSample | str], scores: list[Score]) -> list[Score]:
-        """The scores, with those of samples that failed and were scored when they were asked again."""
-        has_retried = getattr(self.scorer, "on_failures", None) == "wait"
-        for pause, rows in retry_rounds(samples, scores, monotonic() + self.retry_s, has_retried=has_retried):
-            if pause:
-                sleep(pause)
-            retried = score_samples(self.scorer, [samples[row] for row in rows])
-            for row, score in zip(rows, retried, strict=True):
-                scores[row] = score
-        return scores
-
     def _columns(
         self, scores: Sequence[Score], values: Sequence[float | None], seconds: float
     ) -> dict[str, list[float]]:
@@ -152,6 +139,27 @@ class TrainerReward:
         ]
         columns["judge_seconds"] = [seconds] * len(scores)
         return columns
+
+
+def score_with_retries(scorer: ScoreFn, samples: Sequence[EditSample | str], retry_s: float) -> list[Score]:
+    """`score_samples`, and again for samples that failed, as the module says."""
+    scores = score_samples(scorer, samples)
+    has_retried = getattr(scorer, "on_failures", None) == "wait"
+    for pause, rows in retry_rounds(samples, scores, monotonic() + retry_s, has_retried=has_retried):
+        if pause:
+            sleep(pause)
+        retried = score_samples(scorer, [samples[row] for row in rows])
+        for row, score in zip(rows, retried, strict=True):
+            scores[row] = score
+    return scores
+
+
+def checked_retry_s(value: float | str) -> float:
+    """The seconds in which failed samples are asked again. Raises ValueError."""
+    seconds: float = _number("retry_s", value, float)
+    if not 0 <= seconds < math.inf:
+        raise ValueError(f"retry_s is a number of seconds, 0 or more, got {value!r}")
+    return seconds
 
 
 def retry_rounds(
@@ -178,22 +186,29 @@ def retry_rounds(
         has_retried = True
 
 
-def resolve_scorer(reward: ScoreFn | Spec, **options: Any) -> ScoreFn:
+def resolve_scorer(
+    reward: ScoreFn | Spec, experts: Mapping[str, Expert | Spec] | None = None, **options: Any
+) -> ScoreFn:
     """A callable as it is, or the reward of a spec. A string (for trainers configured by strings) is a spec, the path
     of a TOML file, or the URLs of judge servers with the same reward, with options of `RemoteReward`:
     http://a:8321,http://b:8321?token_env=JUDGE_TOKEN&deadline_s=60.
 
-    options: of `Reward` (on_failures, max_failure_rate, outage_timeout_s), or of `RemoteReward` too (such as
-    max_concurrency and chunk_size); numbers may be strings. on_failures is `wait` by default here. Raises ValueError,
-    also for options of a reward that is built.
+    experts: of a spec, as in `Reward.of`. options: of `Reward` (on_failures, max_failure_rate, outage_timeout_s), or of
+    `RemoteReward` too (such as max_concurrency and chunk_size); numbers may be strings. on_failures is `wait` by
+    default here. Raises ValueError, also for experts and options of a reward that is built.
     """
     if isinstance(reward, str) and reward.startswith(("http://", "https://")):
+        if experts is not None:
+            raise ValueError("a judge server has its experts already: pass experts= only with a spec")
         return _remote(reward, options)
     if isinstance(reward, str) and not reward:
         raise ValueError("no reward: pass a Reward, a spec, the path of a TOML file, or the URL of a judge server")
     if isinstance(reward, str | Mapping):
         read = read_spec(reward) if isinstance(reward, str) and reward.endswith(".toml") else reward
-        return Reward.of(read, **{"on_failures": "wait", **_checked(options, _OPTIONS, "a reward in this process")})
+        checked = _checked(options, _OPTIONS, "a reward in this process")
+        return Reward.of(read, experts, **{"on_failures": "wait", **checked})
+    if experts is not None:
+        raise ValueError("this reward has its experts already: pass experts= only with a spec")
     if options:
         raise ValueError(f"a built reward has its options: give {', '.join(options)} to it instead")
     scorer: ScoreFn = reward

@@ -26,6 +26,7 @@ from ...verifiers import Editor
 from ...verifiers.selection.editor import is_editor_down
 from ..dataset_rows import DatasetRow, sample_from_row
 from ..rng_state import preserve_rng_state
+from ..trainers.trainer_reward import checked_retry_s
 from ..unusable_rows import sample_or_reason
 from .reward_function import (
     Rollout,
@@ -68,8 +69,9 @@ def describe_changes(sample: EditSample) -> str:
 class EditingEnvironments:
     """Creates one environment per rollout, all with one editor and one reward. Picklable like `RewardFunction`.
 
-    reward, experts, to_sample, offload, abstained, name: as for `RewardFunction`. editor: an `Editor`, or a spec of
-    one. max_edits: edits that a rollout may request; the policy is told the number. Failed and undone edits count.
+    reward, experts, to_sample, offload, abstained, retry_s, name, options: as for `RewardFunction`. editor: an
+    `Editor`, or a spec of one. max_edits: edits that a rollout may request; the policy is told the number. Failed and
+    undone edits count.
 
     image_observations: `look` returns the image, for vision-language policies; otherwise text only. describe: returns
     the text of `look` for a sample with instruction, sources and image, without the other fields, so that nothing the
@@ -93,7 +95,9 @@ class EditingEnvironments:
         seed: int = 0,
         offload: bool = False,
         abstained: AbstainedPolicy = "lowest",
+        retry_s: float = 60.0,
         name: str = "",
+        **options: Any,
     ) -> None:
         if max_edits < 1:
             raise ValueError(f"max_edits must be at least 1, got {max_edits}")
@@ -103,7 +107,8 @@ class EditingEnvironments:
         self.describe = describe
         self.seed = seed
         self.abstained = abstained
-        self.reward = EnvironmentReward(self, resolve_reward(reward, experts), offload, name)
+        self.retry_s = checked_retry_s(retry_s)
+        self.reward = EnvironmentReward(self, resolve_reward(reward, experts, **options), offload, name)
         self._editor = editor
         self._edits: RolloutEditor | None = None
         self._broken: Exception | None = None
@@ -310,22 +315,30 @@ class EnvironmentReward:
             for index, environment in enumerate(environments)
             if isinstance(environment, EditingEnvironment) and environment.factory is self.factory
         ]
-        rollouts = self.rollouts([prompts[index] for index in indices], [environments[index] for index in indices])
+        rollouts, seconds = self._scored(
+            [prompts[index] for index in indices], [environments[index] for index in indices]
+        )
+        values = rollout_values(rollouts, self.reward, self.factory.abstained)
         if indices and log_metric is not None:
             counts = [environments[index].counts for index in indices]
             means = {name: fmean(count[name] for count in counts) for name in counts[0]}
-            for name, value in (rollout_metrics(rollouts) | means).items():
+            for name, value in (rollout_metrics(rollouts, values, seconds) | means).items():
                 log_metric(f"{self.__name__}/{name}", value)
         if indices and log_extra is not None:
             for name, column in log_columns(rollouts, with_instructions=True).items():
                 texts = dict(zip(indices, column, strict=True))
                 log_extra(f"{self.__name__}/{name}", [texts.get(index, "") for index in range(len(environments))])
-        values = rollout_values(rollouts, self.reward, self.factory.abstained)
         by_index = dict(zip(indices, values, strict=True))
         return [by_index.get(index) for index in range(len(environments))]
 
     def rollouts(self, prompts: Sequence[Any], environments: Sequence[EditingEnvironment]) -> list[Rollout]:
         """The same as full `Rollout`s, e.g. for `make_preference_pairs`."""
+        return self._scored(prompts, environments)[0]
+
+    def _scored(
+        self, prompts: Sequence[Any], environments: Sequence[EditingEnvironment]
+    ) -> tuple[list[Rollout], float]:
+        """The rollouts, and the seconds of scoring."""
         usable = {number: one for number, one in enumerate(environments) if not one.unusable}
         samples = [replace(one.sample, id=f"{one.sample.id}/{number}") for number, one in usable.items()]
         edits = [
@@ -337,14 +350,19 @@ class EnvironmentReward:
             for environment, sample in zip(usable.values(), samples, strict=True)
         ]
         with preserve_rng_state():
-            scored = score_rollouts(
-                self.reward, samples, edits, [prompts[number] for number in usable], offload=self.offload
+            scored, seconds = score_rollouts(
+                self.reward,
+                samples,
+                edits,
+                [prompts[number] for number in usable],
+                offload=self.offload,
+                retry_s=self.factory.retry_s,
             )
         rollouts = dict(zip(usable, scored, strict=True))
         return [
             unusable_rollout(one.unusable, prompts[number]) if one.unusable else rollouts[number]
             for number, one in enumerate(environments)
-        ]
+        ], seconds
 
 
 @dataclass

@@ -3,7 +3,8 @@
     reward = RewardFunction("any-edit", experts, editor=editor)
     trainer = GRPOTrainer(model, reward_funcs=[reward], train_dataset=rows, args=config)
 
-The calling convention is that of TRL 1.16: `GRPOTrainer._calculate_rewards`. TRL itself is not imported.
+The calling convention is that of TRL 1.16: `GRPOTrainer._calculate_rewards`, read on 2026-11-23. TRL itself is not
+imported.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
+from time import perf_counter
 from typing import Any
 
-from ...reward import BaseReward, EditSample, Expert, Image, Reward, Score
+from ...reward import BaseReward, EditSample, Expert, Image, Score
 from ...reward.queries.specs import Spec
 from ...reward.training.advantages import AbstainedPolicy, training_values
 from ...verifiers import Editor
 from ..dataset_rows import DatasetRow, completion_text, sample_from_row, split_instructions
 from ..rng_state import preserve_rng_state
-from ..unusable_rows import image_or_reason, sample_or_reason, score_usable
+from ..trainers.trainer_reward import checked_retry_s, resolve_scorer, score_with_retries
+from ..unusable_rows import image_or_reason, sample_or_reason
 from .rollout_editor import AppliedEdits, FailedEdit, apply_instructions, resolve_editor
 
 
@@ -50,9 +53,11 @@ class RewardFunction:
     bound of the reward's range, or without one the lowest value of its group in this call: a policy must not gain by
     making edits unrecognisable. `exclude`: it is None, too.
 
-    reward: a `Reward`, a `RemoteReward`, or a spec, with `experts` as in `Reward.of`. to_sample: converts a row to the
-    requested edit; see `sample_from_row`. name: prefix of the logged metrics; default: the reward's name. The edited
-    image is obtained in one of three ways:
+    reward: a `Reward`, a `RemoteReward`, a spec, with `experts` as in `Reward.of`, or the URL of a judge server;
+    `options` are those of `resolve_scorer`, as on_failures="none". retry_s: seconds in which a sample is asked again
+    that infrastructure failed; see `trainers.trainer_reward`. to_sample: converts a row to the requested edit; see
+    `sample_from_row`. name: prefix of the logged metrics; default: the reward's name. The edited image is obtained in
+    one of three ways:
 
     - `editor`, for a policy that writes instructions: the editor (or a spec of one) applies the instructions of a
       completion one after the other to the row's source; the result is judged by the *row's* instruction.
@@ -79,10 +84,11 @@ class RewardFunction:
     arguments are: module-level functions, and rewards and editors that are specs or have one.
 
     Logged with `log_metric`: `<name>/<part>` and `<name>/credit/<credit>`, down to two levels, each the mean over the
-    completions with a value; `<name>/frac_unscored`, the fraction of completions without a value;
-    `<name>/frac_reward_zero_std`, the fraction of groups (same sources and instruction, several completions in this
-    call) whose values are all equal: a process sees only its own slice of a group. Logged with `log_extra`, as text
-    columns: `<name>/reason` (with the editor's errors), `<name>/evidence` (JSON) and, with an editor,
+    completions with a value; `<name>/frac_unscored`, the fraction of completions without a score;
+    `<name>/frac_abstained`, the fraction with a value in place of a score; `<name>/judge_seconds`, of scoring with
+    retries; `<name>/frac_reward_zero_std`, the fraction of groups (same sources and instruction, several completions in
+    this call) whose values are all equal: a process sees only its own slice of a group. Logged with `log_extra`, as
+    text columns: `<name>/reason` (with the editor's errors), `<name>/evidence` (JSON) and, with an editor,
     `<name>/instructions`.
     """
 
@@ -99,13 +105,15 @@ class RewardFunction:
         seed: int = 0,
         offload: bool = False,
         abstained: AbstainedPolicy = "lowest",
+        retry_s: float = 60.0,
         name: str = "",
+        **options: Any,
     ) -> None:
         if editor is not None and decode_image is not None:
             raise ValueError("pass either editor= (completions are instructions) or decode_image= (images), not both")
         if max_instructions < 1:
             raise ValueError(f"max_instructions must be at least 1, got {max_instructions}")
-        self.reward = resolve_reward(reward, experts)
+        self.reward = resolve_reward(reward, experts, **options)
         self.to_sample = to_sample
         self.decode_image = decode_image
         self.split_completion = split_completion
@@ -113,6 +121,7 @@ class RewardFunction:
         self.seed = seed
         self.offload = offload
         self.abstained = abstained
+        self.retry_s = checked_retry_s(retry_s)
         self.__name__ = name or self.reward.__name__
         self._editor = editor
         self._built: Editor | None = None
@@ -144,14 +153,15 @@ class RewardFunction:
         of another scale, `EditorError` if no image can be generated, and `TooManyFailures` as the reward's
         `on_failures` says.
         """
-        rollouts = self.rollouts(prompts, completions, completion_ids, trainer_state=trainer_state, **columns)
+        rollouts, seconds = self._scored(prompts, completions, completion_ids, trainer_state=trainer_state, **columns)
+        values = rollout_values(rollouts, self.reward, self.abstained)
         if log_metric is not None:
-            for name, value in rollout_metrics(rollouts).items():
+            for name, value in rollout_metrics(rollouts, values, seconds).items():
                 log_metric(f"{self.__name__}/{name}", value)
         if log_extra is not None:
             for name, column in log_columns(rollouts, with_instructions=self._editor is not None).items():
                 log_extra(f"{self.__name__}/{name}", column)
-        return rollout_values(rollouts, self.reward, self.abstained)
+        return values
 
     def rollouts(
         self,
@@ -163,6 +173,18 @@ class RewardFunction:
         **columns: Any,
     ) -> list[Rollout]:
         """The same as full `Rollout`s, e.g. for `make_preference_pairs`."""
+        return self._scored(prompts, completions, completion_ids, trainer_state=trainer_state, **columns)[0]
+
+    def _scored(
+        self,
+        prompts: Sequence[Any],
+        completions: Sequence[Any],
+        completion_ids: Sequence[Sequence[int]] | None = None,
+        *,
+        trainer_state: Any = None,
+        **columns: Any,
+    ) -> tuple[list[Rollout], float]:
+        """The rollouts, and the seconds of scoring."""
         count = len(completions)
         table = {"prompt": prompts, "completion": completions, "completion_ids": completion_ids or [()] * count}
         table |= {name: column for name, column in columns.items() if isinstance(column, list | tuple)}
@@ -175,13 +197,14 @@ class RewardFunction:
             step = int(getattr(trainer_state, "global_step", 0) or 0)
             edits = self._edits([rows[number] for number in samples], list(samples.values()), step)
             edit_prompts = [prompts[number] for number in samples]
-            rollouts = iter(
-                score_rollouts(self.reward, list(samples.values()), edits, edit_prompts, offload=self.offload)
+            rollouts, seconds = score_rollouts(
+                self.reward, list(samples.values()), edits, edit_prompts, offload=self.offload, retry_s=self.retry_s
             )
+            scored = iter(rollouts)
             return [
-                unusable_rollout(request, prompt) if isinstance(request, str) else next(rollouts)
+                unusable_rollout(request, prompt) if isinstance(request, str) else next(scored)
                 for request, prompt in zip(requests, prompts, strict=True)
-            ]
+            ], seconds
 
     def _request(self, row: DatasetRow, number: int) -> EditSample | str:
         """The requested edit, or the reason why the row is none."""
@@ -216,11 +239,14 @@ class AsyncRewardFunction:
         return await asyncio.to_thread(self.function, *args, **columns)
 
 
-def resolve_reward(reward: BaseReward | Spec, experts: Mapping[str, Expert | Spec] | None) -> BaseReward:
-    """The reward, built from spec and experts if needed."""
-    if isinstance(reward, BaseReward) and experts is not None:
-        raise ValueError("this reward has its experts already: pass experts= only with a spec")
-    return reward if isinstance(reward, BaseReward) else Reward.of(reward, experts)
+def resolve_reward(
+    reward: BaseReward | Spec, experts: Mapping[str, Expert | Spec] | None, **options: Any
+) -> BaseReward:
+    """The reward, built from spec, experts and options if needed; see `resolve_scorer`."""
+    scorer = resolve_scorer(reward, experts, **options)
+    if not isinstance(scorer, BaseReward):
+        raise TypeError(f"a reward is a `Reward`, a `RemoteReward`, a spec or a URL, got {type(scorer).__name__}")
+    return scorer
 
 
 def score_rollouts(
@@ -230,15 +256,18 @@ def score_rollouts(
     prompts: Sequence[Any],
     *,
     offload: bool,
-) -> list[Rollout]:
-    """Score all in one call of the reward."""
+    retry_s: float,
+) -> tuple[list[Rollout], float]:
+    """The scored rollouts, all from one call of the reward, with more for failed samples only, and its seconds."""
     edited = [
         replace(sample, edited=edit.image) if isinstance(edit.image, Image) else edit.image.reason
         for sample, edit in zip(samples, edits, strict=True)
     ]
+    start = perf_counter()
     try:
-        scores = score_usable(reward, edited)
+        scores = score_with_retries(reward, edited, retry_s)
     finally:
+        seconds = perf_counter() - start
         if offload:
             reward.offload()
     rollouts = []
@@ -247,7 +276,7 @@ def score_rollouts(
             score = replace(score, cause="infrastructure")
         scored = sample if isinstance(row, str) else row
         rollouts.append(Rollout(scored, score, edit.instructions, prompt, edit.errors))
-    return rollouts
+    return rollouts, seconds
 
 
 def unusable_rollout(reason: str, prompt: Any) -> Rollout:
@@ -275,10 +304,16 @@ def log_columns(rollouts: Sequence[Rollout], *, with_instructions: bool) -> dict
     )
 
 
-def rollout_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
-    """The metrics to log for a batch; see `RewardFunction`."""
-    groups = [None if rollout.sample is None else rollout.sample.group for rollout in rollouts]
-    return score_metrics([rollout.score for rollout in rollouts], groups)
+def rollout_metrics(
+    rollouts: Sequence[Rollout], values: Sequence[float | None], judge_seconds: float
+) -> dict[str, float]:
+    """The metrics to log for a batch; see `RewardFunction`. values: of `rollout_values`."""
+    scores = [rollout.score for rollout in rollouts]
+    metrics = score_metrics(scores, [None if rollout.sample is None else rollout.sample.group for rollout in rollouts])
+    if rollouts:
+        replaced = [score.value is None and value is not None for score, value in zip(scores, values, strict=True)]
+        metrics["frac_abstained"] = fmean(replaced)
+    return metrics | {"judge_seconds": judge_seconds}
 
 
 def score_metrics(scores: Sequence[Score], groups: Sequence[str | None]) -> dict[str, float]:

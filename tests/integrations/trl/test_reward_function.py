@@ -175,11 +175,14 @@ def test_metrics_are_means_of_parts_and_shares():
         scored(None, "b"),
         scored(None, "alone"),
     ]
-    assert rollout_metrics(rollouts) == {
+    values = [1.0, 0.0, 0.5, 0.5, 0.0, None]
+    assert rollout_metrics(rollouts, values, 1.5) == {
         "following": 0.5,
         "following/credit/1": 0.5,
         "consistency": 0.5,
         "frac_unscored": pytest.approx(2 / 6),
+        "frac_abstained": pytest.approx(1 / 6),
+        "judge_seconds": 1.5,
         "frac_reward_zero_std": 0.5,
     }
 
