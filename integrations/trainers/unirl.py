@@ -5,22 +5,32 @@
       backend:
         _target_: editcritic.integrations.trainers.unirl.UniRLRewardBackend
         reward: http://127.0.0.1:8321   # or a spec, or the path of a TOML file
+        missing: nan
 
-The interface is that of `RewardBackend`, github.com/Tencent-Hunyuan/UniRL, `unirl/reward/base.py` (104aad6), called by
-`RewardService.score_and_attach` in `unirl/reward/service.py` (0e713d6) with the `RewardRequest` of
-`unirl/types/reward.py` (17863c4). Nothing of UniRL is imported but its `RewardResponse`, where it is installed.
+Read in github.com/Tencent-Hunyuan/UniRL, main, on 2026-11-23: `RewardBackend` of `unirl/reward/base.py` (104aad6),
+called by `RewardService.score_and_attach` of `unirl/reward/service.py` (0e713d6); `RewardRequest` of
+`unirl/types/reward.py` before and after pull request 477 (17863c4: `primitives`; later: `conditioning`,
+`generation_prompt`, `original_prompt`); `Part.compute_advantages` of `unirl/types/sample.py` (09bbaa7) and
+`unirl/utils/wandb_metrics.py` (735e098). Nothing of UniRL is imported but its `RewardResponse`, where it is installed.
 Without this backend, UniRL's own `RemoteRewardBackend` can call a judge server with the trainer protocol `unirl`: it
-sends JPEG and one source per image; here images arrive losslessly, with all their sources.
+sends one source per image, and of the scores only numbers arrive; here images arrive losslessly, with all their
+sources, and parts are logged.
 
 Groups are UniRL's own, of its prompt tree.
 
-Edits without a score are flagged in `successes`, with the reason in `errors` and NaN as reward: `RewardService` raises
-on the first flag and names the samples, so that no update uses them. There is no option.
+An edit without a value (`trainer_reward` says which) is flagged in `successes` by default: `RewardService` raises on
+flags, and names the samples. `missing="nan"` reports it as a success with NaN as its reward, which
+`Part.compute_advantages` leaves out since pull request 335 (August 2026): its advantage is 0, and the others' are as
+without it. `RewardService` has no other way to leave a sample out.
+
+`component_rewards` has the columns of `TrainerScores`, which UniRL logs and does not use: the reward by its name, its
+parts, `unscored`, `abstained` and `judge_seconds`.
 """
 
 from __future__ import annotations
 
 import importlib
+import logging
 import math
 import time
 from collections.abc import Sequence
@@ -31,9 +41,12 @@ from typing import Any, Literal
 from ...reward import Image
 from ...reward.queries.specs import Spec
 from .trainer_batches import build_samples, images_from_batch
-from .trainer_reward import ScoreFn, TrainerReward
+from .trainer_reward import ScoreFn, TrainerReward, describe_unscored
 
 PromptSource = Literal["generation", "original"]
+
+
+log = logging.getLogger("editcritic.trainers")
 
 
 @dataclass
@@ -48,10 +61,13 @@ class RewardResponse:
 
 
 class UniRLRewardBackend:
-    """See the module. reward: see `trainer_reward.resolve_scorer`.
+    """See the module. reward, options: see `TrainerReward`; numbers may be strings, as from `${oc.env:...}`.
 
     prompt_source: the prompt an edit is judged by: the one it was generated with (`generation`, UniRL's default), or
-    the user's before a model rewrote it (`original`).
+    the user's before a model rewrote it (`original`). missing: `raise` or `nan`, see the module. base_device: as every
+    backend of UniRL takes it; not used.
+
+    Raises ValueError for unknown options, and for `nan` beside a UniRL that does not leave NaN out.
     """
 
     input_kind = "image"
@@ -61,9 +77,15 @@ class UniRLRewardBackend:
         reward: ScoreFn | Spec,
         *,
         prompt_source: PromptSource = "generation",
+        missing: str | float = "raise",
         base_device: str = "cpu",
         **options: Any,
     ) -> None:
+        self.missing = "nan" if missing != missing else missing  # hydra's command line reads nan as a number
+        if self.missing not in ("raise", "nan"):
+            raise ValueError(f"missing must be 'raise' or 'nan', got {missing!r:.80}")
+        if self.missing == "nan":
+            _check_advantages_leave_nan_out()
         if prompt_source not in ("generation", "original"):
             raise ValueError(f"prompt_source must be 'generation' or 'original', got {prompt_source!r}")
         self.reward = TrainerReward(reward, missing="nan", **options)
@@ -82,14 +104,17 @@ class UniRLRewardBackend:
         edited = [image for (image,) in _images_by_row(generated)]
         samples = build_samples(self._prompts(request), edited, _sources(request), request.metadata)
         batch = self.reward(samples)
-        rewards, scores = batch.values, batch.scores
+        lacking = [math.isnan(value) for value in batch.values]
+        if any(lacking):
+            log.warning("%s", describe_unscored(samples, batch.scores, lacking))
+        columns = {name: values for name, values in batch.columns.items() if name != "reward"}
         return _response_class()(
-            rewards=rewards,
-            component_rewards={self.get_model_name(): list(rewards)},
-            successes=[not math.isnan(value) for value in rewards],
+            rewards=batch.values,
+            component_rewards={self.get_model_name(): batch.columns["reward"], **columns},
+            successes=[self.missing == "nan" or not lacks for lacks in lacking],
             errors=[
-                f"{score.status}: {score.reason}" if math.isnan(value) else None
-                for value, score in zip(rewards, scores, strict=True)
+                f"{score.status}: {score.reason}" if lacks else None
+                for lacks, score in zip(lacking, batch.scores, strict=True)
             ],
             compute_time=time.perf_counter() - start,
         )
@@ -110,14 +135,19 @@ class UniRLRewardBackend:
         self.offload()
 
     def _prompts(self, request: Any) -> list[str]:
-        texts = getattr(request, f"{self.prompt_source}_prompt", None)
-        return list(request.prompts if texts is None else texts.texts)
+        """Of requests before pull request 477 the only prompt there is."""
+        name = f"{self.prompt_source}_prompt"
+        texts = getattr(request, name) if hasattr(request, name) else request.primitives.get("text")
+        if texts is None:
+            raise ValueError(f"there is no {self.prompt_source} prompt: an edit is judged by its instruction")
+        return list(texts.texts)
 
 
 def _sources(request: Any) -> list[list[Image | str]]:
-    """For each row the images of all user turns, or the one image of the request."""
+    """For each row the images of all user turns, or the one image, or images, of the request."""
+    conditioning = request.conditioning if hasattr(request, "conditioning") else request.primitives
     references = list(getattr(request, "image_references", None) or ())
-    image_sets = references or [image_set for image_set in (request.primitives.get("image"),) if image_set is not None]
+    image_sets = references or [image_set for image_set in (conditioning.get("image"),) if image_set is not None]
     if not image_sets:
         raise ValueError("an edit is scored against its source: this request has generated images only")
     turns = [_images_by_row(image_set) for image_set in image_sets]
@@ -140,3 +170,18 @@ def _response_class() -> Any:
     if find_spec("unirl") is None:
         return RewardResponse
     return importlib.import_module("unirl.types.reward").RewardResponse
+
+
+def _check_advantages_leave_nan_out() -> None:
+    """Raises ValueError where the installed UniRL is older than pull request 335: a NaN would reach every advantage."""
+    if find_spec("unirl") is None:
+        return
+    try:
+        advantages: Any = importlib.import_module("unirl.types.advantages")
+    except ModuleNotFoundError:
+        advantages = None
+    if not hasattr(advantages, "finite_mean_std"):
+        raise ValueError(
+            "missing='nan' needs a UniRL whose Part.compute_advantages leaves NaN out (pull request 335, August 2026), "
+            "and the installed one does not: update it, or leave missing at 'raise'"
+        )
