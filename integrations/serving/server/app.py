@@ -9,9 +9,9 @@ import math
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ....reward import Score, SpecError
 from ...foreign_pages import is_loopback
@@ -25,6 +25,8 @@ from .shutdown import GracefulServer, graceful_server
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request
 
+
+T = TypeVar("T")
 
 _CLIENT_CLOSED_REQUEST = 499
 """For the metrics; no client receives it."""
@@ -86,20 +88,22 @@ def create_app(service: ScoringService, settings: ServerConfig | None = None) ->
         redirect_slashes=False,  # the address would be that of the request's Host
     )
 
-    async def on_refusal(_: Request, error: Exception) -> Response:
+    app.state.error_formats = {}
+
+    async def on_refusal(request: Request, error: Exception) -> Response:
         assert isinstance(error, APIError | ServerBusy)
-        status, body, headers = error_response(error)
+        status, body, headers = error_response(error, request.scope)
         return Response(body, status, headers)
 
     async def on_disconnect(_: Request, error: Exception) -> Response:
         return Response(status_code=_CLIENT_CLOSED_REQUEST)
 
-    async def on_http_error(_: Request, error: Exception) -> Response:
+    async def on_http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return await on_refusal(_, APIError(str(error.detail), error.status_code))
+        return await on_refusal(request, APIError(str(error.detail), error.status_code))
 
-    async def on_exception(_: Request, error: Exception) -> Response:  # its traceback is logged
-        return await on_refusal(_, APIError(f"internal server error: {type(error).__name__}", 500))
+    async def on_exception(request: Request, error: Exception) -> Response:  # its traceback is logged
+        return await on_refusal(request, APIError(f"internal server error: {type(error).__name__}", 500))
 
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(Exception, on_exception)
@@ -167,14 +171,19 @@ async def score_unless_disconnected(
     request: Request, service: ScoringService, score_request: ScoreRequest, start: float
 ) -> list[Score | None] | None:
     """The result of `service.score`; None if the client disconnects first, which cancels the scoring."""
-    scoring = asyncio.create_task(service.score(score_request, received_at=start))
+    return await unless_disconnected(request, service.score(score_request, received_at=start))
+
+
+async def unless_disconnected(request: Request, scoring: Coroutine[Any, Any, T]) -> T | None:
+    """The result of a coroutine; None if the client disconnects first, which cancels it."""
+    task = asyncio.create_task(scoring)
     disconnect = asyncio.create_task(_wait_for_disconnect(request))
     try:
-        await asyncio.wait({scoring, disconnect}, return_when=asyncio.FIRST_COMPLETED)
-        return await scoring if scoring.done() else None
+        await asyncio.wait({task, disconnect}, return_when=asyncio.FIRST_COMPLETED)
+        return await task if task.done() else None
     finally:
         disconnect.cancel()
-        scoring.cancel()
+        task.cancel()
 
 
 async def _wait_for_disconnect(request: Request) -> None:

@@ -24,7 +24,10 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Message, Receive, Send], Awaitable[None]]
 
-PUBLIC_PATHS = ("/healthz", "/readyz")
+ErrorFormat = Callable[[int, str], tuple[int, bytes]]
+"""Status and message of an error to the status and body that the clients of a path understand."""
+
+PUBLIC_PATHS = ("/healthz", "/readyz", "/ping")
 """Paths without a token: health probes have none."""
 
 log = logging.getLogger("editcritic.serving")
@@ -75,9 +78,10 @@ class AuthAndLimitsMiddleware:
             else:
                 await self.app(scope, receive, send_and_record)
         except (APIError, ServerBusy) as error:
-            await _send_error(send_and_record, error)
+            await _send_error(send_and_record, error, scope)
         finally:
             path = scope["path"] if "endpoint" in scope else "other"
+            status = scope["state"].get("status", status)  # of an error whose client is told another one
             self.service.metrics.observe_request(path, status, time.monotonic() - start, is_scoring)
 
     def _authorize(self, scope: Message, headers: Mapping[bytes, bytes]) -> None:
@@ -154,21 +158,28 @@ def _too_large(max_bytes: int) -> APIError:
     return APIError(f"the body may have at most {max_bytes:,} bytes: send fewer samples per request", 413)
 
 
-async def _send_error(send: Send, error: APIError | ServerBusy) -> None:
-    status, body, headers = error_response(error)
+async def _send_error(send: Send, error: APIError | ServerBusy, scope: Message) -> None:
+    status, body, headers = error_response(error, scope)
     raw = [(name.encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": status, "headers": raw})
     await send({"type": "http.response.body", "body": body})
 
 
-def error_response(error: APIError | ServerBusy) -> tuple[int, bytes, dict[str, str]]:
-    """Status, body and headers of an error response."""
+def error_response(error: APIError | ServerBusy, scope: Message) -> tuple[int, bytes, dict[str, str]]:
+    """Status, body and headers of an error response: JSON, or as `app.state.error_formats` says for the path."""
     busy = isinstance(error, ServerBusy)
     status = 503 if isinstance(error, ServerBusy) else error.status
-    body = json.dumps({"error": str(error), "retryable": busy}).encode()
-    headers = {"content-type": "application/json", "content-length": str(len(body))}
+    scope["state"]["status"] = status
+    headers = {"content-type": "application/json"}
     if isinstance(error, ServerBusy):
         headers["retry-after"] = str(math.ceil(error.retry_after_s))
     if status == 401:
         headers["www-authenticate"] = "Bearer"
-    return status, body, headers
+    formats: Mapping[str, ErrorFormat] = scope["app"].state.error_formats if scope["method"] == "POST" else {}
+    format_error = formats.get(scope["path"])
+    if format_error is None:
+        body = json.dumps({"error": str(error), "retryable": busy}).encode()
+    else:
+        status, body = format_error(status, str(error))
+        headers["content-type"] = "application/octet-stream"
+    return status, body, {**headers, "content-length": str(len(body))}

@@ -2,7 +2,8 @@
 
 Some trainers send pickles to their judges. Python's own reader imports and calls what a pickle names, so that anyone
 who can reach the port can run code (CVE-2026-25873). This one implements only the opcodes that build plain values: no
-import, no call, no object of a class.
+import, no call, no object of a class. Where images are allowed, a pickled `PIL.Image.Image` is read as what it holds,
+without PIL.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import io
 import pickle  # for writing plain values, and for its exception class
 import pickletools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 PickleError = pickle.UnpicklingError
@@ -39,16 +41,29 @@ _MAX_NUMBER_KEYS = 10_000
 it does not matter. Those of text are different in each process."""
 
 
-def loads(data: bytes | bytearray, *, max_items: int = MAX_ITEMS) -> Any:
+@dataclass(eq=False)
+class PickledImage:
+    """An image of PIL as its pickle has it: mode, (width, height), and the bytes of its pixels, row by row. Nothing of
+    it is checked; without a mode it is incomplete.
+    """
+
+    mode: Any = ""
+    size: Any = ()
+    pixels: Any = b""
+
+
+def loads(data: bytes | bytearray, *, max_items: int = MAX_ITEMS, images: bool = False) -> Any:
     """The value of a pickle of any protocol, in time linear in its length.
 
-    Accepts dict, list, tuple, str, bytes, bytearray, int, float, bool and None. Raises `PickleError` with the reason
-    for anything else, for damaged pickles, for more than `max_items` opcodes, and for strings of more than
-    `MAX_TEXT_LENGTH` characters. Bytes in pickles of protocols below 3 are function calls, and rejected.
+    Accepts dict, list, tuple, str, bytes, bytearray, int, float, bool and None; with `images` also images of PIL, as
+    `PickledImage`. Raises `PickleError` with the reason for anything else, for damaged pickles, for more than
+    `max_items` opcodes, and for strings of more than `MAX_TEXT_LENGTH` characters. Bytes in pickles of protocols below
+    3 are function calls, and rejected.
 
     A pickle may name one value many times, also inside of itself: what takes no memory here may be endless to walk.
     """
     machine = _StackMachine()
+    operations = _OPCODES | _IMAGE_OPCODES if images else _OPCODES
     count = 0
     try:
         for opcode, argument, _ in pickletools.genops(_Lines(data)):
@@ -57,12 +72,9 @@ def loads(data: bytes | bytearray, *, max_items: int = MAX_ITEMS) -> Any:
                 raise PickleError(f"this pickle has more than {max_items} opcodes: send fewer values at a time")
             if opcode.name == "STOP":
                 return machine.end()
-            operation = _OPCODES.get(opcode.name)
+            operation = operations.get(opcode.name)
             if operation is None:
-                raise PickleError(
-                    f"this pickle has more than plain values ({opcode.name}): send dicts, lists, strings, bytes and "
-                    "numbers, and images as the bytes of PNG or JPEG files"
-                )
+                raise _not_plain(opcode.name)
             operation(machine, argument)
     except PickleError:
         raise
@@ -75,6 +87,24 @@ def loads(data: bytes | bytearray, *, max_items: int = MAX_ITEMS) -> Any:
 def dumps(value: Any) -> bytes:
     """Pickle plain values, for trainers that read pickles."""
     return pickle.dumps(value, protocol=4)
+
+
+def error_pickle(message: str) -> bytes:
+    """A pickle that Python's reader refuses with an AttributeError that has the message, for clients that unpickle
+    whatever comes back. It names an attribute that `builtins` does not have: nothing is called. message: one line.
+    """
+    return b"\x80\x03cbuiltins\n" + message.encode("utf-8", "backslashreplace") + b"\n."
+
+
+def _not_plain(name: str) -> PickleError:
+    return PickleError(
+        f"this pickle has more than plain values ({name}): send dicts, lists, strings, bytes and "
+        "numbers, and images as the bytes of PNG or JPEG files"
+    )
+
+
+class _ImageClass:
+    """Stands for the class of images on the stack."""
 
 
 class _Lines(io.BytesIO):
@@ -181,6 +211,31 @@ class _StackMachine:
         self.stack.append(self.pop())
         self.stack.append(self.stack[-1])
 
+    def name_class(self, module: Any, name: Any) -> None:
+        if (module, name) != ("PIL.Image", "Image"):
+            raise _not_plain(f"{module!s:.80}.{name!s:.80}")
+        self.stack.append(_ImageClass())
+
+    def name_class_on_stack(self) -> None:
+        name, module = self.pop(), self.pop()
+        if not isinstance(name, str) or not isinstance(module, str):
+            raise PickleError("this pickle is damaged: the name of a class is no string")
+        self.name_class(module, name)
+
+    def new_image(self) -> None:
+        arguments, class_ = self.pop(), self.pop()
+        if type(class_) is not _ImageClass or type(arguments) is not tuple or arguments:
+            raise PickleError("this pickle is damaged: it makes an object that is no image")
+        self.stack.append(PickledImage())
+
+    def build_image(self) -> None:
+        """The state is [info, mode, size, palette, pixels], of all versions of Pillow since 2."""
+        state, image = self.pop(), self.pop()
+        if type(image) is not PickledImage or image.mode or type(state) is not list or len(state) != 5:
+            raise PickleError("this pickle is damaged: it has no image where it sets one")
+        _, image.mode, image.size, _, image.pixels = state
+        self.stack.append(image)
+
     def end(self) -> Any:
         if self.marks or len(self.stack) != 1:
             raise PickleError("this pickle is damaged: it does not end with one value")
@@ -230,4 +285,11 @@ _OPCODES: Final[dict[str, Callable[[_StackMachine, Any], Any]]] = {
     "GET": lambda machine, key: machine.get(key),
     "BINGET": lambda machine, key: machine.get(key),
     "LONG_BINGET": lambda machine, key: machine.get(key),
+}
+
+_IMAGE_OPCODES: Final[dict[str, Callable[[_StackMachine, Any], Any]]] = {
+    "GLOBAL": lambda machine, argument: machine.name_class(*argument.split(" ", 1)),
+    "STACK_GLOBAL": lambda machine, _: machine.name_class_on_stack(),
+    "NEWOBJ": lambda machine, _: machine.new_image(),
+    "BUILD": lambda machine, _: machine.build_image(),
 }

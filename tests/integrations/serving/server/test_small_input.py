@@ -18,7 +18,7 @@ from editcritic.integrations.serving.http_protocol import APIError, encode_image
 from editcritic.integrations.serving.server import ScoringService, ServerLimits
 from editcritic.integrations.serving.server.request_decoding import decode_request
 from editcritic.integrations.serving.server.restricted_pickle import MAX_TEXT_LENGTH, PickleError, loads
-from editcritic.integrations.serving.server.trainer_protocols import read_edit_r1, read_verl_omni
+from editcritic.integrations.serving.server.pickled_requests import read_edit_r1, read_verl_omni
 from editcritic.integrations.serving.server.unirl_protocol import _read
 from editcritic.reward import Reward
 
@@ -157,7 +157,7 @@ import pickle
 from editcritic.integrations.serving.http_protocol import APIError
 from editcritic.integrations.serving.server import ServerLimits
 from editcritic.integrations.serving.server.restricted_pickle import loads
-from editcritic.integrations.serving.server.trainer_protocols import read_edit_r1
+from editcritic.integrations.serving.server.pickled_requests import read_edit_r1
 image = bytearray(64 << 20)
 payload = {"images": [image] * 1000, "prompts": ["x"] * 1000, "ref_images": [[image] * 64] * 1000}
 try:

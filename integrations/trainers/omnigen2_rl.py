@@ -1,0 +1,175 @@
+"""A reward for EditScore's OmniGen2-RL, and its statistics with edits that have no value.
+
+The trainer is `examples/OmniGen2-RL` of github.com/VectorSpaceLab/EditScore (6e0f1b9, 2025-11-09). Its `train.py` calls
+`evaluate_images` of `omnigen2/grpo/reward_client_edit.py` in the main process, once a step, with the edits of all
+processes: lists of images of PIL, and for each edit a JSON text with its `instruction`. There are two ways:
+
+- a judge server with `--trainer-protocol omnigen2-rl`, and nothing changed but the address of the reward server;
+- `OmniGen2Reward` in place of `evaluate_images`, in this process or over the protocol of editcritic, which repeats
+  requests, sends them in parts, and takes several servers.
+
+`process_grpo_rewards` replaces that of `omnigen2/grpo/utils.py`, for `missing="nan"` (`--unscored nan` on the server):
+there a NaN makes each advantage of its group NaN, or with `std_level: batch` all of them. `log_scores` has the means of
+the parts of the scores, for the step's log. docs/trainers.md has the lines.
+
+The trainer groups edits by instruction: give the images of a data set different ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from ...reward import EditSample, Score
+from ...reward.queries.specs import Spec
+from .trainer_batches import build_samples, images_from_batch, parse_metadata
+from .trainer_reward import LOGGED_PARTS, ScoreFn, TrainerReward, part_value
+
+if TYPE_CHECKING:
+    import torch
+
+SCORE_KEY = "editcritic_score"
+"""In `meta_data` of an answer: the score of the edit."""
+
+_MAX_REASON = 300
+
+Evaluation = tuple[list[float], list[float], list[str], list[dict[str, Any]]]
+
+
+class OmniGen2Reward:
+    """An `evaluate_images`; returns (scores, rewards, reasoning, meta_data), each with one item per edit.
+
+    reward, options: see `TrainerReward`. scores are the rewards: no pass mark is made up. reasoning: a text with
+    status, parts and reason. meta_data: see `evaluation`. Raises ValueError for lists of different lengths and for
+    metadata that is no JSON object, `UnscoredError`, and what the reward raises.
+    """
+
+    def __init__(self, reward: ScoreFn | Spec, **options: Any) -> None:
+        self.reward = TrainerReward(reward, **options)
+
+    def __call__(
+        self,
+        input_images: Sequence[Sequence[Any] | None],
+        output_image: Sequence[Any],
+        meta_datas: Sequence[Any],
+        proxy_host: str = "",
+        proxy_port: int = 0,
+        server_type: str = "vlm",
+    ) -> Evaluation:
+        """input_images: for each edit its sources. meta_datas: JSON texts or dicts with `instruction`; `editcritic` in
+        them as in all adapters. The rest is of the client that this replaces, and ignored.
+        """
+        rows = [parse_metadata(row) for row in meta_datas]
+        if not all(isinstance(row, Mapping) for row in rows):
+            raise ValueError("meta_datas must be JSON texts or dicts with the edit's `instruction`")
+        samples = build_samples(
+            [row.get("instruction", "") for row in rows],
+            images_from_batch(output_image),
+            [images_from_batch(sources or []) for sources in input_images],
+            rows,
+        )
+        scored = self.reward(samples)
+        seconds = scored.columns["judge_seconds"][0] if samples else 0.0
+        answer = evaluation(samples, scored.scores, scored.values, seconds)
+        return answer["scores"], answer["rewards"], answer["reasoning"], answer["meta_data"]
+
+
+def evaluation(
+    samples: Sequence[EditSample | str], scores: Sequence[Score], values: Sequence[float], seconds: float
+) -> dict[str, list[Any]]:
+    """The answer of the trainer's reward server: lists with one item per edit, in order.
+
+    values: in training, NaN for an edit without one. seconds: of the whole call. `meta_data` has `original_index`,
+    `instruction`, and the score: numbers by name, as in the columns of `TrainerScores`, without those that it lacks.
+    """
+    return {
+        "scores": list(values),
+        "rewards": list(values),
+        "strict_rewards": list(values),
+        "reasoning": [_reasoning(score, value) for score, value in zip(scores, values, strict=True)],
+        "meta_data": [
+            {
+                "original_index": row,
+                "instruction": "" if isinstance(sample, str) else sample.instruction,
+                SCORE_KEY: _numbers(score, value, seconds),
+            }
+            for row, (sample, score, value) in enumerate(zip(samples, scores, values, strict=True))
+        ],
+    }
+
+
+def _numbers(score: Score, value: float, seconds: float) -> dict[str, float]:
+    is_missing = math.isnan(value)
+    parts = {name: part_value(score, name) for name in LOGGED_PARTS}
+    return {
+        **({} if is_missing else {"reward": value}),
+        **{name: part for name, part in parts.items() if part is not None},
+        "unscored": float(is_missing),
+        "abstained": float(score.value is None and not is_missing),
+        "judge_seconds": seconds,
+    }
+
+
+def _reasoning(score: Score, value: float) -> str:
+    lines = [f"status: {score.status}", f"reward: {'none' if math.isnan(value) else format(value, '.4g')}"]
+    for name in LOGGED_PARTS:
+        part = part_value(score, name)
+        lines += [] if part is None else [f"{name}: {part:.4g}"]
+    return "\n".join([*lines, *([f"reason: {score.reason[:_MAX_REASON]}"] if score.reason else [])]) + "\n"
+
+
+def log_scores(accelerator: Any, meta_data: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Means over the edits of all processes, to log, as `editcritic/following`: those of the edits that have the
+    number, NaN if none has it. The names are the same in each step.
+
+    meta_data: of this process's edits, as `evaluate_images` returned them. Every process must call it.
+    """
+    from accelerate.utils import gather_object
+
+    rows = gather_object([dict(row[SCORE_KEY]) for row in meta_data])
+    names = ("reward", *LOGGED_PARTS, "unscored", "abstained", "judge_seconds")
+    columns = {name: [row[name] for row in rows if name in row] for name in names}
+    return {f"editcritic/{name}": float(np.mean(column)) if column else math.nan for name, column in columns.items()}
+
+
+def process_grpo_rewards(
+    rewards: torch.Tensor, prompts: list[str], accelerator: Any, std_level: str = "group"
+) -> tuple[torch.Tensor, dict[str, dict[str, float]]]:
+    """The advantages of this process's edits, and the statistics of each prompt's rewards, over all processes.
+
+    rewards: floats (N,), NaN for an edit without a value: its advantage is 0, and it is in no statistics, those of the
+    whole batch included. prompts: N. std_level: `group` or `batch`, whose standard deviation divides. Without NaN it is
+    the trainer's own function. A prompt without any value has no statistics.
+
+    Raises ValueError for another std_level.
+    """
+    import torch
+    from accelerate.utils import gather_object
+
+    if std_level not in get_args(Literal["group", "batch"]):
+        raise ValueError(f"std_level must be 'group' or 'batch', got {std_level!r:.80}")
+    by_prompt: dict[str, list[float]] = defaultdict(list)
+    for prompt, reward in zip(gather_object(prompts), accelerator.gather(rewards).tolist(), strict=True):
+        if not math.isnan(reward):
+            by_prompt[prompt].append(reward)
+    prompt_stats = {
+        prompt: {
+            "min": np.min(group),
+            "max": np.max(group),
+            "mean": np.mean(group),
+            "std": np.std(group),
+        }
+        for prompt, group in by_prompt.items()
+    }
+    batch_std = np.std([reward for group in by_prompt.values() for reward in group]) if by_prompt else 0.0
+    advantages = torch.zeros_like(rewards)
+    for row, (prompt, reward) in enumerate(zip(prompts, rewards.tolist(), strict=True)):
+        if not math.isnan(reward):
+            stats = prompt_stats[prompt]
+            std = stats["std"] if std_level == "group" else batch_std
+            advantages[row] = float((reward - stats["mean"]) / (std + 1e-8))
+    return advantages, prompt_stats
