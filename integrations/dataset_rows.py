@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
 
-from ..reward import EditPlan, EditSample, Image, ImageError, Operation, Pools
+from ..reward import EditPlan, EditSample, Image, ImageError
 from ..reward.plan_json import plan_from_json
-from ..reward.sample_files import sample_problem
+from ..reward.sample_files import sample_from_json, sample_problem
 from ..reward.sample_limits import SampleTooLarge
-from ..verifiers import edit_request
+from .row_fields import METADATA_FIELDS, METADATA_KEY, TEXT_FIELDS, read_field, read_fields
 from .unusable_rows import UnusableRow, excess, image_or_reason
 
 DatasetRow = Mapping[str, Any]
@@ -43,13 +41,13 @@ def sample_from_row(row: DatasetRow) -> EditSample:
     `instruction`: the edit is judged by it, whatever the policy wrote. `source`, `sources`, `image` or `images`: the
     source images; the first of these columns that is present. TRL passes `image` and `images` to the policy, which then
     has to be a vision-language model; otherwise use `source`. `edited`: the edited image, if a completion is neither an
-    image nor an instruction. `id`, `group`, `target_text`, `hint`, `mask`, `reference`; `boxes`: name -> boxes in pixel
-    corners; `pools`: the fields of `Pools`; `operations`: a list of instructions; `plan`: an `EditPlan` as the JSON of
-    `plan_to_json`, or as a table. Images are anything `Image.of` takes, or the undecoded images of `datasets`.
+    image nor an instruction. `id`, `group`, `mask`, `reference`; and the fields of `row_fields.METADATA_FIELDS`, as
+    columns (but `metadata`, a name that many data sets have for something else) or in a table `editcritic`. Images are
+    anything `Image.of` takes, or the undecoded images of `datasets`.
 
-    Raises ValueError naming the missing columns, and for an invalid plan, ImageError for an invalid image,
+    Raises ValueError naming the missing columns, and for an invalid field, ImageError for an invalid image,
     `SampleTooLarge`, `UnusableRow` for a row whose instruction is empty, which has a column for the source and nothing
-    in it, or a plan that is nested too deeply.
+    in it, or a field that is nested too deeply.
     """
     columns = {name: value for name, value in row.items() if value is not None}
     source_columns = ("source", "sources", "image", "images")
@@ -60,45 +58,52 @@ def sample_from_row(row: DatasetRow) -> EditSample:
             f"rows have the columns {', '.join(sorted(columns))}, and an edit needs `instruction` and an image in "
             "`source`, `sources`, `image` or `images`: add them to the dataset, or pass to_sample="
         )
-    sources = columns[column]
-    texts = ("id", "group", "target_text", "hint")
-    fields: dict[str, Any] = {name: str(columns[name]) for name in texts if name in columns}
-    fields |= {name: to_image(columns[name]) for name in ("mask", "reference") if name in columns}
-    if "boxes" in columns:  # Arrow gives every row the names of all rows
-        fields["boxes"] = {
-            name: [tuple(box) for box in corners] for name, corners in columns["boxes"].items() if corners
-        }
-    if "pools" in columns:
-        pools = {name: value for name, value in columns["pools"].items() if value is not None}
-        background = bool(pools.pop("background", True))
-        fields["pools"] = Pools(**{name: tuple(names) for name, names in pools.items()}, background=background)
-    fields["operations"] = tuple(Operation(text) for text in columns.get("operations", ()))
-    if "plan" in columns:
-        fields["plan"] = _plan(columns["plan"], str(columns.get("id", columns["instruction"])))
-    images = sources if isinstance(sources, list | tuple) else [sources]
-    sample = edit_request(columns["instruction"], *map(to_image, images), **fields)
-    return replace(sample, edited=to_image(columns["edited"])) if "edited" in columns else sample
-
-
-def _plan(column: Any, row: str) -> EditPlan:
-    """The plan of a row. row: its id or instruction. Raises ValueError."""
+    owner = f"the row {str(columns.get('id', columns['instruction']))!r:.80}"
+    fields = _fields(columns, owner)
+    given = columns[column]
+    images = {
+        str(number): to_image(one) for number, one in enumerate(given if isinstance(given, list | tuple) else [given])
+    }
+    sources = list(images)
+    images |= {name: to_image(columns[name]) for name in ("mask", "reference", "edited") if name in columns}
+    fields |= {name: name for name in ("mask", "reference") if name in columns}
+    fields |= {name: str(columns[name]) for name in ("id", "group") if name in columns}
+    fields |= {"instruction": columns["instruction"], "sources": sources}
+    fields["edited"] = "edited" if "edited" in columns else sources[0] if sources else ""
     try:
-        return plan_from_json(json.loads(column) if isinstance(column, str) else _without_none(column))
-    except (ValueError, RecursionError) as error:  # of JSON and of pydantic
-        if isinstance(error, ValidationError) and (reason := excess(error)):
-            raise SampleTooLarge(f"the plan of the row {row!r:.80}: {reason}") from None
-        problem = str(error) if isinstance(error, RecursionError) else sample_problem(error)
-        raise (UnusableRow if isinstance(error, RecursionError) else ValueError)(
-            f"the column `plan` of the row {row!r:.80} holds no plan: give an EditPlan as `plan_to_json` writes it, as "
-            f"a table or as JSON text, or nothing; {problem}"
+        return sample_from_json(fields, name="edit", pictures=images)
+    except ValidationError as error:
+        if reason := excess(error):
+            raise SampleTooLarge(f"{owner}: {reason}") from None
+        raise ValueError(f"{owner}: {sample_problem(error)}") from None
+
+
+def _fields(columns: DatasetRow, owner: str) -> dict[str, Any]:
+    """The fields of a row, from its columns and its table. Raises ValueError, `SampleTooLarge` and `UnusableRow`."""
+    names = [name for name in METADATA_FIELDS if name in columns and name != "metadata"]
+    fields = {name: read_field(name, columns[name], owner) for name in names}
+    fields = {name: value for name, value in fields.items() if value is not None}
+    table = read_fields(columns.get(METADATA_KEY), f"{owner}: `{METADATA_KEY}`")
+    if twice := sorted(table.keys() & fields.keys()):
+        raise ValueError(f"{owner} has `{twice[0]}` as a column and in `{METADATA_KEY}`: give it once")
+    fields |= table
+    fields |= {name: str(fields[name]) for name in TEXT_FIELDS if name in fields}
+    if "plan" in fields:
+        fields["plan"] = _plan(fields["plan"], owner)
+    return fields
+
+
+def _plan(value: Any, owner: str) -> EditPlan:
+    """A row's plan. Raises ValueError and `SampleTooLarge`."""
+    try:
+        return plan_from_json(value)
+    except ValidationError as error:
+        if reason := excess(error):
+            raise SampleTooLarge(f"{owner}: `plan`: {reason}") from None
+        raise ValueError(
+            f"{owner}: `plan` holds no plan: give an EditPlan as `plan_to_json` writes it, as a table or as JSON text, "
+            f"or nothing; {sample_problem(error)}"
         ) from None
-
-
-def _without_none(value: Any) -> Any:
-    """A table of a dataset without its missing entries: Arrow gives every row the fields of all rows."""
-    if isinstance(value, Mapping):
-        return {name: _without_none(item) for name, item in value.items() if item is not None}
-    return [_without_none(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def to_image(value: Any) -> Image:

@@ -23,25 +23,30 @@ MAX_INTEGER = 2**63 - 1
 """What databases and other languages can store."""
 
 
+class UnsafeJSON(ValueError):
+    """JSON beyond a limit: nested too deeply, with too many values, too large a number, or a lone surrogate."""
+
+
 def parse_json(data: bytes | str, *, max_values: int = MAX_VALUES) -> Any:
     """Values from JSON, in UTF-8 with or without a byte order mark. Memory is of the order of its size.
 
-    Raises ValueError for what is no JSON, for duplicate keys, NaN, infinities and numbers beyond 1e308, integers beyond
-    64 bits, lone surrogates, nesting deeper than `MAX_DEPTH`, and more than `max_values` values.
+    Raises ValueError for what is no JSON, for duplicate keys, NaN and infinities; and its subclass `UnsafeJSON` for
+    numbers beyond 1e308, integers beyond 64 bits, lone surrogates, nesting deeper than `MAX_DEPTH`, and more than
+    `max_values` values.
     """
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
         opened = text.count("[") + text.count("{")
         if (values := opened + text.count(",") + text.count(":")) > max_values:
-            raise ValueError(f"it holds about {values:,} values, more than {max_values:,}")
+            raise UnsafeJSON(f"it holds about {values:,} values, more than {max_values:,}")
         is_odd = isinstance(data, str) or opened > MAX_DEPTH or _ODD.search(text) is not None
         if _LONG_INTEGER.search(text):
-            raise ValueError("it holds an integer of hundreds of digits")
+            raise UnsafeJSON("it holds an integer of hundreds of digits")
         value = _DECODER.decode(text)
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ValueError(f"not JSON: {error}") from None
     except RecursionError:
-        raise ValueError(_TOO_DEEP) from None
+        raise UnsafeJSON(_TOO_DEEP) from None
     if is_odd:
         _check(value)
     return value
@@ -81,20 +86,27 @@ def _check(value: Any) -> None:
         for item in level:
             if isinstance(item, str):
                 if not item.isascii():
-                    check_text(item)
+                    _check_text(item)
             elif isinstance(item, dict):
                 below += item
                 below += item.values()
             elif isinstance(item, list):
                 below += item
             elif isinstance(item, float) and not math.isfinite(item):
-                raise ValueError("a number is infinite in double precision")
+                raise UnsafeJSON("a number is infinite in double precision")
             elif isinstance(item, int) and abs(item) > MAX_INTEGER:
-                raise ValueError(f"the integer {str(item)[:40]} has more than 64 bits")
+                raise UnsafeJSON(f"the integer {str(item)[:40]} has more than 64 bits")
         if not below:
             return
         level = below
-    raise ValueError(_TOO_DEEP)
+    raise UnsafeJSON(_TOO_DEEP)
+
+
+def _check_text(text: str) -> None:
+    try:
+        check_text(text)
+    except ValueError as error:
+        raise UnsafeJSON(str(error)) from None
 
 
 def _constant(name: str) -> None:

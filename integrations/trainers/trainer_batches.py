@@ -7,8 +7,8 @@ Edits are grouped by (instruction, source images), as `EditSample` does: not by 
 trainers' own group ids, some of which depend on the prompt only.
 
 The metadata of a row may have the key `editcritic`: a table with fields of a sample file (`reward.sample_files`) that a
-reward needs and the trainer has no field for; see `METADATA_FIELDS`. Other metadata is ignored, and strings in it are
-never read as file names.
+reward needs and the trainer has no field for; see `integrations.row_fields`. Other metadata is ignored, and strings in
+it are never read as file names.
 
 A row that is no edit by its own content, with a NaN in a picture, an empty prompt, or more than `reward.sample_limits`
 allows, has a failed score, as any other edit without one. Pixels of another scale than [0, 1] are raised.
@@ -16,23 +16,18 @@ allows, has a failed score, as any other edit without one. Pixels of another sca
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from pydantic import ValidationError
 
 from ...reward import EditSample, Image
 from ...reward.sample_files import sample_from_json
 from ...reward.sample_limits import SampleTooLarge
+from ..row_fields import METADATA_FIELDS, METADATA_KEY, parse_text, table_of_row
 from ..unusable_rows import UnusableRow, check_characters, excess, image_or_reason
 
-METADATA_KEY: Final = "editcritic"
-
-METADATA_FIELDS: Final = (
-    "task", "pools", "boxes", "fractions", "operations", "plan", "targets", "target_fractions", "target_text", "hint",
-    "dimensions", "metadata",
-)  # fmt: skip
+__all__ = ["METADATA_FIELDS", "METADATA_KEY", "build_samples", "images_from_batch", "parse_metadata", "sample_row"]
 
 
 def images_from_batch(batch: Any) -> list[Image | str]:
@@ -97,17 +92,11 @@ def _sample_or_reason(
 
 
 def sample_row(name: str, prompt: Any, sources: Sequence[str], edited: str, metadata: Any) -> dict[str, Any]:
-    """An edit as in sample files, with image names and the fields of its metadata. Raises ValueError for metadata, and
-    `UnusableRow` for an empty prompt and for no source.
+    """An edit as in sample files, with image names and the fields of its metadata, a table or JSON text of one.
+
+    Raises ValueError for metadata, and `UnusableRow` for an empty prompt, no source, and metadata beyond limits.
     """
-    extra = metadata.get(METADATA_KEY, {}) if isinstance(metadata, Mapping) else {}
-    if not isinstance(extra, Mapping):
-        raise ValueError(f"{name}: `{METADATA_KEY}` in the metadata must be a table, got {type(extra).__name__}")
-    if unknown := sorted(str(field) for field in extra if field not in METADATA_FIELDS):
-        raise ValueError(
-            f"{name}: `{METADATA_KEY}` in the metadata has the unknown field {unknown[0]!r:.80}: "
-            f"known are {', '.join(METADATA_FIELDS)}"
-        )
+    extra = table_of_row(metadata, name)
     if not isinstance(prompt, str) or not prompt.strip():
         raise UnusableRow(f"{name}: the prompt is the edit instruction and must not be empty, got {prompt!r:.80}")
     if not sources:
@@ -122,10 +111,15 @@ def with_requirement(metadata: Any) -> Any:
     requirement = metadata.get("requirement") if isinstance(metadata, Mapping) else None
     if not isinstance(requirement, str) or not requirement:
         return metadata
-    extra = metadata.get(METADATA_KEY, {})
-    return {**metadata, METADATA_KEY: {"hint": requirement, **extra}} if isinstance(extra, Mapping) else metadata
+    try:
+        given = parse_text(metadata.get(METADATA_KEY), METADATA_KEY) or {}
+    except ValueError:  # `sample_row` names the row
+        return metadata
+    if not isinstance(given, Mapping) or given.get("hint") is not None:
+        return metadata
+    return {**metadata, METADATA_KEY: {**given, "hint": requirement}}
 
 
 def parse_metadata(metadata: Any) -> Any:
-    """The metadata of a row, decoded if the trainer passes JSON."""
-    return json.loads(metadata) if isinstance(metadata, str) else metadata
+    """The metadata of a row: `sample_row` reads JSON text itself, and names the row in errors."""
+    return metadata

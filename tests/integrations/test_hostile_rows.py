@@ -7,6 +7,7 @@ import asyncio
 import json
 import math
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -47,7 +48,10 @@ TEXTS: dict[str, tuple[dict[str, Any], str]] = {
 FIELDS: dict[str, tuple[dict[str, Any], str]] = {
     "plan": ({"plan": PLAN}, "at most 16 items"),
     "long noun": ({"plan": {"operations": [{**OPERATION, "target": {"noun": "x" * 5_000}}]}}, "at most"),
-    "plan of a surrogate": ({"plan": {"operations": [{**OPERATION, "target": {"noun": "\ud800"}}]}}, "unicode"),
+    "plan of a surrogate": (
+        {"plan": {"operations": [{**OPERATION, "target": {"noun": "\ud800"}}]}},
+        "unicode|lone surrogate",
+    ),
     "boxes": ({"boxes": {"cup": [[0, 0, 4, 4]] * 5_000}}, "4,096 boxes"),
     "labels": ({"boxes": {f"cup {number}": [[0, 0, 4, 4]] for number in range(5_000)}}, "256 names"),
     "long label": ({"boxes": {"x" * 5_000: [[0, 0, 4, 4]]}}, "5,000 characters"),
@@ -91,7 +95,7 @@ def check(values: list[float | None], reasons: list[str], reason: str) -> None:
     known = [value is not None and not math.isnan(value) for value in values]
     assert known == [True, False, True], reasons
     assert values[0] == values[2]
-    assert any(reason in text for text in reasons), reasons
+    assert any(re.search(reason, text) for text in reasons), reasons
 
 
 # -- TRL ---------------------------------------------------------------------------------------------------------------
@@ -100,7 +104,7 @@ TRL_ROWS: dict[str, tuple[dict[str, Any], str]] = {
     **TEXTS,
     **FIELDS,
     "plan as text": ({"plan": json.dumps(PLAN)}, "at most 16 items"),
-    "deep plan": ({"plan": "[" * 100_000}, "recursion"),
+    "deep plan": ({"plan": "[" * 100_000}, "nested deeper"),
     "id of a surrogate": ({"id": "\ud800"}, "lone surrogate"),
     "group of a surrogate": ({"group": "\ud800"}, "lone surrogate"),
     **{f"source: {name}": ({"source": value}, reason) for name, (value, reason) in PICTURES.items()},
@@ -283,5 +287,5 @@ def test_a_trainer_is_told_that_it_has_no_score(trainer: Batch, case: str, tmp_p
 
 
 def test_a_sample_from_a_row_is_named_in_the_error() -> None:
-    with pytest.raises(ValueError, match=r"the plan of the row 'seven': .*at most 16 items"):
+    with pytest.raises(ValueError, match=r"the row 'seven': `plan`: .*at most 16 items"):
         sample_from_row({**rows_with({"plan": PLAN})[1], "id": "seven"})

@@ -65,7 +65,8 @@ def test_metadata_adds_the_fields_of_samples_and_nothing_else():
         ({"mask": "/etc/passwd"}, "unknown field 'mask'"),
         ({"group": "all"}, "unknown field 'group'"),
         ({"boxes": 3}, "boxes"),
-        ("boxes", "must be a table"),
+        ("boxes", "should be a table"),
+        (["boxes"], "must be a table, got list"),
     ):
         with pytest.raises(ValueError, match=message):
             build_samples(["x"], [A], [[B]], [{"editcritic": wrong}])
