@@ -1,4 +1,4 @@
-"""A reward for Flow-GRPO, for trainers with its calling convention (DiffusionNFT, Edit-R1), and for DanceGRPO.
+"""A reward for Flow-GRPO, and for trainers of editors with its calling convention, such as Edit-R1.
 
     import flow_grpo.rewards
     from editcritic.integrations.trainers.flow_grpo import FlowGRPOReward
@@ -9,28 +9,23 @@
     config.reward_fn = {"editcritic": 1.0, "pickscore": 0.2}
 
 There is no registry: the scripts look up `multi_score(device, config.reward_fn)` in `flow_grpo.rewards` and call its
-result from a pool of eight threads, so put the lines above into the script before `main` runs. If a script has a reward
-function of its own, use a `FlowGRPOReward` directly.
+result from a pool of eight threads, so put the lines above into the script, after its imports; docs/trainers.md has
+them as a diff. If a script has a reward function of its own, use a `FlowGRPOReward` directly.
 
 The signature is that of `_fn` in `multi_score`, github.com/yifan123/flow_grpo, `flow_grpo/rewards.py` (54809b5); its
 calls are in `scripts/train_flux_kontext.py` (74db691): `reward_fn(images, prompts, metadata, ref_images,
-only_strict=True)`, images as floats N x C x H x W in [0, 1]. DiffusionNFT (NVlabs) passes no `ref_images`: it trains no
-editor. Edit-R1 (PKU-YuanGroup, `flow_grpo/rewards.py`, 244883c) has the same calls. DanceGRPO has no reward functions:
-its scripts call a model in `sample_reference_model` (`fastvideo/train_grpo_flux_kontext.py` of
-yaoliliu/DanceGRPO-kontext, 92f620c). Replace that call, with the image from `postprocess`:
-
-    details, _ = reward(decoded_image, batch_caption, None, [source])
-    all_rewards.append(torch.tensor(details["avg"], device=device))
+only_strict=True)`, images as floats N x C x H x W in [0, 1]. Edit-R1 (github.com/PKU-YuanGroup/Edit-R1,
+`scripts/train_nft_qwen_image_edit.py` and `train_nft_kontext.py`, 4217f25, 2026-01-24) has the same calls. DiffusionNFT
+(github.com/NVlabs/DiffusionNFT, `scripts/train_nft_sd3.py`, 24af555, 2025-09-22) trains text-to-image models and passes
+no `ref_images`; Edit-R1 is its fork for editors. For DanceGRPO, which has no reward functions, see docs/trainers.md.
 
 Groups are the trainers'. `PerPromptStatTracker` groups by decoded prompts: Flow-GRPO's scripts for editors decode
-"prompt_image path", which is right; Edit-R1's `train_nft_qwen_image_edit.py` (244883c) decodes the prompt alone, so
-that equal prompts for two images are one group: make the prompts of a dataset different. DanceGRPO groups the rows that
-it generated from one prompt.
+"prompt_image path", which is right; Edit-R1's scripts decode the prompt alone, so that equal prompts for two images are
+one group: make the prompts of a dataset different.
 
-Edits without a score: the tracker computes `numpy.mean` and `numpy.std` over a group (over all with `global_std`). With
-a NaN in it, each advantage of the group (or of all) is NaN, and so are the updated weights. So `missing="raise"` raises
-`UnscoredError`, which names the edits and ends the run where the trainer collects its rewards. `missing="nan"` is for a
-tracker that uses `nanmean` and `nanstd`, and 0 for NaN advantages: then an edit without a score does not contribute.
+An edit without a value: `missing="raise"` raises `UnscoredError`, which names the edits and ends the run where the
+trainer collects its rewards. With `missing="nan"` it has NaN in `avg`, for a tracker that leaves it out
+(`flow_grpo_statistics`): the trainers' own makes each advantage of its group NaN, or with `global_std` of all groups.
 """
 
 from __future__ import annotations
@@ -40,7 +35,7 @@ from typing import Any
 
 from ...reward import Image
 from ...reward.queries.specs import Spec
-from .trainer_batches import build_samples, images_from_batch
+from .trainer_batches import build_samples, images_from_batch, with_requirement
 from .trainer_reward import ScoreFn, TrainerReward
 
 REWARD_KEY = "editcritic"
@@ -50,10 +45,13 @@ RewardFn = Callable[..., tuple[Mapping[str, Sequence[float]], Mapping[str, Any]]
 
 
 class FlowGRPOReward:
-    """A reward function of Flow-GRPO; returns ({"editcritic": values, "avg": values}, {}).
+    """A reward function of Flow-GRPO; returns ({"editcritic": values, "editcritic_<column>": ..., "avg": values}, {}).
 
-    reward, options: see `TrainerReward`. Thread-safe. Raises ValueError for calls
-    without sources, `UnscoredError`, and what the reward raises.
+    The columns are those of `TrainerScores`, with a number in each row that the scripts can average for the log, such
+    as `editcritic_reward`, `editcritic_following` and `editcritic_unscored`; the values have NaN where there is none.
+
+    reward, options: see `TrainerReward`. Thread-safe. Raises ValueError for calls without sources, `UnscoredError`, and
+    what the reward raises.
     """
 
     def __init__(self, reward: ScoreFn | Spec, **options: Any) -> None:
@@ -69,21 +67,25 @@ class FlowGRPOReward:
         only_strict: bool = True,
     ) -> tuple[Details, dict[str, Any]]:
         """images: floats N x C x H x W in [0, 1], uint8 N x H x W x C, or a list of PIL images. metadata: one mapping
-        per row, or None.
+        per row, or None; Edit-R1's `requirement` in it is the sample's hint.
 
         ref_images: the source images, one or several per row. only_strict: of GenEval; ignored.
         """
         if ref_images is None:
             raise ValueError(
-                "an edit is scored against its source: pass ref_images, as Flow-GRPO's scripts for editors do"
+                "an edit is scored against its source: pass ref_images, as Flow-GRPO's and Edit-R1's scripts for "
+                "editors do; DiffusionNFT and the other scripts train text-to-image models, whose images are no edits"
             )
-        rows = metadata if isinstance(metadata, list | tuple) else None
+        rows = [with_requirement(row) for row in metadata] if isinstance(metadata, list | tuple) else None
         samples = build_samples(list(prompts), images_from_batch(images), _sources(ref_images), rows)
-        values = self.reward(samples).values
-        return {REWARD_KEY: values, "avg": list(values)}, {}
+        scored = self.reward(samples)
+        columns = {f"{REWARD_KEY}_{name}": column for name, column in scored.columns.items()}
+        return {REWARD_KEY: scored.values, **columns, "avg": list(scored.values)}, {}
 
     def combined_with(self, multi_score: Callable[[Any, Mapping[str, float]], RewardFn]) -> Callable[..., RewardFn]:
-        """A `multi_score` with `editcritic`: its weight times this reward, plus the weighted sum of the others."""
+        """A `multi_score` with `editcritic`: its weight times this reward, plus the weighted sum of the others. An edit
+        without a value has none in the sum either, unless the weight is 0.
+        """
 
         def combined(device: Any, score_dict: Mapping[str, float]) -> RewardFn:
             weight = score_dict.get(REWARD_KEY)
@@ -94,14 +96,14 @@ class FlowGRPOReward:
 
             def both(*args: Any, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
                 own, _ = self(*args, **kwargs)
-                average = [weight * value for value in own[REWARD_KEY]]
+                average = [weight * value if weight else 0.0 for value in own[REWARD_KEY]]
                 details: dict[str, Any] = {}
                 if other_rewards is not None:
                     details |= other_rewards(*args, **kwargs)[0]
                     average = [
                         own_value + other_value for own_value, other_value in zip(average, details["avg"], strict=True)
                     ]
-                return {**details, REWARD_KEY: own[REWARD_KEY], "avg": average}, {}
+                return {**details, **own, "avg": average}, {}
 
             return both
 

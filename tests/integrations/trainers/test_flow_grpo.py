@@ -49,7 +49,7 @@ def test_the_scores_are_those_of_the_reward_for_floats_and_bytes_alike():
     arrays = np.stack([one.pixels for one in EDITED])
     for images in (IMAGES, IMAGES.double(), arrays):
         details = called(FlowGRPOReward(reward()), images)
-        assert set(details) == {"avg", "editcritic"}
+        assert {"avg", "editcritic", "editcritic_reward", "editcritic_unscored"} < set(details)
         assert torch.equal(details["avg"], expected)
         assert torch.equal(details["editcritic"], expected)
 
@@ -97,8 +97,20 @@ def test_a_row_may_have_several_sources_or_the_sources_may_be_a_batch():
 
 
 def test_without_sources_there_is_nothing_to_judge():
-    with pytest.raises(ValueError, match="pass ref_images"):
+    with pytest.raises(ValueError, match=r"pass ref_images, .* DiffusionNFT .* text-to-image"):
         FlowGRPOReward(reward())(IMAGES, PROMPTS, METADATA, only_strict=True)  # as DiffusionNFT calls
+
+
+def test_the_requirement_of_edit_r1_is_the_hint():
+    samples: list[EditSample] = []
+
+    def scorer(batch: Sequence[EditSample]) -> list[Score]:
+        samples.extend(batch)
+        return [Score.of(0.5) for _ in batch]
+
+    rows = [{"requirement": "the sky is blue"}, {}, {"editcritic": {"hint": "as it was"}, "requirement": "other"}, {}]
+    FlowGRPOReward(scorer)(IMAGES, PROMPTS, rows, REFERENCES)
+    assert [one.hint for one in samples] == ["the sky is blue", "", "as it was", ""]
 
 
 def test_a_judge_server_gives_the_same():
@@ -117,7 +129,7 @@ def test_it_stands_beside_rewards_of_flow_grpo():
     ours = called(FlowGRPOReward(reward()))["avg"]
     combined = FlowGRPOReward(reward()).combined_with(multi_score)
     both = called(combined("cpu", {"pickscore": 0.2, "editcritic": 2.0}))
-    assert set(both) == {"pickscore", "editcritic", "avg"}
+    assert {"pickscore", "editcritic", "editcritic_following", "avg"} < set(both)
     assert torch.equal(both["editcritic"], ours)
     torch.testing.assert_close(both["avg"], 2 * ours + 0.1)
     torch.testing.assert_close(called(combined("cpu", {"editcritic": 0.5}))["avg"], ours / 2)
@@ -125,33 +137,14 @@ def test_it_stands_beside_rewards_of_flow_grpo():
 
 
 def lacking(samples: Sequence[EditSample]) -> list[Score]:
-    """The second one has none."""
-    return [Score.of(number) if number != 1 else Score.failed("lost") for number in range(len(samples))]
+    """The second one never has any."""
+    lost = Score.failed("lost", cause="infrastructure")
+    return [lost if one.edited == EDITED[1] else Score.of(0.5) for one in samples]
 
 
 def test_a_missing_score_ends_the_run_naming_it():
     with pytest.raises(UnscoredError, match=r"1 of 4 edits have no score: edit-1: failed \(lost\)"):
-        called(FlowGRPOReward(lacking))
-
-
-def advantages(rewards: np.ndarray, prompts: list[str], mean: Any, std: Any) -> np.ndarray:
-    """Flow-GRPO's: of each reward, less its group's mean, by its group's deviation and a little."""
-    result = np.empty_like(rewards)
-    for prompt in set(prompts):
-        rows = np.array(prompts) == prompt
-        result[rows] = (rewards[rows] - mean(rewards[rows])) / (std(rewards[rows]) + 1e-4)
-    return result
-
-
-def test_nan_spoils_its_group_unless_the_tracker_leaves_it_out():
-    rewards = called(FlowGRPOReward(lacking, missing="nan"))["avg"].double().numpy()
-    assert math.isnan(rewards[1])
-    prompts = ["a", "a", "b", "a"]
-    spoiled = advantages(rewards, prompts, np.mean, np.std)
-    assert np.isnan(spoiled).tolist() == [True, True, False, True]
-    kept = np.nan_to_num(advantages(rewards, prompts, np.nanmean, np.nanstd))
-    assert kept[1] == 0
-    np.testing.assert_allclose(kept[[0, 3]], advantages(np.array([0.0, 3.0]), ["a", "a"], np.mean, np.std))
+        called(FlowGRPOReward(lacking, retry_s=0))
 
 
 def test_noise_that_is_drawn_meanwhile_is_not_drawn_again():

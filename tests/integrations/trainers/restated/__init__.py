@@ -1,0 +1,1 @@
+"""The calling code of trainers, restated."""

@@ -1,0 +1,216 @@
+"""Flow-GRPO's script for editors, restated, with the lines of docs/trainers.md in it."""
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from editcritic.integrations.serving.server.app import serve_in_thread
+from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.reward.image import PixelFormatError
+
+from .killed_trainer import killed_and_restarted
+from .patched_scripts import patched_script
+from .trainer_cases import Batch, Judge, batch, documented, values
+
+EDITS = batch()
+MODULES = {"flow_grpo.rewards": "flow_grpo", "flow_grpo.stat_tracking": "flow_grpo"}
+LINES, _, STATISTICS = documented("Flow-GRPO", "diff")
+
+
+class Log(dict[str, Any]):
+    """In place of wandb."""
+
+    log = dict.update
+
+
+def rollouts(edits: Batch, size: int, left_out: tuple[int, ...] = ()) -> list[Any]:
+    """Batches as the sampler mixes groups: of `size` edits, from all over, without some."""
+    order = np.random.default_rng(1).permutation(len(edits.prompts))
+    parts = [order[start : start + size] for start in range(0, len(order), size)]
+    return [
+        (
+            torch.from_numpy(edits.tensor[rows]).movedim(3, 1) / 255,
+            [edits.prompts[row] for row in rows],
+            [{"prompt": edits.prompts[row], "image": f"{row // edits.group_size}.png"} for row in rows],
+            [edits.sources[row].pil() for row in rows],
+            [f"{edits.prompts[row]}_{row // edits.group_size}.png" for row in rows],
+        )
+        for rows in ([row for row in part if row not in left_out] for part in parts)
+    ]
+
+
+def by_edit(edits: Batch, result: np.ndarray[Any, Any], left_out: tuple[int, ...] = ()) -> dict[int, float]:
+    """The first column of what a script returns, by edit."""
+    order = [int(row) for row in np.random.default_rng(1).permutation(len(edits.prompts)) if row not in left_out]
+    return dict(zip(order, result.reshape(len(order), -1)[:, 0].tolist(), strict=True))
+
+
+def run(reward: Any, edits: Batch = EDITS, diffs: Any = (LINES,), left_out: Any = (), **sample: Any) -> Any:
+    script = patched_script("flow_grpo_script", diffs, MODULES, reward=reward)
+    config = script.Config()
+    vars(config.sample).update(sample)
+    log = Log()
+    result = script.main(config, rollouts(edits, 4, left_out), log)
+    return SimpleNamespace(
+        advantages=by_edit(edits, result.advantages, left_out),
+        gradients=by_edit(edits, result.gradients.numpy(), left_out),
+        log=log,
+    )
+
+
+@pytest.mark.parametrize("global_std", [True, False])
+def test_others_advantages_are_as_if_a_failed_edit_were_not_there(global_std):
+    judge = Judge(failing=Judge.always(EDITS.edited[5]), abstaining={EDITS.edited[14].digest})
+    got = run(judge.reward(on_failures="none"), global_std=global_std, diffs=[LINES, STATISTICS])
+    assert got.advantages[5] == got.gradients[5] == 0
+    without = run(judge.reward(on_failures="none"), global_std=global_std, left_out=(5,))
+    assert {row: value for row, value in got.advantages.items() if row != 5} == pytest.approx(
+        without.advantages, rel=1e-12
+    )
+    assert all(math.isfinite(value) for value in (*got.advantages.values(), *got.gradients.values()))
+    assert got.advantages[14] < 0  # the lowest value of the range
+    assert got.log["reward_editcritic_unscored"] == got.log["reward_editcritic_abstained"] == 1 / 16
+    known = [0.0 if row == 14 else value for row, value in enumerate(values(EDITS)) if row != 5]
+    assert got.log["reward_avg"] == pytest.approx(np.mean(known))
+    assert all(math.isfinite(value) for value in got.log.values())
+
+
+def test_without_the_documented_tracker_a_failed_edit_spoils_the_others():
+    judge = Judge(failing=Judge.always(EDITS.edited[5]))
+    lines = LINES.replace("+PerPromptStatTracker = leave_out_missing(PerPromptStatTracker)\n", "")
+    for global_std, spoiled in ((True, 16), (False, 4)):
+        script = patched_script("flow_grpo_script", [lines], MODULES, reward=judge.reward(on_failures="none"))
+        tracked = script.PerPromptStatTracker(global_std)
+        rewards = [math.nan if row == 5 else value for row, value in enumerate(values(EDITS))]
+        prompts = [f"{prompt} {row // 4}" for row, prompt in enumerate(EDITS.prompts)]
+        assert np.isnan(tracked.update(prompts, np.array(rewards)[:, None])).sum() == spoiled
+
+
+def test_the_logs_means_are_those_of_scored_edits_without_more_changes():
+    judge = Judge(failing=Judge.always(EDITS.edited[5]))
+    log = run(judge.reward(on_failures="none")).log
+    assert math.isnan(log["reward_avg"])
+    assert math.isnan(log["reward_editcritic"])
+    calls = [part[1] for part in rollouts(EDITS, 4)]
+    assert [len(prompts) for prompts in calls] == [4] * 4
+    order = np.random.default_rng(1).permutation(16).reshape(4, 4)
+    known = [[values(EDITS)[row] for row in part if row != 5] for part in order]
+    assert log["reward_editcritic_reward"] == pytest.approx(np.mean([np.mean(part) for part in known]))
+    assert log["reward_editcritic_unscored"] == 1 / 16
+    assert {key for key in log if key.startswith("reward_editcritic_")} == {
+        f"reward_editcritic_{name}"
+        for name in ("reward", "following", "preservation", "guard", "unscored", "abstained", "judge_seconds")
+    }
+
+
+def test_a_group_without_any_value_has_no_advantage_and_the_others_keep_theirs():
+    judge = Judge(failing=Judge.always(*EDITS.edited[4:8]))
+    got = run(judge.reward(on_failures="none"), global_std=True)
+    assert [got.advantages[row] for row in range(4, 8)] == [0.0] * 4
+    assert len({value for row, value in got.advantages.items() if row not in range(4, 8)} - {0.0}) == 12
+
+
+def test_a_failure_that_passes_changes_nothing():
+    judge = Judge(failing={EDITS.edited[5].digest: 1})
+    assert run(judge.reward()).advantages == run(Judge().reward()).advantages
+
+
+def test_evaluation_logs_the_same_columns():
+    judge = Judge(failing=Judge.always(EDITS.edited[5]))
+    script = patched_script("flow_grpo_script", [LINES], MODULES, reward=judge.reward(on_failures="none"))
+    log = Log()
+    script.main(script.Config(), rollouts(EDITS, 4), log, evaluated=rollouts(EDITS, 8))
+    assert log["eval_reward_editcritic_unscored"] == 1 / 16
+    assert math.isfinite(log["eval_reward_editcritic_reward"])
+
+
+def test_it_trains_beside_a_reward_of_flow_grpo():
+    judge = Judge(failing=Judge.always(EDITS.edited[5]))
+    script = patched_script("flow_grpo_script", [LINES], MODULES, reward=judge.reward(on_failures="none"))
+    log = Log()
+    config = script.Config(reward_fn={"editcritic": 1.0, "jpeg_compressibility": 0.5})
+    result = script.main(config, rollouts(EDITS, 4), log)
+    assert by_edit(EDITS, result.advantages)[5] == 0
+    assert np.isfinite(result.advantages).all()
+    assert math.isfinite(log["reward_jpeg_compressibility"])
+    config = script.Config(reward_fn={"editcritic": 0.0, "jpeg_compressibility": 0.5})  # only logged
+    result = script.main(config, rollouts(EDITS, 4), log)
+    assert math.isfinite(log["reward_avg"])
+
+
+def test_64_edits_at_once_take_at_most_three_batches():
+    edits = batch(groups=16)
+    ((images, prompts, metadata, references, _),) = rollouts(edits, 64)
+    order = np.random.default_rng(1).permutation(64)
+    expected = [values(edits)[row] for row in order]
+    judge, served = Judge(), Judge()
+    service = ScoringService(served.reward())
+    with serve_in_thread(service) as url:
+        for reward in (judge.reward(), url):
+            script = patched_script("flow_grpo_script", [LINES], MODULES, reward=reward)
+            reward_fn = script.flow_grpo.rewards.multi_score("cpu", {"editcritic": 1.0})
+            details, _ = reward_fn(images, prompts, metadata, references, only_strict=True)
+            assert details["avg"] == expected
+    service.close()
+    assert len(judge.batches) <= 3
+    assert len(served.batches) <= 3
+
+
+def test_calls_from_eight_threads_have_their_own_values():
+    edits = batch(groups=16)
+    judge = Judge()
+    service = ScoringService(judge.reward())
+    with serve_in_thread(service) as url:
+        for reward in (Judge().reward(), url):
+            script = patched_script("flow_grpo_script", [LINES], MODULES, reward=reward)
+            log = Log()
+            config = script.Config()
+            config.sample.num_batches_per_epoch = 16
+            got = by_edit(edits, script.main(config, rollouts(edits, 4), log).advantages)
+            groups = np.array(values(edits)).reshape(16, 4)
+            wanted = (groups - groups.mean(axis=1, keepdims=True)) / (groups.std() + 1e-4)
+            # the script holds float32
+            np.testing.assert_allclose([got[row] for row in range(64)], wanted.ravel(), atol=1e-5)
+    service.close()
+    assert sum(judge.batches) == 64
+
+
+@pytest.mark.parametrize("convert", [lambda images: 2 * images - 1, lambda images: 255 * images])
+def test_pixels_of_another_scale_are_refused_before_anything_is_scored(convert):
+    judge = Judge()
+    script = patched_script("flow_grpo_script", [LINES], MODULES, reward=judge.reward())
+    first, *rest = rollouts(EDITS, 16)
+    with pytest.raises(PixelFormatError, match=r"float pixels must lie in \[0, 1\]"):
+        script.main(script.Config(), [(convert(first[0]), *first[1:]), *rest], Log())
+    assert judge.batches == []
+
+
+def test_images_of_mixed_precision_are_scored():
+    script = patched_script("flow_grpo_script", [LINES], MODULES, reward=Judge().reward())
+    images, *rest = rollouts(EDITS, 16)[0]
+    log = Log()
+    config = script.Config()
+    config.sample.num_batches_per_epoch = 1
+    assert np.isfinite(script.main(config, [(images.bfloat16(), *rest)], log).advantages).all()
+    assert log["reward_editcritic_unscored"] == 0
+
+
+def trainer(url: str) -> list[float]:
+    advantages = run(url).advantages
+    return [advantages[row] for row in range(16)]
+
+
+def test_a_killed_trainer_starts_again_with_the_same_advantages():
+    expected = run(Judge().reward()).advantages
+    got, asked = killed_and_restarted(f"{__name__}:trainer", Judge())
+    assert (got, asked) == ([expected[row] for row in range(16)], 16)
+
+
+def test_the_configuration_names_the_reward():
+    config = SimpleNamespace()
+    exec(documented("Flow-GRPO", "diff")[1].removeprefix("+").strip(), {"config": config})
+    assert config.reward_fn == {"editcritic": 1.0}
