@@ -121,5 +121,11 @@ def with_requirement(metadata: Any) -> Any:
 
 
 def parse_metadata(metadata: Any) -> Any:
-    """The metadata of a row: `sample_row` reads JSON text itself, and names the row in errors."""
-    return metadata
+    """The metadata of a row, decoded if the trainer passes JSON. Raises ValueError for text that is none.
+
+    Text beyond limits stays what it is, so that `sample_row` fails that row alone.
+    """
+    try:
+        return parse_text(metadata, "the metadata")
+    except UnusableRow:
+        return metadata
