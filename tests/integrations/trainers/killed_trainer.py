@@ -42,16 +42,18 @@ def killed_and_restarted(
     *,
     add: Callable[[FastAPI, ScoringService], None] | None = None,
     limits: ServerLimits | None = None,
+    hold: Callable[[Any], bool] = lambda query: True,
 ) -> tuple[Any, int]:
     """What `step` (`module:function`) returns at its second start, and the number of questions that the judge was asked
     in both: as many as there are images, if no answer was lost.
 
-    The judge holds the first call's first batch. The child is killed (SIGKILL, with its own children) while it waits,
-    the judge goes on, the server forgets the call, and the child is started again. Asserts that the server forgets both
-    calls (nothing in flight, no capacity kept) and its threads end. Nothing waits for longer than `TIMEOUT_S`.
+    The judge holds the first batch with a question of which `hold` is true: by default the first one. The child is
+    killed (SIGKILL, with its own children) while it waits, the judge goes on, the server forgets the call, and the
+    child is started again. Asserts that the server forgets both calls (nothing in flight, no capacity kept) and its
+    threads end. Nothing waits for longer than `TIMEOUT_S`.
     """
     threads = {thread.ident for thread in threading.enumerate()}
-    held, go_on = _hold(judge)
+    held, go_on = _hold(judge, hold)
     service = ScoringService(judge.reward(), limits=limits)
     settings = ServerConfig(port=0)
     app = create_app(service, settings)
@@ -79,18 +81,19 @@ def killed_and_restarted(
     return values, sum(judge.batches)
 
 
-def _hold(judge: Judge) -> tuple[threading.Event, threading.Event]:
-    """Let the judge wait in its first batch. Returns the events that it waits there, and that it may go on."""
+def _hold(judge: Judge, hold: Callable[[Any], bool]) -> tuple[threading.Event, threading.Event]:
+    """Let the judge wait at a question. Returns the events that it waits there, and that it may go on."""
     held, go_on = threading.Event(), threading.Event()
     answer = judge.expert.rule
 
-    def hold(query: Query[Any]) -> Outcome:
-        held.set()
-        assert go_on.wait(TIMEOUT_S), "the judge was held for too long"
+    def answer_when_allowed(query: Query[Any]) -> Outcome:
+        if hold(query):
+            held.set()
+            assert go_on.wait(TIMEOUT_S), "the judge was held for too long"
         outcome: Outcome = answer(query)
         return outcome
 
-    judge.expert.rule = hold
+    judge.expert.rule = answer_when_allowed
     return held, go_on
 
 

@@ -1,0 +1,241 @@
+"""The lines of docs/trainers.md in TRL's own trainer: missing scores, batches, ranges, and a killed trainer."""
+
+import itertools
+import json
+import os
+import textwrap
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from datasets import Dataset
+from trl import GRPOConfig
+
+from editcritic.integrations.serving.client.remote_reward import RemoteReward
+from editcritic.integrations.serving.server.app import serve_in_thread
+from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.trl import AsyncRewardFunction, RewardFunction
+from editcritic.reward.image import PixelFormatError
+from editcritic.reward.queries import Rate
+
+from ...tiny_language_model import tiny_language_model
+from ..trainers.killed_trainer import killed_and_restarted
+from ..trainers.trainer_cases import Batch, Judge, batch, documented, values
+
+EDITS = batch()
+EPSILON = 1e-4  # that TRL adds to a standard deviation
+FOLDER = "EDITCRITIC_TEST_TRAINER"  # of a trainer in a child process
+
+
+def rows_of(edits: Batch) -> Any:
+    """A row for each group: TRL repeats it."""
+    rows = range(0, len(edits.prompts), edits.group_size)
+    return Dataset.from_list(
+        [
+            {
+                "prompt": f"Edit {row}: {edits.prompts[row]}",
+                "instruction": edits.prompts[row],
+                "source": edits.sources[row].pil(),
+            }
+            for row in rows
+        ]
+    )
+
+
+def decoder(pictures: Sequence[Any]) -> Callable[..., Any]:
+    """A `decode_image` by which completion k of a step is picture k, so that a test knows which ones fail."""
+    following = itertools.cycle(pictures)
+    return lambda completion, completion_ids, row: next(following)
+
+
+def apply_patch(lines: str) -> str:
+    """What a ```diff block leaves of the trainer's script."""
+    kept = [line[1:] for line in lines.splitlines() if not line.startswith("-")]
+    return textwrap.dedent("\n".join(kept))
+
+
+def trained(folder: Path, edits: Batch, reward: str, names: dict[str, Any], **settings: Any) -> Any:
+    """A trainer after its steps, from the documented script with another line for the reward."""
+    rows = rows_of(edits)
+    config = GRPOConfig(
+        output_dir=str(folder / "out"), use_cpu=True, bf16=False, num_generations=edits.group_size,
+        max_completion_length=4, logging_steps=1, report_to=[], disable_tqdm=True, shuffle_dataset=False,
+        **{"per_device_train_batch_size": len(edits.prompts), "max_steps": 1, "save_strategy": "no", **settings},
+    )  # fmt: skip
+    script = apply_patch(documented("TRL", "diff")[0])
+    (line,) = [line for line in script.splitlines() if line.startswith("reward = ")]
+    assert "RewardFunction" in line
+    model = tiny_language_model(folder / "model", rows["prompt"])
+    scope = {"model": str(model), "config": config, "rows": rows, **names}
+    exec(script.replace(line, reward), scope)
+    trainer = scope["trainer"]
+    trainer.train(resume_from_checkpoint=(folder / "out" / "checkpoint-1").exists())
+    return trainer
+
+
+IN_PROCESS = "reward = RewardFunction(judge.reward(on_failures='none'), decode_image=decode_image, retry_s=0)"
+
+
+def logged(trainer: Any) -> tuple[list[float], list[float], dict[str, float]]:
+    """Rewards, advantages, and the log of the first step."""
+    (rewards,) = trainer._logs["rewards"].values()
+    entry = next(entry for entry in trainer.state.log_history if "reward" in entry)
+    assert np.isfinite(entry["loss"])
+    return [*rewards], [*trainer._logs["advantages"]], entry
+
+
+def advantages_without(
+    rewards: Sequence[float], lacking: Sequence[int], scale: str, group_size: int = 4
+) -> list[float]:
+    """TRL's advantages of the other samples, as if those that lack a reward were not there; 0 for them."""
+    known = [value for row, value in enumerate(rewards) if row not in lacking]
+    result = []
+    for row, value in enumerate(rewards):
+        first = row // group_size * group_size
+        group = [rewards[other] for other in range(first, first + group_size) if other not in lacking]
+        over = group if scale == "group" else known
+        divisor = 1.0 if scale == "none" else float(np.std(over, ddof=1)) + EPSILON
+        result.append(0.0 if row in lacking else (value - float(np.mean(group))) / divisor)
+    return result
+
+
+@pytest.mark.parametrize("scale", ["group", "batch", "none"])
+def test_a_missing_score_changes_no_other_advantage_than_its_absence_does(scale: str, tmp_path: Path) -> None:
+    judge = Judge(failing=Judge.always(EDITS.edited[5]), abstaining={EDITS.edited[10].digest})
+    names = {"judge": judge, "decode_image": decoder(EDITS.edited)}
+    rewards, advantages, entry = logged(trained(tmp_path, EDITS, IN_PROCESS, names, scale_rewards=scale))
+    expected = [0.0 if row == 10 else value for row, value in enumerate(values(EDITS))]
+    assert np.isnan(rewards[5])
+    assert [rewards[row] for row in range(16) if row != 5] == pytest.approx([*expected[:5], *expected[6:]])
+    assert advantages == pytest.approx(advantages_without(expected, [5], scale), abs=1e-5)
+    assert advantages[5] == 0
+    assert entry["reward"] == pytest.approx(np.mean([*expected[:5], *expected[6:]]))
+    shares = {name: entry[f"parted/{name}"] for name in ("frac_unscored", "frac_abstained", "following")}
+    followed = [value for row, value in enumerate(values(EDITS)) if row not in (5, 10)]
+    assert shares == pytest.approx({"frac_unscored": 2 / 16, "frac_abstained": 1 / 16, "following": np.mean(followed)})
+    assert entry["parted/judge_seconds"] > 0
+
+
+def test_a_group_without_any_score_has_no_advantage_and_the_others_keep_theirs(tmp_path: Path) -> None:
+    judge = Judge(failing=Judge.always(*EDITS.edited[4:8], *EDITS.edited[9:12]))
+    names = {"judge": judge, "decode_image": decoder(EDITS.edited)}
+    _, advantages, entry = logged(trained(tmp_path, EDITS, IN_PROCESS, names))
+    assert advantages[4:12] == [0.0] * 8  # the second group, and one edit that has nothing to be compared with
+    others = [*range(4), *range(12, 16)]
+    expected = advantages_without(values(EDITS), [], "group")
+    assert [advantages[row] for row in others] == pytest.approx([expected[row] for row in others], abs=1e-5)
+    assert entry["parted/frac_unscored"] == 7 / 16
+
+
+def test_nothing_scored_leaves_the_policy_as_it_is(tmp_path: Path) -> None:
+    judge = Judge(failing=Judge.always(*EDITS.edited))
+    names = {"judge": judge, "decode_image": decoder(EDITS.edited)}
+    _, advantages, entry = logged(trained(tmp_path, EDITS, IN_PROCESS, names))
+    assert advantages == [0.0] * 16
+    assert (entry["grad_norm"], entry["parted/frac_unscored"]) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("kind", ["RewardFunction({}, decode_image=decode_image)", "AsyncRewardFunction({})"])
+def test_a_failure_that_passes_is_asked_again_and_no_value_is_lost(kind: str, tmp_path: Path) -> None:
+    judge = Judge(failing={EDITS.edited[5].digest: 1})
+    inner = "RewardFunction(judge.reward(), decode_image=decode_image)" if "Async" in kind else "judge.reward()"
+    names = {"judge": judge, "decode_image": decoder(EDITS.edited), "AsyncRewardFunction": AsyncRewardFunction}
+    rewards, _, entry = logged(trained(tmp_path, EDITS, f"reward = {kind.format(inner)}", names))
+    assert rewards == pytest.approx(values(EDITS))
+    assert sum(judge.batches) == 17
+    assert entry["parted/frac_unscored"] == 0
+
+
+MANY = batch(groups=16)
+
+
+@pytest.mark.parametrize("where", ["in process", "server"])
+def test_64_edits_are_few_batches_of_the_judge_with_values_in_order(where: str, tmp_path: Path) -> None:
+    judge = Judge()
+    names = {"judge": judge, "decode_image": decoder(MANY.edited)}
+    if where == "in process":
+        rewards, _, _ = logged(trained(tmp_path, MANY, IN_PROCESS, names))
+    else:
+        service = ScoringService(judge.reward())
+        with serve_in_thread(service) as url:
+            remote = f"reward = RewardFunction({url!r}, decode_image=decode_image, max_concurrency='8')"
+            rewards, _, entry = logged(trained(tmp_path, MANY, remote, names))
+        service.close()
+        assert {"parted/following", "parted/preservation", "parted/guard"} <= set(entry)
+    assert rewards == pytest.approx(values(MANY))
+    assert len(judge.batches) <= 3
+
+
+@pytest.mark.parametrize("convert", [lambda x: 2 * x - 1, lambda x: 255 * x], ids=["[-1, 1]", "0..255"])
+def test_pixels_of_another_scale_end_the_run_in_words_before_a_judge_is_asked(convert: Any, tmp_path: Path) -> None:
+    judge = Judge()
+    pictures = [convert(image.pixels.astype(np.float32) / 255) for image in EDITS.edited]
+    names = {"judge": judge, "decode_image": decoder(pictures)}
+    with pytest.raises(PixelFormatError, match=r"float pixels must lie in \[0, 1\]"):
+        trained(tmp_path, EDITS, IN_PROCESS, names)
+    assert judge.batches == []
+
+
+def test_the_reward_of_the_page_is_one_of_a_judge_server() -> None:
+    script = apply_patch(documented("TRL", "diff")[0])
+    (line,) = [line for line in script.splitlines() if line.startswith("reward = ")]
+    service = ScoringService(Judge().reward())
+    with serve_in_thread(service) as url:
+        scope = {"RewardFunction": RewardFunction, "editor": None}
+        exec(line.replace("http://127.0.0.1:8321", url), scope)
+        made: Any = scope["reward"]
+        assert isinstance(made.reward, RemoteReward)
+        assert list(made.reward.urls) == [url]
+        assert (made.reward.on_failures, made.retry_s, made.__name__) == ("wait", 60.0, "parted")
+    service.close()
+
+
+# -- a trainer that is killed -----------------------------------------------------------------------------------------
+
+
+def resumed_steps(url: str) -> list[list[float]]:
+    """Two steps with a checkpoint after the first; from there if there is one. The rewards that it has seen."""
+    folder = Path(os.environ[FOLDER])
+    seen = folder / "rewards.json"
+    steps: list[list[float]] = json.loads(seen.read_text()) if seen.exists() else []
+    inner = RewardFunction(url, decode_image=shade, name="parted")
+
+    def reward(**call: Any) -> list[float | None]:
+        got = inner(**call)
+        steps.append([value for value in got if value is not None])
+        seen.write_text(json.dumps(steps))
+        return got
+
+    settings = {"max_steps": 2, "save_strategy": "steps", "save_steps": 1, "per_device_train_batch_size": 4}
+    trainer = trained(folder, batch(groups=2), "reward = remote", {"remote": reward}, **settings)
+    assert trainer.state.global_step == 2
+    return steps
+
+
+def shade(completion: Any, completion_ids: Sequence[int], row: Any) -> Any:
+    """A picture that the policy's tokens determine: a step that is repeated has the same ones only with its noise."""
+    return np.resize(np.array(completion_ids), (8, 8, 3)).astype(np.uint8)
+
+
+def second_group(query: Rate) -> bool:
+    return query.prompt == batch(groups=2).prompts[4]
+
+
+def test_a_killed_run_goes_on_from_its_checkpoint_with_the_same_rewards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FOLDER, str(tmp_path / "straight"))
+    (tmp_path / "straight").mkdir()
+    (tmp_path / "killed").mkdir()
+    whole = Judge()
+    service = ScoringService(whole.reward())
+    with serve_in_thread(service) as url:
+        uninterrupted = resumed_steps(url)
+    service.close()
+    monkeypatch.setenv(FOLDER, str(tmp_path / "killed"))
+    steps, asked = killed_and_restarted(f"{__name__}:resumed_steps", Judge(), hold=second_group)
+    assert steps == uninterrupted
+    assert [len(step) for step in steps] == [4, 4]
+    assert asked == sum(whole.batches)
