@@ -17,9 +17,16 @@ or else by the text of the turn before: UniRL's own scorers read a history of tw
 same text into both. A history of two with different texts is rejected. Only images in base64 are read: no videos, no
 shared memory, no paths. metadata: see `trainer_batches`.
 
-An item without a score is missing from `results`, with the reason in `errors`, as in the protocol. UniRL then ends the
-step and names the samples. It does not retry 4xx except 429; it retries 503 three times, a second apart, unless
-`max_retries` and `retry_delay` are set: increase them for a server that loads for minutes.
+Failed samples are asked again before the answer (`retried_scoring`). An item that abstained, or failed for a reason
+that may be the edit's, has the lowest value of its reward's range, as in UniRL's own process (`trainers.unirl`). One
+that still has no value is missing from `results`, with the reason in `errors`, as in the protocol: UniRL then ends the
+run and names the samples; its client has no other way, as it takes neither null nor NaN for a score.
+
+A reward has one number in `results`. Its parts are not there: the client makes one number of all that it finds
+(`sub_metric_reduce`: the first, the mean or the maximum) and logs that, so that parts would change the reward.
+
+UniRL does not retry 4xx except 429; it retries 503 three times, a second apart, unless `max_retries` and `retry_delay`
+are set: increase them for a server that loads for minutes.
 
 Identities are echoed. `scorer_version` is the reward's signature, as in any-edit@1#0123abcd, joined by + for
 several rewards. A request may expect one, with or without the digits of the identity; if another one is served, it is
@@ -41,16 +48,21 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ....reward import Score
 from ....reward.queries.identity import signature_with_identity
+from ....reward.training.advantages import training_values
 from ...trainers.trainer_batches import sample_row
 from ..http_protocol import SCHEMA, APIError, ScoreRequest, from_base64
-from .app import score_unless_disconnected
+from .app import unless_disconnected
 from .request_decoding import BodyParts, decode_request_json, read_json
+from .retried_scoring import score_with_retries
 from .service import ScoringService
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response
 
 PROTOCOL = "1"
+
+CLIENT_TIMEOUT_S = 300.0
+"""`RemoteRewardSpec.timeout`, by default."""
 
 
 class _Identity(BaseModel):
@@ -100,7 +112,14 @@ def add_unirl_routes(app: FastAPI, service: ScoringService) -> None:
         batch, score_requests = await service.run_in_decoder(_read, service, body)
         body = bytearray()
         tasks = [
-            asyncio.create_task(score_unless_disconnected(request, service, score_request, received_at))
+            asyncio.create_task(
+                unless_disconnected(
+                    request,
+                    score_with_retries(
+                        service, score_request, received_at=received_at, client_timeout_s=CLIENT_TIMEOUT_S
+                    ),
+                )
+            )
             for score_request in score_requests.values()
         ]
         try:
@@ -221,25 +240,20 @@ def _without_digits(version: str) -> str:
     return "+".join(signature.partition("#")[0] for signature in version.split("+"))
 
 
-def _answer(service: ScoringService, batch: _Batch, scores_by_reward: dict[str, list[Score | None]]) -> dict[str, Any]:
+def _answer(service: ScoringService, batch: _Batch, scores_by_reward: dict[str, list[Score]]) -> dict[str, Any]:
     results: list[dict[str, dict[str, float]]] = [{} for _ in batch.requests]
     errors: list[dict[str, str]] = [{} for _ in batch.requests]
     for name, scores in scores_by_reward.items():
-        scores_left = iter(scores)
-        for index, item in enumerate(batch.requests):
-            if name in item.required_rewards:
-                _add_result(next(scores_left), name, results[index], errors[index])
+        indices = [index for index, item in enumerate(batch.requests) if name in item.required_rewards]
+        lowest = service.reward(name).card.range[0]
+        values = training_values(scores, [""] * len(scores), lowest=lowest)
+        for index, score, value in zip(indices, scores, values, strict=True):
+            if value is not None:
+                results[index][name] = {"score": value}
+            else:
+                errors[index][name] = f"{score.status}: {score.reason}"
     identities = [
         {**_Identity.model_validate(item.model_dump(include=set(_Identity.model_fields))).model_dump(),
          "scorer_version": _version(service, item)} for item in batch.requests
     ]  # fmt: skip
     return {"protocol_version": PROTOCOL, "results": results, "errors": errors, "identities": identities}
-
-
-def _add_result(score: Score | None, name: str, results: dict[str, dict[str, float]], errors: dict[str, str]) -> None:
-    if score is None:
-        errors[name] = "late: not scored in time"
-    elif score.value is None:
-        errors[name] = f"{score.status}: {score.reason}"
-    else:
-        results[name] = {"score": score.value}

@@ -1,52 +1,268 @@
-"""Calls as UniRL's reward service makes them. Its HTTP client is in `serving/test_shims.py`."""
+"""The backend in UniRL's reward step, and its own client against a judge server. Restated: `restated/unirl.py`."""
 
+import contextlib
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 import torch
+import yaml
 
-from editcritic.integrations.serving.server.app import serve_in_thread
+from editcritic.integrations.serving.server import unirl_protocol
+from editcritic.integrations.serving.server.app import ServerConfig, create_app, serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
-from editcritic.integrations.trainers.unirl import RewardResponse, UniRLRewardBackend
+from editcritic.integrations.serving.server.trainer_protocols import add_trainer_protocols
+from editcritic.integrations.trainers.unirl import UniRLRewardBackend
 from editcritic.reward import EditSample, Reward
 from editcritic.reward import Image as Picture
-from editcritic.reward.queries import Abstention
+from editcritic.reward.image import PixelFormatError
 
-from ...reward.fakes import Fake, Rated, known, picture
+from ...reward.fakes import Fake, Rated, picture
+from .killed_trainer import killed_and_restarted
+from .restated.unirl import (
+    Image,
+    Images,
+    ImageSets,
+    Part,
+    RewardRequest,
+    RewardResponse,
+    Sample,
+    Texts,
+    advantages_of_june,
+    installed,
+    instantiate,
+    logged,
+    rollout_and_score,
+)  # fmt: skip
+from .trainer_cases import Batch, Judge, batch, documented, values
 
-
-@dataclass
-class Image:
-    pixels: torch.Tensor
-
-
-@dataclass
-class Images:
-    """An image a row."""
-
-    held: list[Image]
-
-    def to_list(self) -> list[Image]:
-        return self.held
-
-
-@dataclass
-class ImageSets:
-    """Several images a row."""
-
-    rows: list[Images]
+EDITS = batch()
+ADDRESS = "http://127.0.0.1:8321"
 
 
-@dataclass
-class Texts:
-    texts: list[str]
+# -- in its reward step -----------------------------------------------------------------------------------------------
+
+
+def images(*pictures: Picture) -> Images:
+    return Images([Image(torch.from_numpy(one.pixels.copy()).permute(2, 0, 1) / 255) for one in pictures])
+
+
+def rollout(edits: Batch, generated: Images | None = None) -> Sample:
+    """What UniRL's engine returns: prompts, a source each, and a group of images each."""
+    size = edits.group_size
+    roots = [f"p{row}" for row in range(len(edits.prompts) // size)]
+    inputs = [f"{root}/0" for root in roots]
+    return Sample(
+        [
+            Part(roots, {"text": Texts(edits.prompts[::size])}, [{"domain": "edit"}] * len(roots)),
+            Part(inputs, {"image": images(*edits.sources[::size])}),
+            Part(
+                [f"{parent}/{sibling}" for parent in inputs for sibling in range(size)],
+                {"image": generated or images(*edits.edited)},
+            ),
+        ]
+    )
+
+
+def service(block: int = 0, url: str = ADDRESS, **changes: Any) -> Any:
+    """The RewardService of a documented recipe; changes: of its backend."""
+    recipe = yaml.safe_load(documented("UniRL", "yaml")[block].replace(ADDRESS, url))
+    recipe["reward"]["backend"] |= changes
+    with installed():
+        return instantiate(recipe)["reward"]
+
+
+def step(edits: Batch, *, use_global_std: bool = False, **recipe: Any) -> Part:
+    with installed():
+        return rollout_and_score(service(**recipe), rollout(edits), use_global_std=use_global_std)
+
+
+def group(edits: Batch, rows: list[int]) -> Batch:
+    """A batch of one group."""
+    return Batch(
+        [edits.prompts[row] for row in rows], [edits.sources[row] for row in rows],
+        [edits.edited[row] for row in rows], len(rows),
+    )  # fmt: skip
+
+
+def test_a_missing_and_an_abstaining_edit_do_not_change_the_advantages_of_the_others():
+    judge = Judge(failing=Judge.always(EDITS.edited[5]), abstaining={EDITS.edited[10].digest})
+    part = step(EDITS, reward=judge.reward(on_failures="none"), retry_s="0")
+    without = step(group(EDITS, [4, 6, 7]), reward=Judge().reward())
+    clean = step(EDITS, reward=Judge().reward())
+    assert part.advantages is not None
+    assert without.advantages is not None
+    assert clean.advantages is not None
+    torch.testing.assert_close(part.advantages[[4, 6, 7]], without.advantages)
+    assert part.advantages[5] == 0
+    others = [*range(4), *range(12, 16)]
+    torch.testing.assert_close(part.advantages[others], clean.advantages[others])
+    assert part.advantages[10] == part.advantages[8:12].min() < 0, "an abstention has the lowest value"
+    assert torch.isfinite(part.advantages).all()
+    metrics = logged(part)
+    assert metrics["reward_unscored_mean"] == metrics["reward_abstained_mean"] == 1 / 16
+    known = [0.0 if row == 10 else value for row, value in enumerate(values(EDITS)) if row != 5]
+    assert metrics["reward_mean"] == metrics["reward_parted_mean"] == pytest.approx(sum(known) / 15)
+    assert metrics["reward_judge_seconds_mean"] > 0
+
+
+def test_neither_do_they_where_all_groups_share_one_deviation():
+    judge = Judge(failing=Judge.always(EDITS.edited[5]))
+    part = step(EDITS, use_global_std=True, reward=judge.reward(on_failures="none"), retry_s=0)
+    rewards = torch.tensor([value for row, value in enumerate(values(EDITS)) if row != 5])
+    expected = []
+    for rows in (range(4), range(4, 7), range(7, 11), range(11, 15)):
+        expected += list((rewards[list(rows)] - rewards[list(rows)].mean()) / (rewards.std(unbiased=False) + 1e-8))
+    assert part.advantages is not None
+    torch.testing.assert_close(part.advantages[[row for row in range(16) if row != 5]], torch.stack(expected))
+    assert part.advantages[5] == 0
+
+
+def test_a_group_without_any_value_has_no_advantage():
+    judge = Judge(failing=Judge.always(*EDITS.edited[4:8]))
+    part = step(EDITS, reward=judge.reward(on_failures="none"), retry_s=0)
+    assert part.advantages is not None
+    assert part.advantages[4:8].tolist() == [0.0] * 4
+    assert torch.isfinite(part.advantages).all()
+
+
+def test_by_default_a_missing_edit_is_flagged_and_ends_the_run_with_its_reason():
+    judge = Judge(failing=Judge.always(EDITS.edited[5]))
+    with pytest.raises(RuntimeError, match=r"flagged 1 of 16 as failure: \[\(5, 'failed: .*the judge did not answer"):
+        step(EDITS, reward=judge.reward(on_failures="none"), retry_s=0, missing="raise")
+
+
+def test_nan_is_refused_beside_a_unirl_whose_advantages_it_would_reach():
+    assert torch.isnan(advantages_of_june(torch.tensor([0.1, math.nan, 0.3, 0.4, 0.5, 0.6]), 3)[:3]).all()
+    with installed(leaves_nan_out=False):
+        with pytest.raises(ValueError, match=r"missing='nan' needs a UniRL .* update it, or leave missing at 'raise'"):
+            UniRLRewardBackend(Judge().reward(), missing="nan")
+        UniRLRewardBackend(Judge().reward())
+    assert UniRLRewardBackend(Judge().reward(), missing=math.nan).missing == "nan", "as hydra's command line reads nan"
+    with pytest.raises(ValueError, match="missing must be 'raise' or 'nan', got '0'"):
+        UniRLRewardBackend(Judge().reward(), missing="0")
+
+
+def test_a_failure_that_passes_ends_nothing():
+    judge = Judge(failing={EDITS.edited[5].digest: 1})
+    part = step(EDITS, reward=judge.reward(on_failures="none"), missing="raise")
+    assert part.rewards is not None
+    torch.testing.assert_close(part.rewards, torch.tensor(values(EDITS)))
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_sixty_four_edits_are_few_batches_with_values_in_order(remote):
+    edits, judge = batch(groups=16), Judge()
+    with serving(judge) if remote else contextlib.nullcontext(judge.reward()) as reward:
+        part = step(edits, **({"url": reward} if remote else {"reward": reward}))
+    assert part.rewards is not None
+    torch.testing.assert_close(part.rewards, torch.tensor(values(edits)))
+    assert sum(judge.batches) == 64
+    assert len(judge.batches) <= 3
+
+
+def test_options_are_strings_in_recipes():
+    options = {"max_concurrency": "2", "chunk_size": "64", "on_failures": "none", "retry_s": "5", "deadline_s": "60"}
+    with serving(Judge()) as url:
+        backend = service(url=url, **options).backend
+    scorer = backend.reward.scorer
+    assert (scorer.max_concurrency, scorer.chunk_size, scorer.on_failures) == (2, 64, "none")
+    assert backend.reward.retry_s == 5
+    with pytest.raises(ValueError, match=r"takes the options .*, got 'concurrency'"):
+        service(concurrency="2")
+
+
+@pytest.mark.parametrize("change", [lambda pixels: pixels * 2 - 1, lambda pixels: pixels * 255])
+def test_pixels_of_another_scale_are_refused_before_anything_is_scored(change):
+    judge = Judge()
+    wrong = Images([Image(change(image.pixels)) for image in images(*EDITS.edited).to_list()])
+    with pytest.raises(PixelFormatError, match=r"\[0, 1\]"), installed():
+        rollout_and_score(service(reward=judge.reward()), rollout(EDITS, wrong))
+    assert judge.batches == []
+
+
+def killed_step(url: str) -> list[float]:
+    part = step(EDITS, url=url)
+    assert part.rewards is not None
+    rewards: list[float] = part.rewards.tolist()
+    return rewards
+
+
+def test_a_trainer_that_is_killed_and_started_again_gets_the_same_rewards():
+    rewards, asked = killed_and_restarted(f"{__name__}:killed_step", Judge())
+    assert rewards == torch.tensor(values(EDITS)).tolist()
+    assert asked == 16
+
+
+# -- its client of reward servers -------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def serving(judge: Judge) -> Iterator[str]:
+    """A judge server with UniRL's protocol; its reward is the documented one by name."""
+    scoring = ScoringService({"any-edit": judge.reward()})
+    settings = ServerConfig(port=0)
+    app = create_app(scoring, settings)
+    add_trainer_protocols(app, scoring, "unirl")
+    with serve_in_thread(scoring, settings, app) as url:
+        yield url
+    scoring.close()
+
+
+def test_its_client_gets_abstentions_as_in_process_and_what_the_server_asked_again():
+    failing = {EDITS.edited[5].digest: 2}  # once in the batch, once when it is asked again at once
+    judge = Judge(failing=failing, abstaining={EDITS.edited[10].digest})
+    with serving(judge) as url:
+        part = step(EDITS, block=1, url=url)
+    expected = torch.tensor([0.0 if row == 10 else value for row, value in enumerate(values(EDITS))])
+    assert part.rewards is not None
+    torch.testing.assert_close(part.rewards, expected)
+    assert sum(judge.batches) == 18
+
+
+def test_a_score_that_stays_missing_ends_the_run_of_its_client(monkeypatch):
+    monkeypatch.setattr(unirl_protocol, "CLIENT_TIMEOUT_S", 2.0)
+    judge = Judge(failing=Judge.always(EDITS.edited[5]))
+    with (
+        serving(judge) as url,
+        pytest.raises(RuntimeError, match=r"flagged 1 of 16 .*any-edit: failed: .*the judge did"),
+    ):
+        step(EDITS, block=1, url=url)
+
+
+def test_its_client_asks_for_sixty_four_edits_in_few_batches():
+    edits, judge = batch(groups=16), Judge()
+    with serving(judge) as url:
+        part = step(edits, block=1, url=url)
+    assert part.rewards is not None
+    torch.testing.assert_close(part.rewards, torch.tensor(values(edits)))
+    assert len(judge.batches) <= 3
+
+
+def killed_client_step(url: str) -> list[float]:
+    with installed():
+        remote = service(block=1, url=url)
+        remote.backend.config.required_rewards = ["parted"]
+        rewards: list[float] = remote.score_and_attach(rollout(EDITS)).parts[-1].rewards.tolist()
+    return rewards
+
+
+def test_a_killed_trainer_gets_the_same_rewards_through_its_client():
+    rewards, asked = killed_and_restarted(
+        f"{__name__}:killed_client_step", Judge(), add=lambda app, scoring: add_trainer_protocols(app, scoring, "unirl")
+    )
+    assert rewards == torch.tensor(values(EDITS)).tolist()
+    assert asked == 16
+
+
+# -- requests ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Request:
-    """The fields and properties of UniRL's that a backend may look at."""
+    """A request before pull request 477, of which a backend may look at these fields and properties."""
 
     generated: dict[str, Any]
     primitives: dict[str, Any] = field(default_factory=dict)
@@ -60,64 +276,52 @@ class Request:
         return list(self.primitives["text"].texts)
 
 
-def images(*pictures: Picture) -> Images:
-    return Images([Image(torch.from_numpy(one.pixels.copy()).permute(2, 0, 1) / 255) for one in pictures])
-
-
 EDITED = [picture(number) for number in (11, 12, 13)]
 SOURCES = [picture(1), picture(1), picture(2)]
 PROMPTS = ["make it blue", "make it red", "make it blue"]
+METADATA = [None, {"editcritic": {"target_text": "CAFE"}}, {"image": "a.png"}]
 
 
-def request(**changes: Any) -> Request:
+def former_request(**changes: Any) -> Request:
     fields = {
         "generated": {"image": images(*EDITED)},
         "primitives": {"text": Texts(PROMPTS), "image": images(*SOURCES)},
-        "metadata": [None, {"editcritic": {"target_text": "CAFE"}}, {"image": "a.png"}],
+        "metadata": METADATA,
         "sample_ids": ["a", "b", "c"],
         "group_ids": ["g", "g", "g"],
     }
     return Request(**{**fields, **changes})
 
 
-def expected() -> list[float | None]:
-    samples = [EditSample("x", "y", (picture(0),), one) for one in EDITED]
-    return [score.value for score in Reward(Rated(), {"preference": Fake()})(samples)]
+def request(**changes: Any) -> RewardRequest:
+    fields = {
+        "generated": {"image": images(*EDITED)},
+        "conditioning": {"image": images(*SOURCES)},
+        "original_prompt": Texts(["o"] * 3),
+        "generation_prompt": Texts(PROMPTS),
+        "metadata": METADATA,
+        "sample_ids": ["a", "b", "c"],
+        "group_ids": ["g", "g", "g"],
+    }
+    return RewardRequest(**{**fields, **changes})
 
 
-def seen(reward_request: Request, **options: Any) -> list[EditSample]:
+def seen(reward_request: Any, **options: Any) -> list[EditSample]:
     """The edits that a request is taken for."""
     samples: list[EditSample] = []
     reward = Reward(Rated(), {"preference": Fake()})
 
-    def scorer(batch: Any) -> Any:
-        samples.extend(batch)
-        return reward(batch)
+    def scorer(edits: Any) -> Any:
+        samples.extend(edits)
+        return reward(edits)
 
     UniRLRewardBackend(scorer, **options).compute_rewards(reward_request)
     return samples
 
 
-def test_a_judge_server_scores_a_shard():
-    service = ScoringService(Reward(Rated(), {"preference": Fake()}))
-    with serve_in_thread(service) as url:
-        backend = UniRLRewardBackend(url)
-        assert (backend.preferred_input_kind, backend.is_available()) == ("image", True)
-        assert backend.get_model_name() == "rated"
-        response = backend.compute_rewards(request())
-        backend.offload()
-        backend.onload()
-        backend.dispose()
-    service.close()
-    assert isinstance(response, RewardResponse)
-    assert response.rewards == expected()
-    assert response.component_rewards == {"rated": expected()}
-    assert (response.successes, response.errors) == ([True] * 3, [None] * 3)
-    assert response.compute_time >= 0
-
-
-def test_edits_have_their_prompt_sources_and_groups_of_both():
-    samples = seen(request())
+@pytest.mark.parametrize("build", [request, former_request])
+def test_edits_have_their_prompt_sources_and_groups_of_both(build):
+    samples = seen(build())
     assert [one.instruction for one in samples] == PROMPTS
     assert [one.sources for one in samples] == [(one,) for one in SOURCES]
     assert [one.edited for one in samples] == EDITED
@@ -127,38 +331,50 @@ def test_edits_have_their_prompt_sources_and_groups_of_both():
 
 def test_all_pictures_of_the_users_turns_are_sources():
     several = ImageSets([images(picture(7), picture(8)), images(picture(9)), images(picture(7))])
-    samples = seen(request(image_references=[images(*SOURCES), several]))
+    samples = seen(former_request(image_references=[images(*SOURCES), several]))
     assert [one.sources for one in samples] == [
         (picture(1), picture(7), picture(8)),
         (picture(1), picture(9)),
         (picture(2), picture(7)),
     ]
+    samples = seen(request(conditioning={"image": several}))
+    assert [one.sources for one in samples] == [(picture(7), picture(8)), (picture(9),), (picture(7),)]
 
 
 def test_the_prompt_is_that_of_the_generation_or_the_users_own():
-    reward_request = request()
-    reward_request.generation_prompt, reward_request.original_prompt = Texts(["g"] * 3), Texts(["o"] * 3)  # type: ignore[attr-defined]
-    assert {one.instruction for one in seen(reward_request)} == {"g"}
-    assert {one.instruction for one in seen(reward_request, prompt_source="original")} == {"o"}
+    assert [one.instruction for one in seen(request())] == PROMPTS
+    assert {one.instruction for one in seen(request(), prompt_source="original")} == {"o"}
     with pytest.raises(ValueError, match="prompt_source"):
         UniRLRewardBackend("edit-balanced", prompt_source="last")  # type: ignore[arg-type]
 
 
-def test_an_edit_without_a_score_is_flagged_and_so_ends_the_step():
-    def rule(query: Any) -> Any:
-        return Abstention("who could know") if query.image == EDITED[1] else known(query)
+def test_the_interface_is_that_of_a_backend():
+    service = ScoringService(Reward(Rated(), {"preference": Fake()}))
+    with serve_in_thread(service) as url:
+        backend = UniRLRewardBackend(url)
+        assert (backend.preferred_input_kind, backend.is_available()) == ("image", True)
+        assert backend.get_model_name() == "rated"
+        with installed():
+            response = backend.compute_rewards(request())
+        backend.offload()
+        backend.onload()
+        backend.dispose()
+    service.close()
+    assert isinstance(response, RewardResponse)
+    samples = [EditSample("x", "y", (picture(0),), one) for one in EDITED]
+    assert response.rewards == [score.value for score in Reward(Rated(), {"preference": Fake()})(samples)]
+    assert response.component_rewards["rated"] == response.rewards
+    assert {len(column) for column in response.component_rewards.values()} == {3}
+    assert (response.successes, response.errors) == ([True] * 3, [None] * 3)
+    assert response.compute_time >= 0
 
-    response = UniRLRewardBackend(Reward(Rated(), {"preference": Fake(rule)})).compute_rewards(request())
-    assert response.successes == [True, False, True]
-    assert response.errors == [None, "abstained: who could know", None]
-    assert math.isnan(response.rewards[1])
-    assert [response.rewards[0], response.rewards[2]] == [expected()[0], expected()[2]]
-    flagged = [(i, e) for i, (ok, e) in enumerate(zip(response.successes, response.errors, strict=True)) if not ok]
-    assert flagged == [(1, "abstained: who could know")], "UniRL raises on the first of these"
 
-
-def test_without_pictures_or_sources_it_says_so():
-    with pytest.raises(ValueError, match="this rollout has text"):
-        UniRLRewardBackend("edit-balanced").compute_rewards(request(generated={"text": Texts(PROMPTS)}))
-    with pytest.raises(ValueError, match="scored against its source"):
-        UniRLRewardBackend("edit-balanced").compute_rewards(request(primitives={"text": Texts(PROMPTS)}))
+def test_without_pictures_sources_or_prompts_it_says_so():
+    for wrong, message in (
+        (request(generated={"text": Texts(PROMPTS)}), "this rollout has text"),
+        (request(conditioning={}), "scored against its source"),
+        (former_request(primitives={"text": Texts(PROMPTS)}), "scored against its source"),
+        (request(generation_prompt=None), "no generation prompt"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            UniRLRewardBackend("edit-balanced").compute_rewards(wrong)

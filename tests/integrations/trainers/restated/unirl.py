@@ -187,7 +187,7 @@ class RewardService:
         if kind not in last.primitives:
             raise ValueError(f"the backend takes {kind!r}")
         prompts = Texts(sample.conditioning("text"))
-        root = {part_id: row for part_id, row in zip(sample.parts[0].sample_ids, sample.parts[0].metadata, strict=False)}
+        root = dict(zip(sample.parts[0].sample_ids, sample.parts[0].metadata, strict=False))
         metadata = [root.get(sample_id.partition("/")[0]) for sample_id in last.sample_ids]
         response = self.backend.compute_rewards(
             RewardRequest(
