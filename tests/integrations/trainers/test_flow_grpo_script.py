@@ -6,58 +6,30 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.reward.image import PixelFormatError
 
+from .flow_grpo_rollouts import Log, by_edit, call_order, rollouts
 from .killed_trainer import killed_and_restarted
 from .patched_scripts import patched_script
-from .trainer_cases import Batch, Judge, batch, documented, values
+from .trainer_cases import Judge, batch, documented, values
 
 EDITS = batch()
 MODULES = {"flow_grpo.rewards": "flow_grpo", "flow_grpo.stat_tracking": "flow_grpo"}
 LINES, _, STATISTICS = documented("Flow-GRPO", "diff")
 
 
-class Log(dict[str, Any]):
-    """In place of wandb."""
-
-    log = dict.update
-
-
-def rollouts(edits: Batch, size: int, left_out: tuple[int, ...] = ()) -> list[Any]:
-    """Batches as the sampler mixes groups: of `size` edits, from all over, without some."""
-    order = np.random.default_rng(1).permutation(len(edits.prompts))
-    parts = [order[start : start + size] for start in range(0, len(order), size)]
-    return [
-        (
-            torch.from_numpy(edits.tensor[rows]).movedim(3, 1) / 255,
-            [edits.prompts[row] for row in rows],
-            [{"prompt": edits.prompts[row], "image": f"{row // edits.group_size}.png"} for row in rows],
-            [edits.sources[row].pil() for row in rows],
-            [f"{edits.prompts[row]}_{row // edits.group_size}.png" for row in rows],
-        )
-        for rows in ([row for row in part if row not in left_out] for part in parts)
-    ]
-
-
-def by_edit(edits: Batch, result: np.ndarray[Any, Any], left_out: tuple[int, ...] = ()) -> dict[int, float]:
-    """The first column of what a script returns, by edit."""
-    order = [int(row) for row in np.random.default_rng(1).permutation(len(edits.prompts)) if row not in left_out]
-    return dict(zip(order, result.reshape(len(order), -1)[:, 0].tolist(), strict=True))
-
-
-def run(reward: Any, edits: Batch = EDITS, diffs: Any = (LINES,), left_out: Any = (), **sample: Any) -> Any:
+def run(reward: Any, diffs: Any = (LINES,), left_out: Any = (), **sample: Any) -> Any:
     script = patched_script("flow_grpo_script", diffs, MODULES, reward=reward)
     config = script.Config()
     vars(config.sample).update(sample)
     log = Log()
-    result = script.main(config, rollouts(edits, 4, left_out), log)
+    result = script.main(config, rollouts(EDITS, 4, left_out), log)
     return SimpleNamespace(
-        advantages=by_edit(edits, result.advantages, left_out),
-        gradients=by_edit(edits, result.gradients.numpy(), left_out),
+        advantages=by_edit(EDITS, result.advantages, left_out),
+        gradients=by_edit(EDITS, result.gradients.numpy(), left_out),
         log=log,
     )
 
@@ -95,10 +67,8 @@ def test_the_logs_means_are_those_of_scored_edits_without_more_changes():
     log = run(judge.reward(on_failures="none")).log
     assert math.isnan(log["reward_avg"])
     assert math.isnan(log["reward_editcritic"])
-    calls = [part[1] for part in rollouts(EDITS, 4)]
-    assert [len(prompts) for prompts in calls] == [4] * 4
-    order = np.random.default_rng(1).permutation(16).reshape(4, 4)
-    known = [[values(EDITS)[row] for row in part if row != 5] for part in order]
+    calls = call_order(EDITS).reshape(4, 4)
+    known = [[values(EDITS)[row] for row in call if row != 5] for call in calls]
     assert log["reward_editcritic_reward"] == pytest.approx(np.mean([np.mean(part) for part in known]))
     assert log["reward_editcritic_unscored"] == 1 / 16
     assert {key for key in log if key.startswith("reward_editcritic_")} == {
@@ -145,8 +115,7 @@ def test_it_trains_beside_a_reward_of_flow_grpo():
 def test_64_edits_at_once_take_at_most_three_batches():
     edits = batch(groups=16)
     ((images, prompts, metadata, references, _),) = rollouts(edits, 64)
-    order = np.random.default_rng(1).permutation(64)
-    expected = [values(edits)[row] for row in order]
+    expected = [values(edits)[row] for row in call_order(edits)]
     judge, served = Judge(), Judge()
     service = ScoringService(served.reward())
     with serve_in_thread(service) as url:
