@@ -16,6 +16,8 @@ _MAX_SIDE = 512  # pixels: larger images are downscaled first
 _EDGE = 0.1  # of the range of luminance, between adjacent pixels
 _REC709 = np.array([0.2126, 0.7152, 0.0722], np.float32)
 _COPY = 1 / 255  # one grey level: smaller differences count as a copy
+_THUMBNAIL = 32  # pixels per side, in which the edits of a group are compared
+_ALIKE = _COPY / 16  # of thumbnails: smaller differences count as none, as one grey level in a sixteenth of the picture
 
 
 def image_statistics(image: Image) -> dict[str, float]:
@@ -84,6 +86,32 @@ def batch_statistics(samples: Sequence[EditSample], max_images: int = 32) -> Ima
         change = {name: value - before[name] for name, value in after.items()}
         changes.append({**change, "difference": math.log(max(difference, _COPY))})
     return ImageStatistics(_aggregate(statistics, fmean), _aggregate(changes, _interquartile_mean))
+
+
+def within_group_diversity(samples: Sequence[EditSample]) -> list[float]:
+    """For each group with two or more of the samples: the mean absolute difference of pairs of edited images, in
+    [0, 1], in thumbnails of 32 pixels per side. Below 1 ms per image of 512 pixels.
+    """
+    groups: dict[str, list[Image]] = {}
+    for sample in samples:
+        groups.setdefault(sample.group, []).append(sample.edited)
+    diversity: list[float] = []
+    for images in groups.values():
+        if len(images) < 2:
+            continue
+        thumbnails = np.stack([image.resized(_THUMBNAIL, _THUMBNAIL, "area").pixels.ravel() for image in images])
+        # Of sorted values, each is the larger one of a pair as often as there are smaller ones.
+        ranked, count = np.sort(thumbnails.astype(np.float64), axis=0), len(images)
+        pair_sums = (2 * np.arange(count) - count + 1) @ ranked
+        diversity.append(float(pair_sums.mean() / (255 * count * (count - 1) / 2)))
+    return diversity
+
+
+def log_diversity(diversity: Sequence[float]) -> float:
+    """The natural logarithm of `within_group_diversity`, as the interquartile mean over groups, of which there is at
+    least one; sensitive to a collapse where edits are small.
+    """
+    return _interquartile_mean([math.log(max(value, _ALIKE)) for value in diversity])
 
 
 def _downscaled(image: Image) -> Image:

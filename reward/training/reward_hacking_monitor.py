@@ -8,6 +8,9 @@
 
 The first steps are the baseline for this policy, these prompts and this batch size. Later steps are compared with it.
 A policy that hacks the reward from the start looks normal, so start with one that does not.
+
+Trainers that call a reward, and know nothing of a monitor, have one by `StepMonitor`, which divides the scored edits
+into steps.
 """
 
 from __future__ import annotations
@@ -22,18 +25,21 @@ from typing import Any
 from ..sample import EditSample
 from ..score import Score
 from .advantages import advantages
-from .drift_detection import DriftTracker, within_group_kendall_tau
-from .image_statistics import batch_statistics
+from .drift_detection import DriftTracker, robust_std, within_group_kendall_tau
+from .group_reservoir import GroupReservoir
+from .image_statistics import batch_statistics, log_diversity, within_group_diversity
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of the JSON form of a monitor."""
+
+_READ_SCHEMAS = (2, SCHEMA)  # 2 has fewer numbers, whose baseline then begins
 
 
 @dataclass(frozen=True, slots=True)
 class MonitoredQuantity:
     """A monitored number. side: 1 where only a rise alarms, -1 where only a fall does, 0 for both.
 
-    min_drift: the smallest drift that can alarm, in the number's units (for `difference` as a natural logarithm).
+    min_drift: the smallest drift that can alarm, in the number's units (for `LOGARITHMIC` ones as a natural logarithm).
     rise_meaning, fall_meaning: the possible cause of a rise or fall.
     """
 
@@ -47,7 +53,9 @@ class MonitoredQuantity:
 _BLURRED, _SHARPENED = "images are blurred, or empty", "images are sharpened, or noisy"
 _COPIED, _REDRAWN = "the source is copied", "more of the image is changed than before"
 _UNSCORED_EDITS = "edits cannot be scored, or an expert is down"
-_LOST_DIVERSITY = "the policy has lost its diversity, or this reward has no signal left"
+_LOST_SIGNAL = "the policy has lost its diversity, or this reward has no signal left"
+_ALIKE = "the edits of a group look alike: the policy has lost its diversity"
+_GAMED = "the policy looks for what the reward pays and guards do not allow"
 _HELDOUT_DISAGREES = "the held-out reward ranks the edits of a group differently"
 
 MONITORED: Mapping[str, MonitoredQuantity] = {
@@ -66,12 +74,46 @@ MONITORED: Mapping[str, MonitoredQuantity] = {
     ),
     "difference": MonitoredQuantity("the difference to the source", 0.5, 0, _REDRAWN, _COPIED),
     "unscored": MonitoredQuantity("the fraction of edits without a score", 0.15, 1, _UNSCORED_EDITS),
-    "degenerate": MonitoredQuantity("the fraction of degenerate groups", 0.2, 1, _LOST_DIVERSITY),
+    "degenerate": MonitoredQuantity("the fraction of degenerate groups", 0.2, 1, _LOST_SIGNAL),
+    "rejected": MonitoredQuantity("the fraction of edits that a guard rejects", 0.15, 1, _GAMED),
+    "heldout_rejected": MonitoredQuantity(
+        "the fraction of edits that a guard of the held-out reward rejects", 0.15, 1, _GAMED
+    ),
+    "diversity": MonitoredQuantity("the difference between edits of a group", 0.5, -1, "", _ALIKE),
     "agreement": MonitoredQuantity(
         "agreement with the held-out reward (Kendall's tau)", 0.2, -1, "", _HELDOUT_DISAGREES
     ),
 }
 """By name; `divergence` is monitored in addition."""
+
+LOGARITHMIC = ("difference", "diversity")
+"""Numbers that are compared as natural logarithms."""
+
+_LOOK = "compare edits of the last steps with the first ones"
+_GO_BACK = "continue from a checkpoint before it"
+_ADD_QUALITY = f"{_LOOK}; add a part for image quality to the reward, or a stronger KL penalty, and {_GO_BACK}"
+
+ACTIONS: Mapping[str, str] = {
+    "edge_density": _ADD_QUALITY,
+    "saturation": _ADD_QUALITY,
+    "exposure_1": _ADD_QUALITY,
+    "exposure_50": _ADD_QUALITY,
+    "exposure_99": _ADD_QUALITY,
+    "difference": f"{_LOOK}; if the source is copied, put guards before the reward; if more is redrawn than was asked "
+    f"for, add a part for preservation; {_GO_BACK}",
+    "unscored": "read the reasons of scores without a value and check the experts; if the edits are the reason, keep "
+    "`abstained` at lowest",
+    "degenerate": "look at the scores of a group; use a finer reward, harder prompts or more exploration",
+    "rejected": f"see which guard rejects, in the parts of the scores, and look at these edits; {_GO_BACK}",
+    "heldout_rejected": f"put these guards before the trained reward, and {_GO_BACK}",
+    "diversity": f"{_LOOK}; use a stronger KL penalty, a lower learning rate or more noise, and {_GO_BACK}",
+    "agreement": "look at edits on which the rewards differ most; train on a mean of several judges, or with guards",
+    "divergence": f"stop and look at edits that the trained reward pays most; add guards or other judges to it, and "
+    f"{_GO_BACK}",
+    "probe/heldout": f"stop, {_LOOK}, and {_GO_BACK}",
+    "probe/divergence": f"stop and look at edits that the trained reward pays most, and {_GO_BACK}",
+}
+"""What to do about an alarm, by its name."""
 
 RewardMoments = tuple[float, float, float, float]
 """Of a step: means of the trained and the held-out reward, and their standard deviations over samples."""
@@ -83,6 +125,7 @@ _MIN_DIVERGENCE = 0.25  # standard deviations over samples: the smallest diverge
 _MIN_HELDOUT_RISE = 0.25  # of the rise of the trained reward: a smaller rise of the held-out one counts as none
 _EPSILON = 1e-9
 _EQUAL_WEIGHTS: Mapping[str, float] = MappingProxyType({})
+_MIN_SHOWN_RISE = 0.25  # standard deviations over samples: a smaller rise of the reward is not told with an alarm
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +141,11 @@ class Alarm:
     z_limit: float
     message: str
 
+    @property
+    def action(self) -> str:
+        """What to do about it."""
+        return ACTIONS[self.name]
+
 
 class RewardHackingMonitor:
     """Observes each training step; raises an alarm where a number drifts from its baseline and stays there.
@@ -112,8 +160,11 @@ class RewardHackingMonitor:
     Prompts vary between steps far more than a policy does. `observe_probe` takes edits of fixed prompts from fixed
     noise: paired differences detect a small rise or fall early.
 
-    Monitored: `image_statistics` of edited images relative to their sources; the fractions of unscored rows and of
-    degenerate groups; and with a held-out reward, which is not trained on, two more. `agreement`: Kendall's tau-b with
+    Monitored: `image_statistics` of edited images relative to their sources; the difference between edited images of a
+    group (`diversity`, see `within_group_diversity`); the fractions of unscored rows, of degenerate groups and, where
+    scores are `Score`s, of scored edits that a guard of the reward rejected. An alarm says whether the trained reward
+    has risen meanwhile. With a held-out reward, which is not trained on, three more: the fraction that its guards
+    reject; `agreement`: Kendall's tau-b with
     the trained reward, over pairs within a group. `divergence`: the trained reward minus the held-out one, each in
     standard deviations over samples, rises, while over the last 2 `patience` steps the held-out one has risen less than
     a quarter as much. If both rise, the policy learns; if only the trained one rises, this indicates overoptimisation
@@ -135,6 +186,8 @@ class RewardHackingMonitor:
         self._trackers: dict[str, DriftTracker] = {}
         self._baseline_moments: list[RewardMoments] = []
         self._recent_moments: list[RewardMoments] = []
+        self._baseline_rewards: list[tuple[float, float]] = []  # of a step: mean and standard deviation
+        self._recent_rewards: list[float] = []
         self._first_probe: list[RewardPair] = []
 
     def observe(
@@ -157,20 +210,64 @@ class RewardHackingMonitor:
                 f"each sample needs a score (or None) of each reward: got {len(samples)} samples, "
                 f"{len(scores)} scores" + ("" if heldout is None else f" and {len(heldout)} held-out scores")
             )
+        return self.observe_rows(step, [sample.group for sample in samples], scores, samples, heldout)
+
+    def observe_rows(
+        self,
+        step: int,
+        groups: Sequence[str],
+        scores: Sequence[Score | float | None],
+        samples: Sequence[EditSample],
+        heldout: Sequence[Score | float | None] | None = None,
+    ) -> dict[str, float]:
+        """Like `observe`, where not all images of a step are in memory.
+
+        groups: of all rows, as scores and heldout; samples: those whose images are looked at.
+        """
         log: dict[str, float] = {}
-        if samples:
-            trained, groups = _values(scores), [sample.group for sample in samples]
-            statistics, group_stats = batch_statistics(samples, self.max_images), advantages(trained, groups)
-            fractions = {"unscored": group_stats.unscored, "degenerate": group_stats.degenerate_groups}
-            z_scores = self.update(step, {**statistics.relative_to_source, **fractions})
-            log |= {**statistics.means, **fractions, **z_scores}
+        if groups:
+            trained = _values(scores)
+            group_stats = advantages(trained, groups)
+            numbers = {"unscored": group_stats.unscored, "degenerate": group_stats.degenerate_groups}
+            rejections = _rejections("rejected", scores) | _rejections("heldout_rejected", heldout or ())
+            numbers |= {name: fmean(flags) for name, flags in rejections.items()}
             if values := [value for value in trained if value is not None]:
                 log["reward"] = fmean(values)
+                self._track_rise(fmean(values), pstdev(values))
+            statistics = batch_statistics(samples, self.max_images)
+            log |= {**statistics.means, **numbers}
+            monitored = {**statistics.relative_to_source, **numbers}
+            if diversity := within_group_diversity(self._within_groups(samples)):
+                log["diversity"], monitored["diversity"] = fmean(diversity), log_diversity(diversity)
+            log |= self.update(step, monitored, {name: len(flags) for name, flags in rejections.items()})
             rows = zip(trained, [] if heldout is None else _values(heldout), groups, strict=False)
             complete = [(x, y, group) for x, y, group in rows if x is not None and y is not None]
             if complete:
                 log |= self._compare_rewards(step, complete)
         return {**log, "alarms": float(len(self.alarms))}
+
+    def _within_groups(self, samples: Sequence[EditSample]) -> list[EditSample]:
+        """As many of them as are looked at."""
+        chosen = GroupReservoir[EditSample](self.max_images)
+        for sample in samples:
+            chosen.add(sample.group, sample)
+        return chosen.items()
+
+    def _track_rise(self, mean: float, std: float) -> None:
+        if len(self._baseline_rewards) < self.baseline:
+            self._baseline_rewards.append((mean, std))
+        self._recent_rewards = [*self._recent_rewards, mean][-self.patience :]
+
+    def _risen_meanwhile(self) -> str:
+        """For messages: how the trained reward has risen, if it has."""
+        if len(self._baseline_rewards) < self.baseline:
+            return ""
+        means = [mean for mean, _ in self._baseline_rewards]
+        before, now = median(means), fmean(self._recent_rewards)
+        unit = max(median(std for _, std in self._baseline_rewards), _EPSILON)
+        if now - before < max(_MIN_SHOWN_RISE * unit, robust_std(means)):
+            return ""
+        return f"; meanwhile the trained reward has risen from {before:.3g} to {now:.3g}"
 
     def update(
         self, step: int, numbers: Mapping[str, float], weights: Mapping[str, float] = _EQUAL_WEIGHTS
@@ -191,12 +288,12 @@ class RewardHackingMonitor:
             z = log[f"{name}/z"] = tracker.z_score(value, quantity.min_drift / self.z_limit, weight)
             if tracker.update(z, quantity.side, self.z_limit, self.patience):
                 before, now = (
-                    math.exp(number) if name == "difference" else number for number in (median(tracker.baseline), value)
+                    math.exp(number) if name in LOGARITHMIC else number for number in (median(tracker.baseline), value)
                 )
                 side, meaning = ("above", quantity.rise_meaning) if z > 0 else ("below", quantity.fall_meaning)
                 message = (
                     f"{quantity.description} was {before:.3g} in the first {self.baseline} steps and has been well "
-                    f"{side} that for {self.patience} steps, now {now:.3g}: {meaning}"
+                    f"{side} that for {self.patience} steps, now {now:.3g}: {meaning}{self._risen_meanwhile()}"
                 )
                 self.alarms.append(Alarm(step, name, z, self.z_limit, message))
         return log
@@ -295,20 +392,24 @@ class RewardHackingMonitor:
             "options": options,
             "trackers": {name: asdict(tracker) for name, tracker in self._trackers.items()},
             "reward_moments": {"baseline": self._baseline_moments, "recent": self._recent_moments},
+            "rewards": {"baseline": self._baseline_rewards, "recent": self._recent_rewards},
             "first_probe": self._first_probe,
             "alarms": [asdict(alarm) for alarm in self.alarms],
         }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> RewardHackingMonitor:
-        """Restore the monitor from `to_json`. Raises ValueError for another schema."""
-        if data.get("schema") != SCHEMA:
+        """Restore the monitor from `to_json`, also that of schema 2. Raises ValueError for another schema."""
+        if data.get("schema") not in _READ_SCHEMAS:
             raise ValueError(f"this monitor has schema {data.get('schema')}, expected {SCHEMA}: start a new one")
         monitor = RewardHackingMonitor(**data["options"])
         monitor._trackers = {name: DriftTracker(**tracker) for name, tracker in data["trackers"].items()}
         monitor._baseline_moments, monitor._recent_moments = (
             [_moments(row) for row in data["reward_moments"][name]] for name in ("baseline", "recent")
         )
+        rewards = data.get("rewards", {"baseline": (), "recent": ()})
+        monitor._baseline_rewards = [(mean, std) for mean, std in rewards["baseline"]]
+        monitor._recent_rewards = list(rewards["recent"])
         monitor._first_probe = [(trained, heldout) for trained, heldout in data["first_probe"]]
         monitor.alarms = [Alarm(**alarm) for alarm in data["alarms"]]
         return monitor
@@ -335,3 +436,14 @@ def _paired_change(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 def _values(scores: Sequence[Score | float | None]) -> list[float | None]:
     return [score.value if isinstance(score, Score) else score for score in scores]
+
+
+def _rejections(name: str, scores: Sequence[Score | float | None]) -> dict[str, list[bool]]:
+    """Whether a guard rejected the edit, for each that is scored; nothing where numbers do not say."""
+    scored = [score for score in scores if isinstance(score, Score) and score.value is not None]
+    return {name: [is_rejected(score) for score in scored]} if scored else {}
+
+
+def is_rejected(score: Score) -> bool:
+    """Whether a guard of the reward, or of one of its parts, rejected the edit."""
+    return score.rejected or any(is_rejected(part) for part in score.parts.values())

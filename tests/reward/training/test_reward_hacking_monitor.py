@@ -380,5 +380,5 @@ def test_options_that_mean_nothing_are_refused(options):
 def test_lists_of_other_lengths_and_other_schemas_are_refused():
     with pytest.raises(ValueError, match="got 1 samples, 2 scores and 1 held-out scores"):
         RewardHackingMonitor().observe(0, [sample()], [1.0, 1.0], [1.0])
-    with pytest.raises(ValueError, match="has schema 0, expected 2: start a new one"):
+    with pytest.raises(ValueError, match="has schema 0, expected 3: start a new one"):
         RewardHackingMonitor.from_json({"schema": 0})

@@ -1,0 +1,292 @@
+"""The reward-hacking monitor for who sees calls and not steps: adapters to trainers, and the judge server.
+
+    monitor = StepMonitor(64, heldout=Reward.of("guards", on_failures="none"), state="monitor.json")
+    ...
+    monitor.add(samples, scores)  # of each call, from any thread
+
+Scored edits are collected over calls; each `step_samples` of them are a step, which a `RewardHackingMonitor` observes.
+Alarms are logged as warnings of the logger `editcritic.monitor`, once each, with what to do.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..atomic_files import write_atomically
+from ..forks import at_fork, was_held
+from ..regular_files import read_regular, require_no_link
+from ..sample import EditSample
+from ..score import Score
+from ..strict_json import parse_json
+from .group_reservoir import GroupReservoir
+from .reward_hacking_monitor import Alarm, RewardHackingMonitor
+
+SCHEMA = 1
+"""Version of the JSON form of a state."""
+
+MIN_STEP_SAMPLES = 8
+SHOWN = (
+    "reward", "heldout", "rejected", "heldout_rejected", "diversity", "unscored", "degenerate", "agreement",
+    "difference", "edge_density", "saturation",
+)  # fmt: skip
+"""Numbers whose history is kept."""
+
+_MAX_POINTS = 1024  # of the history; with more, every other one is dropped
+_MAX_PAUSE = 64  # steps without the held-out reward after it failed
+_MAX_STATE_BYTES = 16 * 2**20
+_MAX_STATE_VALUES = 10**6
+
+Scorer = Callable[[Sequence[EditSample]], Sequence[Score]]
+
+log = logging.getLogger("editcritic.monitor")
+
+
+@dataclass(frozen=True, slots=True)
+class CollectedStep:
+    """A step's rows, and those of them whose images are kept. groups, scores: of all rows. kept: row and sample."""
+
+    number: int
+    groups: tuple[str, ...]
+    scores: tuple[Score, ...]
+    kept: tuple[tuple[int, EditSample], ...]
+
+
+class StepMonitor:
+    """See the module. Thread-safe. Nothing in it raises for what a step contains, or for a held-out reward that fails.
+
+    step_samples: best the number of edits that this process scores in a step of the trainer; alarms count in such
+    steps. monitor: default: `RewardHackingMonitor()`. Of a step's images at most its `max_images` are kept and looked
+    at, in groups. heldout: a reward that is not trained on; it scores the kept images of each step, in the call that
+    completes a step. A call of it that raises, or scores nothing, is logged, and it is left out for 1, 2, 4, ... up to
+    64 steps. It should neither wait nor retry for long: `on_failures="none"`, and `deadline_s` for a `RemoteReward`.
+
+    state: file with all of it, written after each step, so that a restarted trainer has the same baseline; rows of the
+    step in progress are not in it. One file per process. name: of the trained reward; a state of another one is
+    refused. Pickled, it takes a copy of its state along; rows of the step in progress are left behind.
+
+    alarms: all so far, oldest first. latest: numbers of the last observed step, by name (see
+    `RewardHackingMonitor.observe`). history: (step, numbers of `SHOWN`), oldest first, over the whole run in at most
+    1024 points. steps: number of complete steps; dropped: those that were not observed. heldout_failures: calls of the
+    held-out reward that failed.
+
+    Raises ValueError for invalid options, for a state that is none, or of another reward or step size.
+    """
+
+    def __init__(
+        self,
+        step_samples: int,
+        *,
+        heldout: Scorer | None = None,
+        monitor: RewardHackingMonitor | None = None,
+        state: str | os.PathLike[str] = "",
+        name: str = "",
+    ) -> None:
+        if step_samples < MIN_STEP_SAMPLES:
+            raise ValueError(
+                f"a monitored step has at least {MIN_STEP_SAMPLES} samples, got {step_samples}: give the number of "
+                "edits that are scored in a step of the trainer"
+            )
+        self.step_samples = step_samples
+        self.heldout = heldout
+        self.monitor = monitor or RewardHackingMonitor()
+        self.name = name
+        self.latest: dict[str, float] = {}
+        self.history: list[tuple[int, dict[str, float]]] = []
+        self.steps = self.dropped = self.heldout_failures = 0
+        self._stride = 1  # of the history, in steps
+        self._failures_in_a_row = self._pause = 0
+        self._state = Path(state) if os.fspath(state) else None
+        self._state_failed = False
+        self._begin()
+        if self._state is not None:
+            self._load(self._state)
+
+    def _begin(self) -> None:
+        self._collecting, self._observing = threading.Lock(), threading.Lock()
+        self._clear()
+        at_fork(self, StepMonitor._in_child)
+
+    def _in_child(self) -> None:
+        if was_held(self._collecting):
+            self._collecting = threading.Lock()
+        if was_held(self._observing):
+            self._observing = threading.Lock()
+
+    def _clear(self) -> None:
+        self._groups: list[str] = []
+        self._scores: list[Score] = []
+        self._kept: GroupReservoir[tuple[int, EditSample]] = GroupReservoir(self.monitor.max_images)
+
+    def __getstate__(self) -> dict[str, Any]:
+        left = ("_collecting", "_observing", "_groups", "_scores", "_kept")
+        return {name: value for name, value in self.__dict__.items() if name not in left}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._begin()
+
+    @property
+    def alarms(self) -> Sequence[Alarm]:
+        return self.monitor.alarms
+
+    def add(self, samples: Sequence[EditSample], scores: Sequence[Score]) -> None:
+        """Add scored edits, and observe the steps that they complete."""
+        for sample, score in zip(samples, scores, strict=True):
+            if (step := self.collect(sample, score)) is not None:
+                self.observe(step)
+
+    def collect(self, sample: EditSample, score: Score) -> CollectedStep | None:
+        """Add a scored edit; returns the step that it completes, for `observe`. Takes microseconds."""
+        with self._collecting:
+            self._kept.add(sample.group, (len(self._groups), sample))
+            self._groups.append(sample.group)
+            self._scores.append(score)
+            if len(self._groups) < self.step_samples:
+                return None
+            step = CollectedStep(self.steps, tuple(self._groups), tuple(self._scores), tuple(self._kept.items()))
+            self.steps += 1
+            self._clear()
+            return step
+
+    def drop(self, step: CollectedStep) -> None:
+        """Count a step that nobody has time to observe."""
+        with self._collecting:
+            self.dropped += 1
+
+    def observe(self, step: CollectedStep) -> None:
+        """Score a step by the held-out reward, look at its images, log new alarms, and write the state.
+
+        About 15 ms per image, and what the held-out reward takes.
+        """
+        with self._observing:
+            heldout = self._score_heldout(step)
+            known = len(self.monitor.alarms)
+            try:
+                numbers = self.monitor.observe_rows(
+                    step.number, step.groups, step.scores, [sample for _, sample in step.kept], heldout
+                )
+            except Exception:
+                log.exception("step %d was not observed", step.number)
+                self.drop(step)
+                return
+            self.latest = numbers
+            self._remember(step.number, numbers)
+            for alarm in self.monitor.alarms[known:]:
+                log.warning("%s", describe_alarm(alarm, self))
+            self._save()
+
+    def _score_heldout(self, step: CollectedStep) -> list[Score | None] | None:
+        """Scores of all rows, None for rows whose images are not kept; None without any."""
+        if self.heldout is None or not step.kept:
+            return None
+        if self._pause:
+            self._pause -= 1
+            return None
+        rows, samples = zip(*step.kept, strict=True)
+        scores: Sequence[Score] = ()
+        try:
+            scores = self.heldout(samples)
+            if len(scores) != len(samples):
+                raise ValueError(f"{len(scores)} scores for {len(samples)} edits")
+            values = [score for score in scores if score.value is not None]
+            problem = "" if values else f"no edit has a score: {scores[0].reason}"
+        except Exception as error:  # noqa: BLE001  (training goes on without it)
+            values, problem = [], f"{type(error).__name__}: {error}"
+        if problem:
+            self.heldout_failures += 1
+            self._pause = min(2**self._failures_in_a_row, _MAX_PAUSE)
+            self._failures_in_a_row = min(self._failures_in_a_row + 1, 8)
+            log.warning(
+                "the held-out reward did not score step %d, and is left out for %d: %.300s",
+                step.number,
+                self._pause,
+                problem,
+            )
+            return None
+        self._failures_in_a_row = 0
+        by_row = dict(zip(rows, scores, strict=True))
+        return [by_row.get(row) for row in range(len(step.groups))]
+
+    def _remember(self, number: int, numbers: Mapping[str, float]) -> None:
+        if number % self._stride:
+            return
+        self.history.append((number, {name: numbers[name] for name in SHOWN if name in numbers}))
+        if len(self.history) > _MAX_POINTS:
+            self._stride *= 2
+            self.history = [point for point in self.history if point[0] % self._stride == 0]
+
+    # -- state --------------------------------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """All but the rows of the step in progress, as plain JSON."""
+        return {
+            "schema": SCHEMA,
+            "reward": self.name,
+            "step_samples": self.step_samples,
+            "steps": self.steps,
+            "dropped": self.dropped,
+            "stride": self._stride,
+            "history": [[number, numbers] for number, numbers in self.history],
+            "latest": self.latest,
+            "monitor": self.monitor.to_json(),
+        }
+
+    def _save(self) -> None:
+        if self._state is None:
+            return
+        try:
+            require_no_link(self._state)
+            write_atomically(self._state, json.dumps(self.to_json(), allow_nan=False))
+            self._state_failed = False
+        except (OSError, ValueError) as error:
+            if not self._state_failed:  # told once, until it works again
+                log.warning("the monitor's state is not kept in %s: %s", self._state, error)
+            self._state_failed = True
+
+    def _load(self, path: Path) -> None:
+        if not path.parent.is_dir():
+            raise ValueError(f"there is no folder {path.parent} for the monitor's state: make it")
+        try:
+            require_no_link(path)
+            data = parse_json(read_regular(path, _MAX_STATE_BYTES), max_values=_MAX_STATE_VALUES)
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{path} is no state of a monitor ({error}): give another file, or remove it") from None
+        if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+            raise ValueError(f"{path} is no state of a monitor of this version: give another file, or remove it")
+        for key, own in (("reward", self.name), ("step_samples", self.step_samples)):
+            if data.get(key) != own:
+                raise ValueError(
+                    f"{path} is the state of a monitor with {key} {data.get(key)!r:.80}, and this one has {own!r:.80}: "
+                    "its baseline does not hold here; give another file"
+                )
+        try:
+            self.monitor = RewardHackingMonitor.from_json(data["monitor"])
+            self.steps, self.dropped, self._stride = int(data["steps"]), int(data["dropped"]), int(data["stride"])
+            self.history = [(int(number), _numbers(numbers)) for number, numbers in data["history"]]
+            self.latest = _numbers(data["latest"])
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise ValueError(f"{path} is a damaged state of a monitor ({error}): remove it") from None
+        self._clear()
+
+
+def _numbers(data: Mapping[str, Any]) -> dict[str, float]:
+    return {str(name): float(value) for name, value in data.items()}
+
+
+def describe_alarm(alarm: Alarm, monitor: StepMonitor) -> str:
+    """An alarm in words: what, since when, and what to do."""
+    since = alarm.step - monitor.monitor.patience + 1
+    name = f" of {monitor.name}" if monitor.name else ""
+    return (
+        f"reward hacking? {alarm.name}{name}, since about step {max(since, 0)} of {monitor.step_samples} edits: "
+        f"{alarm.message}. What to do: {alarm.action}."
+    )
