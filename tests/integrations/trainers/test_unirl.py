@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
+from omegaconf import OmegaConf
 
 from editcritic.integrations.serving.server import unirl_protocol
 from editcritic.integrations.serving.server.app import ServerConfig, create_app, serve_in_thread
@@ -68,7 +68,8 @@ def rollout(edits: Batch, generated: Images | None = None) -> Sample:
 
 def service(block: int = 0, url: str = ADDRESS, **changes: Any) -> Any:
     """The RewardService of a documented recipe; changes: of its backend."""
-    recipe = yaml.safe_load(documented("UniRL", "yaml")[block].replace(ADDRESS, url))
+    text = documented("UniRL", "yaml")[block].replace(ADDRESS, url)
+    recipe: Any = OmegaConf.to_container(OmegaConf.create(text), resolve=True)
     recipe["reward"]["backend"] |= changes
     with installed():
         return instantiate(recipe)["reward"]
@@ -156,7 +157,8 @@ def test_a_failure_that_passes_ends_nothing():
 def test_sixty_four_edits_are_few_batches_with_values_in_order(remote):
     edits, judge = batch(groups=16), Judge()
     with serving(judge) if remote else contextlib.nullcontext(judge.reward()) as reward:
-        part = step(edits, **({"url": reward} if remote else {"reward": reward}))
+        changes: dict[str, Any] = {"url": reward} if remote else {"reward": reward}
+        part = step(edits, **changes)
     assert part.rewards is not None
     torch.testing.assert_close(part.rewards, torch.tensor(values(edits)))
     assert sum(judge.batches) == 64
@@ -164,7 +166,13 @@ def test_sixty_four_edits_are_few_batches_with_values_in_order(remote):
 
 
 def test_options_are_strings_in_recipes():
-    options = {"max_concurrency": "2", "chunk_size": "64", "on_failures": "none", "retry_s": "5", "deadline_s": "60"}
+    options: Any = {
+        "max_concurrency": "2",
+        "chunk_size": "64",
+        "on_failures": "none",
+        "retry_s": "5",
+        "deadline_s": "60",
+    }
     with serving(Judge()) as url:
         backend = service(url=url, **options).backend
     scorer = backend.reward.scorer
@@ -212,7 +220,7 @@ def serving(judge: Judge) -> Iterator[str]:
 
 
 def test_its_client_gets_abstentions_as_in_process_and_what_the_server_asked_again():
-    failing = {EDITS.edited[5].digest: 2}  # once in the batch, once when it is asked again at once
+    failing: dict[str, float] = {EDITS.edited[5].digest: 2}  # once in the batch, once when it is asked again at once
     judge = Judge(failing=failing, abstaining={EDITS.edited[10].digest})
     with serving(judge) as url:
         part = step(EDITS, block=1, url=url)

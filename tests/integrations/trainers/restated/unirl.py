@@ -296,7 +296,7 @@ class RemoteRewardBackend:
         pixels = (image.pixels.clamp(0.0, 1.0) * 255).to(torch.uint8).permute(1, 2, 0).numpy()
         buffer = io.BytesIO()
         quality = {"quality": self.config.image_quality} if self.config.image_format == "JPEG" else {}
-        PIL.Image.fromarray(pixels).save(buffer, self.config.image_format, **quality)  # type: ignore[arg-type]
+        PIL.Image.fromarray(pixels).save(buffer, self.config.image_format, **quality)
         return base64.b64encode(buffer.getvalue()).decode()
 
     def _post(self, payload: dict[str, Any]) -> Any:
@@ -324,8 +324,8 @@ class RemoteRewardBackend:
                 elif not all(type(number) in (int, float) and math.isfinite(number) for number in numbers):
                     reasons.append(f"{name}: non-finite value")
                 else:
-                    reduce = {"first": lambda one: one[0], "mean": lambda one: sum(one) / len(one), "max": max}
-                    value = float(reduce[self.config.sub_metric_reduce](numbers))
+                    kinds = {"first": numbers[0], "mean": sum(numbers) / len(numbers), "max": max(numbers)}
+                    value = float(kinds[self.config.sub_metric_reduce])
                     found.append((value, (self.config.reward_weights or {}).get(name, 1.0)))
                     components[name].append(value)
                     continue
