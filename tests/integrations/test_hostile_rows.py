@@ -30,8 +30,9 @@ from editcritic.reward.image import PixelFormatError
 
 from ..reward.fakes import Fake, Rated, picture
 from ..verifiers.numpy_editor import Painter, graded
-from .trainers.test_unirl import Image as UniRLImage
-from .trainers.test_unirl import Images, Request, Texts
+from .trainers.restated.unirl import Image as UniRLImage
+from .trainers.restated.unirl import Images, Texts
+from .trainers.test_unirl import Request
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no FIFOs or device files")
 
