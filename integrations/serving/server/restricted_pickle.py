@@ -91,9 +91,10 @@ def dumps(value: Any) -> bytes:
 
 def error_pickle(message: str) -> bytes:
     """A pickle that Python's reader refuses with an AttributeError that has the message, for clients that unpickle
-    whatever comes back. It names an attribute that `builtins` does not have: nothing is called. message: one line.
+    whatever comes back. It names an attribute that `builtins` does not have: nothing is called. It is a text of three
+    lines, of protocol 0. message: one line.
     """
-    return b"\x80\x03cbuiltins\n" + message.encode("utf-8", "backslashreplace") + b"\n."
+    return b"cbuiltins\n" + message.encode("utf-8", "backslashreplace") + b"\n."
 
 
 def _not_plain(name: str) -> PickleError:

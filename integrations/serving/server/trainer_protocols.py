@@ -224,16 +224,16 @@ def _endpoint(service: ScoringService, name: str, on_unscored: OnUnscored) -> Ca
 def values_or_error(
     samples: Sequence[EditSample],
     scores: Sequence[Score],
-    lowest: float,
+    lowest: float | None,
     on_unscored: OnUnscored,
     may_retry: Callable[[], bool],
 ) -> list[float]:
-    """The values in training, with NaN if allowed. lowest: of the reward's range. may_retry: whether the client may
-    repeat the request.
+    """The values in training, with NaN if allowed. lowest: of the reward's range; None: that of the edit's group.
+    may_retry: whether the client may repeat the request.
 
     Raises `ServerBusy` and `APIError`, naming the edits without a value.
     """
-    values = training_values(scores, [""] * len(scores), lowest=lowest)
+    values = training_values(scores, [sample.group for sample in samples], lowest=lowest)
     lacking = [value is None for value in values]
     if on_unscored == "nan" or not any(lacking):
         return [math.nan if value is None else value for value in values]

@@ -6,6 +6,7 @@ import collections
 import contextlib
 import copyreg
 import fractions
+import io
 import os
 import pickle
 import struct
@@ -21,7 +22,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from editcritic.integrations.serving.server.restricted_pickle import PickleError, dumps, loads
+from editcritic.integrations.serving.server.restricted_pickle import (
+    PickledImage,
+    PickleError,
+    dumps,
+    error_pickle,
+    loads,
+)
 
 SCALARS = (
     st.none() | st.booleans() | st.integers(-(2**200), 2**200) | st.floats(allow_nan=False) | st.text() | st.binary()
@@ -83,7 +90,7 @@ def test_damage_is_refused_or_read_and_nothing_else_happens(value, protocol, cha
         refused_at_most(bytes(data))
 
 
-def refused_at_most(data: bytes, **limits: int) -> None:
+def refused_at_most(data: bytes, **limits: Any) -> None:
     """No other exception comes of it."""
     with contextlib.suppress(PickleError):
         loads(data, **limits)
@@ -198,6 +205,89 @@ def test_nothing_is_run(name, tmp_path):
     with without_doing_anything(), pytest.raises(PickleError, match="more than plain values"):
         loads(data)
     assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("name", list(touching(Path("x"))))
+def test_nothing_is_run_where_images_are_allowed(name, tmp_path):
+    data = touching(tmp_path / "made")[name]
+    with without_doing_anything(), pytest.raises(PickleError):
+        loads(data, images=True)
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("protocol", [3, 4, 5])
+def test_an_image_of_pil_is_its_pixels(protocol):
+    image = PIL.Image.frombytes("RGB", (2, 3), bytes(range(18)))
+    image.info["comment"] = b"kept by PIL"
+    data = pickle.dumps([image, image], protocol)
+    with without_doing_anything():
+        first, second = loads(data, images=True)
+    assert first is second
+    assert (first.mode, first.size, first.pixels) == ("RGB", (2, 3), bytes(range(18)))
+    with pytest.raises(PickleError, match="more than plain values"):
+        loads(pickle.dumps(image, protocol))
+
+
+IMAGE = b"\x80\x04cPIL.Image\nImage\n"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pickle.dumps(PIL.Image.new("RGB", (2, 2)), 2),  # its bytes are a call
+        raw(b"\x80\x04cPIL.Image\nopen\n)\x81"),
+        raw(b"\x80\x04cPIL.JpegImagePlugin\nJpegImageFile\n)\x81"),
+        raw(b"\x80\x04cPIL\nImage.Image\n)\x81"),
+        raw(b"\x80\x04\x8c\x09PIL.Image]\x93"),
+        raw(b"\x80\x04]]\x93"),
+        raw(IMAGE, b")R"),
+        raw(IMAGE, b"]\x81"),
+        raw(IMAGE, b"N\x85\x81"),
+        raw(b"\x80\x04N)\x81"),
+        raw(IMAGE, b")\x81)\x81"),
+        raw(IMAGE, b")\x81}b"),
+        raw(IMAGE, b")\x81]b"),
+        raw(IMAGE, b")\x81(NNNNNtb"),
+        raw(IMAGE, b")\x81(}U\x03RGB)N)lb(}U\x03RGB)N)lb"),
+        raw(b"\x80\x04](NNNNNlb"),
+        raw(b"\x80\x04}", IMAGE[2:], b")\x81Ns"),
+        raw(IMAGE, b"}\x92"),
+    ],
+)
+def test_what_is_no_image_is_refused_where_images_are_allowed(data):
+    with without_doing_anything(), pytest.raises(PickleError):
+        loads(data, images=True)
+
+
+def test_an_image_of_nonsense_is_what_it_is():
+    """Who reads it checks it: nothing of it is looked at here."""
+    image = loads(raw(IMAGE, b")\x81(}]}NNlb"), images=True)
+    assert isinstance(image, PickledImage)
+    assert (image.mode, image.size, image.pixels) == ([], {}, None)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    protocol=st.integers(2, 5),
+    changes=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=6),
+)
+def test_damaged_images_are_refused_or_read_and_nothing_else_happens(protocol, changes):
+    data = bytearray(pickle.dumps({"images": [PIL.Image.new("RGB", (2, 2))] * 2}, protocol))
+    for place, byte in changes:
+        data[int(place * len(data))] = byte
+    with without_doing_anything():
+        refused_at_most(bytes(data), images=True)
+
+
+@pytest.mark.parametrize("message", ["1 of 3 edits: the 'judge' (x.y) is away", "\u00e9\u4e2d", "half a letter \ud800"])
+@pytest.mark.parametrize("load", [pickle.loads, lambda data: pickle._Unpickler(io.BytesIO(data)).load()])  # type: ignore[attr-defined]
+def test_an_error_is_words_in_pythons_reader_and_calls_nothing(message, load):
+    words = message.encode("utf-8", "backslashreplace").decode()
+    data = error_pickle(f"editcritic: {message}")
+    with pytest.raises(AttributeError) as raised:
+        load(data)
+    assert f"editcritic: {words}" in str(raised.value).replace("\\\\", "\\")  # one reader shows its `repr`
+    assert data == b"cbuiltins\n" + f"editcritic: {words}".encode() + b"\n."  # a name, and the end
 
 
 @pytest.mark.parametrize("name", ["reduce", "global", "stack global", "inst", "memo"])

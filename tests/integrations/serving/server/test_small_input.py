@@ -16,9 +16,9 @@ import pytest
 
 from editcritic.integrations.serving.http_protocol import APIError, encode_image
 from editcritic.integrations.serving.server import ScoringService, ServerLimits
+from editcritic.integrations.serving.server.pickled_requests import read_edit_r1, read_verl_omni
 from editcritic.integrations.serving.server.request_decoding import decode_request
 from editcritic.integrations.serving.server.restricted_pickle import MAX_TEXT_LENGTH, PickleError, loads
-from editcritic.integrations.serving.server.pickled_requests import read_edit_r1, read_verl_omni
 from editcritic.integrations.serving.server.unirl_protocol import _read
 from editcritic.reward import Reward
 
