@@ -19,10 +19,11 @@ After that an edit without a score has
 from __future__ import annotations
 
 import math
+import os
 import random
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from statistics import fmean
 from time import monotonic, perf_counter, sleep
@@ -33,6 +34,7 @@ from ...reward import EditSample, Expert, Reward, Score
 from ...reward.config import read_spec
 from ...reward.queries.specs import Spec
 from ...reward.training.advantages import AbstainedPolicy, training_values
+from ...reward.training.step_monitor import StepMonitor
 from ..rng_state import preserve_rng_state
 from ..unusable_rows import score_usable
 
@@ -52,6 +54,8 @@ _REMOTE_OPTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
     **_OPTIONS, "reward": str, "token_env": str, "image_encoding": str, "detail": str, "identity": str,
     "deadline_s": float, "timeout_s": float, "max_concurrency": int, "chunk_size": int,
 }  # fmt: skip
+
+_HELDOUT_DEADLINE_S = 60.0
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 15.0
@@ -92,6 +96,11 @@ class TrainerReward:
     `training_values`. retry_s: seconds in which a sample is asked again that infrastructure failed; 0: at once only.
     logged_parts: names of parts, or paths such as guard/not_a_copy; the first that a score has by this name.
 
+    monitor: number of edits that this process scores in a step of the trainer: a `StepMonitor`, then `self.monitor`,
+    watches for reward hacking; 0: none. heldout: a reward that is not trained on, for it (see `resolve_heldout`).
+    monitor_state: its file; `{rank}` in it is the process's RANK, without which a file is refused where WORLD_SIZE is
+    above 1. With a monitor, columns have `alarms`, the number of alarms so far, too.
+
     Raises ValueError for unknown options and values.
     """
 
@@ -103,6 +112,9 @@ class TrainerReward:
         abstained: str = "lowest",
         retry_s: float | str = 60.0,
         logged_parts: Sequence[str] = LOGGED_PARTS,
+        monitor: int | str = 0,
+        heldout: ScoreFn | Spec | None = None,
+        monitor_state: str = "",
         **options: Any,
     ) -> None:
         self.missing: OnMissingScore = _one_of("missing", missing, OnMissingScore)
@@ -111,11 +123,18 @@ class TrainerReward:
         self.logged_parts = tuple(logged_parts)
         self.scorer = resolve_scorer(reward, **options)
         self.__name__ = scorer_name(self.scorer)
+        self.monitor = _monitor(_number("monitor", monitor, int), heldout, monitor_state, self.__name__)
 
     def __call__(self, samples: Sequence[EditSample | str]) -> TrainerScores:
         """Score the rows of `build_samples`. Raises `UnscoredError`, and what the reward raises."""
         start = perf_counter()
         scores = score_with_retries(self.scorer, samples, self.retry_s)
+        seconds = perf_counter() - start
+        if self.monitor is not None:
+            with _preserved_rng_state():
+                for sample, score in zip(samples, scores, strict=True):
+                    if isinstance(sample, EditSample):
+                        self.monitor.add([sample], [score])
         groups = ["" if isinstance(sample, str) else sample.group for sample in samples]
         usable = [None if isinstance(sample, str) else score for sample, score in zip(samples, scores, strict=True)]
         card = getattr(self.scorer, "card", None)
@@ -125,7 +144,7 @@ class TrainerReward:
         if self.missing == "raise" and any(value is None for value in values):
             lacking = [value is None for value in values]
             raise UnscoredError(describe_unscored(samples, scores, lacking), scores)
-        columns = self._columns(scores, values, perf_counter() - start)
+        columns = self._columns(scores, values, seconds)
         return TrainerScores(tuple(scores), [math.nan if value is None else value for value in values], columns)
 
     def _columns(
@@ -138,7 +157,34 @@ class TrainerReward:
             float(score.value is None and value is not None) for score, value in zip(scores, values, strict=True)
         ]
         columns["judge_seconds"] = [seconds] * len(scores)
+        if self.monitor is not None:
+            columns["alarms"] = [float(len(self.monitor.alarms))] * len(scores)
         return columns
+
+
+def _monitor(step_samples: int, heldout: ScoreFn | Spec | None, state: str, name: str) -> StepMonitor | None:
+    if not step_samples:
+        if heldout or state:
+            raise ValueError("a held-out reward and a state are for the monitor: give monitor=64 with them, say")
+        return None
+    if state and "{rank}" not in state and int(os.environ.get("WORLD_SIZE") or 1) > 1:
+        raise ValueError(f"each process has a monitor of its own: put {{rank}} into monitor_state, got {state!r:.200}")
+    path = state.replace("{rank}", os.environ.get("RANK") or "0")
+    return StepMonitor(step_samples, heldout=resolve_heldout(heldout), state=path, name=name if path else "")
+
+
+def resolve_heldout(heldout: ScoreFn | Spec | None) -> ScoreFn | None:
+    """As `resolve_scorer`, for a held-out reward, which training must not wait for: nothing is retried, and a judge
+    server has 60 s. None, or an empty string: none.
+    """
+    if not heldout:
+        return None
+    if not isinstance(heldout, str | Mapping):
+        return resolve_scorer(heldout)
+    if isinstance(heldout, str) and heldout.startswith(("http://", "https://")):
+        limits = {"deadline_s": _HELDOUT_DEADLINE_S, "outage_timeout_s": _HELDOUT_DEADLINE_S}
+        return resolve_scorer(heldout, on_failures="none", **limits)
+    return resolve_scorer(heldout, on_failures="none")
 
 
 def score_with_retries(scorer: ScoreFn, samples: Sequence[EditSample | str], retry_s: float) -> list[Score]:
@@ -254,9 +300,13 @@ def score_samples(scorer: ScoreFn, samples: Sequence[EditSample | str]) -> list[
     In the main thread the trainer's RNG state is preserved. In other threads it is not: the trainer samples from it
     meanwhile, and would get the same noise again.
     """
-    is_main = threading.current_thread() is threading.main_thread()
-    with preserve_rng_state() if is_main else nullcontext():
+    with _preserved_rng_state():
         return score_usable(scorer, samples)
+
+
+def _preserved_rng_state() -> AbstractContextManager[None]:
+    is_main = threading.current_thread() is threading.main_thread()
+    return preserve_rng_state() if is_main else nullcontext()
 
 
 def describe_unscored(
