@@ -1,44 +1,42 @@
 """A scorer for verl-omni.
 
-    reward.reward_manager.name=MultiVisualRewardManager
-    +reward.reward_functions.edits.path=pkg://editcritic.integrations.trainers.verl_omni
-    +reward.reward_functions.edits.name=compute_score
-    +reward.reward_functions.edits.weight=1.0
-    +reward.reward_functions.edits.required=true
-    +reward.reward_functions.edits.server_url=http://127.0.0.1:8321
+    reward.custom_reward_function.path=pkg://editcritic.integrations.trainers.verl_omni
+    reward.custom_reward_function.name=compute_score
+    +reward.custom_reward_function.reward_kwargs.server_url=http://127.0.0.1:8321
+    +reward.custom_reward_function.reward_kwargs.image_root=/data/edits/images
 
-The signature is that of scorers, github.com/verl-project/verl-omni, `.agents/rules/reward.md` (a7f4824): called by
-keyword, one sample at a time; extra configuration keys arrive as keywords. The calls are in
-`verl_omni/reward_loop/reward_manager/visual.py` (1486d9c: uint8 C x H x W; before, floats in [0, 1]) and `multi.py`
-(061f8b9). `extra_info` has the source in `source_img`, as in its datasets for editors (`instruction` and `target_img`
-are optional): `examples/flowgrpo_trainer/data_process/qwenimageedit_image.py` (42e798f). Its own HTTP client sends no
-source image, so it cannot be used to score edits.
+docs/trainers.md has all lines. Read: github.com/verl-project/verl-omni at a1139ba (2026-08-22), with verl at 8a69493,
+its pin. `VisualRewardManager` and `MultiVisualRewardManager` (`verl_omni/reward_loop/reward_manager`) call
+`compute_score` by keyword, one sample at a time and many at once, in `reward.num_workers` processes; pictures are uint8
+C x H x W, in versions before 1486d9c floats in [0, 1]. Keys of the configuration arrive as keywords: of `reward_kwargs`
+with the first, of the entry in `reward.reward_functions` with the second.
 
-Groups are verl-omni's: the `uid` of a dataset row, i.e. of prompt and image.
+Calls that come together are scored together. Sources: see `verl_omni_sources`. Groups are verl-omni's: the `uid` of a
+dataset row, i.e. of prompt and picture.
 
-Edits without a score are NaN, and `unscored` is 1. `MultiVisualRewardManager` turns an exception into 0.0 unless
-`required=true` is set, which would be a made-up score; NaN stays NaN. With `global_std`, the default of
-`compute_flow_grpo_outcome_advantage`, it makes every advantage of the step NaN, else those of its group; the engine
-skips an update whose gradient is not finite (`diffusers_impl.py`, 04e7572), so the step is lost, but not the weights.
-`missing=raise` raises `UnscoredError` instead. Exceptions of the reward itself (no judge server, too many failures)
-stay exceptions: with `required=true` they end the run.
+An edit without a value raises `UnscoredError`, which ends the run. `MultiVisualRewardManager` makes 0.0 of exceptions
+unless its entry has `required=true`, so that has to be set. `missing=nan` is for the estimator in
+`verl_omni_advantages`: with verl-omni's own a NaN makes the advantages of its group NaN, with `global_std` of the whole
+step, and the engine skips the update (`diffusers_impl.py`).
+
+The other keys of the result are logged, as `critic/KEY/mean` or `critic/reward/NAME/KEY/mean`. They are the same and
+numbers for every sample, or verl-omni drops them for the step, or stops.
 """
 
 from __future__ import annotations
 
-import asyncio
+import json
 import threading
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, get_args
 
 from ...reward import EditSample
 from ...reward.queries.specs import Spec
-from ..unusable_rows import image_or_reason
+from .coalesced_calls import CoalescedCalls
 from .trainer_batches import build_samples, images_from_batch
-from .trainer_reward import ScoreFn, TrainerReward
-
-_scorers: dict[tuple[str, str], TrainerReward] = {}
-_scorers_lock = threading.Lock()
+from .trainer_reward import OnMissingScore, ScoreFn, TrainerReward, UnscoredError, describe_unscored
+from .verl_omni_sources import SourcePictures
 
 
 async def compute_score(
@@ -49,42 +47,98 @@ async def compute_score(
     *,
     reward: ScoreFn | Spec = "",
     server_url: str = "",
-    missing: str = "nan",
-    **kwargs: Any,
+    image_root: str = "",
+    image_size: int | str | None = None,
+    missing: str = "raise",
+    reward_router_address: str | None = None,
+    reward_model_tokenizer: Any = None,
+    model_name: str | None = None,
+    **options: Any,
 ) -> dict[str, float]:
-    """{"score": value, "unscored": 0 or 1}.
+    """{"score": value, "unscored": 0 or 1, ...}: the columns of `TrainerScores`, with the reward as `reward_scored`,
+    since verl-omni has a `reward` of its own.
 
     solution_image: C x H x W, or N x C x H x W of which the first is scored; uint8, or floats in [0, 1]. ground_truth:
     the instruction, unless `extra_info` has one. server_url: of a judge server; or reward: see
-    `trainer_reward.resolve_scorer`; one scorer is created per string and kept for the process. Raises ValueError
-    without a source.
+    `trainer_reward.resolve_scorer`. image_root, image_size: see `verl_omni_sources`. missing and options: see
+    `TrainerReward`; `nan` needs the estimator. One scorer is made for each set of these, and kept for the process.
+    data_source and verl-omni's own reward model are not used.
+
+    Raises ValueError without a source or for a wrong option, PixelFormatError for another scale of pixels,
+    UnscoredError, and what the reward raises.
     """
-    info = extra_info or {}
-    source = info.get("source_img")
-    if source is None:
-        raise ValueError(
-            "an edit is scored against its source: extra_info['source_img'] is missing, which the preprocessing of "
-            "verl-omni's datasets for editors writes"
-        )
-    scorer = _scorer(server_url or reward, missing)
-    sample = await asyncio.to_thread(_sample, solution_image, ground_truth, source, info)
-    scores = await asyncio.to_thread(scorer, [sample])
-    return {"score": scores.values[0], "unscored": scores.columns["unscored"][0]}
+    scorer = _scorer(server_url or _plain(reward), image_root, image_size, missing, _plain(options))
+    return await scorer.calls(_Row(solution_image, ground_truth, extra_info or {}))
 
 
-def _sample(image: Any, prompt: str, source: Any, info: Mapping[str, Any]) -> EditSample | str:
-    (edited,) = images_from_batch(image[:1] if image.ndim == 4 else image[None])
-    sources = source if isinstance(source, list | tuple) else [source]
-    (sample,) = build_samples(
-        [info.get("instruction") or prompt], [edited], [[image_or_reason(one) for one in sources]], [info]
+@dataclass(frozen=True, slots=True)
+class _Row:
+    picture: Any
+    prompt: str
+    info: Mapping[str, Any]
+
+
+class _Scorer:
+    """Scores the samples of many calls at once."""
+
+    def __init__(
+        self, reward: ScoreFn | Spec, sources: SourcePictures, missing: str, options: Mapping[str, Any]
+    ) -> None:
+        if missing not in get_args(OnMissingScore):
+            raise ValueError(f"missing must be {' or '.join(map(repr, get_args(OnMissingScore)))}, got {missing!r:.80}")
+        self._raises = missing == "raise"
+        self._reward = TrainerReward(reward, missing="nan", **options)  # a call raises for its own sample only
+        self._sources = sources
+        self.calls: CoalescedCalls[_Row, dict[str, float]] = CoalescedCalls(self._score)
+
+    def _score(self, rows: Sequence[_Row]) -> list[dict[str, float] | Exception]:
+        samples = [self._sample_or_error(position, row) for position, row in enumerate(rows)]
+        usable = [sample for sample in samples if not isinstance(sample, Exception)]
+        if not usable:
+            return [sample for sample in samples if isinstance(sample, Exception)]
+        scored = self._reward(usable)
+        results: list[dict[str, float] | Exception] = []
+        for row, (sample, score, value) in enumerate(zip(usable, scored.scores, scored.values, strict=True)):
+            parts = {name: column[row] for name, column in scored.columns.items()}
+            if self._raises and parts["unscored"]:
+                results.append(UnscoredError(describe_unscored([sample], [score], [True]), [score]))
+            else:
+                results.append({"score": value, "reward_scored": parts.pop("reward"), **parts})
+        of_usable = iter(results)
+        return [sample if isinstance(sample, Exception) else next(of_usable) for sample in samples]
+
+    def _sample_or_error(self, position: int, row: _Row) -> EditSample | str | Exception:
+        try:
+            picture = row.picture[:1] if row.picture.ndim == 4 else row.picture[None]
+            (edited,) = images_from_batch(picture)
+            prompt = row.info.get("instruction") or row.prompt
+            (sample,) = build_samples([prompt], [edited], [self._sources.of(row.info, edited)], [row.info])
+        except Exception as error:  # noqa: BLE001  (its call raises it; the others are scored)
+            return error
+        return sample if isinstance(sample, str) else replace(sample, id=f"edit-{position}")
+
+
+_scorers: dict[str, tuple[object, _Scorer]] = {}
+_scorers_lock = threading.Lock()
+
+
+def _scorer(
+    reward: Any, image_root: str, image_size: int | str | None, missing: str, options: Mapping[str, Any]
+) -> _Scorer:
+    built = None if isinstance(reward, str | Mapping) else reward
+    key = json.dumps(
+        [reward if built is None else id(built), image_root, image_size, missing, options], sort_keys=True, default=str
     )
-    return sample
-
-
-def _scorer(reward: ScoreFn | Spec, missing: str) -> TrainerReward:
-    if not isinstance(reward, str):
-        return TrainerReward(reward, missing=missing)
     with _scorers_lock:
-        if (reward, missing) not in _scorers:
-            _scorers[reward, missing] = TrainerReward(reward, missing=missing)
-        return _scorers[reward, missing]
+        if key not in _scorers:  # with what was built, so that no other has its id meanwhile
+            _scorers[key] = built, _Scorer(reward, SourcePictures(image_root, image_size), missing, options)
+        return _scorers[key][1]
+
+
+def _plain(value: Any) -> Any:
+    """Tables and lists of a configuration as those of Python; else the value as it is."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [_plain(item) for item in value]
+    return value

@@ -1,16 +1,27 @@
-"""Calls as verl-omni's reward managers make them: by keyword, a sample at a time, many at once."""
+"""The lines of docs/trainers.md in verl-omni's calling code, restated; and calls of its reward managers."""
 
 import asyncio
+import importlib
 import inspect
 import io
+import json
 import math
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.trainers import verl_omni
 from editcritic.integrations.trainers.trainer_reward import UnscoredError
 from editcritic.integrations.trainers.verl_omni import compute_score
 from editcritic.reward import EditSample, Image, Reward, Score
@@ -18,6 +29,26 @@ from editcritic.reward.image import PixelFormatError
 from editcritic.reward.queries import Failure
 
 from ...reward.fakes import Fake, Rated, picture
+from .killed_trainer import killed_and_restarted
+from .restated import verl_omni as restated
+from .trainer_cases import Batch, Judge, batch, documented, values
+
+EDITS = batch()
+STEPS = 3  # timesteps of a rollout
+
+SINGLE, IN_PROCESS, COMMAND, WITHOUT_MISSING, SEVERAL = documented("verl-omni", "text")
+
+
+def lines(*blocks: str, url: str = "", root: Path | str = "") -> list[str]:
+    """The documented lines, with a server and a folder that exist, and without the pauses of retries."""
+    text = "".join(blocks).replace("http://127.0.0.1:8321", url).replace("/data/edits/images", str(root))
+    kept = [line for line in text.splitlines() if not line.endswith(("server_url=", "image_root="))]
+    return [*kept, f"+{key_of(kept)}.retry_s=0", f"+{key_of(kept)}.on_failures=none"]
+
+
+def key_of(settings: list[str]) -> str:
+    several = any("reward_functions" in line for line in settings)
+    return "reward.reward_functions.edits" if several else "reward.custom_reward_function.reward_kwargs"
 
 
 def png(image: Image) -> bytes:
@@ -30,129 +61,471 @@ def tensor(image: Image) -> torch.Tensor:
     return torch.from_numpy(image.pixels.copy()).permute(2, 0, 1)
 
 
-def row(number: int, **changes: Any) -> dict[str, Any]:
-    """What a manager passes, of a dataset made by verl-omni's preprocessing."""
-    info = {
-        "split": "train",
-        "index": number,
-        "instruction": "make it blue",
-        "image": "data/a.png",
-        "source_img": {"bytes": png(picture(number % 3)), "path": None},
-        "target_img": None,
-        "num_turns": None,
-        "rollout_reward_scores": {},
-    }
-    return {
-        "data_source": "uniimageedit",
-        "solution_image": tensor(picture(number)),
-        "ground_truth": "make it blue",
-        "extra_info": info | changes,
-    }
+def rollouts(edits: Batch) -> tuple[list[restated.DataItem], list[str]]:
+    """Samples as reward workers get them, of a data set with `source_img`, and their groups."""
+    items = [
+        restated.DataItem(
+            tensor(edited),
+            {
+                "data_source": "image_edit",
+                "reward_model": {"style": "model", "ground_truth": prompt},
+                "extra_info": {
+                    "split": "train",
+                    "index": row // edits.group_size,
+                    "instruction": prompt,
+                    "image": "a.png",
+                    "source_img": [{"bytes": png(source)}],
+                },
+                "tool_extra_fields": {"prompt_embeds": torch.zeros(2)},
+            },
+        )
+        for row, (prompt, source, edited) in enumerate(zip(edits.prompts, edits.sources, edits.edited, strict=True))
+    ]
+    return items, [f"uid-{row // edits.group_size}" for row in range(len(items))]
 
 
-def managed(rows: list[dict[str, Any]], **extra: Any) -> list[float]:
-    """A batch as the managers run it: keywords, then `float(result["score"])`."""
-    assert inspect.iscoroutinefunction(compute_score)
-
-    async def run() -> list[dict[str, Any]]:
-        return await asyncio.gather(*(compute_score(**one, **extra) for one in rows))
-
-    results = asyncio.run(asyncio.wait_for(run(), 60))
-    assert all(set(one) == {"score", "unscored"} for one in results)
-    return [float(one["score"]) for one in results]
+def step(settings: list[str], edits: Batch, num_workers: int = 0) -> tuple[restated.DataProto, dict[str, float]]:
+    """A step of the trainer with lines of the page; its batch with advantages, and its log."""
+    config = restated.configuration(settings)
+    restated.task_runner_imports(config)
+    managers = [restated.reward_manager(config) for _ in range(num_workers or config.reward.num_workers)]
+    data = restated.rollouts_with_rewards(managers, *rollouts(edits))
+    return data, restated.train_step(config, data, STEPS)
 
 
-def expected(numbers: range) -> list[float | None]:
-    samples = [EditSample("x", "make it blue", (picture(0),), picture(number)) for number in numbers]
-    return [score.value for score in Reward(Rated(), {"preference": Fake()})(samples)]
+def rewards(data: restated.DataProto) -> list[float]:
+    return [float(value) for value in data.batch["rm_scores"][:, 0]]
 
 
-@pytest.mark.parametrize("here", [True, False], ids=["reward", "server"])
-def test_a_batch_is_scored_all_at_once(here):
-    reward = Reward(Rated(), {"preference": Fake(jitter_s=0.01)})
-    rows = [row(number) for number in range(30)]
-    if here:
-        assert managed(rows, reward=reward, reward_router_address="ignored") == expected(range(30))
-        return
-    service = ScoringService(reward)
+def single(edits: Batch) -> list[float]:
+    """The values of the edits, as verl-omni rounds them."""
+    return [float(np.float32(value)) for value in values(edits)]
+
+
+@pytest.fixture(autouse=True)
+def own_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """verl-omni's module of estimators is the restated one, and scorers are those of the test."""
+    names = ["verl_omni", "verl_omni.trainer", "verl_omni.trainer.diffusion"]
+    for name in names:
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, "verl_omni.trainer.diffusion.diffusion_algos", restated)
+    monkeypatch.setattr(verl_omni, "_scorers", {})
+    estimator = "editcritic.integrations.trainers.verl_omni_advantages"
+    monkeypatch.delitem(sys.modules, estimator, raising=False)
+    monkeypatch.delitem(restated.DIFFUSION_ADV_ESTIMATOR_REGISTRY, "editcritic_flow_grpo", raising=False)
+    yield
+    sys.modules.pop(estimator, None)
+    restated.DIFFUSION_ADV_ESTIMATOR_REGISTRY.pop("editcritic_flow_grpo", None)
+
+
+@pytest.fixture
+def served(request: pytest.FixtureRequest) -> Iterator[tuple[str, Judge]]:
+    judge = getattr(request, "param", None) or Judge()
+    service = ScoringService(judge.reward(on_failures="none"))
     with serve_in_thread(service) as url:
-        assert managed(rows, server_url=url, model_name="ignored") == expected(range(30))
+        yield url, judge
     service.close()
 
 
-def test_pictures_may_be_bytes_floats_or_batches():
-    samples: list[EditSample] = []
+# -- a step -----------------------------------------------------------------------------------------------------------
 
-    def scorer(batch: Any) -> list[Score]:
-        samples.extend(batch)
-        return [Score.of(0.5)]
+FAILING = EDITS.edited[5]
+ABSTAINING = EDITS.edited[10]
 
+
+def faulty() -> Judge:
+    return Judge(failing=Judge.always(FAILING), abstaining={ABSTAINING.digest})
+
+
+def advantages_of(known: list[int], global_std: bool) -> torch.Tensor:
+    """verl-omni's advantages of a step that has these samples only."""
+    step_rewards = torch.tensor([0.0 if row == 10 else value for row, value in enumerate(values(EDITS))])[known, None]
+    groups = np.array([str(row // 4) for row in known], dtype=object)
+    return restated.compute_flow_grpo_outcome_advantage(step_rewards.expand(-1, STEPS), groups, global_std=global_std)[
+        0
+    ]
+
+
+@pytest.mark.parametrize("served", [faulty()], indirect=True)
+@pytest.mark.parametrize("global_std", [True, False])
+def test_a_missing_score_changes_no_other_advantage_and_the_log_has_its_share(served, global_std):
+    data, metrics = step([*lines(SINGLE, WITHOUT_MISSING, url=served[0]), f"algorithm.global_std={global_std}"], EDITS)
+    assert math.isnan(rewards(data)[5])
+    assert rewards(data)[10] == 0.0
+    known = [row for row in range(16) if row != 5]
+    advantages = data.batch["advantages"]
+    assert torch.equal(advantages[known], advantages_of(known, global_std))
+    assert torch.equal(advantages[5], torch.zeros(STEPS))
+    weights = torch.ones(1, requires_grad=True)
+    assert restated.optimizer_step(weights, weights * torch.ones(16, STEPS), data)
+    assert metrics["critic/unscored/mean"] == metrics["critic/abstained/mean"] == 1 / 16
+    assert metrics["critic/reward_scored/mean"] == pytest.approx(np.mean([rewards(data)[row] for row in known]))
+    assert math.isnan(metrics["critic/rewards/mean"])
+    validated = restated.validate(data)
+    assert validated["val-aux/image_edit/unscored/mean@1"] == 1 / 16
+    assert math.isfinite(validated["val-aux/image_edit/reward_scored/mean@1"])
+
+
+@pytest.mark.parametrize("served", [faulty()], indirect=True)
+@pytest.mark.parametrize(("global_std", "poisoned"), [(True, 16), (False, 4)])
+def test_with_the_trainers_own_estimator_a_nan_loses_the_step(served, global_std, poisoned):
+    settings = [line for line in lines(SINGLE, WITHOUT_MISSING, url=served[0]) if "adv_estimator" not in line]
+    data, _ = step([*settings, f"algorithm.global_std={global_std}"], EDITS)
+    assert int(data.batch["advantages"].isnan().any(dim=1).sum()) == poisoned
+    weights = torch.ones(1, requires_grad=True)
+    assert not restated.optimizer_step(weights, weights * torch.ones(16, STEPS), data)
+
+
+@pytest.mark.parametrize("served", [faulty()], indirect=True)
+def test_a_missing_score_ends_the_run_unless_the_lines_say_otherwise(served):
+    with pytest.raises(UnscoredError, match=r"1 of 1 edits have no score: edit-\d+: failed \(.*did not answer"):
+        step(lines(SINGLE, url=served[0]), EDITS)
+    with pytest.raises(RuntimeError, match="Required sub-reward 'edits' failed: 1 of 1 edits have no score"):
+        step(lines(SEVERAL, url=served[0]), EDITS)
+
+
+@pytest.mark.parametrize("served", [faulty()], indirect=True)
+def test_several_rewards_without_required_make_up_a_zero_as_the_page_says(served):
+    settings = [line for line in lines(SEVERAL, url=served[0]) if "required" not in line]
+    data, metrics = step(settings, EDITS)
+    assert rewards(data)[5] == 0.0
+    assert "critic/reward/edits/unscored/mean" not in metrics
+
+
+def test_several_rewards_have_parts_in_the_log(served):
+    data, metrics = step(lines(SEVERAL, url=served[0]), EDITS)
+    assert rewards(data) == single(EDITS)
+    assert metrics["critic/reward/edits/following/mean"] == pytest.approx(np.mean(values(EDITS)))
+    assert metrics["critic/reward/edits/preservation/mean"] == pytest.approx(1 - np.mean(values(EDITS)))
+    assert metrics["critic/reward/edits/guard/mean"] == 1.0
+    assert metrics["critic/reward/edits/unscored/mean"] == 0.0
+    assert metrics["critic/reward/edits/judge_seconds/mean"] > 0
+
+
+@pytest.mark.parametrize("page", [SINGLE, SEVERAL], ids=["single", "several"])
+def test_64_edits_at_once_are_few_batches_of_a_server(served, page):
+    url, judge = served
+    edits = batch(groups=16)
+    assert rewards(step(lines(page, url=url), edits)[0]) == single(edits)
+    assert len(judge.batches) <= 3
+
+
+def test_options_of_the_client_may_be_strings(served):
+    key = "+reward.custom_reward_function.reward_kwargs"
+    step([*lines(SINGLE, url=served[0]), f"{key}.max_concurrency='2'", f"{key}.deadline_s='60'"], EDITS)
+    ((_, scorer),) = verl_omni._scorers.values()
+    client: Any = scorer._reward.scorer
+    assert (client.chunk_size, client.max_concurrency, client.deadline_s) == (32, 2, 60.0)
+
+
+def test_64_edits_at_once_are_few_batches_in_process():
+    edits, judge = batch(groups=16), Judge()
+    config = restated.configuration([])
+    manager = restated.VisualRewardManager(config, partial(compute_score, reward=judge.reward()))
+    assert rewards(restated.rollouts_with_rewards([manager], *rollouts(edits))) == single(edits)
+    assert len(judge.batches) <= 3
+
+
+def test_a_reward_of_the_configuration_is_built_once():
+    of_server = ("server_url", "chunk_size")
+    settings = [line for line in lines(SINGLE, IN_PROCESS) if not any(name in line for name in of_server)]
+    settings = [line.replace("edit-balanced", "guards") for line in settings]
+    data, metrics = step(settings, EDITS, num_workers=3)
+    assert all(0 <= value <= 1 for value in rewards(data))
+    assert metrics["critic/unscored/mean"] == 0.0
+    assert len(verl_omni._scorers) == 1
+
+
+def killed_step(url: str) -> list[float]:
+    return rewards(restated.rollouts_with_rewards([restated.reward_manager(_served(url))], *rollouts(EDITS)))
+
+
+def _served(url: str) -> Any:
+    return restated.configuration(lines(SINGLE, url=url))
+
+
+def test_a_killed_trainer_gets_the_same_values_when_it_is_started_again():
+    assert killed_and_restarted(f"{__name__}:killed_step", Judge()) == (single(EDITS), 16)
+
+
+# -- the estimator ----------------------------------------------------------------------------------------------------
+
+
+def estimates(rewards_of: torch.Tensor, groups: list[str], **settings: Any) -> torch.Tensor:
+    """By way of `compute_advantage`, with the settings in the configuration only."""
+    importlib.import_module("editcritic.integrations.trainers.verl_omni_advantages")
+    config = restated.configuration([f"algorithm.{name}={value}" for name, value in settings.items()]).algorithm
+    data = restated.DataProto({"sample_level_rewards": rewards_of}, {"uid": np.array(groups, dtype=object)})
+    restated.compute_advantage(data, "editcritic_flow_grpo", config=config)
+    return data.batch["advantages"]
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1, width=32), st.sampled_from("abc"), st.booleans()), min_size=2, max_size=12),
+    st.booleans(),
+    st.booleans(),
+    st.integers(1, 3),
+)
+def test_the_estimator_is_theirs_over_the_samples_that_have_a_reward(rows, global_std, norm, timesteps):
+    known = torch.tensor([not missing for _, _, missing in rows])
+    whole = torch.tensor([[math.nan if missing else value] for value, _, missing in rows]).expand(-1, timesteps)
+    groups = [group for _, group, _ in rows]
+    settings = {"global_std": global_std, "norm_adv_by_std_in_grpo": norm}
+    advantages = estimates(whole, groups, **settings)
+    assert advantages.isfinite().all()
+    assert (advantages[~known] == 0).all()
+    if int(known.sum()) > 1:
+        theirs, _ = restated.compute_flow_grpo_outcome_advantage(
+            whole[known], np.array(groups, dtype=object)[known.numpy()], **settings
+        )
+        assert torch.equal(advantages[known], theirs)
+
+
+@pytest.mark.parametrize("missing", [[0, 1, 2, 3], [0, 1, 2], [0, 1], range(8), range(7)])
+@pytest.mark.parametrize("global_std", [True, False])
+def test_groups_without_rewards_have_no_advantage(missing, global_std):
+    values_of = torch.linspace(0, 1, 8)
+    values_of[list(missing)] = math.nan
+    advantages = estimates(values_of[:, None], [*"aaaabbbb"], global_std=global_std)
+    assert advantages.isfinite().all()
+    assert (advantages[list(missing)] == 0).all()
+    assert bool((advantages != 0).any()) == (len(missing) < 7)
+
+
+# -- sources ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def input_dir(tmp_path: Path) -> Path:
+    """The input of `prepare_data.py`, with sources of several shapes and modes."""
+    images = tmp_path / "edits" / "images"
+    images.mkdir(parents=True)
+    (images / "below").mkdir()
+    wide, high = picture(0, 40, 20).pil(), picture(1, 12, 30).pil()
+    wide.save(images / "wide.jpg")
+    high.convert("RGBA").save(images / "below" / "high.png")
+    wide.save(images / "turned.jpg", exif=b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0")
+    examples = [
+        {"prompt": f"make it {color}", "image": name}
+        for color, name in (("blue", "wide.jpg"), ("red", "below/high.png"), ("green", "turned.jpg"))
+    ]
+    text = "".join(json.dumps(example) + "\n" for example in examples)
+    (tmp_path / "edits" / "train.jsonl").write_text(text, encoding="utf-8")
+    return tmp_path / "edits"
+
+
+class Seen:
+    """A reward that keeps the samples."""
+
+    def __init__(self) -> None:
+        self.samples: list[EditSample] = []
+
+    def __call__(self, samples: Any) -> list[Score]:
+        self.samples.extend(samples)
+        return [Score.of(0.5)] * len(samples)
+
+
+def rated(rows: list[dict[str, Any]], reward: Any, size: tuple[int, int] = (16, 16), **options: Any) -> list[float]:
+    """Rows of a data set, each with a generated picture, as the managers have them scored."""
+    manager = restated.VisualRewardManager(restated.configuration([]), partial(compute_score, reward=reward, **options))
+    columns = ("data_source", "reward_model", "extra_info")
+    items = [
+        restated.DataItem(tensor(picture(90 + number, *size)), {name: row[name] for name in columns})
+        for number, row in enumerate(rows)
+    ]
+    return rewards(restated.rollouts_with_rewards([manager], items, ["a"] * len(items)))
+
+
+def test_the_sources_of_the_recipe_are_those_that_the_editor_sees(input_dir):
+    rows, seen = restated.prepared_rows(input_dir, "train", 16), Seen()
+    assert set(rows[0]["extra_info"]) == {"split", "index", "instruction", "image"}
+    assert rated(rows, seen, image_root=str(input_dir / "images")) == [0.5] * 3
+    trained_on = [Image.of(row["images"][0]["bytes"]) for row in rows]
+    assert [sample.source for sample in seen.samples] == trained_on
+    assert [sample.instruction for sample in seen.samples] == ["make it blue", "make it red", "make it green"]
+
+
+def test_the_documented_line_names_the_folder(input_dir, served):
+    manager = restated.reward_manager(restated.configuration(lines(SINGLE, url=served[0], root=input_dir / "images")))
+    (row, *_) = restated.prepared_rows(input_dir, "train", 8)
+    item = restated.DataItem(tensor(EDITS.edited[0]), row)
+    data = restated.rollouts_with_rewards([manager], [item], ["a"])
+    sample = EditSample("x", "make it blue", (Image.of(row["images"][0]["bytes"]),), EDITS.edited[0])
+    (score,) = Judge().reward()([sample])
+    assert rewards(data) == [float(np.float32(score.value or 0))]
+
+
+def test_another_side_than_that_of_the_picture_has_to_be_given(input_dir):
+    rows, seen = restated.prepared_rows(input_dir, "train", 24), Seen()
+    root = str(input_dir / "images")
+    with pytest.raises(ValueError, match="16 x 8 pixels: give image_size=SIDE"):
+        rated(rows[:1], seen, (16, 8), image_root=root)
+    assert rated(rows, seen, (16, 8), image_root=root, image_size="24") == [0.5] * 3
+    assert [sample.source for sample in seen.samples] == [Image.of(row["images"][0]["bytes"]) for row in rows]
+    for wrong in (0, "large", 10**6):
+        with pytest.raises(ValueError, match="image_size is a number of pixels"):
+            rated(rows, seen, image_root=root, image_size=wrong)
+    with pytest.raises(ValueError, match="image_root is the folder"):
+        rated(rows, seen, image_root=root + "x")
+
+
+@pytest.mark.parametrize(
+    "name", ["../outside.png", "/etc/passwd", "..", "", ".", "C:\\a.png", "below\\..\\..\\outside.png", 3, "a\0b"]
+)
+def test_a_name_that_leads_out_of_the_folder_is_refused(input_dir, name):
+    picture(3).pil().save(input_dir / "outside.png")
+    (row, *_) = restated.prepared_rows(input_dir, "train", 16)
+    row["extra_info"]["image"] = name
+    with pytest.raises(ValueError, match=r"extra_info\['image'\]"):
+        rated([row], Seen(), image_root=str(input_dir / "images"), missing="nan")
+
+
+def test_a_link_that_leads_out_of_the_folder_and_a_missing_file_are_refused(input_dir):
+    picture(3).pil().save(input_dir / "outside.png")
+    (input_dir / "images" / "link.png").symlink_to(input_dir / "outside.png")
+    (row, *_) = restated.prepared_rows(input_dir, "train", 16)
+    for name, reason in (("link.png", "link.png"), ("missing.png", "No such file"), ("below", "below")):
+        row["extra_info"]["image"] = name
+        with pytest.raises(ValueError, match=rf"names in image_root: .*{reason}"):
+            rated([row], Seen(), image_root=str(input_dir / "images"), missing="nan")
+
+
+def test_a_damaged_source_or_one_of_which_nothing_is_left_is_a_missing_score(input_dir):
+    (input_dir / "images" / "damaged.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(64))
+    picture(3, 900, 1).pil().save(input_dir / "images" / "strip.png")
+    rows, seen = restated.prepared_rows(input_dir, "train", 16), Seen()
+    rows[0]["extra_info"]["image"], rows[2]["extra_info"]["image"] = "damaged.png", "strip.png"
+    result = rated(rows, seen, image_root=str(input_dir / "images"), missing="nan")
+    assert [math.isnan(value) for value in result] == [True, False, True]
+    with pytest.raises(UnscoredError, match=r"edit-0: failed \(the image source-0: damaged.png"):
+        rated(rows[:1], seen, image_root=str(input_dir / "images"))
+
+
+def test_without_a_source_or_a_reward_it_says_so(input_dir):
+    rows = restated.prepared_rows(input_dir, "train", 16)
+    with pytest.raises(ValueError, match=r"image_root=INPUT_DIR/images .* or add source_img with `python -m "):
+        rated(rows, "guards")
+    with pytest.raises(ValueError, match="no reward"):
+        rated(rows, "")
+
+
+# -- single calls -----------------------------------------------------------------------------------------------------
+
+
+def row(number: int, **changes: Any) -> dict[str, Any]:
+    """What a manager passes."""
+    (item, *_), _ = rollouts(Batch(["make it blue"], [picture(number % 3)], [picture(number)], 1))
+    arguments = restated.VisualRewardManager.arguments(item)
+    return {**arguments, "extra_info": arguments["extra_info"] | changes}
+
+
+def one(**arguments: Any) -> dict[str, float]:
+    assert inspect.iscoroutinefunction(compute_score)
+    return asyncio.run(asyncio.wait_for(compute_score(**arguments), 60))
+
+
+def test_pictures_may_be_uint8_floats_or_batches_and_sources_lists_bytes_or_arrays():
+    seen = Seen()
     whole = tensor(picture(4))
     for image in (whole, whole / 255, whole[None], torch.stack([whole, whole * 0]), (whole[None] / 255).bfloat16()):
-        assert managed([{**row(4), "solution_image": image}], reward=scorer) == [0.5]
-    assert {one.edited for one in samples[:4]} == {picture(4)}
-    assert {one.source for one in samples} == {picture(1)}
+        assert one(**{**row(4), "solution_image": image}, reward=seen)["score"] == 0.5
+    assert {sample.edited for sample in seen.samples[:4]} == {picture(4)}
+    assert {sample.source for sample in seen.samples} == {picture(1)}
+    tables = np.empty(2, dtype=object)
+    tables[:] = [{"bytes": png(picture(1))}, {"bytes": png(picture(2)), "path": None}]
+    for source in ({"bytes": png(picture(1))}, [picture(1).pil()], (png(picture(1)),), tables, picture(1).pixels):
+        one(**row(4, source_img=source), reward=seen)
+    assert [len(sample.sources) for sample in seen.samples[5:]] == [1, 1, 1, 2, 1]
+    assert {sample.sources[0] for sample in seen.samples} == {picture(1)}
+
+
+@pytest.mark.parametrize("scale", [lambda unit: 2 * unit - 1, lambda unit: 255 * unit])
+def test_another_scale_of_pixels_is_refused_in_words_before_anything_is_scored(scale):
+    judge = Judge()
+    items, _ = rollouts(EDITS)
+    for item in items:
+        item.responses = scale(item.responses / 255)
+    with pytest.raises(ValueError, match="Expected uint8"):  # main's own check
+        restated.VisualRewardManager.arguments(items[0])
+
+    async def managed() -> list[Any]:
+        calls = (
+            compute_score("x", item.responses, "make it blue", item.non_tensor_batch["extra_info"], reward=reward)
+            for item in items
+        )
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    reward = judge.reward()
+    errors = asyncio.run(asyncio.wait_for(managed(), 60))
+    assert all(isinstance(error, PixelFormatError) for error in errors)
+    assert {"float pixels must lie in [0, 1], got" in str(error) for error in errors} == {True}
+    assert judge.batches == []
 
 
 def test_what_is_asked_for_is_the_instruction_else_the_ground_truth_and_groups_have_their_source():
-    samples: list[EditSample] = []
-
-    def scorer(batch: Any) -> list[Score]:
-        samples.extend(batch)
-        return [Score.of(0.5)]
-
+    seen = Seen()
     for info in ({"instruction": "make it red"}, {"instruction": None}, {"editcritic": {"target_text": "CAFE"}}):
-        managed([row(3, **info)], reward=scorer)
-    managed([row(4)], reward=scorer)
-    assert [one.instruction for one in samples] == ["make it red", *["make it blue"] * 3]
-    assert [one.target_text for one in samples] == ["", "", "CAFE", ""]
-    assert samples[1].group == samples[2].group
-    assert len({one.group for one in samples}) == 3
+        one(**row(3, **info), reward=seen)
+    one(**row(4), reward=seen)
+    assert [sample.instruction for sample in seen.samples] == ["make it red", *["make it blue"] * 3]
+    assert [sample.target_text for sample in seen.samples] == ["", "", "CAFE", ""]
+    assert seen.samples[1].group == seen.samples[2].group
+    assert len({sample.group for sample in seen.samples}) == 3
 
 
-def test_a_missing_score_is_nan_and_said_so_or_an_exception_and_never_zero():
-    reward = Reward(Rated(), {"preference": Fake(lambda query: Failure("lost for words"))}, on_failures="none")
-    result = asyncio.run(compute_score(**row(4), reward=reward))
-    assert math.isnan(result["score"])
-    assert result["unscored"] == 1
+def test_a_missing_score_is_an_exception_or_nan_and_never_zero():
+    reward = Reward(Rated(), {"preference": Fake(lambda query: Failure("no answer", infrastructure=True))})
+    options: dict[str, Any] = {"reward": reward, "retry_s": "0"}
     with pytest.raises(UnscoredError, match="edit-0: failed"):
-        asyncio.run(compute_score(**row(4), reward=reward, missing="raise"))
-    with pytest.raises(ValueError, match="must be 'raise' or 'nan'"):
-        asyncio.run(compute_score(**row(4), reward=reward, missing="zero"))
-
-
-def test_one_nan_makes_every_advantage_of_a_step_nan():
-    """verl-omni's default, `global_std`: the deviation is over the whole step. Its engine then skips the update."""
-    rewards = torch.tensor([0.1, math.nan, 0.3, 0.7])
-    deviation = torch.std(rewards)
-    assert torch.isnan((rewards[2:] - rewards[2:].mean()) / (deviation + 1e-4)).all()
-
-
-def test_a_server_is_connected_to_once():
-    service = ScoringService(Reward(Rated(), {"preference": Fake()}))
-    with serve_in_thread(service) as url:
-        managed([row(number) for number in range(4)], server_url=url)
-        managed([row(number) for number in range(4)], server_url=url)
-        from editcritic.integrations.trainers import verl_omni
-
-        assert [name for name, _ in verl_omni._scorers].count(url) == 1
-    service.close()
-
-
-def test_without_a_source_or_a_reward_it_says_so():
-    with pytest.raises(ValueError, match="source_img"):
-        asyncio.run(compute_score(**row(4, source_img=None), reward="edit-balanced"))
-    with pytest.raises(ValueError, match="no reward"):
-        asyncio.run(compute_score(**row(4)))
-
-
-def test_a_picture_of_nan_is_a_missing_score_and_another_scale_a_mistake():
-    whole = tensor(picture(4)) / 255
-    reward = Reward(Rated(), {"preference": Fake()})
-    result = asyncio.run(compute_score(**{**row(4), "solution_image": whole * math.nan}, reward=reward))
+        one(**row(4), **options)
+    result = one(**row(4), **options, missing="nan")
     assert math.isnan(result["score"])
-    assert result["unscored"] == 1
+    assert (result["unscored"], result["abstained"]) == (1, 0)
+    assert set(result) == set(one(**row(4), reward=Judge().reward()))
+    with pytest.raises(ValueError, match="must be 'raise' or 'nan', got 'zero'"):
+        one(**row(4), reward=reward, missing="zero")
+    with pytest.raises(ValueError, match=r"takes the options .*, got 'chunk_sice'"):
+        one(**row(4), reward="guards", chunk_sice=3)
+
+
+def test_a_failure_of_one_sample_is_that_of_its_call():
+    judge = faulty()
+    items, _ = rollouts(EDITS)
+    reward = judge.reward(on_failures="none")
+
+    async def managed() -> list[Any]:
+        calls = (
+            compute_score(**restated.VisualRewardManager.arguments(item), reward=reward, retry_s=0) for item in items
+        )
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    results = asyncio.run(asyncio.wait_for(managed(), 60))
+    assert isinstance(results[5], UnscoredError)
+    found = [result["score"] for number, result in enumerate(results) if number != 5]
+    assert found == [0.0 if number == 10 else value for number, value in enumerate(values(EDITS)) if number != 5]
+
+
+def test_a_picture_of_nan_is_a_missing_score():
+    unit = tensor(picture(4)) / 255
+    reward = Reward(Rated(), {"preference": Fake()})
+    arguments = {**row(4), "solution_image": unit * math.nan, "reward": reward}
+    assert math.isnan(one(**arguments, missing="nan")["score"])
     with pytest.raises(UnscoredError, match=r"edit-0: failed \(the image edited: .* NaN"):
-        asyncio.run(compute_score(**{**row(4), "solution_image": whole * math.nan}, reward=reward, missing="raise"))
-    with pytest.raises(PixelFormatError, match="float pixels must lie in"):
-        asyncio.run(compute_score(**{**row(4), "solution_image": 2 * whole - 1}, reward=reward))
+        one(**arguments)
+
+
+def test_options_of_a_configuration_may_be_its_own_tables_and_lists():
+    config = restated.configuration(
+        ["+given.reward={use: guards}", "+given.logged_parts=[guard-not-blank, not_a_copy]"]
+    ).given
+    first, second = (one(**row(4), **dict(config)) for _ in range(2))
+    assert {"guard-not-blank", "not_a_copy"} < set(first) == set(second)
+    assert len(verl_omni._scorers) == 1
+
+
+def test_a_server_is_connected_to_once(served):
+    items, uids = rollouts(EDITS)
+    manager = restated.reward_manager(restated.configuration(lines(SINGLE, url=served[0])))
+    for _ in range(2):
+        restated.rollouts_with_rewards([manager], items, uids)
+    assert len(verl_omni._scorers) == 1

@@ -1,0 +1,42 @@
+"""Advantages in verl-omni if some samples have no reward.
+
+    actor_rollout_ref.model.external_lib=editcritic.integrations.trainers.verl_omni_advantages
+    algorithm.adv_estimator=editcritic_flow_grpo
+
+The first line imports this module in the process that computes advantages (`get_class_by_name` in `model_base.py`,
+which `main_diffusion.py` and `v1/trainer_base.py` call), and that registers the estimator. Read: `compute_advantage` in
+`verl_omni/trainer/diffusion/ray_diffusion_trainer.py` and `diffusion_algos.py` of
+github.com/verl-project/verl-omni, a1139ba (2026-08-22).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from verl_omni.trainer.diffusion.diffusion_algos import get_diffusion_adv_estimator_fn, register_diffusion_adv_est
+
+
+@register_diffusion_adv_est("editcritic_flow_grpo")
+def flow_grpo_of_scored(
+    sample_level_rewards: torch.Tensor, index: Sequence[str], config: Any = None, **options: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """verl-omni's `flow_grpo` over the samples that have a reward. The others, whose reward is NaN, have the advantage
+    0, and neither their groups nor the deviation of the step know of them.
+
+    sample_level_rewards: samples x timesteps. index: the group of each. config: `algorithm` of the configuration;
+    `compute_advantage` passes `norm_adv_by_std_in_grpo` and `global_std` to its own estimator only, so they are read
+    there. Returns advantages twice, samples x timesteps, as the original.
+    """
+    for name in ("norm_adv_by_std_in_grpo", "global_std"):
+        if config is not None and name not in options:
+            options[name] = config.get(name, True)
+    scored = ~torch.isnan(sample_level_rewards).any(dim=1)
+    advantages = torch.zeros_like(sample_level_rewards)
+    if int(scored.sum()) > 1:  # one alone has the advantage 0, and a deviation that is NaN
+        estimate = get_diffusion_adv_estimator_fn("flow_grpo")
+        groups = np.asarray(index)[scored.cpu().numpy()]
+        advantages[scored] = estimate(sample_level_rewards[scored], index=groups, config=config, **options)[0]
+    return advantages, advantages
