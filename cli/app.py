@@ -20,6 +20,7 @@ from .edit import edit
 from .judge.app import app as judge
 from .rank import rank
 from .rewards import rewards
+from .rows import rows
 from .score import score
 from .serve import serve
 
@@ -28,7 +29,7 @@ app = command_group(
     "Scores image edits: for selection, for RL and for benchmarks, with the same scorer. A reward (a metric) scores an "
     "edit. It queries experts: models in roles such as detector or judge. A judge is a vision-language model that "
     "answers questions about images. A suite is a benchmark.",
-    {"score": score, "rank": rank, "edit": edit, "serve": serve, "doctor": doctor, "rewards": rewards},
+    {"score": score, "rank": rank, "edit": edit, "serve": serve, "doctor": doctor, "rewards": rewards, "rows": rows},
     epilog="Exit codes: 0 success (an edit that a metric cannot judge is a result); 1 finished, but something failed "
     "or differs; 2 invalid input or usage (valid samples are still scored); 130 interrupted by Ctrl-C, 143 by SIGTERM.",
 )

@@ -1,0 +1,189 @@
+"""Where the trainers' data sets have the instruction, the source and the metadata of an edit.
+
+As read in their code, at the commits that docs/trainers.md names: Flow-GRPO `GenevalPromptImageDataset`, Edit-R1
+`PromptImageDataset`, Flow-Factory `data_utils/dataset.py`, verl-omni `qwen_image_edit/prepare_data.py`, UniRL
+`data/datasets.py`, OmniGen2-RL `omnigen2_train_dataset.py` and `train.py`. TRL has the columns that `sample_from_row`
+reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ..row_fields import METADATA_FIELDS, METADATA_KEY, parse_text
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerLayout:
+    """A trainer's rows. Paths name a value in nested tables, as in extra_info.instruction; of several, the first that
+    is present counts.
+
+    instruction: what the edit is judged by. sources: a picture, or a list of pictures. metadata: the tables in which
+    the adapter finds `editcritic`; an empty path is the row itself. columns: what is read besides. folder: where
+    relative picture paths begin, from the file's own folder; None: nobody knows, and --images has to say it. marks:
+    columns by which rows without a --trainer are recognised, any of each group; none where others look alike.
+
+    needs_source, opens_files: whether a row without a source, or with one that cannot be read, ends the run; else it is
+    unscored. groups_by_prompt: which part of it compares edits of equal prompts, whatever their sources. reshapes: what
+    it does to a source before the reward gets it. turns: whether it turns pictures upright as EXIF says.
+    """
+
+    name: str
+    instruction: tuple[str, ...]
+    sources: tuple[str, ...]
+    metadata: tuple[str, ...]
+    columns: tuple[str, ...] = ()
+    folder: str | None = ""
+    marks: tuple[tuple[str, ...], ...] = ()
+    needs_source: bool = True
+    opens_files: bool = True
+    groups_by_prompt: str = ""
+    reshapes: str = ""
+    turns: bool = False
+
+    @property
+    def read_columns(self) -> tuple[str, ...]:
+        """The columns that hold any of it."""
+        paths = (*self.instruction, *self.sources, *self.metadata, *self.columns, METADATA_KEY)
+        return tuple(dict.fromkeys(name for path in paths if (name := path.partition(".")[0])))
+
+    def instruction_of(self, row: Mapping[str, Any]) -> Any:
+        """The instruction of a row, or None."""
+        return next((value for path in self.instruction if (value := value_at(row, path)) is not None), None)
+
+    def sources_of(self, row: Mapping[str, Any]) -> list[Any]:
+        """The pictures of a row: paths, bytes, or tables with either."""
+        for path in self.sources:
+            if (value := value_at(row, path)) is not None:
+                return [one for one in _pictures(value) if one not in (None, "")]
+        return []
+
+    def metadata_of(self, row: Mapping[str, Any]) -> Any:
+        """The table in which the adapter finds `editcritic`, or None."""
+        tables = (value_at(row, path) if path else row for path in self.metadata)
+        return next((table for table in tables if table is not None), None)
+
+    def elsewhere(self, row: Mapping[str, Any]) -> str:
+        """Where a row has `editcritic` if not where the adapter looks; empty if nowhere else."""
+        read = self.metadata_of(row)
+        if METADATA_KEY in read if isinstance(read, str) else isinstance(read, Mapping) and read.get(METADATA_KEY):
+            return ""
+        for column, table in ((METADATA_KEY, row), *((f"{name}.{METADATA_KEY}", row[name]) for name in row)):
+            if isinstance(table, Mapping) and table is not read and table.get(METADATA_KEY) is not None:
+                return column
+        return ""
+
+    def folder_beside(self, file: Path) -> Path | None:
+        """Where relative paths of a file begin."""
+        return None if self.folder is None else file.parent / self.folder
+
+
+def value_at(row: Any, path: str) -> Any:
+    """The value at a path of nested tables, some of which may be JSON text; None where there is none.
+
+    Raises ValueError as `parse_text`.
+    """
+    *tables, last = path.split(".")
+    for name in tables:
+        row = parse_text(row.get(name), f"`{name}`") if isinstance(row, Mapping) else None
+    return row.get(last) if isinstance(row, Mapping) else None
+
+
+def _pictures(value: Any) -> Iterator[Any]:
+    """The pictures of a value: itself, the items of a list, or what UniRL's media have as condition."""
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _pictures(item)
+    elif isinstance(value, Mapping) and "uri" in value:
+        kind = (str(value.get("modality")).strip().lower(), str(value.get("role")).strip().lower())
+        if kind == ("image", "condition"):
+            yield value["uri"]
+    else:
+        yield value
+
+
+_SQUARE = "resizes each source to a square of its resolution"
+
+_LAYOUTS: Final[Sequence[TrainerLayout]] = (
+    TrainerLayout(
+        "trl",
+        instruction=("instruction",),
+        sources=("source", "sources", "image", "images"),
+        metadata=("",),
+        columns=("id", "group", "mask", "reference", *(name for name in METADATA_FIELDS if name != "metadata")),
+        marks=(("instruction",), ("source", "sources", "image", "images")),
+        needs_source=False,
+        opens_files=False,
+        turns=True,
+    ),
+    TrainerLayout(
+        "flow-grpo",
+        instruction=("prompt",),
+        sources=("image",),
+        metadata=("",),
+        reshapes=_SQUARE,
+    ),
+    TrainerLayout(
+        "edit-r1",
+        instruction=("prompt",),
+        sources=("image",),
+        metadata=("",),
+        columns=("requirement",),
+        groups_by_prompt="train_nft_qwen_image_edit.py",
+        reshapes="cuts each source to its middle square and resizes that",
+    ),
+    TrainerLayout(
+        "flow-factory",
+        instruction=("prompt",),
+        sources=("image", "images"),
+        metadata=("",),
+        folder="images",
+        needs_source=False,
+        reshapes="resizes sources to its model's sizes",
+    ),
+    TrainerLayout(
+        "verl-omni",
+        instruction=("extra_info.instruction", "reward_model.ground_truth"),
+        sources=("extra_info.source_img", "extra_info.image"),
+        metadata=("extra_info",),
+        folder=None,
+        marks=(("extra_info",),),
+        reshapes="fits each source into a white square (prepare_data.py)",
+    ),
+    TrainerLayout(
+        "unirl",
+        instruction=("prompt", "caption"),
+        sources=("media_refs", "media"),
+        metadata=("metadata", ""),
+        marks=(("prompt", "caption"), ("media", "media_refs")),
+    ),
+    TrainerLayout(
+        "omnigen2-rl",
+        instruction=("meta_data.instruction",),
+        sources=("input_images",),
+        metadata=("meta_data",),
+        marks=(("input_images",),),
+        needs_source=False,
+        opens_files=False,  # it takes another row
+        groups_by_prompt="process_grpo_rewards",
+        reshapes="resizes each source to its pixel limits",
+    ),
+)
+
+TRAINER_LAYOUTS: Final[Mapping[str, TrainerLayout]] = {layout.name: layout for layout in _LAYOUTS}
+
+
+def layout_of(columns: Sequence[str]) -> TrainerLayout:
+    """The one trainer that is known by its columns. Raises ValueError if there is none, or several."""
+    found = [
+        one for one in _LAYOUTS if one.marks and all(any(name in columns for name in group) for group in one.marks)
+    ]
+    if len(found) == 1:
+        return found[0]
+    raise ValueError(
+        f"the columns {', '.join(map(str, columns))[:200]} do not say which trainer the rows are for: give --trainer, "
+        f"one of {', '.join(TRAINER_LAYOUTS)}"
+    )
