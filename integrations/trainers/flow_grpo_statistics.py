@@ -22,8 +22,11 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 T = TypeVar("T")
+Rows = NDArray[np.bool_]
+"""N, true for the rows that have a value."""
 
 
 def leave_out_missing(tracker: type[T]) -> type[T]:
@@ -44,22 +47,22 @@ def leave_out_missing(tracker: type[T]) -> type[T]:
     class Tracker(base):
         def update(self, prompts: Sequence[str], rewards: Any, *args: Any, **kwargs: Any) -> Any:
             values = np.array(rewards, dtype=np.float64)
-            missing = np.isnan(values).reshape(len(values), -1).any(axis=1)
-            if not missing.any():
+            kept: Rows = np.asarray(~np.isnan(values.reshape(len(values), -1)).any(axis=1))
+            if kept.all():
                 return super().update(prompts, rewards, *args, **kwargs)
             names = np.array(prompts)
             banned: set[str] = getattr(self, "banned_prompts", set())
             banned_before = set(banned)
             result = super().update(
-                names[~missing],
-                values[~missing],
-                *(_rows(value, ~missing) for value in args),
-                **{name: _rows(value, ~missing) for name, value in kwargs.items()},
+                names[kept],
+                values[kept],
+                *(_rows(value, kept) for value in args),
+                **{name: _rows(value, kept) for name, value in kwargs.items()},
             )
-            banned -= set(names[missing].tolist()) - banned_before
+            banned -= set(names[~kept].tolist()) - banned_before
             if isinstance(result, tuple):
-                return tuple(_scattered(part, ~missing) for part in result)
-            return _scattered(result, ~missing)
+                return tuple(_scattered(part, kept) for part in result)
+            return _scattered(result, kept)
 
         if hasattr(tracker, "get_mean_of_top_rewards"):
 
@@ -71,15 +74,13 @@ def leave_out_missing(tracker: type[T]) -> type[T]:
     return subclass
 
 
-def _rows(value: Any, kept: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
+def _rows(value: Any, kept: Rows) -> Any:
     """The kept rows of an argument that has one per edit, as `dists`; another as it is, as `type`."""
     is_per_row = hasattr(value, "__len__") and not isinstance(value, str) and len(value) == len(kept)
     return np.asarray(value)[kept] if is_per_row else value
 
 
-def _scattered(
-    part: np.ndarray[Any, Any], kept: np.ndarray[Any, np.dtype[np.bool_]]
-) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _scattered(part: NDArray[Any], kept: Rows) -> NDArray[np.float64]:
     """The rows of a result where they belong, and 0 elsewhere."""
     whole = np.zeros((len(kept), *part.shape[1:]))
     whole[kept] = part

@@ -18,7 +18,7 @@ def patched_script(name: str, diffs: Sequence[str], modules: Mapping[str, Any], 
 
     diffs: hunks, between lines with @@. Their context and the lines they remove must be in the script, in order, but
     for indentation and comments. modules: names that the script may import -> where they are. given: values that stand
-    in for the server of the page, `SERVER`, as `reward=`, and for any other name in the script.
+    in for the server of the page, `SERVER`, as `reward=` (a URL, or a reward), and for any other name in the script.
     """
     path = RESTATED / f"{name}.py"
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -27,7 +27,9 @@ def patched_script(name: str, diffs: Sequence[str], modules: Mapping[str, Any], 
     text = "\n".join(lines)
     if "reward" in given:
         assert SERVER in text
-        text = text.replace(SERVER, "given_reward, retry_s=0")
+        text = text.replace(SERVER, "given_reward")
+        if not isinstance(given["reward"], str):
+            text = re.sub(r", chunk_size=\d+", ", retry_s=0", text)  # an option of the client
     module = ModuleType(f"{__package__}.restated.{name}_patched")
     module.__dict__.update({"given_reward" if key == "reward" else key: value for key, value in given.items()})
     found = {target: import_module(f"{__package__}.restated.{where}") for target, where in modules.items()}

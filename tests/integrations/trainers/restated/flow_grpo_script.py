@@ -79,8 +79,7 @@ def main(config: Config, batches: list[Any], wandb: Any, evaluated: Iterable[Any
     gradient of the policy loss by each row's log-probability.
     """
     num_train_timesteps = int(config.sample.num_steps * config.train.timestep_fraction)
-    if config.per_prompt_stat_tracking:
-        stat_tracker = PerPromptStatTracker(config.sample.global_std)
+    stat_tracker = PerPromptStatTracker(config.sample.global_std)
     reward_fn = getattr(flow_grpo.rewards, "multi_score")("cpu", config.reward_fn)  # noqa: B009
     eval_reward_fn = getattr(flow_grpo.rewards, "multi_score")("cpu", config.reward_fn)  # noqa: B009
     executor = futures.ThreadPoolExecutor(max_workers=8)
@@ -103,7 +102,7 @@ def main(config: Config, batches: list[Any], wandb: Any, evaluated: Iterable[Any
 
     samples["rewards"]["ori_avg"] = samples["rewards"]["avg"]
     samples["rewards"]["avg"] = samples["rewards"]["avg"].unsqueeze(1).repeat(1, num_train_timesteps)
-    gathered_rewards = {key: gather(value) for key, value in samples["rewards"].items()}
+    gathered_rewards: Any = {key: gather(value) for key, value in samples["rewards"].items()}
     gathered_rewards = {key: value.float().cpu().numpy() for key, value in gathered_rewards.items()}
     # fmt: off
     wandb.log(
@@ -114,8 +113,7 @@ def main(config: Config, batches: list[Any], wandb: Any, evaluated: Iterable[Any
     # fmt: on
 
     if config.per_prompt_stat_tracking:
-        prompt_ids = gather(samples["prompt_ids"]).float().cpu().numpy()
-        prompts = batch_decode(prompt_ids)
+        prompts = batch_decode(gather(samples["prompt_ids"]).float().cpu().numpy())
         advantages = stat_tracker.update(prompts, gathered_rewards["avg"])
         group_size, trained_prompt_num = stat_tracker.get_stats()
         zero_std_ratio, reward_std_mean = calculate_zero_std_ratio(prompts, gathered_rewards)
