@@ -154,8 +154,12 @@ def spec_of(built: Any) -> dict[str, Any]:
     if inspect.isfunction(built) and hasattr(built, "card"):
         return {"use": spec_name(built)}
     kind = type(built)
+    try:
+        arguments = parameters(kind)
+    except ValueError:  # arrays, on Python 3.10 bound methods, too
+        raise SpecError(f"no spec: {kind.__qualname__} does not say its arguments") from None
     table: dict[str, Any] = {"use": spec_name(kind)}
-    for name, parameter in parameters(kind).items():
+    for name, parameter in arguments.items():
         if not hasattr(built, name):
             raise SpecError(f"no spec: {kind.__qualname__} does not keep its argument {name!r} as an attribute")
         value = getattr(built, name)

@@ -201,6 +201,8 @@ def test_what_cannot_be_found_again_has_no_spec():
         spec_of(Fake())
     with pytest.raises(SpecError, match="no spec"):
         spec_of(lambda sample: None)
+    with pytest.raises(SpecError, match="no spec: range does not say its arguments"):
+        spec_of(Rated(weights=range(3)))  # type: ignore[arg-type]
 
 
 def test_a_file_that_is_no_spec_is_named(tmp_path):
