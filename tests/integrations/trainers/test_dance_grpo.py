@@ -1,0 +1,273 @@
+"""The change of docs/trainers.md in a restated step of DanceGRPO: `restated/dance_grpo`."""
+
+import json
+import math
+import os
+import tempfile
+import types
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import PIL.Image
+import pytest
+import torch
+import torch.distributed as dist
+
+from editcritic.integrations.serving.server.app import serve_in_thread
+from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.trainers.dance_grpo import DanceGRPOReward, scored_advantages
+from editcritic.integrations.trainers.trainer_reward import UnscoredError
+from editcritic.reward.image import PixelFormatError
+
+from .killed_trainer import killed_and_restarted
+from .trainer_cases import Batch, Judge, batch, documented, values
+
+EDITS = batch()
+RESTATED = Path(__file__).parent / "restated" / "dance_grpo"
+REWARD = 'DanceGRPOReward("http://127.0.0.1:8321", missing="nan")'
+
+
+def changes() -> dict[str, list[tuple[list[str], list[str]]]]:
+    """The documented diff: module -> hunks, each the lines before and after."""
+    (diff,) = documented("DanceGRPO", "diff")
+    files: dict[str, list[tuple[list[str], list[str]]]] = {}
+    for part in diff.split("--- a/")[1:]:
+        name, *hunks = part.split("\n@@ ")
+        files[Path(name.splitlines()[0]).stem] = [
+            (
+                [line[1:] for line in hunk.splitlines()[1:] if not line.startswith("+")],
+                [line[1:] for line in hunk.splitlines()[1:] if not line.startswith("-")],
+            )
+            for hunk in hunks
+        ]
+    return files
+
+
+def changed(name: str, **replaced: str) -> types.ModuleType:
+    """A restated module with the documented change, which has to fit at one place each. replaced: text -> another."""
+    lines = (RESTATED / f"{name}.py").read_text().splitlines()
+    for before, after in changes()[name]:
+        (at,) = [row for row in range(len(lines)) if lines[row : row + len(before)] == before]
+        lines[at : at + len(before)] = after
+    source = "\n".join(lines)
+    for text, other in replaced.items():
+        assert text in source
+        source = source.replace(text, other)
+    module = types.ModuleType(name)
+    exec(compile(source, f"{name}.py", "exec"), vars(module))
+    return module
+
+
+# -- a step -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Args:
+    """Of the script's command line. The first three are the test's."""
+
+    output_dir: str
+    prompt_dir: str
+    base_image_path: str
+    train_batch_size: int
+    num_generations: int
+    use_group: bool = True
+    use_hpsv2: bool = False
+    sampling_steps: int = 3
+    eta: float = 0.3
+    timestep_fraction: float = 1.0
+    clip_range: float = 1e-4
+    adv_clip_max: float = 5.0
+    gradient_accumulation_steps: int = 8
+    learning_rate: float = 1e-3
+    max_grad_norm: float = 1.0
+    data_json_path: str = ""
+
+
+class Transformer(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.tensor(0.5))
+
+    def forward(self, latents: torch.Tensor) -> torch.Tensor:
+        return self.scale * latents
+
+
+@dataclass
+class VAE:
+    """Decodes to the edits, one after another: B x C x F x H x W in [-1, 1]."""
+
+    edits: Batch
+    count: int = 0
+
+    def decode(self, latents: torch.Tensor, return_dict: bool) -> tuple[torch.Tensor]:
+        assert not return_dict
+        pixels = torch.from_numpy(self.edits.edited[self.count].pixels.copy()).permute(2, 0, 1)
+        self.count += 1
+        return (pixels[None, :, None] / 127.5 - 1,)
+
+
+@dataclass
+class Step:
+    """What a step leaves: prints by name, wandb's first row, reward.txt, the weight after it."""
+
+    printed: dict[str, list[Any]] = field(default_factory=dict)
+    logged: dict[str, float] = field(default_factory=dict)
+    mean_reward: float = math.nan
+    weight: float = math.nan
+
+    @property
+    def rewards(self) -> torch.Tensor:
+        return torch.tensor(self.printed["reward"])
+
+    @property
+    def advantages(self) -> torch.Tensor:
+        return torch.tensor(self.printed["advantage"])
+
+
+def run_step(folder: Path, edits: Batch, reward: Any, *, use_group: bool = True, **replaced: str) -> Step:
+    """Prepare a data set in the folder, and take one step with the reward in place of the documented one's."""
+    size = edits.group_size
+    rows = []
+    for row, source in enumerate(edits.sources[::size]):
+        PIL.Image.fromarray(source.pixels).save(folder / f"source-{row}.png")
+        rows.append({"source_image": f"source-{row}.png", "instruction": edits.prompts[row * size]})
+    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (folder / "images").mkdir()
+    args = Args(str(folder / "rl"), str(folder / "rows.jsonl"), str(folder), len(rows), size, use_group)
+    args.data_json_path = str(folder / "rl" / "videos2caption.json")
+    changed("preprocess_qwenimage_edit_embeddings").main(args)
+    script = changed("train_grpo_qwenimage_edit", **{REWARD: "given_reward"}, **replaced)
+    step = Step()
+
+    def keep(name: str, value: Any) -> None:
+        step.printed.setdefault(name, []).append(value)
+
+    vars(script).update(print=keep, given_reward=reward)
+    transformer = Transformer()
+    torch.manual_seed(0)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=0, world_size=1)
+    before = Path.cwd()
+    os.chdir(folder)
+    os.environ["RANK"] = "0"
+    try:
+        script.main(args, transformer, VAE(edits), changed("latent_qwenimage_edit_rl_datasets"))
+    finally:
+        os.chdir(before)
+        del os.environ["RANK"]
+        dist.destroy_process_group()
+    (step.logged,) = script.wandb.logged
+    step.mean_reward = float((folder / "reward.txt").read_text())
+    step.weight = transformer.scale.item()
+    return step
+
+
+def rewarded(judge: Judge, **options: Any) -> DanceGRPOReward:
+    """As documented, in process."""
+    return DanceGRPOReward(judge.reward(on_failures="none"), **{"missing": "nan", "retry_s": 0, **options})
+
+
+@pytest.mark.parametrize("use_group", [True, False])
+def test_a_missing_and_an_abstaining_edit_do_not_change_the_advantages_of_the_others(tmp_path, use_group):
+    judge = Judge(failing=Judge.always(EDITS.edited[5]), abstaining={EDITS.edited[10].digest})
+    step = run_step(tmp_path, EDITS, rewarded(judge), use_group=use_group)
+    known = [row for row in range(16) if row != 5]
+    rewards = torch.tensor([0.0 if row == 10 else value for row, value in enumerate(values(EDITS))])
+    torch.testing.assert_close(step.rewards[known], rewards[known])
+    assert step.rewards[5].isnan()
+    groups = [list(range(4)), [4, 6, 7], list(range(8, 12)), list(range(12, 16))] if use_group else [known]
+    for rows in groups:  # the trainer's formula, of a group that the missing one is not in
+        group = rewards[rows]
+        torch.testing.assert_close(step.advantages[rows], (group - group.mean()) / (group.std() + 1e-8))
+    assert step.advantages[5] == 0
+    assert step.mean_reward == pytest.approx(rewards[known].mean().item())
+    assert step.logged["editcritic/unscored"] == step.logged["editcritic/abstained"] == 1 / 16
+    assert step.logged["editcritic/reward"] == pytest.approx(rewards[known].mean().item())
+    assert {"editcritic/following", "editcritic/preservation", "editcritic/guard", "editcritic/judge_seconds"} <= set(
+        step.logged
+    )
+    assert math.isfinite(step.logged["train_loss"])
+    assert math.isfinite(step.weight)
+    assert step.weight != 0.5
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_sixty_four_edits_are_few_batches_with_values_in_order(tmp_path, remote):
+    edits, judge = batch(groups=16), Judge()
+    if not remote:
+        step = run_step(tmp_path, edits, rewarded(judge))
+    else:
+        service = ScoringService(judge.reward())
+        with serve_in_thread(service) as url:
+            step = run_step(tmp_path, edits, DanceGRPOReward(url, missing="nan", max_concurrency="64"))
+        service.close()
+    torch.testing.assert_close(step.rewards, torch.tensor(values(edits)))
+    assert sum(judge.batches) == 64
+    assert len(judge.batches) <= 3
+
+
+def test_a_missing_score_ends_the_run_by_default(tmp_path):
+    judge = Judge(failing=Judge.always(EDITS.edited[5]))
+    with pytest.raises(UnscoredError, match="1 of 16 edits have no score: edit-5"):
+        run_step(tmp_path, EDITS, rewarded(judge, missing="raise"))
+
+
+@pytest.mark.parametrize("image", ["image[0]", "(image[0] + 1) * 127.5"])
+def test_pixels_of_another_scale_are_refused_before_anything_is_scored(tmp_path, image):
+    judge = Judge()
+    with pytest.raises(PixelFormatError, match=r"\[0, 1\]"):
+        run_step(tmp_path, EDITS, rewarded(judge), **{"append(decoded_image[0])": f"append({image})"})
+    assert judge.batches == []
+
+
+def test_a_source_that_is_not_there_is_named(tmp_path):
+    judge = Judge()
+    with pytest.raises(FileNotFoundError, match=r"no source image '/nowhere/a.png': .* absolute path"):
+        rewarded(judge)([EDITS.edited[0]], ["make it blue"], ["/nowhere/a.png"])
+    assert judge.batches == []
+
+
+def killed_step(url: str) -> list[float]:
+    with tempfile.TemporaryDirectory() as folder:
+        rewards: list[float] = run_step(Path(folder), EDITS, DanceGRPOReward(url, missing="nan")).rewards.tolist()
+    return rewards
+
+
+def test_a_trainer_that_is_killed_and_started_again_gets_the_same_rewards():
+    rewards, asked = killed_and_restarted(f"{__name__}:killed_step", Judge())
+    assert rewards == torch.tensor(values(EDITS)).tolist()
+    assert asked == 16
+
+
+# -- advantages -------------------------------------------------------------------------------------------------------
+
+
+def theirs(rewards: torch.Tensor, num_generations: int) -> torch.Tensor:
+    """Without a missing reward: restated in `train_one_step`, too."""
+    groups = rewards.split(num_generations) if num_generations else [rewards]
+    return torch.cat([(group - group.mean()) / (group.std() + 1e-8) for group in groups])
+
+
+@pytest.mark.parametrize("num_generations", [4, 0])
+def test_without_a_missing_reward_advantages_are_theirs(num_generations):
+    rewards = torch.rand(16, generator=torch.Generator().manual_seed(0))
+    ours = scored_advantages(rewards, rewards, num_generations)
+    assert torch.equal(ours, theirs(rewards, num_generations))
+
+
+def test_groups_of_fewer_than_two_rewards_have_no_advantage():
+    nan = math.nan
+    rewards = torch.tensor([nan, nan, nan, nan, 0.5, nan, nan, nan, 0.1, 0.3, 0.2, nan])
+    ours = scored_advantages(rewards, rewards, 4)
+    assert ours[:8].tolist() == [0.0] * 8
+    torch.testing.assert_close(ours[8:11], theirs(rewards[8:11], 3))
+    assert ours[11] == 0
+    assert scored_advantages(rewards[:4], rewards[:4], 0).tolist() == [0.0] * 4
+
+
+def test_without_groups_the_rewards_of_all_processes_are_compared():
+    gathered = torch.tensor([0.1, 0.2, 0.9, math.nan])
+    ours = scored_advantages(gathered[2:], gathered, 0)
+    known = gathered[:3]
+    torch.testing.assert_close(ours[0], (known[2] - known.mean()) / (known.std() + 1e-8))
+    assert ours[1] == 0
