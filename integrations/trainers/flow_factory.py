@@ -4,31 +4,41 @@
       - name: edits
         reward_model: editcritic.integrations.trainers.flow_factory.FlowFactoryReward
         reward: http://127.0.0.1:8321   # or the path of a TOML file, or a spec such as any-edit
-        batch_size: 16
+        missing: nan
+        chunk_size: 64  # for a judge server
+        batch_size: 64
 
-The options beside Flow-Factory's own are strings: `reward` (see `trainer_reward.resolve_scorer`) and `missing`. Its
-loader shares one model between equal configurations, and cannot compare tables.
+Beside Flow-Factory's own options: `reward`, and those of `TrainerReward` and `trainer_reward.resolve_scorer`, such as
+`missing`, `retry_s`, `on_failures`, `max_failure_rate`, `max_concurrency` and `chunk_size`. `logged_parts` is a list,
+or names with commas.
 
-The signature is that of `PointwiseRewardModel`, github.com/X-GenGroup/Flow-Factory, `src/flow_factory/rewards/abc.py`
-(5f6cda1) and `guidance/rewards.md`; calls are in `reward_processor.py` (0e8437e), lookup and construction in
-`registry.py` (0c8ebfc) and `loader.py` (c4c078c): `cls(config=RewardArguments, accelerator=Accelerator)`. Pointwise
-models must inherit from its own class, so that is the base class if flow_factory is installed; else a stub is.
+Read at github.com/X-GenGroup/Flow-Factory a0b2bc5 (2026-05-02) and 5f6cda1 (later in 2026), on 2026-11-23, in
+`src/flow_factory`:
+`rewards/abc.py`, `rewards/reward_processor.py`, `rewards/loader.py`, `hparams/reward_args.py`, `samples/samples.py`,
+`advantage/advantage_processor.py`, `data_utils/dataset.py`, `trainers/abc.py`. A model is constructed as
+`cls(config=RewardArguments, accelerator=Accelerator)`, and called with those fields of samples that its signature
+names, in batches of `batch_size`. Pointwise models must inherit from its own class, so that is the base class if
+flow_factory is installed; else a stub is.
 
-Groups are Flow-Factory's own (`source_id`, `unique_id`). Edits without a score: its advantages are numpy means and
-standard deviations over groups, or (with `global_std`, the default) over all; one NaN makes them all NaN, and None is
-no tensor. So the default is `missing: raise`, which ends the run and names the edits; `missing: nan` is for a custom
-`aggregation_func` that ignores NaN.
+Groups are Flow-Factory's own (`unique_id`; `source_id` too in the newer commit). An edit without a value: with
+`missing: raise`, the default, the run ends and names it. With `missing: nan` it has the advantage 0, and the others'
+are as if it were not there; see `flow_factory_hooks`, which also adds the columns of the reward to the log.
+
+Pictures are taken as tensors: as PIL images they come after a guess at their range, which takes [-1, 1] for another
+picture in [0, 1], and 0..255 too.
 """
 
 from __future__ import annotations
 
 import importlib
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from .trainer_batches import build_samples, images_from_batch, parse_metadata
+from .flow_factory_hooks import RecordedReward, UnknownFlowFactoryError, install
+from .trainer_batches import METADATA_KEY, build_samples, images_from_batch, parse_metadata
 from .trainer_reward import TrainerReward
 
 if TYPE_CHECKING:
@@ -65,16 +75,36 @@ _Output: Any
 _Model, _Output = _flow_factory_classes()
 
 
-class FlowFactoryReward(_Model):
-    """See the module. config: `reward` and `missing` are in its `extra_kwargs`."""
+class FlowFactoryReward(_Model, RecordedReward):
+    """See the module. config: the options beside Flow-Factory's own are in its `extra_kwargs`.
+
+    Raises ValueError for unknown options and values, and `UnknownFlowFactoryError` if `missing: nan` cannot be made
+    harmless in the Flow-Factory that is installed; with `missing: raise` that is a warning, and no columns are logged.
+    """
 
     required_fields = ("prompt", "image", "condition_images")
-    use_tensor_inputs = False
+    use_tensor_inputs = True
 
     def __init__(self, config: Any, accelerator: Any) -> None:
         super().__init__(config, accelerator)
-        options = getattr(config, "extra_kwargs", {})
-        self.reward = TrainerReward(options.get("reward", ""), missing=options.get("missing", "raise"))
+        options = dict(getattr(config, "extra_kwargs", {}))
+        if isinstance(parts := options.get("logged_parts"), str):
+            options["logged_parts"] = [name.strip() for name in parts.split(",")]
+        self.reward = TrainerReward(options.pop("reward", ""), **options)
+        if _Model is not _PointwiseRewardModelStub:
+            self._install_hooks()
+
+    def _install_hooks(self) -> None:
+        columns = [*self.reward.logged_parts, "unscored", "abstained", "judge_seconds"]
+        columns += ["alarms"] if self.reward.monitor is not None else []
+        try:
+            install(columns, leave_out=self.reward.missing == "nan")
+        except UnknownFlowFactoryError as error:
+            if self.reward.missing == "nan":
+                raise UnknownFlowFactoryError(
+                    f"missing: nan would make advantages NaN: {error}. Install one of them, or set missing: raise"
+                ) from None
+            warnings.warn(f"no parts of the reward are logged: {error}", stacklevel=3)
 
     def __call__(
         self,
@@ -85,9 +115,13 @@ class FlowFactoryReward(_Model):
         condition_images: Sequence[Sequence[Any]] | None = None,
         condition_videos: Any = None,
         metadata: Sequence[Any] | None = None,
+        editcritic: Sequence[Any] | None = None,
     ) -> Any:
-        """`RewardModelOutput` with one float32 per edit. image: PIL; condition_images: the sources of each edit.
-        metadata: JSON, one per row. Raises ValueError without images, `UnscoredError`, and what the reward raises.
+        """`RewardModelOutput` with one float32 per edit. image: 3 x H x W tensors in [0, 1], or anything `Image.of`
+        takes; condition_images: the sources of each edit. metadata: JSON, one per row. editcritic: what `editcritic` is
+        in the metadata, as commits between the two that were read pass it.
+
+        Raises ValueError without images and for pixels of another range, `UnscoredError`, and what the reward raises.
 
         No **kwargs: Flow-Factory passes the keywords of the signature, and would convert all others.
         """
@@ -96,6 +130,12 @@ class FlowFactoryReward(_Model):
         if image is None or condition_images is None:
             raise ValueError("an edit needs its image and its sources: this sample has no condition_images")
         rows = None if metadata is None else [parse_metadata(row) for row in metadata]
+        if rows is None and editcritic is not None:
+            rows = [{METADATA_KEY: row} for row in editcritic]
         sources = [images_from_batch(images) for images in condition_images]
-        samples = build_samples(list(prompt), images_from_batch(image), sources, rows)
-        return _Output(rewards=torch.tensor(self.reward(samples).values, dtype=torch.float32, device=self.device))
+        scored = self.reward(build_samples(list(prompt), images_from_batch(image), sources, rows))
+        rewards = torch.tensor(scored.values, dtype=torch.float32)
+        if self.recorded is not None:
+            self.recorded.append(scored)
+            rewards = rewards.nan_to_num(nan=0.0)  # until `_recorded` puts NaN back
+        return _Output(rewards=rewards)

@@ -1,11 +1,15 @@
-"""Calls as Flow-Factory's reward processor makes them."""
+"""The reward model in Flow-Factory's calling code, of two commits, with the settings of docs/trainers.md."""
 
 import importlib
 import importlib.util
-import inspect
 import json
 import math
+import os
+import socket
+import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -13,137 +17,590 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import yaml  # type: ignore[import-untyped]
 
 from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.trainers import flow_factory
-from editcritic.integrations.trainers.flow_factory import FlowFactoryReward, RewardModelOutput
+from editcritic.integrations.trainers.flow_factory_hooks import UnknownFlowFactoryError
 from editcritic.integrations.trainers.trainer_reward import UnscoredError
-from editcritic.reward import Reward
-from editcritic.reward.queries import Abstention
+from editcritic.reward import Image
+from editcritic.reward.image import PixelFormatError
 
-from ...reward.fakes import Fake, Rated, known, picture
+from .killed_trainer import ROOT, killed_and_restarted
+from .trainer_cases import Batch, Judge, batch, documented, values
 
-EDITED = [picture(number) for number in (11, 12, 13)]
-SOURCES = [(picture(1),), (picture(1), picture(2)), (picture(3),)]
-ROWS = [
-    {
-        "prompt": prompt,
-        "image": after.pil(),
-        "condition_images": [one.pil() for one in before],
-        "metadata": json.dumps({"image": "a.png", "editcritic": {"target_text": "CAFE"}}),
-        "video": None,
-        "latents": torch.zeros(4),
-    }
-    for prompt, after, before in zip(["make it blue", "mix them", "make it red"], EDITED, SOURCES, strict=True)
-]
+ADAPTER = flow_factory.__name__
+VERSIONS = ("flow_factory", "flow_factory_sources")
+"""a0b2bc5, 5f6cda1."""
+
+EDITS = batch()
+FAILED, ABSTAINED = 5, 10
+SUM_GLOBAL, SUM_GROUP, GDPO = ("sum", True), ("sum", False), ("gdpo", True)
+FORMULAS = (SUM_GLOBAL, SUM_GROUP, GDPO)
+SAMPLERS = ("distributed_k_repeat", "group_contiguous")
 
 
-def reward_model(reward: Any = "edit-balanced", **extra: Any) -> Any:
-    """As `load_reward_model` does, from a row of the settings."""
-    config = SimpleNamespace(name="edits", batch_size=16, extra_kwargs={"reward": reward, **extra})
-    return FlowFactoryReward(config=config, accelerator=SimpleNamespace(device=torch.device("cpu")))
+# -- Flow-Factory, with our reward -------------------------------------------------------------------------------------
 
 
-def called(model: Any) -> torch.Tensor:
-    """As the processor does: with those fields that the signature names and every sample has."""
-    named = inspect.signature(model.__call__).parameters
-    assert all(one.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for one in named.values())
-    fields = [name for name in ROWS[0] if name in named and all(row[name] is not None for row in ROWS)]
-    assert set(fields) == {"prompt", "image", "condition_images", "metadata"}
-    output = model(**{name: [row[name] for row in ROWS] for name in fields})
-    return torch.as_tensor(output.rewards, device="cpu", dtype=torch.float32)
-
-
-def values() -> list[float | None]:
-    """Those of the reward for the edits that a call is taken for, which are these."""
-    samples: list[Any] = []
-
-    def scored(batch: Any) -> Any:
-        samples.extend(batch)
-        return [known_score(one) for one in batch]
-
-    called(reward_model(scored))
-    assert [one.instruction for one in samples] == [row["prompt"] for row in ROWS]
-    assert [one.sources for one in samples] == SOURCES
-    assert {one.target_text for one in samples} == {"CAFE"}
-    return [known_score(one).value for one in samples]
-
-
-def known_score(sample: Any) -> Any:
-    return Reward(Rated(), {"preference": Fake()})([sample])[0]
-
-
-def test_a_judge_server_named_in_the_settings_scores_a_batch():
-    expected = values()
-    service = ScoringService(Reward(Rated(), {"preference": Fake()}))
-    with serve_in_thread(service) as url:
-        model = reward_model(url)
-        assert model.required_fields == ("prompt", "image", "condition_images")
-        assert not model.use_tensor_inputs
-        rewards = called(model)
-    service.close()
-    assert rewards.dtype == torch.float32
-    assert torch.equal(rewards, torch.tensor(expected))
-
-
-def test_settings_that_name_no_reward_are_refused():
-    with pytest.raises(ValueError, match="no reward"):
-        reward_model("")
-    with pytest.raises(ValueError, match="must be 'raise' or 'nan'"):
-        reward_model(missing="0")
-
-
-def test_without_sources_there_is_nothing_to_judge():
-    with pytest.raises(ValueError, match="condition_images"):
-        reward_model()(prompt=["a"], image=[EDITED[0].pil()])
-
-
-def test_a_missing_score_ends_the_run_or_is_nan():
-    def rule(query: Any) -> Any:
-        return Abstention("who could know") if query.image == EDITED[1] else known(query)
-
-    reward = Reward(Rated(), {"preference": Fake(rule)})
-    with pytest.raises(UnscoredError, match=r"1 of 3 edits have no score: edit-1: abstained \(who could know\)"):
-        called(reward_model(reward))
-    rewards = called(reward_model(reward, missing="nan")).numpy()
-    assert np.isnan(rewards).tolist() == [False, True, False]
-    assert math.isnan(np.mean(rewards)), "as every advantage of its group would be"
-
-
-@pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Our module as it is where flow_factory can be imported: one with the classes that it is said to have."""
-    package = tmp_path / "flow_factory"
-    (package / "rewards").mkdir(parents=True)
-    (package / "__init__.py").write_text("", encoding="utf-8")
-    (package / "rewards" / "__init__.py").write_text(
-        "class PointwiseRewardModel:\n"
-        "    def __init__(self, config, accelerator):\n"
-        "        self.config, self.device = config, accelerator.device\n"
-        "class RewardModelOutput:\n"
-        "    def __init__(self, rewards, extra_info=None):\n"
-        "        self.rewards = rewards\n",
-        encoding="utf-8",
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    name = "editcritic.integrations.trainers.flow_factory_installed"
-    spec = importlib.util.spec_from_file_location(name, flow_factory.__file__)
+def fresh(name: str, put: Callable[[str, Any], None], as_name: str = "") -> ModuleType:
+    """A module as if it had not been imported before."""
+    found = importlib.util.find_spec(name)
+    assert found is not None
+    assert found.origin is not None
+    spec = importlib.util.spec_from_file_location(as_name or name, found.origin)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, name, module)
+    put(as_name or name, module)
     spec.loader.exec_module(module)
     return module
 
 
-def test_it_is_one_of_flow_factorys_pointwise_models_where_that_is_installed(installed):
-    theirs = importlib.import_module("flow_factory.rewards")
-    PointwiseRewardModel, Theirs = theirs.PointwiseRewardModel, theirs.RewardModelOutput
+def install(version: str, put: Callable[[str, Any], None] = sys.modules.__setitem__) -> Any:
+    """Let a restated Flow-Factory be the one that is installed, and import the adapter again. Returns the former."""
+    theirs: Any = fresh(f"{__package__}.restated.{version}", put, f"{__package__}.restated.{version}_installed")
+    for name in ("flow_factory", "flow_factory.rewards", "flow_factory.advantage"):
+        module: Any = ModuleType(name)
+        module.__spec__ = ModuleSpec(name, None)
+        put(name, module)
+    rewards: Any = sys.modules["flow_factory.rewards"]
+    for name in ("PointwiseRewardModel", "RewardModelOutput", "RewardProcessor"):
+        setattr(rewards, name, getattr(theirs, name))
+    advantage: Any = sys.modules["flow_factory.advantage"]
+    advantage.AdvantageProcessor = theirs.AdvantageProcessor
+    fresh(ADAPTER, put)
+    return theirs
 
-    assert issubclass(installed.FlowFactoryReward, PointwiseRewardModel)
-    config = SimpleNamespace(extra_kwargs={"reward": "edit-balanced"})
-    model = installed.FlowFactoryReward(config, SimpleNamespace(device="cpu"))
-    model.scorer = lambda samples: [known_score(one) for one in samples]
-    assert isinstance(model(["a"], [EDITED[0].pil()], condition_images=[[EDITED[1].pil()]]), Theirs)
-    assert isinstance(RewardModelOutput(torch.zeros(1)).rewards, torch.Tensor)
+
+@pytest.fixture(params=VERSIONS)
+def theirs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    return install(request.param, lambda name, module: monkeypatch.setitem(sys.modules, name, module))
+
+
+@pytest.fixture
+def untouched(theirs: Any) -> Any:
+    """The same Flow-Factory, in which our reward was never constructed."""
+    return importlib.import_module(theirs.__name__.removesuffix("_installed"))
+
+
+def settings(reward: Any, **options: Any) -> dict[str, Any]:
+    """Those of the page, for another reward."""
+    (text, *_) = documented("Flow-Factory", "yaml")
+    read: dict[str, Any] = yaml.safe_load(text)
+    (row,) = read["rewards"]
+    row |= {"reward": reward, **options}
+    if not isinstance(reward, str):
+        del row["chunk_size"]
+    return read
+
+
+def train(formula: tuple[str, bool], group_size: int = 4) -> dict[str, Any]:
+    return {"advantage_aggregation": formula[0], "global_std": formula[1], "group_size": group_size}
+
+
+def tensor(image: Image) -> torch.Tensor:
+    """3 x H x W in [0, 1], as decoders of latents give it."""
+    return torch.from_numpy(image.pixels.astype(np.float32) / 255).permute(2, 0, 1)
+
+
+def samples_of(theirs: Any, edits: Batch = EDITS, rows: range | None = None, **fields: Any) -> list[Any]:
+    return [
+        theirs.BaseSample(
+            image=tensor(edits.edited[row]),
+            prompt=edits.prompts[row],
+            condition_images=[tensor(edits.sources[row])],
+            all_latents=torch.zeros(2, 3),
+            **fields,
+        )
+        for row in (range(len(edits.prompts)) if rows is None else rows)
+    ]
+
+
+def faulty(edits: Batch = EDITS, failed: tuple[int, ...] = (FAILED,)) -> Any:
+    """A judge that fails for an edit whatever is done, and abstains from another."""
+    judge = Judge(
+        failing=Judge.always(*(edits.edited[row] for row in failed)), abstaining={edits.edited[ABSTAINED].digest}
+    )
+    return judge.reward(on_failures="none")
+
+
+def with_faults(edits: Batch = EDITS, failed: tuple[int, ...] = (FAILED,)) -> list[float]:
+    """The values of a faulty judge: NaN, and the lowest of the range."""
+    known = values(edits)
+    known[ABSTAINED] = 0.0
+    for row in failed:
+        known[row] = math.nan
+    return known
+
+
+def expected(rewards: list[list[float]], weights: list[float], formula: tuple[str, bool], group_size: int = 4) -> Any:
+    """Advantages by the trainer's formulas, in which a row that lacks any reward does not occur; 0 for that row."""
+    table = np.array(rewards, np.float32).astype(np.float64)  # (rewards, rows)
+    groups = np.arange(table.shape[1]) // group_size
+    kept = ~np.isnan(table).any(axis=0)
+    advantages = np.zeros(table.shape[1])
+    if not kept.any():
+        return advantages
+    aggregation, global_std = formula
+    terms = []
+    for row in [np.tensordot(weights, table, 1)] if aggregation == "sum" else list(table):
+        term = np.zeros_like(row)
+        for group in np.unique(groups[kept]):
+            rows = kept & (groups == group)
+            divisor = row[kept].std() if aggregation == "sum" and global_std else row[rows].std()
+            term[rows] = (row[rows] - row[rows].mean()) / max(divisor, 1e-6)
+        terms.append(term)
+    if aggregation == "sum":
+        return terms[0]
+    combined = np.tensordot(weights, np.stack(terms), 1)
+    advantages[kept] = (combined[kept] - combined[kept].mean()) / combined[kept].std()
+    return advantages
+
+
+# -- edits without a value ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_advantages_are_as_if_the_failed_edit_were_not_there(theirs, formula, sampler):
+    read = settings(faulty(), retry_s=0) | {"train": train(formula), "data": {"sampler_type": sampler}}
+    trainer = theirs.Trainer(read)
+    samples = samples_of(theirs)
+    advantages = trainer.step([samples])
+    assert advantages.dtype == torch.float64
+    wanted = expected([with_faults()], [1.0], formula)
+    np.testing.assert_allclose(advantages.numpy(), wanted, atol=2e-5)
+    assert [float(sample.extra_kwargs["advantage"]) for sample in samples] == advantages.tolist()
+    (log,) = trainer.log
+    known = [value for value in with_faults() if not math.isnan(value)]
+    assert log["train/reward_edits_mean"] == pytest.approx(np.mean(known), abs=1e-6)
+    assert log["train/editcritic/no_advantage"] == log["train/editcritic/edits/unscored"] == 1 / 16
+    assert log["train/editcritic/edits/abstained"] == 1 / 16
+    assert all(math.isfinite(value) for name, value in log.items() if name != "train_samples")
+    assert math.isnan(float(samples[FAILED].extra_kwargs["rewards"]["edits"])), "and no number is made up for it"
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_without_a_failure_nothing_is_changed(theirs, untouched, formula, sampler):
+    read = {"train": train(formula), "data": {"sampler_type": sampler}}
+    trainer = theirs.Trainer(settings(Judge().reward()) | read)
+    advantages = trainer.step([samples_of(theirs)])
+
+    Base: Any = untouched.PointwiseRewardModel
+
+    class Known(Base):  # type: ignore[misc]
+        def __call__(self, prompt, image=None):
+            return untouched.RewardModelOutput(rewards=torch.tensor(values(EDITS)))
+
+    sys.modules[__name__].__dict__["Known"] = Known
+    row = {"name": "edits", "reward_model": f"{__name__}.Known", "device": "cpu"}
+    plain = untouched.Trainer({"rewards": [row], **read})
+    assert torch.equal(plain.step([samples_of(untouched)]), advantages)
+    ours = {name: value for name, value in trainer.log[0].items() if not name.startswith("train/editcritic/")}
+    assert {**ours, "train_samples": None} == {**plain.log[0], "train_samples": None}
+
+
+def test_a_group_without_any_value_and_a_step_without_any(theirs):
+    group = tuple(range(4, 8))
+    for formula in FORMULAS:
+        trainer = theirs.Trainer(settings(faulty(failed=group), retry_s=0) | {"train": train(formula)})
+        advantages = trainer.step([samples_of(theirs)]).numpy()
+        assert advantages[4:8].tolist() == [0.0] * 4
+        np.testing.assert_allclose(advantages, expected([with_faults(failed=group)], [1.0], formula), atol=2e-5)
+    one_left = (4, 5, 6)
+    trainer = theirs.Trainer(settings(faulty(failed=one_left), retry_s=0))
+    assert trainer.step([samples_of(theirs)]).numpy()[4:8] == pytest.approx(np.zeros(4), abs=1e-6)
+    nothing = Judge(failing=Judge.always(*EDITS.edited)).reward(on_failures="none")
+    trainer = theirs.Trainer(settings(nothing, retry_s=0))
+    samples = samples_of(theirs)
+    assert trainer.step([samples]).tolist() == [0.0] * 16
+    assert all(sample.extra_kwargs["advantage"] == 0 for sample in samples)
+    assert trainer.log[0]["train/editcritic/no_advantage"] == 1.0
+    assert "train/editcritic/edits/following" not in trainer.log[0]
+
+
+class Brightness:
+    """Another reward of a run: the mean of the pixels."""
+
+    def __new__(cls, config: Any, accelerator: Any) -> Any:
+        rewards: Any = sys.modules["flow_factory.rewards"]
+
+        class Model(rewards.PointwiseRewardModel):  # type: ignore[misc]
+            def __call__(self, prompt, image=None, **kwargs):
+                assert len(image) == len(prompt)
+                means = [np.asarray(one, np.float64).mean() / 255 for one in image]
+                return rewards.RewardModelOutput(rewards=torch.tensor(means))
+
+        return Model(config, accelerator)
+
+
+def brightness(edits: Batch = EDITS) -> list[float]:
+    return [float(image.pixels.mean() / 255) for image in edits.edited]
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_beside_another_reward_an_edit_that_lacks_one_is_left_out_of_both(theirs, formula, sampler):
+    read = settings(faulty(), retry_s=0, weight=0.75)
+    read["rewards"].append({"name": "light", "reward_model": f"{__name__}.Brightness", "weight": 2.0, "device": "cpu"})
+    trainer = theirs.Trainer(read | {"train": train(formula), "data": {"sampler_type": sampler}})
+    advantages = trainer.step([samples_of(theirs)])
+    wanted = expected([with_faults(), brightness()], [0.75, 2.0], formula)
+    np.testing.assert_allclose(advantages.numpy(), wanted, atol=5e-5)
+    assert advantages[FAILED] == 0
+    others = np.delete(brightness(), FAILED)
+    assert trainer.log[0]["train/reward_light_mean"] == pytest.approx(others.mean(), abs=1e-6)
+    assert "train/editcritic/light/following" not in trainer.log[0]
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_reward_that_does_not_apply_to_a_data_set_is_no_failure(monkeypatch, sampler):
+    theirs = install("flow_factory_sources", lambda name, module: monkeypatch.setitem(sys.modules, name, module))
+    read = settings(faulty(), retry_s=0, applicable_datasets=["pairs"])
+    read["rewards"].append({"name": "light", "reward_model": f"{__name__}.Brightness", "device": "cpu"})
+    data = {"sampler_type": sampler, "datasets": ["pairs", "posters"]}
+    trainer = theirs.Trainer(read | {"data": data, "train": train(SUM_GROUP)})
+    first = samples_of(theirs, rows=range(8), source="pairs", source_id=0)
+    advantages = trainer.step([first + samples_of(theirs, rows=range(8, 16), source="posters", source_id=1)])
+    both = expected([with_faults(), brightness()], [1.0, 1.0], SUM_GROUP)
+    light = expected([brightness()], [1.0], SUM_GROUP)
+    np.testing.assert_allclose(advantages.numpy(), [*both[:8], *light[8:]], atol=2e-5)
+    assert trainer.log[0]["train/editcritic/edits/unscored"] == 1 / 8
+    assert trainer.log[0]["train/editcritic/no_advantage"] == 1 / 16
+
+
+def test_what_it_would_be_without_us(untouched):
+    Base: Any = untouched.PointwiseRewardModel
+
+    class Lacking(Base):  # type: ignore[misc]
+        def __call__(self, prompt, image=None):
+            return untouched.RewardModelOutput(rewards=torch.tensor(with_faults()))
+
+    sys.modules[__name__].__dict__["Lacking"] = Lacking
+    trainer = untouched.Trainer(
+        {"rewards": [{"name": "edits", "reward_model": f"{__name__}.Lacking", "device": "cpu"}]}
+    )
+    if untouched.__name__.endswith("sources"):
+        with pytest.raises(RuntimeError, match="produced NaN/Inf"):
+            trainer.step([samples_of(untouched)])
+    else:
+        assert trainer.step([samples_of(untouched)]).isnan().sum() == 16
+
+
+def test_by_default_an_edit_without_a_value_ends_the_run_and_is_named(theirs):
+    read = settings(faulty(), retry_s=0)
+    del read["rewards"][0]["missing"]
+    with pytest.raises(UnscoredError, match=r"1 of 16 edits have no score: edit-5: failed \(.*did not answer"):
+        theirs.Trainer(read).step([samples_of(theirs)])
+
+
+def test_a_custom_aggregation_is_given_the_rewards_as_they_are(theirs):
+    trainer = theirs.Trainer(settings(faulty(), retry_s=0))
+    given = []
+
+    def own(processor, samples, rewards, store_to_samples):
+        given.append(rewards["edits"].isnan().sum())
+        return torch.zeros(len(samples))
+
+    trainer.aggregation = own
+    assert trainer.step([samples_of(theirs)]).tolist() == [0.0] * 16
+    assert given == [1]
+    assert trainer.log[0]["train/editcritic/edits/unscored"] == 1 / 16
+
+
+# -- several processes -------------------------------------------------------------------------------------------------
+
+PROCESSES = 2
+CASES = [
+    (version, sampler, formula, failed)
+    for version in VERSIONS
+    for sampler in SAMPLERS
+    for formula in FORMULAS
+    for failed in ((FAILED,), tuple(range(8)), tuple(range(16)))
+]
+"""One edit has no value; all edits of the first process; all of both."""
+
+
+def process_main(rank: int, port: int, out: str) -> None:
+    """Trains one step per case as one of several processes."""
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(PROCESSES)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "ACCELERATE_USE_CPU": "true"}
+    from accelerate import Accelerator
+
+    torch.set_num_threads(1)
+    accelerator = Accelerator(cpu=True)
+    assert (accelerator.num_processes, accelerator.process_index) == (PROCESSES, rank)
+    results = []
+    for version, sampler, formula, failed in CASES:
+        theirs = install(version)
+        read = settings(faulty(failed=failed), retry_s=0)
+        read |= {"train": train(formula), "data": {"sampler_type": sampler}}
+        trainer = theirs.Trainer(read, accelerator)
+        advantages = trainer.step([samples_of(theirs, rows=range(8 * rank, 8 * rank + 8))])
+        log = {name: value for name, value in trainer.log[0].items() if name != "train_samples"}
+        results.append({"advantages": advantages.tolist(), "log": log})
+    Path(out).write_text(json.dumps(results))
+    torch.distributed.destroy_process_group()
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict[str, Any]]]:
+    folder = tmp_path_factory.mktemp("processes")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    running = []
+    for rank in range(PROCESSES):
+        code = f"from {__name__} import process_main; process_main({rank}, {port}, {str(folder / str(rank))!r})"
+        running.append(
+            subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stderr=(folder / f"{rank}.log").open("w"))
+        )
+    try:
+        for rank, process in enumerate(running):
+            assert process.wait(240) == 0, (folder / f"{rank}.log").read_text()[-4000:]
+    finally:
+        for process in running:
+            process.kill()
+    return [json.loads((folder / str(rank)).read_text()) for rank in range(PROCESSES)]
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_two_processes_agree_with_one(processes, number):
+    _, _, formula, failed = CASES[number]
+    results = [process[number] for process in processes]
+    advantages = [value for result in results for value in result["advantages"]]
+    np.testing.assert_allclose(advantages, expected([with_faults(failed=failed)], [1.0], formula), atol=5e-5)
+    first, second = (
+        {name: value for name, value in result["log"].items() if "editcritic" in name} for result in results
+    )
+    assert first == second
+    assert first["train/editcritic/no_advantage"] == first["train/editcritic/edits/unscored"] == len(failed) / 16
+    if len(failed) == 1:
+        assert results[0]["log"].keys() == results[1]["log"].keys()
+        following = [value for row, value in enumerate(values(EDITS)) if row not in failed and row != ABSTAINED]
+        assert first["train/editcritic/edits/following"] == pytest.approx(np.mean(following), abs=0.02)
+
+
+# -- calls -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def served() -> Iterator[tuple[Judge, str]]:
+    judge = Judge()
+    service = ScoringService(judge.reward())
+    with serve_in_thread(service) as url:
+        yield judge, url
+    service.close()
+
+
+@pytest.mark.parametrize("options", [{}, {"async_reward": True, "num_workers": 2}])
+def test_64_edits_are_few_batches_of_the_judge(theirs, served, options):
+    edits = batch(groups=16)
+    judge, url = served
+    for asked, reward in ((judge, url), (local := Judge(), local.reward())):
+        trainer = theirs.Trainer(settings(reward, **options))
+        trainer.step(list(theirs.in_batches(samples_of(theirs, edits), 8)))
+        rewards = [float(sample.extra_kwargs["rewards"]["edits"]) for sample in trainer.buffer.all_samples]
+        assert rewards == pytest.approx(values(edits), abs=1e-6)
+        assert sum(asked.batches) == 64
+        assert len(asked.batches) <= 3
+        log = trainer.log[0]
+        assert log["train/editcritic/edits/following"] == pytest.approx(np.mean(values(edits)))
+        assert log["train/editcritic/edits/preservation"] == pytest.approx(1 - np.mean(values(edits)))
+        assert log["train/editcritic/edits/guard"] == 1.0
+        assert log["train/editcritic/edits/judge_seconds"] > 0
+        assert log["train/editcritic/edits/unscored"] == log["train/editcritic/no_advantage"] == 0.0
+
+
+def test_asynchronous_batches_are_in_order_whatever_their_size(theirs):
+    trainer = theirs.Trainer(settings(faulty(), retry_s=0, batch_size=3, async_reward=True, num_workers=4))
+    advantages = trainer.step(list(theirs.in_batches(samples_of(theirs), 5)))
+    np.testing.assert_allclose(advantages.numpy(), expected([with_faults()], [1.0], GDPO), atol=2e-5)
+    assert trainer.log[0]["train/editcritic/edits/unscored"] == 1 / 16
+
+
+def test_an_evaluation_does_not_reach_the_log_of_a_step(theirs):
+    trainer = theirs.Trainer(settings(faulty(), retry_s=0))
+    assert math.isnan(trainer.evaluate(samples_of(theirs))["eval/reward_edits_mean"])
+    assert trainer.evaluate(samples_of(theirs, rows=range(4)))["eval/reward_edits_mean"] == pytest.approx(
+        np.mean(values(EDITS)[:4])
+    )
+    trainer.step([samples_of(theirs, rows=range(12, 16))])
+    assert trainer.log[0]["train/editcritic/edits/unscored"] == 0.0
+
+
+def test_columns_are_no_fields_of_samples(theirs):
+    trainer = theirs.Trainer(settings(Judge().reward()))
+    samples = samples_of(theirs)
+    before = set(theirs.BaseSample.stack(samples))
+    trainer.step([samples])
+    assert set(theirs.BaseSample.stack(samples)) - before == {"rewards", "advantage"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda pixels: pixels * 2 - 1, lambda pixels: pixels * 255],
+    ids=["-1..1", "0..255"],
+)
+@pytest.mark.parametrize("field", ["image", "condition_images"])
+def test_wrong_ranges_of_pixels_are_refused_before_anything_is_scored(theirs, change, field):
+    judge = Judge()
+    trainer = theirs.Trainer(settings(judge.reward()))
+    samples = samples_of(theirs)
+    for sample in samples:
+        value = getattr(sample, field)
+        setattr(sample, field, [change(one) for one in value] if isinstance(value, list) else change(value))
+    with pytest.raises(PixelFormatError, match=r"\[0, 1\]"):
+        trainer.step([samples])
+    assert judge.batches == []
+
+
+def test_half_precision_and_a_picture_of_nan(theirs):
+    trainer = theirs.Trainer(settings(Judge().reward()))
+    samples = samples_of(theirs)
+    for sample in samples:
+        sample.image = sample.image.bfloat16()
+    samples[3].image = torch.full_like(samples[3].image, math.nan)
+    advantages = trainer.step([samples])
+    assert advantages[3] == 0
+    assert advantages.isfinite().all()
+    assert trainer.log[0]["train/editcritic/edits/unscored"] == 1 / 16
+
+
+def trainer_step(url: str) -> list[float]:
+    """A step of a trainer in a process of its own."""
+    theirs = install("flow_factory")
+    trainer = theirs.Trainer(settings(url))
+    trainer.step([samples_of(theirs)])
+    return [float(sample.extra_kwargs["rewards"]["edits"]) for sample in trainer.buffer.all_samples]
+
+
+def test_a_killed_trainer_starts_again():
+    rewards, asked = killed_and_restarted(f"{__name__}:trainer_step", Judge())
+    assert rewards == pytest.approx(values(EDITS), abs=1e-6)
+    assert asked == 16
+
+
+# -- settings ----------------------------------------------------------------------------------------------------------
+
+
+def test_options_are_text_or_numbers_and_equal_settings_share_a_model(theirs, served):
+    (first, *_) = documented("Flow-Factory", "yaml")
+    options: dict[str, Any] = {
+        "missing": "nan", "retry_s": "5", "on_failures": "none", "max_failure_rate": "0.5", "max_concurrency": "2",
+        "chunk_size": 64, "abstained": "exclude", "logged_parts": "following, guard/not_a_copy",
+    }  # fmt: skip
+    read = yaml.safe_load(first)
+    row = {**read["rewards"][0], "reward": served[1], **options}
+    trainer = theirs.Trainer({"rewards": [row, {**row, "name": "again", "weight": 2.0}]})
+    model = trainer.models["edits"]
+    assert model is trainer.models["again"]
+    assert (model.reward.missing, model.reward.abstained, model.reward.retry_s) == ("nan", "exclude", 5.0)
+    assert model.reward.logged_parts == ("following", "guard/not_a_copy")
+    scorer = model.reward.scorer
+    assert (scorer.on_failures, scorer.max_failure_rate) == ("none", 0.5)
+    assert (scorer.max_concurrency, scorer.chunk_size) == (2, 64)
+    with pytest.raises(ValueError, match=r"takes the options .*, got 'concurency'"):
+        theirs.Trainer({"rewards": [{**row, "concurency": 2}]})
+    for wrong, message in (({"reward": ""}, "no reward"), ({"missing": "0"}, "must be 'raise' or 'nan'")):
+        with pytest.raises(ValueError, match=message):
+            theirs.Trainer({"rewards": [{**row, **wrong}]})
+
+
+def test_two_names_of_one_model_are_logged_each(theirs):
+    read = settings(faulty(), retry_s=0)
+    read["rewards"].append({**read["rewards"][0], "name": "again"})
+    trainer = theirs.Trainer(read)
+    trainer.step([samples_of(theirs)])
+    log = trainer.log[0]
+    assert log["train/editcritic/edits/unscored"] == log["train/editcritic/again/unscored"] == 1 / 16
+
+
+def test_another_flow_factory_is_refused_in_words(theirs, monkeypatch):
+    advantage: Any = sys.modules["flow_factory.advantage"]
+
+    Base: Any = theirs.AdvantageProcessor
+
+    class Other(Base):  # type: ignore[misc]
+        def compute_advantages(self, samples, values, keep=True):
+            raise NotImplementedError
+
+    monkeypatch.setattr(advantage, "AdvantageProcessor", Other)
+    with pytest.raises(UnknownFlowFactoryError, match=r"has compute_advantages\(.*values.*set missing: raise"):
+        theirs.Trainer(settings(Judge().reward()))
+    with pytest.warns(UserWarning, match="no parts of the reward are logged"):
+        theirs.Trainer(settings(Judge().reward(), missing="raise"))
+    monkeypatch.delitem(sys.modules, "flow_factory.advantage")
+    with pytest.raises(UnknownFlowFactoryError, match=r"has no flow_factory\.advantage"):
+        theirs.Trainer(settings(Judge().reward()))
+
+
+def test_without_flow_factory_it_is_a_callable_of_its_own():
+    assert importlib.util.find_spec("flow_factory") is None
+    config = SimpleNamespace(extra_kwargs={"reward": Judge().reward()})
+    model = flow_factory.FlowFactoryReward(config, SimpleNamespace(device="cpu"))
+    assert model.required_fields == ("prompt", "image", "condition_images")
+    sources = [[image.pil()] for image in EDITS.sources]
+    output = model(EDITS.prompts, [image.pil() for image in EDITS.edited], condition_images=sources)
+    assert output.rewards.tolist() == pytest.approx(values(EDITS), abs=1e-6)
+    with pytest.raises(ValueError, match="condition_images"):
+        model(prompt=["a"], image=[EDITS.edited[0].pil()])
+
+
+# -- rows of a data set ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("as_text", [False, True], ids=["tables", "text"])
+def test_fields_of_a_data_set_reach_the_reward(monkeypatch, tmp_path, as_text):
+    theirs = install("flow_factory_sources", lambda name, module: monkeypatch.setitem(sys.modules, name, module))
+    fields: list[dict[str, Any]] = [
+        {"target_text": "CAFE", "boxes": {"sign": [[0.1, 0.1, 0.5, 0.5]]}},
+        {"boxes": {"dog": [[0.0, 0.2, 0.4, 0.9]]}},
+    ]
+    lines = [
+        {
+            "prompt": prompt,
+            "images": ["a.png"],
+            "editcritic": json.dumps(row) if as_text else row,
+            "difficulty": 3,
+        }
+        for prompt, row in zip(("write CAFE", "remove the dog"), fields, strict=True)
+    ]
+    path = tmp_path / "train.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    rows = theirs.rows_of(path, tmp_path / "cache")
+    seen: list[Any] = []
+    judge = Judge().reward()
+
+    def reward(samples: Any) -> Any:
+        seen.extend(samples)
+        return judge(samples)
+
+    trainer = theirs.Trainer(settings(reward) | {"train": train(GDPO, group_size=1)})
+    samples = samples_of(theirs, rows=range(2))
+    for sample, row in zip(samples, rows, strict=True):
+        sample.prompt = row["prompt"]
+        sample.extra_kwargs["metadata"] = row["metadata"]
+    trainer.step([samples])
+    assert [sample.instruction for sample in seen] == ["write CAFE", "remove the dog"]
+    assert seen[0].target_text == "CAFE"
+    assert [list(sample.boxes) for sample in seen] == [["sign"], ["dog"]], "and no name of another row"
+
+
+def test_a_column_of_its_own_is_taken_too():
+    """As commits between those that were read hand columns over."""
+    seen: list[Any] = []
+    judge = Judge().reward()
+
+    def reward(samples: Any) -> Any:
+        seen.extend(samples)
+        return judge(samples)
+
+    config = SimpleNamespace(extra_kwargs={"reward": reward})
+    model = flow_factory.FlowFactoryReward(config, SimpleNamespace(device="cpu"))
+    text = json.dumps({"target_text": "CAFE"})
+    model(["a"], [tensor(EDITS.edited[0])], condition_images=[[tensor(EDITS.sources[0])]], editcritic=[text])
+    assert seen[0].target_text == "CAFE"

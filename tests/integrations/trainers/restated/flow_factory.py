@@ -1,0 +1,561 @@
+"""The parts of Flow-Factory that meet a reward model: github.com/X-GenGroup/Flow-Factory a0b2bc5, 2026-05-02.
+
+Restated from `src/flow_factory`: `hparams/abc.py`, `hparams/reward_args.py`, `rewards/abc.py`, `rewards/registry.py`,
+`rewards/loader.py`, `rewards/reward_processor.py` (pointwise models, synchronous and asynchronous),
+`samples/samples.py`, `utils/base.py`, `utils/image.py`, `utils/dist.py`, `advantage/advantage_processor.py`, and the
+steps of `trainers/grpo.py` from samples to the log. `global_std` is true and `advantage_aggregation` is `gdpo` there by
+default, `batch_size` 16.
+"""
+
+import hashlib
+import importlib
+import inspect
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+import torch.distributed
+from accelerate import Accelerator
+from diffusers.utils.outputs import BaseOutput
+from PIL import Image
+
+# -- hparams -----------------------------------------------------------------------------------------------------------
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return tuple(sorted((name, _hashable(one)) for name, one in value.items()))
+    return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value
+
+
+@dataclass
+class RewardArguments:
+    """A row of `rewards`; keys that are no field go to `extra_kwargs`."""
+
+    name: str = "default"
+    reward_model: str | None = None
+    weight: float = 1.0
+    dtype: Any = "bfloat16"
+    device: Any = "cuda"
+    batch_size: int = 16
+    async_reward: bool = False
+    num_workers: int = 1
+    extra_kwargs: dict[str, Any] = field(default_factory=dict, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self.dtype = getattr(torch, self.dtype)
+        self.device = torch.device(self.device)
+
+    @classmethod
+    def from_dict(cls, row: dict[str, Any]) -> "RewardArguments":
+        known = {one.name for one in fields(cls)}
+        extra = {name: value for name, value in row.items() if name not in known}
+        return cls(**{name: value for name, value in row.items() if name in known}, extra_kwargs=extra)
+
+    def identity_key(self) -> tuple[Any, ...]:
+        """Rows with an equal key share one model."""
+        extra = tuple(sorted((name, _hashable(value)) for name, value in self.extra_kwargs.items()))
+        return self.reward_model, str(self.dtype), str(self.device), extra
+
+
+# -- pictures ----------------------------------------------------------------------------------------------------------
+
+
+def to_pil(tensor: torch.Tensor) -> Image.Image:
+    """C x H x W; the range is guessed from the extremes."""
+    low, high = float(tensor.min()), float(tensor.max())
+    if -1 <= low < 0 and high <= 1:
+        tensor = (tensor + 1) / 2 * 255
+    elif high <= 1:
+        tensor = tensor * 255
+    return Image.fromarray(tensor.round().clamp(0, 255).byte().cpu().numpy().transpose(1, 2, 0))
+
+
+def standardize_images(images: Any, output_type: str) -> Any:
+    """Tensors stay as they are for `pt`, whatever their range."""
+    if isinstance(images, Image.Image):
+        images = [images]
+    if isinstance(images, torch.Tensor) and images.ndim == 3:
+        images = images.unsqueeze(0)
+    if isinstance(images[0], torch.Tensor):
+        return images if output_type == "pt" else [to_pil(image) for image in images]
+    if output_type == "pil":
+        return images
+    arrays = [np.asarray(image.convert("RGB"), np.float32) / 255 for image in images]
+    return torch.stack([torch.from_numpy(array).permute(2, 0, 1) for array in arrays])
+
+
+# -- samples -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class BaseSample:
+    """One edit, without a batch dimension. Its pictures become 3 x H x W tensors; `extra_kwargs` are attributes too."""
+
+    _id_fields: ClassVar[frozenset[str]] = frozenset({"prompt", "condition_images"})
+    all_latents: torch.Tensor | None = None
+    image: Any = None
+    video: Any = None
+    audio: Any = None
+    prompt: str | None = None
+    extra_kwargs: dict[str, Any] = field(default_factory=dict)
+    _unique_id: int | None = field(default=None, repr=False, compare=False)
+    condition_images: Any = None
+
+    def __post_init__(self) -> None:
+        if self.image is not None:
+            self.image = standardize_images(self.image, "pt")[0]
+        if self.condition_images is not None:
+            self.condition_images = list(standardize_images(self.condition_images, "pt"))
+
+    def to_dict(self) -> dict[str, Any]:
+        result = {one.name: getattr(self, one.name) for one in fields(self)}
+        return result | result.pop("extra_kwargs")
+
+    def __getattr__(self, name: str) -> Any:
+        extra = object.__getattribute__(self, "__dict__").get("extra_kwargs", {})
+        if name in extra:
+            return extra[name]
+        raise AttributeError(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in type(self)._id_fields:
+            object.__setattr__(self, "_unique_id", None)
+        super().__setattr__(name, value)
+
+    def keys(self) -> Any:
+        return self.to_dict().keys()
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
+
+    @property
+    def unique_id(self) -> int:
+        """The group: a hash of the prompt and the condition images, 64 bits, signed."""
+        if self._unique_id is None:
+            digest = hashlib.sha256((self.prompt or "").encode())
+            for image in self.condition_images or ():
+                digest.update(to_pil(image).tobytes())
+            self._unique_id = int.from_bytes(digest.digest()[:8], "big", signed=True)
+        return self._unique_id
+
+    @classmethod
+    def stack(cls, samples: "list[BaseSample]") -> dict[str, Any]:
+        """Fields of a batch: tensors of equal shape stacked, the others as lists."""
+        rows = [sample.to_dict() for sample in samples]
+        stacked: dict[str, Any] = {}
+        for name in rows[0]:
+            values = [row[name] for row in rows]
+            same = all(isinstance(one, torch.Tensor) and one.shape == values[0].shape for one in values)
+            stacked[name] = torch.stack(values) if same else values
+        return stacked
+
+
+# -- reward models -----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class RewardModelOutput(BaseOutput):  # type: ignore[misc]
+    """rewards: (batch_size,)."""
+
+    rewards: Any = None
+    extra_info: dict[str, Any] | None = None
+
+
+class BaseRewardModel:
+    required_fields: tuple[str, ...] = ()
+    use_tensor_inputs = False
+
+    def __init__(self, config: RewardArguments, accelerator: Any) -> None:
+        self.accelerator = accelerator
+        self.config = config
+        self.device = accelerator.device if config.device == torch.device("cuda") else config.device
+        self.dtype = config.dtype
+        self.model = None
+
+
+class PointwiseRewardModel(BaseRewardModel):
+    required_fields = ("image", "prompt")
+
+
+def reward_model_class(path: str) -> Any:
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+def load_rewards(rows: list[dict[str, Any]], accelerator: Any) -> tuple[dict[str, Any], dict[str, RewardArguments]]:
+    """Models and rows of settings by name."""
+    cache: dict[Any, Any] = {}
+    models, configs = {}, {}
+    for config in map(RewardArguments.from_dict, rows):
+        key = config.identity_key()
+        if key not in cache:
+            cache[key] = reward_model_class(config.reward_model or "")(config=config, accelerator=accelerator)
+        models[config.name], configs[config.name] = cache[key], config
+    return models, configs
+
+
+def filter_kwargs(func: Callable[..., Any], **kwargs: Any) -> dict[str, Any]:
+    parameters = inspect.signature(func).parameters
+    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
+        return kwargs
+    return {name: value for name, value in kwargs.items() if name in parameters}
+
+
+def to_device(value: Any, device: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.to(device)
+    if isinstance(value, dict):
+        return {name: to_device(one, device) for name, one in value.items()}
+    return [to_device(one, device) for one in value] if isinstance(value, list) else value
+
+
+class RewardProcessor:
+    def __init__(
+        self, accelerator: Any, reward_models: dict[str, Any], reward_configs: dict[str, RewardArguments]
+    ) -> None:
+        self.accelerator = accelerator
+        self.reward_models = reward_models
+        self.reward_configs = reward_configs
+        self._pointwise_models = {
+            name: model for name, model in reward_models.items() if isinstance(model, PointwiseRewardModel)
+        }
+
+    def _convert_media_format(self, fields_of_batch: dict[str, Any], model: Any) -> dict[str, Any]:
+        output_type = "pt" if getattr(model, "use_tensor_inputs", False) else "pil"
+        converted = dict(fields_of_batch)
+        if "image" in converted:
+            converted["image"] = standardize_images(converted["image"], output_type)
+        if "condition_images" in converted:
+            converted["condition_images"] = [
+                standardize_images(images, output_type) for images in converted["condition_images"]
+            ]
+        return converted
+
+    def _called(self, model: Any, samples: list[BaseSample]) -> Any:
+        """The model is called with those fields of its signature that no sample lacks."""
+        named = filter_kwargs(model.__call__, **samples[0])
+        batch = {
+            name: [getattr(sample, name) for sample in samples]
+            for name in named
+            if all(getattr(sample, name) is not None for sample in samples)
+        }
+        output = model(**to_device(self._convert_media_format(batch, model), model.device))
+        return output.rewards if hasattr(output, "rewards") else output
+
+    def _compute_pointwise_batch(self, name: str, model: Any, batch_samples: list[BaseSample]) -> torch.Tensor:
+        return torch.as_tensor(self._called(model, batch_samples), device="cpu", dtype=torch.float32)
+
+    def _compute_pointwise_rewards(
+        self, samples: list[BaseSample], models: dict[str, Any] | None = None
+    ) -> dict[str, torch.Tensor]:
+        results = {}
+        for name, model in (self._pointwise_models if models is None else models).items():
+            size = self.reward_configs[name].batch_size
+            parts = [
+                self._compute_pointwise_batch(name, model, samples[start : start + size])
+                for start in range(0, len(samples), size)
+            ]
+            results[name] = torch.cat(parts)
+        return results
+
+    @staticmethod
+    def group_zero_std_ratio(rewards: np.ndarray[Any, Any], groups: np.ndarray[Any, Any]) -> float:
+        ids = np.unique(groups)
+        return sum(np.std(rewards[groups == one]) < 1e-6 for one in ids) / len(ids)
+
+    @staticmethod
+    def compute_group_reward_stats(rewards: np.ndarray[Any, Any], groups: np.ndarray[Any, Any]) -> Any:
+        ids = np.unique(groups)
+        stds = np.array([np.std(rewards[groups == one]) for one in ids])
+        return np.array([np.mean(rewards[groups == one]) for one in ids]), stds
+
+
+class RewardBuffer:
+    """Takes samples as they are sampled. Batches of asynchronous models are scored in threads meanwhile."""
+
+    def __init__(self, processor: RewardProcessor) -> None:
+        self.processor = processor
+        models, configs = processor._pointwise_models, processor.reward_configs
+        self._async = {name: model for name, model in models.items() if configs[name].async_reward}
+        self._sync = {name: model for name, model in models.items() if name not in self._async}
+        self.clear()
+
+    def clear(self) -> None:
+        self.all_samples: list[BaseSample] = []
+        self._pending: dict[str, list[int]] = {name: [] for name in self._async}
+        self._futures: list[tuple[str, list[int], Future[torch.Tensor]]] = []
+        workers = sum(max(1, self.processor.reward_configs[name].num_workers) for name in self._async)
+        self._executor = ThreadPoolExecutor(max(1, workers))
+
+    def add_samples(self, samples: list[BaseSample]) -> None:
+        start = len(self.all_samples)
+        self.all_samples.extend(samples)
+        for name in self._async:
+            pending = self._pending[name]
+            pending.extend(range(start, len(self.all_samples)))
+            size = self.processor.reward_configs[name].batch_size
+            while len(pending) >= size:
+                self._submit(name, pending[:size])
+                del pending[:size]
+
+    def _submit(self, name: str, rows: list[int]) -> None:
+        samples = [self.all_samples[row] for row in rows]
+        task = self.processor._compute_pointwise_batch
+        self._futures.append((name, rows, self._executor.submit(task, name, self._async[name], samples)))
+
+    def finalize(self) -> dict[str, torch.Tensor]:
+        results = self.processor._compute_pointwise_rewards(self.all_samples, models=self._sync) if self._sync else {}
+        for name in self._async:
+            if self._pending[name]:
+                self._submit(name, self._pending[name])
+                self._pending[name] = []
+        values: dict[str, list[Any]] = {name: [None] * len(self.all_samples) for name in self._async}
+        for name, rows, future in self._futures:
+            for row, reward in zip(rows, future.result(), strict=True):
+                values[name][row] = reward
+        self._executor.shutdown()
+        results |= {name: torch.stack(rewards) for name, rewards in values.items()}
+        for row, sample in enumerate(self.all_samples):
+            sample.extra_kwargs["rewards"] = {name: rewards[row] for name, rewards in results.items()}
+        return results
+
+
+# -- statistics over processes -----------------------------------------------------------------------------------------
+
+
+def stats_over_processes(accelerator: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> dict[str, dict[str, float]]:
+    """Minimum, maximum, mean and population standard deviation of shards."""
+    names = sorted(arrays)
+    shards = [torch.from_numpy(np.asarray(arrays[name], np.float64)).float() for name in names]
+    sums = [value for x in shards for value in (float(x.numel()), float(x.sum()), float((x**2).sum()))]
+    lows = torch.tensor([float(x.min()) if len(x) else np.inf for x in shards], dtype=torch.float64)
+    highs = torch.tensor([float(x.max()) if len(x) else -np.inf for x in shards], dtype=torch.float64)
+    packed = accelerator.reduce(torch.tensor(sums, dtype=torch.float64), reduction="sum")
+    if torch.distributed.is_initialized():
+        torch.distributed.all_reduce(lows, op=torch.distributed.ReduceOp.MIN)
+        torch.distributed.all_reduce(highs, op=torch.distributed.ReduceOp.MAX)
+    stats = {}
+    for row, name in enumerate(names):
+        count, total, squares = packed[3 * row : 3 * row + 3].tolist()
+        if not count:
+            stats[name] = dict.fromkeys(("min", "max", "mean", "std"), 0.0)
+            continue
+        mean = total / count
+        std = max(squares / count - mean**2, 0.0) ** 0.5
+        stats[name] = {"min": float(lows[row]), "max": float(highs[row]), "mean": mean, "std": std}
+    return stats
+
+
+def zero_std_ratio_over_processes(accelerator: Any, rewards: Any, groups: Any) -> float:
+    ids = np.unique(groups)
+    zero = sum(np.std(rewards[groups == one]) < 1e-6 for one in ids)
+    counts = torch.tensor([float(zero), float(len(ids))], dtype=torch.float64)
+    zeros, total = accelerator.reduce(counts, reduction="sum").tolist()
+    return zeros / total if total >= 1 else 0.0
+
+
+# -- advantages --------------------------------------------------------------------------------------------------------
+
+
+class AdvantageProcessor:
+    def __init__(
+        self,
+        accelerator: Any,
+        reward_weights: dict[str, Any],
+        group_size: int,
+        global_std: bool = True,
+        sampler_type: str = "distributed_k_repeat",
+        verbose: bool = True,
+    ) -> None:
+        self.accelerator = accelerator
+        self.reward_weights = reward_weights
+        self.group_size = group_size
+        self.global_std = global_std
+        self.sampler_type = sampler_type
+        self.verbose = verbose
+        self.group_on_same_rank = sampler_type == "group_contiguous"
+        self._pending_advantage_metrics: dict[str, Any] | None = None
+
+    def pop_advantage_metrics(self) -> dict[str, Any]:
+        metrics = dict(self._pending_advantage_metrics or {})
+        self._pending_advantage_metrics = None
+        return metrics
+
+    def compute_advantages(
+        self, samples: Any, rewards: Any, store_to_samples: bool = True, aggregation_func: Any = None
+    ) -> torch.Tensor:
+        self._pending_advantage_metrics = None
+        aggregation_func = aggregation_func or "gdpo"
+        if aggregation_func == "sum":
+            return self.compute_weighted_sum(samples, rewards, store_to_samples)
+        if aggregation_func == "gdpo":
+            return self.compute_gdpo(samples, rewards, store_to_samples)
+        if callable(aggregation_func):
+            result: torch.Tensor = aggregation_func(self, samples, rewards, store_to_samples)
+            return result
+        raise ValueError(f"unsupported aggregation {aggregation_func}")
+
+    def collect_group_rewards(self, samples: Any, rewards: Any) -> Any:
+        """Rewards by name, and the index of the group: of this process, or of all, one after the other."""
+        if self.group_on_same_rank:
+            collected = {name: torch.as_tensor(values).cpu().numpy() for name, values in rewards.items()}
+            ids = np.array([sample.unique_id for sample in samples], dtype=np.int64)
+            return collected, np.unique(ids, return_inverse=True)[1]
+        device = self.accelerator.device
+        columns = [torch.as_tensor(values).to(device).view(-1).float() for values in rewards.values()]
+        columns.append(torch.tensor([sample.unique_id for sample in samples], device=device).float())
+        gathered = self.accelerator.gather(torch.stack(columns, dim=1)).cpu().numpy()
+        collected = {name: gathered[:, column] for column, name in enumerate(rewards)}
+        return collected, np.unique(gathered[:, -1].astype(np.int64), return_inverse=True)[1]
+
+    def _to_local(self, values: Any) -> torch.Tensor:
+        tensor = torch.as_tensor(values)
+        if not self.group_on_same_rank:
+            tensor = tensor.reshape(self.accelerator.num_processes, -1)[self.accelerator.process_index]
+        return tensor.to(self.accelerator.device)
+
+    def _global_mean_std(self, values: Any) -> tuple[float, float]:
+        if self.group_on_same_rank:
+            sums = torch.tensor([float(len(values)), float(np.sum(values)), float(np.sum(values**2))])
+            count, total, squares = self.accelerator.reduce(sums, reduction="sum").tolist()
+            mean = total / count
+            return mean, max((squares / count - mean**2) ** 0.5, 1e-6)
+        return float(np.mean(values)), max(float(np.std(values)), 1e-6)
+
+    def _batch_reduce_stats(self, arrays: Any) -> dict[str, dict[str, float]]:
+        if self.group_on_same_rank:
+            return stats_over_processes(self.accelerator, arrays)
+        return {
+            name: dict.fromkeys(("min", "max", "mean", "std"), 0.0)
+            if not len(x)
+            else {"min": float(x.min()), "max": float(x.max()), "mean": float(x.mean()), "std": max(x.std(), 1e-8)}
+            for name, x in ((name, np.asarray(array, np.float64)) for name, array in arrays.items())
+        }
+
+    def _metric_zero_std_ratio(self, rewards: Any, groups: Any) -> float:
+        if self.group_on_same_rank:
+            return zero_std_ratio_over_processes(self.accelerator, rewards, groups)
+        return RewardProcessor.group_zero_std_ratio(rewards, groups)
+
+    def compute_weighted_sum(self, samples: Any, rewards: Any, store_to_samples: bool) -> torch.Tensor:
+        """The weighted sum of rewards, less the mean of its group, over the global or the group's deviation."""
+        gathered, groups = self.collect_group_rewards(samples, rewards)
+        aggregated = np.zeros_like(next(iter(gathered.values())), dtype=np.float64)
+        for name, values in gathered.items():
+            aggregated += values * self.reward_weights[name]
+        advantages = np.zeros_like(aggregated)
+        std: Any = self._global_mean_std(aggregated)[1] if self.global_std else None
+        for group in np.unique(groups):
+            rows = groups == group
+            of_group = aggregated[rows]
+            if len(of_group) != self.group_size:
+                raise RuntimeError(f"Group size mismatch: expected {self.group_size}, got {len(of_group)}")
+            if not self.global_std:
+                std = max(np.std(of_group), 1e-6)
+            advantages[rows] = (of_group - np.mean(of_group)) / std
+        self._pending_advantage_metrics = self._log_data(gathered, groups, advantages, samples, aggregated)
+        return self._stored(samples, advantages, store_to_samples)
+
+    def compute_gdpo(self, samples: Any, rewards: Any, store_to_samples: bool) -> torch.Tensor:
+        """Each reward normalised in its group, their weighted sum normalised over all."""
+        gathered, groups = self.collect_group_rewards(samples, rewards)
+        normalised = []
+        for name, values in gathered.items():
+            of_reward = np.zeros_like(values, dtype=np.float64)
+            for group in np.unique(groups):
+                rows = groups == group
+                of_reward[rows] = (values[rows] - np.mean(values[rows])) / max(np.std(values[rows]), 1e-6)
+            normalised.append(of_reward * self.reward_weights[name])
+        combined = np.sum(normalised, axis=0)
+        mean, std = self._global_mean_std(combined)
+        advantages = (combined - mean) / std
+        self._pending_advantage_metrics = self._log_data(gathered, groups, advantages, samples, None)
+        self._pending_advantage_metrics |= {"train/batch_norm_mean": mean, "train/batch_norm_std": std}
+        return self._stored(samples, advantages, store_to_samples)
+
+    def _stored(self, samples: Any, advantages: Any, store_to_samples: bool) -> torch.Tensor:
+        local = self._to_local(advantages)
+        if store_to_samples:
+            for sample, advantage in zip(samples, local, strict=False):
+                sample.extra_kwargs["advantage"] = advantage
+        return local
+
+    def _log_data(self, gathered: Any, groups: Any, advantages: Any, samples: Any, aggregated: Any) -> dict[str, Any]:
+        arrays = dict(gathered) if aggregated is None else {**gathered, "": aggregated}
+        stats_of: dict[str, Any] = {"adv": advantages, "adv_abs": np.abs(advantages)}
+        for name, values in arrays.items():
+            means, stds = RewardProcessor.compute_group_reward_stats(values, groups)
+            stats_of |= {f"{name}/values": values, f"{name}/stds": stds, f"{name}/means": means}
+        stats = self._batch_reduce_stats(stats_of)
+        log: dict[str, Any] = {}
+        for name, values in arrays.items():
+            key = f"train/reward_{name}" if name else "train/reward"
+            log[f"{key}_mean"] = stats[f"{name}/values"]["mean"]
+            log[f"{key}_std"] = stats[f"{name}/values"]["std"]
+            log[f"{key}_group_std_mean"] = stats[f"{name}/stds"]["mean"]
+            log[f"{key}_group_mean_std"] = stats[f"{name}/means"]["std"]
+            if aggregated is None or not name:
+                log[f"{key}_zero_std_ratio"] = self._metric_zero_std_ratio(values, groups)
+        log |= {"train/adv_min": stats["adv"]["min"], "train/adv_max": stats["adv"]["max"]}
+        return log | {"train/adv_abs_mean": stats["adv_abs"]["mean"], "train_samples": samples[:30]}
+
+
+# -- a step of a trainer -----------------------------------------------------------------------------------------------
+
+
+class Trainer:
+    """What `BaseTrainer` constructs from the settings, and what `GRPOTrainer` does between sampling and optimization.
+
+    settings: with `rewards`, and of `train` and `data` what is used here.
+    """
+
+    def __init__(self, settings: dict[str, Any], accelerator: Any = None) -> None:
+        self.accelerator = accelerator or Accelerator(cpu=True)
+        train = {"group_size": 4, "global_std": True, "advantage_aggregation": "gdpo", **settings.get("train", {})}
+        self.aggregation = train["advantage_aggregation"]
+        self.models, self.configs = load_rewards(settings["rewards"], self.accelerator)
+        self.processor = RewardProcessor(self.accelerator, self.models, self.configs)
+        self.buffer = RewardBuffer(self.processor)
+        self.advantages = self._advantage_processor(train, settings.get("data", {}))
+        self.log: list[dict[str, Any]] = []
+
+    def _advantage_processor(self, train: dict[str, Any], data: dict[str, Any]) -> Any:
+        return AdvantageProcessor(
+            accelerator=self.accelerator,
+            reward_weights={name: config.weight for name, config in self.configs.items()},
+            group_size=train["group_size"],
+            global_std=train["global_std"],
+            sampler_type=data.get("sampler_type", "distributed_k_repeat"),
+        )
+
+    def step(self, batches: list[list[BaseSample]]) -> torch.Tensor:
+        """Advantages of the samples of this process. batches: as they are sampled."""
+        self.buffer.clear()
+        for batch in batches:
+            self.buffer.add_samples(batch)
+        samples = [sample for batch in batches for sample in batch]
+        rewards = self.buffer.finalize()
+        advantages: torch.Tensor = self.advantages.compute_advantages(
+            samples=samples, rewards=rewards, store_to_samples=True, aggregation_func=self.aggregation
+        )
+        metrics = self.advantages.pop_advantage_metrics()
+        if metrics:
+            self.log.append(metrics)
+        return advantages
+
+    def evaluate(self, samples: list[BaseSample]) -> dict[str, float]:
+        """Pointwise rewards without advantages, gathered and averaged."""
+        self.buffer.clear()
+        self.buffer.add_samples(samples)
+        rewards = self.buffer.finalize()
+        gathered = {name: self.accelerator.gather(values).cpu().numpy() for name, values in rewards.items()}
+        return {f"eval/reward_{name}_mean": float(np.mean(values)) for name, values in gathered.items()}
+
+
+def in_batches(samples: list[BaseSample], size: int) -> Iterator[list[BaseSample]]:
+    for start in range(0, len(samples), size):
+        yield samples[start : start + size]
