@@ -26,6 +26,7 @@ numbers for every sample, or verl-omni drops them for the step, or stops.
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -49,7 +50,7 @@ async def compute_score(
     server_url: str = "",
     image_root: str = "",
     image_size: int | str | None = None,
-    missing: str = "raise",
+    missing: str | float = "raise",
     reward_router_address: str | None = None,
     reward_model_tokenizer: Any = None,
     model_name: str | None = None,
@@ -67,6 +68,8 @@ async def compute_score(
     Raises ValueError without a source or for a wrong option, PixelFormatError for another scale of pixels,
     UnscoredError, and what the reward raises.
     """
+    if isinstance(missing, float) and math.isnan(missing):
+        missing = "nan"  # as hydra reads the word
     scorer = _scorer(server_url or _plain(reward), image_root, image_size, missing, _plain(options))
     return await scorer.calls(_Row(solution_image, ground_truth, extra_info or {}))
 
@@ -82,7 +85,7 @@ class _Scorer:
     """Scores the samples of many calls at once."""
 
     def __init__(
-        self, reward: ScoreFn | Spec, sources: SourcePictures, missing: str, options: Mapping[str, Any]
+        self, reward: ScoreFn | Spec, sources: SourcePictures, missing: str | float, options: Mapping[str, Any]
     ) -> None:
         if missing not in get_args(OnMissingScore):
             raise ValueError(f"missing must be {' or '.join(map(repr, get_args(OnMissingScore)))}, got {missing!r:.80}")
@@ -123,7 +126,7 @@ _scorers_lock = threading.Lock()
 
 
 def _scorer(
-    reward: Any, image_root: str, image_size: int | str | None, missing: str, options: Mapping[str, Any]
+    reward: Any, image_root: str, image_size: int | str | None, missing: str | float, options: Mapping[str, Any]
 ) -> _Scorer:
     built = None if isinstance(reward, str | Mapping) else reward
     key = json.dumps(

@@ -8,7 +8,8 @@ diffusion_algos,diffusion_metric_utils}.py`, `verl_omni/trainer/diffusion/v1/tra
 (`optimizer_step`), `examples/flowgrpo_trainer/qwen_image_edit/prepare_data.py`; of verl `trainer/ppo/{reward,
 metric_utils}.py`, `experimental/reward_loop/reward_loop.py` and `utils/import_utils.py`.
 
-One process stands for each of Ray's; overrides of the command line are read by OmegaConf, without hydra.
+One process stands for each of Ray's. Overrides of the command line are read by OmegaConf, without hydra; of its grammar
+it has what the page uses: a word is a string, but `nan` and `inf` are numbers.
 """
 
 import asyncio
@@ -57,7 +58,8 @@ def configuration(overrides: list[str]) -> Any:
         name, _, value = override.removeprefix("+").partition("=")
         if override.startswith("+"):
             OmegaConf.set_struct(config, False)
-        OmegaConf.update(config, name, OmegaConf.create(f"x: {value}").x)
+        number = float(value) if value in ("nan", "inf") else None
+        OmegaConf.update(config, name, OmegaConf.create(f"x: {value}").x if number is None else number)
         OmegaConf.set_struct(config, True)
     return config
 
