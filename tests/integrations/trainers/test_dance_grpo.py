@@ -25,7 +25,8 @@ from .trainer_cases import Batch, Judge, batch, documented, values
 
 EDITS = batch()
 RESTATED = Path(__file__).parent / "restated" / "dance_grpo"
-REWARD = 'DanceGRPOReward("http://127.0.0.1:8321", missing="nan")'
+ADDRESS = "http://127.0.0.1:8321"
+REWARD = f'DanceGRPOReward("{ADDRESS}?chunk_size=64", missing="nan")'
 
 
 def changes() -> dict[str, list[tuple[list[str], list[str]]]]:
@@ -125,8 +126,12 @@ class Step:
         return torch.tensor(self.printed["advantage"])
 
 
-def run_step(folder: Path, edits: Batch, reward: Any, *, use_group: bool = True, **replaced: str) -> Step:
-    """Prepare a data set in the folder, and take one step with the reward in place of the documented one's."""
+def run_step(
+    folder: Path, edits: Batch, reward: DanceGRPOReward | str, *, use_group: bool = True, image: str = ""
+) -> Step:
+    """Prepare a data set in the folder, and take one step. reward: in place of the documented one, or its address.
+    image: in place of the decoded one.
+    """
     size = edits.group_size
     rows = []
     for row, source in enumerate(edits.sources[::size]):
@@ -137,7 +142,10 @@ def run_step(folder: Path, edits: Batch, reward: Any, *, use_group: bool = True,
     args = Args(str(folder / "rl"), str(folder / "rows.jsonl"), str(folder), len(rows), size, use_group)
     args.data_json_path = str(folder / "rl" / "videos2caption.json")
     changed("preprocess_qwenimage_edit_embeddings").main(args)
-    script = changed("train_grpo_qwenimage_edit", **{REWARD: "given_reward"}, **replaced)
+    replaced = {ADDRESS: reward} if isinstance(reward, str) else {REWARD: "given_reward"}
+    if image:
+        replaced["append(decoded_image[0])"] = f"append({image})"
+    script = changed("train_grpo_qwenimage_edit", **replaced)
     step = Step()
 
     def keep(name: str, value: Any) -> None:
@@ -199,7 +207,7 @@ def test_sixty_four_edits_are_few_batches_with_values_in_order(tmp_path, remote)
     else:
         service = ScoringService(judge.reward())
         with serve_in_thread(service) as url:
-            step = run_step(tmp_path, edits, DanceGRPOReward(url, missing="nan", max_concurrency="64"))
+            step = run_step(tmp_path, edits, url)
         service.close()
     torch.testing.assert_close(step.rewards, torch.tensor(values(edits)))
     assert sum(judge.batches) == 64
@@ -216,7 +224,7 @@ def test_a_missing_score_ends_the_run_by_default(tmp_path):
 def test_pixels_of_another_scale_are_refused_before_anything_is_scored(tmp_path, image):
     judge = Judge()
     with pytest.raises(PixelFormatError, match=r"\[0, 1\]"):
-        run_step(tmp_path, EDITS, rewarded(judge), **{"append(decoded_image[0])": f"append({image})"})
+        run_step(tmp_path, EDITS, rewarded(judge), image=image)
     assert judge.batches == []
 
 
@@ -229,7 +237,7 @@ def test_a_source_that_is_not_there_is_named(tmp_path):
 
 def killed_step(url: str) -> list[float]:
     with tempfile.TemporaryDirectory() as folder:
-        rewards: list[float] = run_step(Path(folder), EDITS, DanceGRPOReward(url, missing="nan")).rewards.tolist()
+        rewards: list[float] = run_step(Path(folder), EDITS, url).rewards.tolist()
     return rewards
 
 
