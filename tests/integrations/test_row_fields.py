@@ -1,0 +1,352 @@
+"""What a row carries is the same however it was stored: as tables, arrays, tensors or text, through files of Arrow."""
+
+import asyncio
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import datasets
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from editcritic.integrations.dataset_rows import sample_from_row
+from editcritic.integrations.row_fields import METADATA_FIELDS, read_field, read_fields
+from editcritic.integrations.trainers.flow_factory import FlowFactoryReward
+from editcritic.integrations.trainers.flow_grpo import FlowGRPOReward
+from editcritic.integrations.trainers.trainer_batches import build_samples, with_requirement
+from editcritic.integrations.trainers.unirl import UniRLRewardBackend
+from editcritic.integrations.trainers.verl_omni import compute_score
+from editcritic.integrations.unusable_rows import UnusableRow
+from editcritic.reward import EditSample, Image, Score
+
+from ..reward.fakes import picture
+from .trainers.test_trainer_batches import A, B
+
+PAGE = Path(__file__).parents[2] / "docs" / "trainers.md"
+
+TABLES: list[dict[str, Any]] = [
+    {
+        "boxes": {"cup": [[0, 0, 4, 4], [1.5, 1, 5, 5]]},
+        "fractions": {"dog": [[0.5, 0.5, 0.25, 0.25, 1.0]]},
+        "pools": {"all": ["cup", "dog"], "available": ["cup"], "unchanged": [], "background": False},
+        "operations": [
+            {"instruction": "Remove the dog", "task": {"type": "subject_remove", "object": "dog"}},
+            {"instruction": "Add a cup"},
+        ],
+        "task": {"type": "color_alter", "object": "cup", "value": "blue"},
+        "plan": {"operations": [{"type": "subject_remove", "target": {"noun": "dog"}}]},
+        "targets": [[2, 2, 6, 6]],
+        "target_fractions": [[0.5, 0.5, 0.5, 0.5, 1.0]],
+        "target_text": "CAFE",
+        "hint": "a blue cup",
+        "dimensions": ["aesthetic-quality"],
+        "metadata": {"origin": "studio"},
+    },
+    {
+        "boxes": {"horse": [[0, 0, 2, 2]]},
+        "task": {"type": "count_change", "object": "horse", "count": 2},
+        "plan": {"operations": [{"type": "other", "text": "twirl it"}], "confidence": 0.5},
+        "operations": [{"instruction": "twirl it", "name": "Twirl"}],
+    },
+    {},
+]
+"""Of three rows that have different names in them."""
+
+
+def sample_of(metadata: Any) -> EditSample:
+    (sample,) = build_samples(["x"], [A], [[B]], [metadata])
+    assert isinstance(sample, EditSample), sample
+    return sample
+
+
+EXPECTED = [sample_of({"editcritic": table}) for table in TABLES]
+
+
+def test_the_tables_have_every_field() -> None:
+    assert set(TABLES[0]) == set(METADATA_FIELDS)
+
+
+# -- ways to store a row -----------------------------------------------------------------------------------------------
+
+
+def through_pyarrow(rows: list[dict[str, Any]], path: Path) -> Sequence[Any]:
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    return list(pq.read_table(path).to_pylist())
+
+
+def through_pandas(rows: list[dict[str, Any]], path: Path) -> Sequence[Any]:
+    pd.DataFrame(rows).to_parquet(path)
+    return list(pd.read_parquet(path).to_dict("records"))
+
+
+def through_datasets(form: str | None) -> Callable[[list[dict[str, Any]], Path], Sequence[Any]]:
+    def store(rows: list[dict[str, Any]], path: Path) -> Sequence[Any]:
+        pq.write_table(pa.Table.from_pylist(rows), path)
+        loaded = datasets.Dataset.from_parquet(str(path), cache_dir=str(path.parent))
+        return list(loaded.with_format(form))
+
+    return store
+
+
+def through_jsonl_and_datasets(rows: list[dict[str, Any]], path: Path) -> Sequence[Any]:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return list(datasets.Dataset.from_json(str(path), cache_dir=str(path.parent)))
+
+
+def whole_table_as_text(rows: list[dict[str, Any]], path: Path) -> Sequence[Any]:
+    return [{"editcritic": json.dumps(row["editcritic"])} for row in rows]
+
+
+def fields_as_text(rows: list[dict[str, Any]], path: Path) -> Sequence[Any]:
+    """As Flow-Factory wants nested values; here also through Arrow, in columns of one type."""
+    tables = [
+        {name: value if isinstance(value, str) else json.dumps(value) for name, value in row["editcritic"].items()}
+        for row in rows
+    ]
+    return through_pyarrow([{"editcritic": table} for table in tables], path)
+
+
+def boxes_of_an_object_as_text(rows: list[dict[str, Any]], path: Path) -> Sequence[Any]:
+    return [
+        {
+            "editcritic": row["editcritic"]
+            | {"boxes": {name: json.dumps(boxes) for name, boxes in row["editcritic"].get("boxes", {}).items()}}
+        }
+        for row in rows
+    ]
+
+
+def metadata_as_text(rows: list[dict[str, Any]], path: Path) -> Sequence[Any]:
+    return [json.dumps(row) for row in rows]
+
+
+def boxes_as_a_map(rows: list[dict[str, Any]], path: Path) -> Sequence[Any]:
+    """The type of Arrow for names that differ from row to row."""
+    kind = pa.map_(pa.string(), pa.list_(pa.list_(pa.float64())))
+    boxes = pa.array([list(row["editcritic"].get("boxes", {}).items()) for row in rows], type=kind)
+    pq.write_table(pa.table({"boxes": boxes}), path)
+    read = pq.read_table(path).to_pylist()
+    assert isinstance(read[0]["boxes"], list)
+    return [{"editcritic": row["editcritic"] | boxes} for row, boxes in zip(rows, read, strict=True)]
+
+
+WAYS: dict[str, Callable[[list[dict[str, Any]], Path], Sequence[Any]]] = {
+    "pyarrow": through_pyarrow,
+    "pandas": through_pandas,
+    "datasets": through_datasets(None),
+    "datasets with numpy": through_datasets("numpy"),
+    "datasets with torch": through_datasets("torch"),
+    "datasets from JSONL": through_jsonl_and_datasets,
+    "table as text": whole_table_as_text,
+    "fields as text": fields_as_text,
+    "boxes as text": boxes_of_an_object_as_text,
+    "metadata as text": metadata_as_text,
+    "boxes as a map": boxes_as_a_map,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_row_is_the_same_however_it_was_stored(way: str, tmp_path: Path) -> None:
+    stored = WAYS[way]([{"editcritic": table} for table in TABLES], tmp_path / "rows")
+    assert len(stored) == len(TABLES)
+    for row, expected in zip(stored, EXPECTED, strict=True):
+        assert sample_of(row) == expected
+
+
+TRL_WAYS = [name for name in WAYS if name != "metadata as text"]
+
+
+@pytest.mark.parametrize("way", TRL_WAYS)
+def test_trl_reads_the_same_from_the_table_and_from_columns(way: str, tmp_path: Path) -> None:
+    needed = {"id": "edit-0", "instruction": "x", "source": B.pil(), "edited": A.pil()}
+    for row, expected in zip(
+        WAYS[way]([{"editcritic": table} for table in TABLES], tmp_path / "rows"), EXPECTED, strict=True
+    ):
+        assert sample_from_row({**needed, **row}) == expected
+        if isinstance(columns := row["editcritic"], dict):
+            rest = {name: value for name, value in columns.items() if name != "metadata"}
+            kept = {"metadata": columns.get("metadata")}  # no column of TRL's
+            assert sample_from_row({**needed, **rest, "editcritic": kept}) == expected
+
+
+def test_columns_of_trl_that_pandas_left_empty_are_absent(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [{"hint": "blue", "operations": ["a", "b"]}, {"target_text": "CAFE"}]
+    read = through_pandas([{"instruction": "x", **row} for row in rows], tmp_path / "rows")
+    assert any(isinstance(value, float) and math.isnan(value) for value in read[1].values())
+    first, second = (sample_from_row({**row, "source": B.pil()}) for row in read)
+    assert (first.hint, first.target_text, len(first.operations)) == ("blue", "", 2)
+    assert (second.hint, second.target_text, second.operations) == ("", "CAFE", ())
+
+
+# -- through each adapter ----------------------------------------------------------------------------------------------
+
+
+class Seen:
+    """A reward that keeps the samples."""
+
+    def __init__(self) -> None:
+        self.samples: list[EditSample] = []
+
+    def __call__(self, samples: Sequence[EditSample]) -> list[Score]:
+        self.samples += samples
+        return [Score.of(0.5) for _ in samples]
+
+
+def tensor_of(image: Image) -> torch.Tensor:
+    return torch.from_numpy(image.pixels.copy()).permute(2, 0, 1)
+
+
+def flow_grpo(seen: Seen, row: Any) -> None:
+    FlowGRPOReward(seen)([A.pil()], ["x"], [row], [[B.pil()]])
+
+
+def flow_factory(seen: Seen, row: Any) -> None:
+    config = SimpleNamespace(name="edits", batch_size=16, extra_kwargs={"reward": seen})
+    model = FlowFactoryReward(config=config, accelerator=SimpleNamespace(device=torch.device("cpu")))
+    model(["x"], image=[A.pil()], condition_images=[[B.pil()]], metadata=[row])
+
+
+def unirl(seen: Seen, row: Any) -> None:
+    def images(image: Image) -> Any:
+        return SimpleNamespace(to_list=lambda: [SimpleNamespace(pixels=tensor_of(image) / 255)])
+
+    text = SimpleNamespace(texts=["x"])
+    request = SimpleNamespace(
+        generated={"image": images(A)},
+        primitives={"image": images(B), "text": text},
+        generation_prompt=text,
+        metadata=[row],
+    )
+    UniRLRewardBackend(seen).compute_rewards(request)
+
+
+def verl_omni(seen: Seen, row: Any) -> None:
+    info = {**row, "source_img": B.pil()}
+    asyncio.run(compute_score("edits", tensor_of(A), "x", info, reward=seen))
+
+
+@pytest.mark.parametrize("adapter", [flow_grpo, flow_factory, unirl, verl_omni])
+@pytest.mark.parametrize("way", TRL_WAYS)
+def test_every_adapter_reads_it(adapter: Callable[[Seen, Any], None], way: str, tmp_path: Path) -> None:
+    seen = Seen()
+    for row in WAYS[way]([{"editcritic": table} for table in TABLES], tmp_path / "rows"):
+        adapter(seen, row)
+    assert seen.samples == EXPECTED
+
+
+def test_the_requirement_of_edit_r1_stands_beside_a_table_in_text() -> None:
+    for table in ({"boxes": {"cup": [[0, 0, 4, 4]]}, "hint": None}, '{"boxes": {"cup": [[0, 0, 4, 4]]}}', "", None):
+        sample = sample_of(with_requirement({"requirement": "a blue cup", "editcritic": table}))
+        assert (sample.hint, list(sample.boxes)) == ("a blue cup", ["cup"] if table else [])
+    own = with_requirement({"requirement": "a blue cup", "editcritic": '{"hint": "red"}'})
+    assert sample_of(own).hint == "red"
+
+
+# -- what is absent, and what is refused -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table", [None, {}, "", " ", "null", math.nan, {"boxes": None, "plan": "", "hint": None}])
+def test_nothing_is_nothing(table: Any) -> None:
+    assert read_fields(table, "the row") == {}
+    assert sample_of({"editcritic": table}) == EXPECTED[2]
+
+
+def test_an_object_without_boxes_is_one_of_other_rows() -> None:
+    table = {"boxes": {"cup": [[0, 0, 4, 4]], "dog": None, "cat": []}}
+    assert list(sample_of({"editcritic": table}).boxes) == ["cup"]
+    assert list(sample_from_row({"instruction": "x", "source": B.pil(), **table}).boxes) == ["cup"]
+
+
+def endless() -> list[Any]:
+    loop: list[Any] = []
+    loop += [loop, loop]
+    return loop
+
+
+UNUSABLE: dict[str, Any] = {
+    "deep text": "[" * 50_000,
+    "deeper than the parser": "[" * 200_000,
+    "deep tables": json.loads('{"a":' * 500 + "1" + "}" * 500),
+    "many values": "[" + "1," * 200_000 + "1]",
+    "a long text": '"' + "x" * (5 * 2**20) + '"',
+    "a large array": np.zeros((2_000, 2_000)),
+    "a large tensor": torch.zeros(2_000, 2_000),
+    "a list of itself": endless(),
+    "a long number": '{"cup": [[' + "9" * 5_000 + ", 0, 1, 1]]}",
+    "a surrogate": '{"\\ud800": [[0, 0, 1, 1]]}',
+}
+
+
+@pytest.mark.parametrize("field", ["boxes", "plan", "metadata"])
+@pytest.mark.parametrize("case", UNUSABLE)
+def test_a_hostile_value_fails_its_row_alone(case: str, field: str) -> None:
+    with pytest.raises(UnusableRow, match=rf"`{field}`"):
+        read_field(field, UNUSABLE[case], "the row")
+    rows = build_samples(["x"] * 2, [A] * 2, [[B]] * 2, [{"editcritic": {field: UNUSABLE[case]}}, None])
+    assert isinstance(rows[0], str)
+    assert rows[0].startswith("edit-0")
+    assert len(rows[0]) < 1_000
+    assert isinstance(rows[1], EditSample)
+    with pytest.raises(UnusableRow):
+        sample_from_row({"instruction": "x", "source": B.pil(), "editcritic": {field: UNUSABLE[case]}})
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ({"bxes": {}}, "the unknown field 'bxes': known are task, pools, boxes"),
+        ({"boxes": [[0, 0, 4, 4]]}, "is a list without names"),
+        ({"boxes": np.zeros((1, 4))}, "is a list without names"),
+        ({"boxes": "a cup"}, "should be a table, a list or JSON: not JSON"),
+        ({"boxes": '{"cup": 1, "cup": 2}'}, "the name 'cup' is given twice"),
+        ({"boxes": {"cup": [[0, 0, 900, 4]]}}, "lies outside of its 8 x 8 image"),
+        ({"boxes": {"cup": [[math.nan, 0, 4, 4]]}}, "NaN"),
+        ({"targets": [[0, 0, 4]]}, "targets"),
+        ({"task": {"type": "dance"}}, "task.type"),
+        ({"operations": "Add a cup"}, "should be a table, a list or JSON"),
+        ({"hint": ["blue"]}, "hint"),
+        (["boxes"], "must be a table, got list"),
+        ("boxes", "should be a table, a list or JSON"),
+    ],
+)
+def test_a_mistake_is_told_in_words(table: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)) as caught:
+        build_samples(["x"], [A], [[B]], [{"editcritic": table}])
+    assert not isinstance(caught.value, UnusableRow)
+    if table != {"hint": ["blue"]}:  # TRL's texts are made of any value
+        with pytest.raises(ValueError, match=re.escape(words)):
+            sample_from_row({"instruction": "x", "source": B.pil(), "editcritic": table})
+
+
+def test_trl_refuses_a_field_that_is_given_twice() -> None:
+    row = {"id": "seven", "instruction": "x", "source": B.pil(), "hint": "a", "editcritic": {"hint": "b"}}
+    with pytest.raises(ValueError, match="the row 'seven' has `hint` as a column and in `editcritic`"):
+        sample_from_row(row)
+
+
+def test_other_metadata_is_not_read() -> None:
+    for metadata in ("a word", {"tag": "[" * 100_000}, 7, None, "[" * 100_000):
+        assert sample_of(metadata) == EXPECTED[2]
+
+
+# -- the page ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_lists_every_field_with_an_example_that_is_read() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    (section,) = re.findall(r"^## What a row may carry\n(.*?)^## ", text, re.DOTALL | re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| `(.*?)` \| .+ \| .+ \|$", section, re.MULTILINE)
+    assert [name for name, _ in rows] == list(METADATA_FIELDS)
+    for name, example in rows:
+        sample = sample_of({"editcritic": {name: json.loads(example)}})
+        assert sample != EXPECTED[2], name
+        if name != "metadata":
+            assert sample_from_row({"instruction": "x", "source": picture(3).pil(), name: json.loads(example)})
