@@ -151,7 +151,7 @@ class AdvantageProcessor(_OldAdvantageProcessor):
         return result
 
     def _checked(self, samples: Any, rewards: Any) -> Any:
-        gathered, groups, source_ids = self.collect_group_rewards(samples, rewards)
+        gathered, groups, source_ids = self.collect_group_rewards(samples, rewards, prepared_collection=None)
         names = list(gathered)
         applicable, weights = self.build_source_aware_matrices(samples, names, source_ids)
         stack = np.stack([gathered[name].astype(np.float64) for name in names])
