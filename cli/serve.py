@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
 
 import typer
 
@@ -18,6 +19,7 @@ from .options import AnswerCache, Experts, Json, Trust
 
 if TYPE_CHECKING:
     from ..reward import Engine, Reward
+    from ..reward.training.step_monitor import Scorer, StepMonitor
 
 _MIB = 2**20
 
@@ -89,6 +91,29 @@ def serve(
             help="With a --trainer-protocol of numbers only: reply for edits without a score: refuse, or nan.",
         ),
     ] = "refuse",
+    monitor: Annotated[
+        int,
+        typer.Option(
+            "--monitor",
+            min=0,
+            help="Watch for reward hacking in steps of so many scored edits, best those of a trainer's step, 64 or "
+            "more; see /monitor and /metrics. 0: no.",
+        ),
+    ] = 0,
+    heldout: Annotated[
+        str | None,
+        typer.Option(
+            "--heldout",
+            help="With --monitor: a reward that is not trained on, as a spec or the URL of another server; scores at "
+            "most 32 edits of a step.",
+        ),
+    ] = None,
+    monitor_state: Annotated[
+        Path | None,
+        typer.Option(
+            "--monitor-state", help="With --monitor: folder for its state, so that a restart keeps the baseline."
+        ),
+    ] = None,
     load_test: Annotated[
         list[str] | None,
         typer.Option(
@@ -167,7 +192,9 @@ def serve(
     with ExitStack() as stack:
         log = None if cache is None else stack.enter_context(AnswerLog(cache))
         engine = stack.enter_context(Engine(log=log))
-        service = ScoringService(load_rewards(reward or ["any-edit"], experts, engine), limits=limits)
+        rewards = load_rewards(reward or ["any-edit"], experts, engine)
+        monitors = load_monitors(rewards, monitor, heldout, monitor_state, experts, engine)
+        service = ScoringService(rewards, limits=limits, monitors=monitors)
         app = create_app(service, settings)
         if trainer_protocol:
             from ..integrations.serving.server.trainer_protocols import add_trainer_protocols
@@ -207,6 +234,44 @@ def load_rewards(specs: Sequence[str], experts: Sequence[str] | None, engine: En
             raise InputError(f"two rewards have the name {name}: rename one, as in --reward mine={text}")
         rewards[name] = reward
     return rewards
+
+
+def load_monitors(
+    rewards: Mapping[str, Reward],
+    step_samples: int,
+    heldout: str | None,
+    folder: Path | None,
+    experts: Sequence[str] | None,
+    engine: Engine,
+) -> dict[str, StepMonitor]:
+    """A monitor for each reward, by name, and none if `step_samples` is 0. Raises `InputError`."""
+    from ..benchmarks.common.errors import InputError
+    from ..integrations.trainers.trainer_reward import resolve_heldout
+    from ..reward.training.step_monitor import StepMonitor
+
+    if not step_samples:
+        if heldout is not None or folder is not None:
+            raise InputError("--heldout and --monitor-state are for the monitor: give --monitor 64 with them, say")
+        return {}
+    scorer: Scorer | None = None
+    try:
+        if heldout is not None and heldout.startswith(("http://", "https://")):
+            scorer = resolve_heldout(heldout)
+        elif heldout is not None:
+            (held_out,) = load_rewards([heldout], experts, engine).values()
+            held_out.on_failures = "none"
+            scorer = held_out
+        return {
+            name: StepMonitor(
+                step_samples,
+                heldout=scorer,
+                state="" if folder is None else folder / f"{quote(name, safe='')}.json",
+                name=reward.card.signature,
+            )
+            for name, reward in rewards.items()
+        }
+    except ValueError as error:
+        raise InputError(str(error)) from None
 
 
 _MAX_TOKEN_BYTES = 2**16

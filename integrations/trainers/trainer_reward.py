@@ -181,10 +181,10 @@ def resolve_heldout(heldout: ScoreFn | Spec | None) -> ScoreFn | None:
         return None
     if not isinstance(heldout, str | Mapping):
         return resolve_scorer(heldout)
+    options: dict[str, Any] = {"on_failures": "none"}
     if isinstance(heldout, str) and heldout.startswith(("http://", "https://")):
-        limits = {"deadline_s": _HELDOUT_DEADLINE_S, "outage_timeout_s": _HELDOUT_DEADLINE_S}
-        return resolve_scorer(heldout, on_failures="none", **limits)
-    return resolve_scorer(heldout, on_failures="none")
+        options |= {"deadline_s": _HELDOUT_DEADLINE_S, "outage_timeout_s": _HELDOUT_DEADLINE_S}
+    return resolve_scorer(heldout, **options)
 
 
 def score_with_retries(scorer: ScoreFn, samples: Sequence[EditSample | str], retry_s: float) -> list[Score]:

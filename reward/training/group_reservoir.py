@@ -17,18 +17,19 @@ class GroupReservoir(Generic[T]):
         self._groups: dict[str, list[T]] = {}
         self._size = 0
 
-    def add(self, group: str, item: T) -> None:
-        """Add an item; it, or the last one of the largest group, is dropped if there are too many."""
+    def add(self, group: str, item: T) -> T | None:
+        """Add an item; it, or the last one of the largest group, is dropped and returned if there are too many."""
         members = self._groups.get(group)
         if members is None:
             if len(self._groups) >= max(1, self.capacity // 2):
-                return
+                return item
             members = self._groups[group] = []
         members.append(item)
         self._size += 1
         if self._size > self.capacity:
-            max(self._groups.values(), key=len).pop()
             self._size -= 1
+            return max(self._groups.values(), key=len).pop()
+        return None
 
     def items(self) -> list[T]:
         """Those kept, group by group."""

@@ -40,6 +40,7 @@ SHOWN = (
 
 _MAX_POINTS = 1024  # of the history; with more, every other one is dropped
 _MAX_PAUSE = 64  # steps without the held-out reward after it failed
+_MAX_KEPT_BYTES = 256 * 2**20  # of a step's images
 _MAX_STATE_BYTES = 16 * 2**20
 _MAX_STATE_VALUES = 10**6
 
@@ -62,10 +63,12 @@ class StepMonitor:
     """See the module. Thread-safe. Nothing in it raises for what a step contains, or for a held-out reward that fails.
 
     step_samples: best the number of edits that this process scores in a step of the trainer; alarms count in such
-    steps. monitor: default: `RewardHackingMonitor()`. Of a step's images at most its `max_images` are kept and looked
-    at, in groups. heldout: a reward that is not trained on; it scores the kept images of each step, in the call that
-    completes a step. A call of it that raises, or scores nothing, is logged, and it is left out for 1, 2, 4, ... up to
-    64 steps. It should neither wait nor retry for long: `on_failures="none"`, and `deadline_s` for a `RemoteReward`.
+    steps. monitor: default: `RewardHackingMonitor()`. At most its `max_images` edits of a step, and at most 256 MiB of
+    images, are kept and looked at, in groups.
+
+    heldout: a reward that is not trained on; it scores the kept images of each step, in the call that completes a step.
+    A call of it that raises, or scores nothing, is logged, and it is left out for 1, 2, 4, ... up to 64 steps. It
+    should neither wait nor retry for long: `on_failures="none"`, and `deadline_s` for a `RemoteReward`.
 
     state: file with all of it, written after each step, so that a restarted trainer has the same baseline; rows of the
     step in progress are not in it. One file per process. name: of the trained reward; a state of another one is
@@ -123,9 +126,10 @@ class StepMonitor:
         self._groups: list[str] = []
         self._scores: list[Score] = []
         self._kept: GroupReservoir[tuple[int, EditSample]] = GroupReservoir(self.monitor.max_images)
+        self._kept_bytes = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        left = ("_collecting", "_observing", "_groups", "_scores", "_kept")
+        left = ("_collecting", "_observing", "_groups", "_scores", "_kept", "_kept_bytes")
         return {name: value for name, value in self.__dict__.items() if name not in left}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -145,7 +149,9 @@ class StepMonitor:
     def collect(self, sample: EditSample, score: Score) -> CollectedStep | None:
         """Add a scored edit; returns the step that it completes, for `observe`. Takes microseconds."""
         with self._collecting:
-            self._kept.add(sample.group, (len(self._groups), sample))
+            if (added := image_bytes(sample)) + self._kept_bytes <= _MAX_KEPT_BYTES:
+                dropped = self._kept.add(sample.group, (len(self._groups), sample))
+                self._kept_bytes += added - (0 if dropped is None else image_bytes(dropped[1]))
             self._groups.append(sample.group)
             self._scores.append(score)
             if len(self._groups) < self.step_samples:
@@ -276,6 +282,12 @@ class StepMonitor:
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(f"{path} is a damaged state of a monitor ({error}): remove it") from None
         self._clear()
+
+
+def image_bytes(sample: EditSample) -> int:
+    """Of all images of a sample and of its earlier turns, decoded; one that is there twice counts twice."""
+    images = [image for turn in sample.turns for image in (*turn.sources, turn.edited, turn.mask, turn.reference)]
+    return sum(3 * image.width * image.height for image in images if image is not None)
 
 
 def _numbers(data: Mapping[str, Any]) -> dict[str, float]:

@@ -17,7 +17,8 @@ from ....reward import Score, SpecError
 from ...foreign_pages import is_loopback
 from ..http_protocol import SCHEMA, APIError, ScoreRequest, response_json
 from .capacity import ServerBusy
-from .middleware import AuthAndLimitsMiddleware, error_response
+from .middleware import MONITOR_PATH, AuthAndLimitsMiddleware, error_response
+from .monitor_page import PAGE_HEADERS, monitor_page
 from .request_decoding import decode_request
 from .service import ScoringService
 from .shutdown import GracefulServer, graceful_server
@@ -66,7 +67,7 @@ class ServerConfig:
 
 
 def create_app(service: ScoringService, settings: ServerConfig | None = None) -> FastAPI:
-    """The application: POST /v1/score; GET /v1/reward, /healthz, /readyz, /metrics. See `http_protocol`."""
+    """The application: POST /v1/score; GET /v1/reward, /healthz, /readyz, /metrics, /monitor. See `http_protocol`."""
     from fastapi import FastAPI, Response
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect
@@ -150,6 +151,12 @@ def create_app(service: ScoringService, settings: ServerConfig | None = None) ->
     async def metrics(_: Request) -> Response:
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
+    async def monitor(_: Request) -> Response:
+        if not service.monitors.by_name:
+            raise APIError("no reward is monitored: start the server with --monitor and the edits of a step", 404)
+        page = await service.run_in_decoder(monitor_page, service.monitors.by_name)
+        return Response(page, headers=PAGE_HEADERS, media_type="text/html; charset=utf-8")
+
     async def reward(request: Request) -> Response:
         return _json(json.dumps(reward_info_json(service, request.query_params.get("name", ""))).encode())
 
@@ -162,6 +169,7 @@ def create_app(service: ScoringService, settings: ServerConfig | None = None) ->
         ("/healthz", health, "GET"),
         ("/readyz", ready, "GET"),
         ("/metrics", metrics, "GET"),
+        (MONITOR_PATH, monitor, "GET"),
     ):
         app.router.routes.append(Route(path, endpoint, methods=[method]))
     return app

@@ -30,6 +30,9 @@ ErrorFormat = Callable[[int, str], tuple[int, bytes]]
 PUBLIC_PATHS = ("/healthz", "/readyz", "/ping")
 """Paths without a token: health probes have none."""
 
+MONITOR_PATH = "/monitor"
+"""A page for browsers, which ask for a password if there is a token."""
+
 log = logging.getLogger("editcritic.serving")
 
 
@@ -87,8 +90,8 @@ class AuthAndLimitsMiddleware:
     def _authorize(self, scope: Message, headers: Mapping[bytes, bytes]) -> None:
         if b"transfer-encoding" in headers and (b"content-length" in headers or scope["http_version"] == "1.0"):
             raise APIError("the length of the body is given twice, or by an HTTP/1.0 client in chunks", 400)
+        texts = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"])
         if not self.token:
-            texts = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"])
             if problem := foreign_page(texts, loopback=self.loopback):
                 raise APIError(
                     f"refused, since {problem}: a server without a token answers programs on this machine, not web "
@@ -99,6 +102,9 @@ class AuthAndLimitsMiddleware:
             if scope["path"] not in PUBLIC_PATHS:
                 raise APIError("this server requires a token: send `Authorization: Bearer ...`", 401)
             return
+        elif headers[b"authorization"][:5].lower() == b"basic" and (problem := foreign_page(texts, loopback=False)):
+            # A browser that was once given the token sends it with the requests of any page.
+            raise APIError(f"refused, since {problem}", 403)
         scope["state"]["authorized"] = True
 
     async def _forward_bounded(
@@ -174,7 +180,8 @@ def error_response(error: APIError | ServerBusy, scope: Message) -> tuple[int, b
     if isinstance(error, ServerBusy):
         headers["retry-after"] = str(math.ceil(error.retry_after_s))
     if status == 401:
-        headers["www-authenticate"] = "Bearer"
+        is_page = scope["path"] == MONITOR_PATH
+        headers["www-authenticate"] = 'Basic realm="editcritic: the token is the password"' if is_page else "Bearer"
     formats: Mapping[str, ErrorFormat] = scope["app"].state.error_formats if scope["method"] == "POST" else {}
     format_error = formats.get(scope["path"])
     if format_error is None:

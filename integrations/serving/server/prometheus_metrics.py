@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from ....reward import Score
 from ....reward.engine.engine import Engine
 from .capacity import Capacity
 from .readiness import Readiness
+from .reward_monitors import RewardMonitors
 
 _WINDOW_S = 60.0
 _BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
@@ -29,6 +30,7 @@ class ServiceState(Protocol):
     active_requests: int
     draining: bool
     readiness: Readiness
+    monitors: RewardMonitors
 
     @property
     def engines(self) -> list[Engine]:
@@ -39,21 +41,22 @@ class PrometheusMetrics:
     """The metrics of one service, with their own registry, so that a process may have several."""
 
     def __init__(self, service: ServiceState) -> None:
-        from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+        from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
+        from prometheus_client import Counter as CounterMetric
 
         self._service = service
         self.registry = CollectorRegistry()
-        self._requests = Counter(
+        self._requests = CounterMetric(
             "editcritic_requests", "Requests answered.", ["path", "status"], registry=self.registry
         )
-        self._samples = Counter(
+        self._samples = CounterMetric(
             "editcritic_samples",
             "Samples by outcome: a status of scores; late: not scored before the deadline; replayed: of a repeated "
             "request; cancelled: not started, as no client waited any more.",
             ["status"],
             registry=self.registry,
         )
-        self._bytes = Counter("editcritic_received_bytes", "Bytes of request bodies.", registry=self.registry)
+        self._bytes = CounterMetric("editcritic_received_bytes", "Bytes of request bodies.", registry=self.registry)
         self._seconds = Histogram(
             "editcritic_request_seconds",
             "From the head of a scoring request to the end of its response.",
@@ -133,6 +136,8 @@ class PrometheusMetrics:
                 latency.add_metric([f"{quantile:g}"], float(np.quantile(latencies, quantile)))
         yield latency
         yield from self._of_experts(CounterMetricFamily)
+        if self._service.monitors.by_name:
+            yield from self._of_monitors(GaugeMetricFamily, CounterMetricFamily)
 
     def _of_experts(self, family: Any) -> Iterator[Any]:
         families: dict[str, Any] = {}
@@ -145,6 +150,29 @@ class PrometheusMetrics:
                         families[metric] = family(metric, f"Of an expert: {key}.", labels=["expert"])
                     families[metric].add_metric([name], value)
         yield from families.values()
+
+    def _of_monitors(self, gauge: Any, counter: Any) -> Iterator[Any]:
+        values = gauge("editcritic_monitor_value", "Of the last monitored step.", labels=["reward", "quantity"])
+        z_scores = gauge("editcritic_monitor_z", "Its robust z-score to the baseline.", labels=["reward", "quantity"])
+        alarms = counter("editcritic_monitor_alarms", "Alarms of the monitor.", labels=["reward", "name"])
+        counts = {
+            "steps": counter("editcritic_monitor_steps", "Complete steps.", labels=["reward"]),
+            "dropped": counter("editcritic_monitor_dropped_steps", "Steps that were not observed.", labels=["reward"]),
+            "heldout_failures": counter(
+                "editcritic_monitor_heldout_failures", "Steps that the held-out reward failed.", labels=["reward"]
+            ),
+        }
+        for reward, monitor in self._service.monitors.by_name.items():
+            for name, value in monitor.latest.items():
+                if name.endswith("/z"):
+                    z_scores.add_metric([reward, name.removesuffix("/z")], value)
+                elif name != "alarms":
+                    values.add_metric([reward, name], value)
+            for name, number in Counter(alarm.name for alarm in list(monitor.alarms)).items():
+                alarms.add_metric([reward, name], number)
+            for name, family in counts.items():
+                family.add_metric([reward], getattr(monitor, name))
+        yield from (values, z_scores, alarms, *counts.values())
 
 
 def visible_gpus() -> int:

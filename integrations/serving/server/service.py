@@ -15,12 +15,14 @@ from ....reward import EditSample, Reward, Score
 from ....reward.engine.engine import Engine
 from ....reward.metrics.compose import score_with_signature
 from ....reward.timeout_compat import TIMEOUTS, timeout
+from ....reward.training.step_monitor import StepMonitor
 from ..http_protocol import APIError, ScoreRequest, images_by_digest
 from .capacity import Capacity, ServerBusy
 from .idempotency import IdempotencyCache, RequestId, fingerprint
 from .limits import ServerLimits
 from .prometheus_metrics import PrometheusMetrics
 from .readiness import Readiness
+from .reward_monitors import RewardMonitors
 
 T = TypeVar("T")
 
@@ -48,14 +50,22 @@ class ScoringService:
 
     rewards: one, or several by the names used in requests; those on one engine share its answers. Scores are those of
     `reward(samples)`, except that too many failures raise nothing: each sample has its own score or reason. See
-    `ServerLimits` for rejected requests.
+    `ServerLimits` for rejected requests. monitors: by the names of rewards, which need not all have one; each sees
+    every edit that its reward scores, in a thread of their own.
     """
 
-    def __init__(self, rewards: Reward | Mapping[str, Reward], *, limits: ServerLimits | None = None) -> None:
+    def __init__(
+        self,
+        rewards: Reward | Mapping[str, Reward],
+        *,
+        limits: ServerLimits | None = None,
+        monitors: Mapping[str, StepMonitor] | None = None,
+    ) -> None:
         by_name = {rewards.__name__: rewards} if isinstance(rewards, Reward) else dict(rewards)
         if not by_name:
             raise ValueError("a service needs at least one reward")
         self.rewards: Mapping[str, Reward] = by_name
+        self.monitors = RewardMonitors(by_name, monitors or {})
         self.limits = limits or ServerLimits()
         self.draining = False
         self.stopped = False
@@ -167,6 +177,7 @@ class ScoringService:
 
     def close(self) -> None:
         """End the threads. Scores in progress fail."""
+        self.monitors.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
         for engine in self.engines:
             engine.close()
@@ -243,8 +254,10 @@ class ScoringService:
     def _finish_sample(self, job: ScoringJob, index: int, score: Score) -> None:
         self.in_flight -= 1
         job.running -= 1
-        job.samples[index] = None  # frees its images
+        sample, job.samples[index] = job.samples[index], None  # frees its images
         if not job.cancelled:
+            assert sample is not None
+            self.monitors.add(job.reward, sample, score)
             job.scores[index] = score
             self.metrics.scored(score)
             if not job.running and not job.pending:

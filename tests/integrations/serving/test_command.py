@@ -111,3 +111,29 @@ def test_json_names_the_address_and_the_rewards() -> None:
         process.send_signal(signal.SIGTERM)
         stdout, _ = process.communicate(timeout=60)
     assert json.loads(stdout) == {"address": url, "rewards": ["rated"]}
+
+
+def test_a_monitor_keeps_its_baseline_over_a_restart_and_sees_the_held_out_reward(tmp_path: Path) -> None:
+    options = ("--monitor", "8", "--heldout", f"{RATED}?prompt=other", "--monitor-state", str(tmp_path))
+    values = []
+    for first in (0, 100):
+        samples = [sample(str(row), edited=picture(first + row)) for row in range(8)]
+        with judge(*options) as (url, process):
+            body = attach_images(request_json(samples, reward="rated"), images_by_digest(samples))
+            assert httpx2.post(f"{url}/v1/score", json=body).status_code == 200
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+        state = json.loads((tmp_path / "rated.json").read_text())
+        values.append([numbers for _, numbers in state["history"]])
+    assert [len(history) for history in values] == [1, 2]
+    assert values[0] == values[1][:1]
+    assert all(0 < numbers["heldout"] < 1 and numbers["heldout"] != numbers["reward"] for numbers in values[1])
+    assert "with step_samples 8, and this one has 16" in refused("--monitor", "16", "--monitor-state", str(tmp_path))
+
+
+def test_options_of_a_monitor_that_mean_nothing_are_refused(tmp_path: Path) -> None:
+    assert "give --monitor 64 with them" in refused("--heldout", RATED)
+    assert "give --monitor 64 with them" in refused("--monitor-state", str(tmp_path))
+    assert "at least 8 samples, got 2" in refused("--monitor", "2")
+    assert "nonsense" in refused("--monitor", "8", "--heldout", "nonsense")
+    assert "there is no folder" in refused("--monitor", "8", "--monitor-state", str(tmp_path / "none"))

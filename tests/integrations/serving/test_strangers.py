@@ -74,7 +74,7 @@ def scores(url: str, token: str = "") -> bool:
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 PUBLIC = ("/healthz", "/readyz", "/ping")
 PATHS = (
-    *(*PUBLIC, "/", "/v1/score", "/v1/reward", "/v1/reward?name=x", "/metrics", "/v1/score/", "/v1//score"),
+    *(*PUBLIC, "/", "/v1/score", "/v1/reward", "/v1/reward?name=x", "/metrics", "/monitor", "/v1/score/", "/v1//score"),
     *("/docs", "/redoc", "/openapi.json", "/mode/logits_non_cot", "/mode/score_continue", "/verl-omni", "/score"),
     *("/rewards", "/health", "/../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/healthz/../metrics", "//healthz"),
 )
@@ -88,7 +88,7 @@ def guarded() -> Iterator[str]:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_without_the_token_no_path_and_no_method_has_anything_but_health(guarded: str, path: str) -> None:
-    assert len(PATHS) == 23
+    assert len(PATHS) == 24
     for method in METHODS:
         with connect(guarded) as connection:
             connection.sendall(request(method, path))

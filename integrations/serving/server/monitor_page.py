@@ -1,0 +1,152 @@
+"""The page of a judge server's reward-hacking monitors: curves over steps, and alarms in words. It runs no script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from ....reward.training.step_monitor import StepMonitor
+
+PAGE_HEADERS: Mapping[str, str] = {
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+
+_MAX_ALARMS = 50  # shown, the latest
+_WIDTH, _HEIGHT = 560.0, 150.0  # of the plotted area, in units of the SVG
+
+_CHARTS: tuple[tuple[str, tuple[str, ...], tuple[float | None, float | None]], ...] = (
+    ("Trained and held-out reward", ("reward", "heldout"), (None, None)),
+    ("Rejected and unscored edits", ("rejected", "heldout_rejected", "unscored"), (0.0, 1.0)),
+    ("Diversity within groups", ("diversity",), (0.0, None)),
+    ("Difference to the source", ("difference",), (0.0, None)),
+    ("Edges and saturation", ("edge_density", "saturation"), (0.0, None)),
+    ("Agreement and degenerate groups", ("agreement", "degenerate"), (None, 1.0)),
+)
+"""Title, quantities, and the ends of the vertical axis; None: that of the values."""
+
+_ALARMS_OF: Mapping[str, tuple[str, ...]] = {"reward": ("divergence",)}
+"""Alarms of no quantity, by the first quantity of the chart that shows them."""
+
+_LABELS: Mapping[str, str] = {
+    "reward": "trained reward",
+    "heldout": "held-out reward",
+    "rejected": "rejected by a guard",
+    "heldout_rejected": "rejected by a guard of the held-out reward",
+    "unscored": "without a score",
+    "agreement": "agreement (Kendall's tau)",
+    "degenerate": "degenerate groups",
+    "edge_density": "edge density",
+}
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """paths: of SVG, one per run of steps that have the number. latest: as text. style: class of the line."""
+
+    label: str
+    paths: list[str]
+    dots: list[tuple[float, float]]
+    latest: str
+    style: str
+
+
+@dataclass(frozen=True)
+class _Chart:
+    """alarms: positions and names. baseline: where the first steps end, or None if they are not in it."""
+
+    title: str
+    curves: list[_Curve]
+    low: str
+    high: str
+    first: int
+    last: int
+    baseline: float
+    alarms: list[tuple[float, str]]
+
+
+def monitor_page(monitors: Mapping[str, StepMonitor]) -> str:
+    """HTML of all monitors, by the names of their rewards. Names and messages are escaped."""
+    import jinja2
+
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(Path(__file__).with_name("monitor_page.html").read_text(encoding="utf-8"))
+    return template.render(
+        monitors=[_view(name, monitor) for name, monitor in monitors.items()],
+        width=_WIDTH,
+        height=_HEIGHT,
+        now=datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC"),
+    )
+
+
+def _view(name: str, monitor: StepMonitor) -> dict[str, Any]:
+    history, alarms = list(monitor.history), list(monitor.alarms)
+    patience = monitor.monitor.patience
+    num_observed = monitor.steps - monitor.dropped
+    return {
+        "name": name,
+        "monitor": monitor,
+        "charts": [
+            chart for title, names, limits in _CHARTS if (chart := _chart(title, names, limits, monitor, history))
+        ],
+        "alarms": [
+            {"alarm": alarm, "since": max(alarm.step - patience + 1, 0)} for alarm in reversed(alarms[-_MAX_ALARMS:])
+        ],
+        "num_alarms": len(alarms),
+        "remaining": max(0, monitor.monitor.baseline - num_observed),
+        "latest": sorted(monitor.latest.items()),
+    }
+
+
+def _chart(
+    title: str,
+    names: Sequence[str],
+    limits: tuple[float | None, float | None],
+    monitor: StepMonitor,
+    history: Sequence[tuple[int, Mapping[str, float]]],
+) -> _Chart | None:
+    """None where no step has a number of it."""
+    shown = [name for name in names if any(name in numbers for _, numbers in history)]
+    if not shown:
+        return None
+    values = [numbers[name] for _, numbers in history for name in shown if name in numbers]
+    low = min(values) if limits[0] is None else limits[0]
+    high = max(values) if limits[1] is None else limits[1]
+    if high - low < 1e-9:
+        low, high = low - 0.5, high + 0.5
+    first, last = history[0][0], history[-1][0]
+
+    def x(step: float) -> float:
+        return _WIDTH * (step - first) / max(1, last - first)
+
+    def y(value: float) -> float:
+        return _HEIGHT * (high - value) / (high - low)
+
+    curves = []
+    for number, name in enumerate(shown):
+        runs: list[list[tuple[float, float]]] = [[]]
+        for step, numbers in history:
+            if name in numbers:
+                runs[-1].append((x(step), y(numbers[name])))
+            elif runs[-1]:
+                runs.append([])
+        latest = next(numbers[name] for _, numbers in reversed(history) if name in numbers)
+        curves.append(
+            _Curve(
+                _LABELS.get(name, name),
+                [" ".join(f"{a:.1f},{b:.1f}" for a, b in run) for run in runs if len(run) > 1],
+                [run[0] for run in runs if len(run) == 1],
+                f"{latest:.3g}",
+                f"line{number}",
+            )
+        )
+    raised = [alarm for alarm in list(monitor.alarms) if first <= alarm.step <= last]
+    own = [(x(alarm.step), alarm.name) for alarm in raised if alarm.name in (*names, *_ALARMS_OF.get(names[0], ()))]
+    ends = first + monitor.monitor.baseline if first < monitor.monitor.baseline else first
+    return _Chart(title, curves, f"{low:.3g}", f"{high:.3g}", first, last, min(_WIDTH, x(ends)), own)
