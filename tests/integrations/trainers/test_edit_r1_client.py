@@ -1,0 +1,176 @@
+"""Edit-R1's own client, restated, as docs/trainers.md sets it up, against a judge server."""
+
+import contextlib
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from editcritic.integrations.serving.server import retried_scoring
+from editcritic.integrations.serving.server.app import ServerConfig, create_app, serve_in_thread
+from editcritic.integrations.serving.server.limits import ServerLimits
+from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.serving.server.trainer_protocols import add_trainer_protocols
+from editcritic.integrations.trainers.flow_grpo import FlowGRPOReward
+from editcritic.integrations.trainers.flow_grpo_statistics import leave_out_missing
+from editcritic.reward import EditSample, Image, Program, Reward, Score
+
+from . import trainer_cases
+from .killed_trainer import killed_and_restarted
+from .restated import edit_r1, edit_r1_client
+from .trainer_cases import Batch, Judge, Parted, batch, documented
+
+EDITS = batch()
+ROWS = [{"prompt": prompt, "image": "a.png", "requirement": f"{prompt}, and only that"} for prompt in EDITS.prompts]
+
+
+@contextlib.contextmanager
+def client(monkeypatch: Any, judge: Any, *, on_unscored: str = "nan", **limits: int) -> Iterator[Any]:
+    """The reward function of the trainer's configuration, which asks a server as the page says."""
+    serve, train = documented("Edit-R1", "text")
+    assert "--trainer-protocol edit-r1 --unscored nan" in serve
+    name, _, address = train.split()[0].partition("=")
+    assert address == "127.0.0.1:8321"
+    service = ScoringService(judge.reward(), limits=ServerLimits(**limits))
+    app = create_app(service, ServerConfig(port=0))
+    add_trainer_protocols(app, service, "edit-r1", on_unscored=on_unscored)
+    with serve_in_thread(service, ServerConfig(port=0), app) as url:
+        monkeypatch.setenv(name, url.removeprefix("http://"))
+        yield edit_r1_client.multi_score(None, {"mllm_score_continue": 1.0})
+    service.close()
+
+
+def call(reward_fn: Any, edits: Batch = EDITS, rows: Any = None) -> list[float]:
+    """As the script calls it."""
+    details, _ = reward_fn(
+        torch.from_numpy(edits.tensor).movedim(3, 1) / 255,
+        edits.prompts,
+        [{}] * len(edits.prompts) if rows is None else rows,
+        [source.pil() for source in edits.sources],
+        only_strict=True,
+    )
+    scores: list[float] = details["avg"]
+    return scores
+
+
+def as_jpeg(edits: Batch) -> Batch:
+    """The pictures as they arrive."""
+
+    def sent(image: Image) -> Image:
+        return Image.of(edit_r1_client._jpeg(image.pixels))
+
+    return Batch(edits.prompts, [sent(one) for one in edits.sources], [sent(one) for one in edits.edited], 4)
+
+
+def values(edits: Batch) -> list[float]:
+    return trainer_cases.values(as_jpeg(edits))
+
+
+@pytest.mark.parametrize("global_std", [True, False])
+def test_others_advantages_are_as_if_a_failed_edit_were_not_there(monkeypatch, global_std):
+    monkeypatch.setattr(retried_scoring, "_RETRY_SHARE", 0.0)
+    sent = as_jpeg(EDITS)
+    judge = Judge(failing=Judge.always(sent.edited[5]), abstaining={sent.edited[14].digest})
+    with client(monkeypatch, judge) as reward_fn:
+        rewards = call(reward_fn)
+    assert math.isnan(rewards[5])
+    assert rewards[14] == 0.0  # the lowest value of the range
+    tracked = leave_out_missing(edit_r1.PerPromptStatTracker)
+    got = tracked(global_std).update(EDITS.prompts, np.array(rewards)[:, None])[0][:, 0]
+    kept = [row for row in range(16) if row != 5]
+    without = tracked(global_std).update([EDITS.prompts[row] for row in kept], np.array(rewards)[kept][:, None])[0]
+    assert got[5] == 0
+    assert got[kept].tolist() == pytest.approx(without[:, 0].tolist(), rel=1e-12)
+    spoiled = edit_r1.PerPromptStatTracker(global_std).update(EDITS.prompts, np.array(rewards)[:, None])[0]
+    assert np.isnan(spoiled).sum() == (16 if global_std else 4)
+
+
+def test_a_failure_that_passes_is_asked_again_on_the_server(monkeypatch):
+    judge = Judge(failing={as_jpeg(EDITS).edited[5].digest: 2})
+    with client(monkeypatch, judge, on_unscored="refuse") as reward_fn:
+        assert call(reward_fn) == values(EDITS)
+    assert sum(judge.batches) == 16 + 2
+
+
+def test_64_edits_at_once_take_at_most_three_batches(monkeypatch):
+    edits, judge = batch(groups=16), Judge()
+    with client(monkeypatch, judge) as reward_fn:
+        assert call(reward_fn, edits) == values(edits)
+    assert len(judge.batches) <= 3
+
+
+def test_a_refusal_arrives_in_words(monkeypatch):
+    monkeypatch.setattr(retried_scoring, "_RETRY_SHARE", 0.0)
+    too_large = pytest.raises(AttributeError, match="editcritic: HTTP 413: 16 samples: at most 8 are accepted")
+    with client(monkeypatch, Judge(), max_samples=8, max_queued_samples=8) as reward_fn, too_large:
+        call(reward_fn)
+    too_many = pytest.raises(AttributeError, match="HTTP 400: 34 images and 68 prompts, so they cannot be matched")
+    with client(monkeypatch, Judge()) as reward_fn, too_many:
+        call(reward_fn, batch(groups=17))
+    no_text = pytest.raises(AttributeError, match="HTTP 422: 16 of 16 edits have no score: edit-0: not_applicable")
+    with client(monkeypatch, NotApplicable(), on_unscored="refuse") as reward_fn, no_text:
+        call(reward_fn)
+
+
+class NotApplicable(Judge):
+    def reward(self, **options: Any) -> Any:
+        class Nothing(Parted):
+            def __call__(self, sample: EditSample) -> Program[Score]:
+                yield from super().__call__(sample)
+                return Score.not_applicable("there is no text")
+
+        return Reward(Nothing(), {"preference": self.expert}, **options)
+
+
+class HintRead(Judge):
+    """Keeps the hints of the samples."""
+
+    def reward(self, **options: Any) -> Any:
+        self.hints: dict[str, str] = {}
+        hints = self.hints
+
+        class Reading(Parted):
+            def __call__(self, sample: EditSample) -> Program[Score]:
+                hints[sample.id] = sample.hint
+                return (yield from super().__call__(sample))
+
+        return Reward(Reading(), {"preference": self.expert}, **options)
+
+
+def test_a_requirement_means_the_same_in_process_and_through_the_server(monkeypatch):
+    rows: list[Any] = [
+        *ROWS[:12], {"requirement": ""}, {"requirement": 3}, {}, {**ROWS[15], "editcritic": {"hint": "of its own"}}
+    ]  # fmt: skip
+    over_http, here = HintRead(), HintRead()
+    with client(monkeypatch, over_http) as reward_fn:
+        call(reward_fn, rows=rows)
+    call(FlowGRPOReward(here.reward()), rows=rows)
+    assert over_http.hints == here.hints
+    assert here.hints["edit-0"] == "make it blue, and only that"
+    assert [here.hints[f"edit-{row}"] for row in range(12, 16)] == ["", "", "", "of its own"]
+
+
+def test_pixels_of_another_scale_are_cut_by_the_client_and_refused_in_process():
+    judge = Judge()
+    images = torch.from_numpy(EDITS.tensor).movedim(3, 1) / 127.5 - 1
+    sources = [source.pil() for source in EDITS.sources]
+    with pytest.raises(ValueError, match=r"\[0, 1\]"):
+        FlowGRPOReward(judge.reward())(images, EDITS.prompts, None, sources)
+    assert judge.batches == []
+
+
+def trainer_step(url: str) -> list[float]:
+    """In a process of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REWARD_SERVER", url.removeprefix("http://"))
+        return call(edit_r1_client.multi_score(None, {"mllm_score_continue": 1.0}))
+
+
+def test_a_trainer_that_is_killed_and_restarted_has_the_same_values():
+    def add(app: Any, service: ScoringService) -> None:
+        add_trainer_protocols(app, service, "edit-r1")
+
+    assert killed_and_restarted(f"{__name__}:trainer_step", Judge(), add=add) == (values(EDITS), 16)

@@ -1,0 +1,316 @@
+"""OmniGen2-RL's step, restated, with the lines of docs/trainers.md in it, against a judge server and in process."""
+
+import contextlib
+import json
+import math
+import os
+import random
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import PIL.Image
+import pytest
+import torch
+import yaml
+from accelerate import Accelerator
+
+from editcritic.integrations.serving.server import retried_scoring
+from editcritic.integrations.serving.server.app import ServerConfig, create_app, serve_in_thread
+from editcritic.integrations.serving.server.limits import ServerLimits
+from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.serving.server.trainer_protocols import add_trainer_protocols
+from editcritic.integrations.trainers.omnigen2_rl import OmniGen2Reward, log_scores, process_grpo_rewards
+from editcritic.reward.image import PixelFormatError
+
+from .killed_trainer import ROOT, killed_and_restarted
+from .patched_scripts import patched_script
+from .restated import omnigen2_rl as theirs
+from .trainer_cases import Batch, Judge, batch, documented, values
+
+EDITS = batch()
+MODULES = {"omnigen2.grpo.reward_client_edit": "omnigen2_rl", "omnigen2.grpo.utils": "omnigen2_rl"}
+STATISTICS, CLIENT = documented("OmniGen2-RL", "diff")
+NAMES = ("reward", "following", "preservation", "guard", "unscored", "abstained", "judge_seconds")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def group() -> Iterator[None]:
+    """The process group of one process that the script scatters in."""
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+@contextlib.contextmanager
+def served(judge: Judge, *, on_unscored: str = "nan", token: str = "", **limits: int) -> Iterator[Any]:
+    """The configuration of the page, for a server with its protocol at a free port."""
+    (line,) = documented("OmniGen2-RL", "text")
+    assert "--trainer-protocol omnigen2-rl --unscored nan" in line
+    service = ScoringService(judge.reward(), limits=ServerLimits(**limits))
+    settings = ServerConfig(port=0, token=token)
+    app = create_app(service, settings)
+    add_trainer_protocols(app, service, "omnigen2-rl", on_unscored=on_unscored)
+    with serve_in_thread(service, settings, app) as url:
+        yield configuration(url, token)
+    service.close()
+
+
+def configuration(url: str, token: str = "") -> Any:
+    (text,) = documented("OmniGen2-RL", "yaml")
+    config = yaml.safe_load(text)["server"]
+    assert config == {"hosts": ["127.0.0.1"], "proxy_port": 8321}
+    host = f"any:{token}@{config['hosts'][0]}" if token else config["hosts"][0]
+    return SimpleNamespace(server=SimpleNamespace(hosts=[host], proxy_port=int(url.rpartition(":")[2])))
+
+
+def order_of(edits: Batch) -> list[int]:
+    """As the sampler mixes groups."""
+    return random.Random(1).sample(range(len(edits.prompts)), len(edits.prompts))
+
+
+def run(
+    config: Any,
+    diffs: Sequence[str] = (STATISTICS,),
+    *,
+    edits: Batch = EDITS,
+    left_out: Sequence[int] = (),
+    reward: Any = None,
+    pictures: Any = None,
+    **rl: Any,
+) -> Any:
+    rows = [row for row in order_of(edits) if row not in left_out]
+    script = patched_script("omnigen2_rl_script", diffs, MODULES, **({} if reward is None else {"reward": reward}))
+    args = SimpleNamespace(global_batch_size=len(rows), batch_size=len(rows), rl=rl)
+    step = {
+        "instruction": [f"<|im_start|>{edits.prompts[row]}<|im_end|>" for row in rows],
+        "input_images_pil": [[edits.sources[row].pil()] for row in rows],
+        "meta_data": [json.dumps({"instruction": edits.prompts[row], "task_type": "color"}) for row in rows],
+    }
+    log: dict[str, Any] = {}
+    images = [edits.edited[row].pil() for row in rows] if pictures is None else pictures
+    result = script.train_step(args, Accelerator(cpu=True), config, step, images, 3, log)
+    places = {row: place for place, row in enumerate(rows)}
+    return SimpleNamespace(
+        rewards={row: result.rewards[place].item() for row, place in places.items()},
+        advantages={row: result.advantages[place].item() for row, place in places.items()},
+        gradients={row: result.gradients[place].item() for row, place in places.items()},
+        files={row: result.files[place] for row, place in places.items()},
+        log=log,
+    )
+
+
+def as_float32(numbers: Sequence[float]) -> dict[int, float]:
+    return dict(enumerate(np.asarray(numbers, np.float32).tolist()))
+
+
+@pytest.mark.parametrize("std_level", ["group", "batch"])
+@pytest.mark.parametrize("way", ["its client", "in process"])
+def test_others_advantages_are_as_if_a_failed_edit_were_not_there(monkeypatch, std_level, way):
+    monkeypatch.setattr(retried_scoring, "_RETRY_SHARE", 0.0)
+    judge = Judge(failing=Judge.always(EDITS.edited[5]), abstaining={EDITS.edited[14].digest})
+    if way == "its client":
+        with served(judge) as config:
+            got = run(config, std_level=std_level)
+            without = run(config, left_out=(5,), std_level=std_level)
+    else:
+        hurried = CLIENT.replace('missing="nan"', 'missing="nan", retry_s=0')
+        diffs, reward = (STATISTICS, hurried), judge.reward(on_failures="none")
+        got = run(configuration(":0"), diffs, reward=reward, std_level=std_level)
+        without = run(configuration(":0"), diffs, reward=reward, left_out=(5,), std_level=std_level)
+    assert got.advantages.pop(5) == got.gradients[5] == 0
+    assert got.advantages == without.advantages
+    assert got.advantages[14] < 0
+    assert got.rewards[14] == 0.0  # the lowest value of the range
+    assert math.isnan(got.rewards[5])
+    assert all(math.isfinite(number) for number in (*got.gradients.values(), *got.log.values()))
+    known = [0.0 if row == 14 else value for row, value in enumerate(values(EDITS)) if row != 5]
+    assert {name for name in got.log if name.startswith("editcritic/")} == {f"editcritic/{name}" for name in NAMES}
+    assert got.log["editcritic/reward"] == pytest.approx(np.mean(known))
+    assert got.log["editcritic/unscored"] == got.log["editcritic/abstained"] == 1 / 16
+    assert got.log["rewards_mean"] == pytest.approx(without.log["rewards_mean"])
+    assert "status: failed\nreward: none\nreason: " in got.files[5]
+    assert "the judge did not answer" in got.files[5]
+    assert "status: abstained\nreward: 0\n" in got.files[14]
+    assert f"following: {values(EDITS)[0]:.4g}\npreservation: {1 - values(EDITS)[0]:.4g}\nguard: 1\n" in got.files[0]
+    assert f"'instruction': '{EDITS.prompts[7]}'" in got.files[7]
+
+
+@pytest.mark.parametrize(("std_level", "spoiled"), [("group", 4), ("batch", 16)])
+def test_with_the_trainers_own_statistics_a_failed_edit_spoils_others(monkeypatch, std_level, spoiled):
+    monkeypatch.setattr(retried_scoring, "_RETRY_SHARE", 0.0)
+    with served(Judge(failing=Judge.always(EDITS.edited[5]))) as config:
+        got = run(config, (STATISTICS.replace("log_scores, process_grpo_rewards", "log_scores"),), std_level=std_level)
+    assert sum(math.isnan(advantage) for advantage in got.advantages.values()) == spoiled
+
+
+def test_a_group_without_any_value_has_no_advantage_and_the_others_keep_theirs(monkeypatch):
+    monkeypatch.setattr(retried_scoring, "_RETRY_SHARE", 0.0)
+    with served(Judge(failing=Judge.always(*EDITS.edited[4:8]))) as config:
+        got = run(config, std_level="batch")
+        without = run(config, left_out=range(4, 8), std_level="batch")
+    assert [got.advantages.pop(row) for row in range(4, 8)] == [0.0] * 4
+    assert got.advantages == without.advantages
+    assert all(math.isfinite(number) for number in got.log.values())
+    with served(Judge(failing=Judge.always(*EDITS.edited))) as config, pytest.warns(RuntimeWarning):  # of its log
+        nothing = run(config)
+    assert set(nothing.advantages.values()) == set(nothing.gradients.values()) == {0.0}
+
+
+@pytest.mark.parametrize("std_level", ["group", "batch"])
+def test_without_a_missing_score_the_statistics_are_the_trainers(std_level):
+    rewards = torch.from_numpy(np.random.default_rng(2).random(48).astype(np.float32))
+    rewards[:8] = 0.5
+    prompts = [f"prompt {row // 8}" for row in range(48)]
+    accelerator = Accelerator(cpu=True)
+    advantages, stats = process_grpo_rewards(rewards, prompts, accelerator, std_level)
+    expected, expected_stats = theirs.process_grpo_rewards(rewards, prompts, accelerator, std_level)
+    assert torch.equal(advantages, expected)
+    assert (advantages.dtype, stats) == (expected.dtype, expected_stats)
+    assert list(stats) == list(expected_stats)
+    with pytest.raises(ValueError, match="std_level must be 'group' or 'batch', got 'all'"):
+        process_grpo_rewards(rewards, prompts, accelerator, "all")
+
+
+def test_a_failure_that_passes_changes_nothing():
+    judge = Judge(failing={EDITS.edited[5].digest: 1, EDITS.edited[9].digest: 2})
+    with served(judge) as config, served(Judge()) as clean:
+        assert run(config).advantages == run(clean).advantages
+    assert sum(judge.batches) == 16 + 2 + 1
+
+
+def test_64_edits_at_once_take_at_most_three_batches_and_are_in_order():
+    edits = batch(groups=16)
+    over_http, judge = Judge(), Judge()
+    with served(over_http) as config:
+        assert run(config, edits=edits).rewards == as_float32(values(edits))
+    got = run(configuration(":0"), (STATISTICS, CLIENT), edits=edits, reward=judge.reward())
+    assert got.rewards == as_float32(values(edits))
+    assert len(over_http.batches) <= 3
+    assert len(judge.batches) <= 3
+
+
+def test_a_refusal_is_words_in_the_trainers_log_and_no_number(monkeypatch, caplog):
+    monkeypatch.setattr(retried_scoring, "_RETRY_SHARE", 0.0)
+    with served(Judge(failing=Judge.always(EDITS.edited[5])), on_unscored="refuse") as config:
+        with pytest.raises(TypeError, match="NoneType"):
+            run(config)
+        assert "1 of 16 edits have no score: edit-" in caplog.text
+        assert "did not answer" in caplog.text
+    with served(Judge(), max_samples=8, max_queued_samples=8) as config, pytest.raises(TypeError, match="NoneType"):
+        run(config)
+    assert "editcritic: HTTP 413: 16 samples: at most 8 are accepted per request" in caplog.text
+    caplog.clear()
+    with served(Judge(), token="correct-horse-battery-staple") as config:
+        assert len(run(config).rewards) == 16
+        config.server.hosts = ["127.0.0.1"]
+        with pytest.raises(TypeError, match="NoneType"):
+            run(config)
+        assert theirs.RewardClient("127.0.0.1", config.server.proxy_port).ping()
+    assert "HTTP error: 401" in caplog.text
+
+
+def test_pictures_that_are_no_rgb_images_are_refused_in_words_before_anything_is_scored(caplog):
+    floats = [PIL.Image.fromarray(np.full((8, 8), 200.0, np.float32), "F") for _ in range(16)]
+    judge = Judge()
+    with served(judge) as config, pytest.raises(TypeError, match="NoneType"):
+        run(config, pictures=floats)
+    assert "an image of PIL must have the mode RGB, got 'F': convert it" in caplog.text
+    reward = OmniGen2Reward(judge.reward())
+    sources, rows = [[EDITS.sources[0].pil()]], [json.dumps({"instruction": "make it blue"})]
+    for wrong in (np.full((8, 8, 3), -0.5, np.float32), np.full((8, 8, 3), 200.0, np.float32)):
+        with pytest.raises(PixelFormatError):
+            reward(sources, [wrong], rows)
+    with pytest.raises(ValueError, match="JSON texts or dicts"):
+        reward(sources, [EDITS.edited[0].pil()], ["[]"])
+    assert judge.batches == []
+
+
+def test_in_process_the_answer_has_the_shape_of_the_clients():
+    with served(Judge()) as config:
+        arguments = (
+            [[source.pil()] for source in EDITS.sources],
+            [edited.pil() for edited in EDITS.edited],
+            [json.dumps({"instruction": prompt}) for prompt in EDITS.prompts],
+        )
+        over_http: Any = theirs.evaluate_images(*arguments, "127.0.0.1", config.server.proxy_port)
+    here: Any = OmniGen2Reward(Judge().reward())(*arguments, proxy_host="x", proxy_port=1, server_type="vlm")
+    for answer in (over_http, here):
+        for row in answer[3]:
+            assert row["editcritic_score"].pop("judge_seconds") >= 0
+    assert list(over_http) == list(here)
+    assert OmniGen2Reward(Judge().reward())([], [], []) == ([], [], [], [])
+
+
+def trainer_step(url: str) -> list[float]:
+    """In a process of its own."""
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    rewards = run(configuration(url)).rewards
+    return [rewards[row] for row in sorted(rewards)]
+
+
+def test_a_trainer_that_is_killed_and_restarted_has_the_same_values():
+    def add(app: Any, service: ScoringService) -> None:
+        add_trainer_protocols(app, service, "omnigen2-rl", on_unscored="nan")
+
+    rewards, asked = killed_and_restarted(f"{__name__}:trainer_step", Judge(), add=add)
+    assert dict(enumerate(rewards)) == as_float32(values(EDITS))
+    assert asked == 16
+
+
+TWO_PROCESSES = """
+import json, math, sys
+import torch
+from accelerate import Accelerator
+from editcritic.integrations.trainers.omnigen2_rl import SCORE_KEY, log_scores, process_grpo_rewards
+accelerator = Accelerator(cpu=True)
+assert accelerator.num_processes == 2
+own = [[0.25, math.nan, 1.0], [0.75, 0.5, math.nan]][accelerator.process_index]
+result = {}
+for level in ("group", "batch"):
+    advantages, stats = process_grpo_rewards(torch.tensor(own), ["a", "a", "b"], accelerator, level)
+    result[level] = [advantages.tolist(), {key: {k: float(v) for k, v in row.items()} for key, row in stats.items()}]
+rows = [{SCORE_KEY: {"unscored": float(math.isnan(x)), **({} if math.isnan(x) else {"reward": x})}} for x in own]
+result["log"] = log_scores(accelerator, rows)
+open(sys.argv[1] + str(accelerator.process_index), "w").write(json.dumps(result))
+"""
+
+
+def test_statistics_are_those_of_all_processes(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    shared = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", TWO_PROCESSES, str(tmp_path / "result-")],
+            cwd=ROOT,
+            env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+        )
+        for rank in range(2)
+    ]
+    try:
+        assert [child.wait(120) for child in children] == [0, 0]
+    finally:
+        for child in children:
+            child.kill()
+    first, second = (json.loads((tmp_path / f"result-{rank}").read_text()) for rank in range(2))
+    std = {"group": (np.std([0.25, 0.75, 0.5]), 0.0), "batch": (np.std([0.25, 1.0, 0.75, 0.5]),) * 2}
+    for level, (std_a, _) in std.items():
+        assert first[level][0] == pytest.approx([-0.25 / std_a, 0.0, 0.0], rel=1e-5)
+        assert second[level][0] == pytest.approx([0.25 / std_a, 0.0, 0.0], rel=1e-5)
+        assert first[level][1] == second[level][1]
+        assert first[level][1]["a"]["mean"] == 0.5
+        assert first[level][1]["b"] == {"min": 1.0, "max": 1.0, "mean": 1.0, "std": 0.0}
+    assert first["log"]["editcritic/unscored"] == pytest.approx(2 / 6)
+    assert first["log"]["editcritic/reward"] == pytest.approx(2.5 / 4)
+    assert math.isnan(first["log"]["editcritic/following"])
+
+
+def test_the_log_has_the_same_names_in_each_step():
+    empty = log_scores(Accelerator(cpu=True), [])
+    assert list(empty) == [f"editcritic/{name}" for name in NAMES]
+    assert all(math.isnan(number) for number in empty.values())

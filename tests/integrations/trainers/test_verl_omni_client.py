@@ -1,0 +1,102 @@
+"""verl-omni's own HTTP client, restated, against a judge server."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from editcritic.integrations.serving.server import retried_scoring
+from editcritic.integrations.serving.server.app import ServerConfig, create_app, serve_in_thread
+from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.serving.server.trainer_protocols import add_trainer_protocols
+from editcritic.reward import Image
+
+from .killed_trainer import killed_and_restarted
+from .restated import edit_r1_client, verl_omni_client
+from .trainer_cases import Batch, Judge, batch, values
+
+EDITS = batch()
+
+
+@contextlib.contextmanager
+def server(judge: Judge, token: str = "") -> Iterator[str]:
+    service = ScoringService(judge.reward())
+    settings = ServerConfig(port=0, token=token)
+    app = create_app(service, settings)
+    add_trainer_protocols(app, service, "verl-omni")
+    with serve_in_thread(service, settings, app) as url:
+        yield url
+    service.close()
+
+
+def sent(edits: Batch) -> Batch:
+    """The edits as they arrive: the client sends JPEG files, and sources are sent as they are."""
+    edited = [Image.of(edit_r1_client._jpeg(image.pixels)) for image in edits.edited]
+    sources = [Image.of(edit_r1_client._jpeg(image.pixels)) for image in edits.sources]
+    return Batch(edits.prompts, sources, edited, edits.group_size)
+
+
+def scores(url: str, edits: Batch, *, sources: bool = True, **options: Any) -> list[Any]:
+    """All at once, as the reward manager asks; a failed call's exception is its result."""
+
+    async def ask() -> list[Any]:
+        calls = []
+        for prompt, source, edited in zip(edits.prompts, edits.sources, edits.edited, strict=True):
+            metadata = {"ref_images": [edit_r1_client._jpeg(source.pixels)]} if sources else {}
+            picture = torch.from_numpy(edited.pixels.copy()).permute(2, 0, 1)
+            calls.append(
+                verl_omni_client.compute_score(picture, prompt, f"{url}/verl-omni", metadata=metadata, **options)
+            )
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    return [one["score"] if isinstance(one, dict) else one for one in asyncio.run(ask())]
+
+
+def test_64_calls_at_once_take_at_most_three_batches():
+    edits, judge = batch(groups=16), Judge()
+    with server(judge) as url:
+        assert scores(url, edits) == values(sent(edits))
+    assert len(judge.batches) <= 3
+
+
+def test_what_its_own_client_sends_is_refused_in_words():
+    with server(Judge()) as url:
+        (first, *_) = scores(url, EDITS, sources=False)
+    assert isinstance(first, RuntimeError)
+    assert str(first).startswith("Scorer server returned HTTP 422: an edit is scored against its source, which")
+
+
+def test_a_failed_edit_is_an_error_in_words_an_abstention_the_lowest_and_the_others_have_their_scores(monkeypatch):
+    monkeypatch.setattr(retried_scoring, "_RETRY_SHARE", 0.0)
+    arrived = sent(EDITS)
+    judge = Judge(failing=Judge.always(arrived.edited[5]), abstaining={arrived.edited[14].digest})
+    with server(judge) as url:
+        got = scores(url, EDITS, retry_backoff=0.01)
+    message = "Scorer server returned HTTP 422: 1 of 1 edits have no score: edit-0: failed (fake: the judge did not"
+    assert str(got[5]).startswith(message)  # its third attempt; the others were answered with 503
+    expected = values(arrived)
+    assert got[14] == 0.0
+    assert [got[row] for row in range(16) if row not in (5, 14)] == [
+        expected[row] for row in range(16) if row not in (5, 14)
+    ]
+
+
+def test_a_wrong_token_is_an_error_in_words():
+    with server(Judge(), token="correct-horse-battery-staple") as url:
+        (first, *_) = scores(url, EDITS)
+        assert scores(url.replace("//", "//any:correct-horse-battery-staple@"), EDITS) == values(sent(EDITS))
+    assert str(first).startswith("Scorer server returned HTTP 401: this server requires a token")
+
+
+def trainer_step(url: str) -> list[float]:
+    """In a process of its own."""
+    return scores(url, EDITS)
+
+
+def test_a_trainer_that_is_killed_and_restarted_has_the_same_values():
+    def add(app: Any, service: ScoringService) -> None:
+        add_trainer_protocols(app, service, "verl-omni")
+
+    assert killed_and_restarted(f"{__name__}:trainer_step", Judge(), add=add) == (values(sent(EDITS)), 16)
