@@ -146,6 +146,20 @@ def advantages_of(known: list[int], global_std: bool) -> torch.Tensor:
     ]
 
 
+def test_with_several_rewards_a_sample_that_one_has_not_scored_is_left_out():
+    judge = faulty()
+    service = ScoringService(judge.reward(on_failures="none"))
+    with serve_in_thread(service) as url:
+        settings = lines(SEVERAL, WITHOUT_MISSING, url=url)
+        settings = [line.replace(key_of([SINGLE]), key_of([SEVERAL])) for line in settings]
+        data, metrics = step(settings, EDITS)
+    service.close()
+    known = [row for row in range(16) if row != 5]
+    assert torch.equal(data.batch["advantages"][known], advantages_of(known, global_std=True))
+    assert torch.equal(data.batch["advantages"][5], torch.zeros(STEPS))
+    assert metrics["critic/reward/edits/unscored/mean"] == 1 / 16
+
+
 @pytest.mark.parametrize("served", [faulty()], indirect=True)
 @pytest.mark.parametrize("global_std", [True, False])
 def test_a_missing_score_changes_no_other_advantage_and_the_log_has_its_share(served, global_std):
