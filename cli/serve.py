@@ -80,8 +80,8 @@ def serve(
         list[str] | None,
         typer.Option(
             "--trainer-protocol",
-            help="Also serve this trainer's judge API: edit-r1, verl-omni, unirl. Pickles are parsed as "
-            "data. Repeatable.",
+            help="Also serve this trainer's judge API: edit-r1, verl-omni, omnigen2-rl, unirl. Pickles are "
+            "parsed as data. Repeatable.",
         ),
     ] = None,
     unscored: Annotated[
