@@ -1,21 +1,28 @@
 """The reward-hacking monitor from adapters: a policy that hacks is heard of in the log and in the columns of a step."""
 
+import asyncio
+import io
 import logging
 import math
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from editcritic.integrations.serving.server import ScoringService, serve_in_thread
-from editcritic.integrations.trainers import FlowGRPOReward
+from editcritic.integrations.trainers.dance_grpo import DanceGRPOReward
+from editcritic.integrations.trainers.flow_factory import FlowFactoryReward
+from editcritic.integrations.trainers.flow_grpo import FlowGRPOReward
 from editcritic.integrations.trainers.trainer_reward import TrainerReward, resolve_heldout
+from editcritic.integrations.trainers.unirl import UniRLRewardBackend
+from editcritic.integrations.trainers.verl_omni import compute_score
 from editcritic.integrations.trl.reward_function import RewardFunction
-from editcritic.reward import EditSample, Reward, Score
+from editcritic.reward import EditSample, Image, Reward, Score
 from editcritic.reward.training.monitored_reward import MonitoredReward
-from editcritic.reward.training.step_monitor import StepMonitor
 
 from ...reward.training.policies import HACKS, Policy
 from .trainer_cases import Batch, Judge, batch, documented
@@ -46,33 +53,116 @@ def trl(function: RewardFunction) -> Call:
     return call
 
 
-def monitored(entry: str, reward: Reward, **options: Any) -> tuple[Call, StepMonitor]:
+def dance_grpo(adapter: DanceGRPOReward) -> Call:
+    def call(edits: list[EditSample]) -> object:
+        edited, sources = ([image.pil() for image in images] for images in zip(*map(_pictures, edits), strict=True))
+        return adapter(edited, [edit.instruction for edit in edits], sources)
+
+    return call
+
+
+def flow_factory(adapter: FlowFactoryReward) -> Call:
+    def call(edits: list[EditSample]) -> object:
+        edited, sources = zip(*map(_pictures, edits), strict=True)
+        return adapter(
+            [edit.instruction for edit in edits],
+            [tensor(image) for image in edited],
+            condition_images=[[tensor(image)] for image in sources],
+        )
+
+    return call
+
+
+def verl_omni(**options: Any) -> Call:
+    """As its reward workers call it: one edit a call, many at once."""
+
+    def call(edits: list[EditSample]) -> object:
+        async def gathered() -> list[dict[str, float]]:
+            calls = [
+                compute_score(
+                    "edits",
+                    torch.from_numpy(edit.edited.pixels.transpose(2, 0, 1).copy()),
+                    edit.instruction,
+                    source_of(edit),
+                    **options,
+                )
+                for edit in edits
+            ]
+            return await asyncio.gather(*calls)
+
+        rows = asyncio.run(gathered())
+        assert all("alarms" in row for row in rows)
+        return rows
+
+    return call
+
+
+def tensor(image: Image) -> torch.Tensor:
+    return torch.from_numpy(image.pixels.copy()).permute(2, 0, 1) / 255
+
+
+def source_of(edit: EditSample) -> dict[str, Any]:
+    with io.BytesIO() as buffer:
+        edit.source.pil().save(buffer, "PNG")
+        return {"source_img": [{"bytes": buffer.getvalue()}]}
+
+
+def _pictures(edit: EditSample) -> tuple[Image, Image]:
+    return edit.edited, edit.source
+
+
+def monitored(entry: str, reward: Reward, **options: Any) -> Call:
     if entry == "flow-grpo":
-        adapter = FlowGRPOReward(reward, monitor="64", **options)
-        assert adapter.reward.monitor is not None
-        return flow_grpo(adapter), adapter.reward.monitor
-    wrapped = MonitoredReward(reward, step_samples=64, heldout=resolve_heldout(options.get("heldout")))
-    return trl(RewardFunction(wrapped)), wrapped.monitor
+        return flow_grpo(FlowGRPOReward(reward, monitor="64", **options))
+    if entry == "dance-grpo":
+        return dance_grpo(DanceGRPOReward(reward, monitor=64, **options))
+    if entry == "flow-factory":
+        config = SimpleNamespace(extra_kwargs={"reward": reward, "monitor": 64, **options})
+        return flow_factory(FlowFactoryReward(config, SimpleNamespace(device="cpu")))
+    if entry == "verl-omni":
+        return verl_omni(reward=reward, monitor=64, **options)
+    heldout = resolve_heldout(options.get("heldout"))
+    return trl(RewardFunction(MonitoredReward(reward, step_samples=64, heldout=heldout)))
 
 
 @pytest.mark.parametrize(
-    ("entry", "hack"), [("flow-grpo", "copies the source"), ("flow-grpo", "saturates"), ("trl", "blurs")]
+    ("entry", "hack"),
+    [
+        ("flow-grpo", "copies the source"),
+        ("dance-grpo", "makes one image per group"),
+        ("flow-factory", "saturates"),
+        ("verl-omni", "saturates"),
+        ("trl", "blurs"),
+        ("trl", ""),
+    ],
 )
 def test_a_policy_that_hacks_is_heard_of_through_each_entry(entry, hack, caplog):
-    name, change = HACKS[hack]
+    name, change = HACKS[hack] if hack else ("", None)
     policy = Policy(11, change)
-    copies = hack == "copies the source"
-    call, monitor = monitored(entry, Judge().reward(), heldout="guards" if copies else None)
+    call = monitored(entry, Judge().reward())
     with caplog.at_level(logging.WARNING, "editcritic.monitor"):
-        for number in range(27):
+        for number in range(26):
+            assert not caplog.text or number > 24
             edits = [edit.sample for edit in policy.step(number)]
             call(edits[:24])
             call(edits[24:])
-    assert name in {alarm.name for alarm in monitor.alarms}
-    assert min(alarm.step for alarm in monitor.alarms) >= 24
-    assert f"reward hacking? {name}" in caplog.text
-    if copies:
-        assert monitor.history[5][1]["heldout"] > 0.9 > 0.1 > monitor.latest["heldout"]
+    assert (f"reward hacking? {name}, since about step 20 of 64 edits" in caplog.text) == bool(hack)
+    assert bool(caplog.text) == bool(hack)
+
+
+def test_a_copy_is_what_held_out_guards_reject_and_the_trained_reward_pays():
+    policy = Policy(12, HACKS["copies the source"][1], start=3)
+    reward = TrainerReward(Judge().reward(), monitor=64, heldout="guards")
+    for number in range(5):
+        reward([edit.sample for edit in policy.step(number)])
+    assert reward.monitor is not None
+    assert reward.monitor.history[2][1]["heldout"] > 0.9 > 0.1 > reward.monitor.latest["heldout"]
+
+
+def test_unirls_backend_takes_a_monitor_as_a_string():
+    monitor = UniRLRewardBackend(Judge().reward(), monitor="64", heldout="").reward.monitor
+    assert monitor is not None
+    assert (monitor.step_samples, monitor.heldout) == (64, None)
 
 
 def test_columns_have_the_number_of_alarms_and_values_are_the_same():
