@@ -178,6 +178,8 @@ def test_advantages_are_as_if_the_failed_edit_were_not_there(theirs, formula, sa
     assert log["train/reward_edits_mean"] == pytest.approx(np.mean(known), abs=1e-6)
     assert log["train/editcritic/no_advantage"] == log["train/editcritic/edits/unscored"] == 1 / 16
     assert log["train/editcritic/edits/abstained"] == 1 / 16
+    judged = [value for row, value in enumerate(values(EDITS)) if row not in (FAILED, ABSTAINED)]
+    assert log["train/editcritic/edits/following"] == pytest.approx(np.mean(judged))
     assert all(math.isfinite(value) for name, value in log.items() if name != "train_samples")
     assert math.isnan(float(samples[FAILED].extra_kwargs["rewards"]["edits"])), "and no number is made up for it"
 
@@ -346,18 +348,16 @@ def process_main(rank: int, port: int, out: str) -> None:
     torch.distributed.destroy_process_group()
 
 
-@pytest.fixture(scope="module")
-def processes(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict[str, Any]]]:
-    folder = tmp_path_factory.mktemp("processes")
+def run_processes(folder: Path) -> list[list[dict[str, Any]]]:
+    """The results of `process_main`, by process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     running = []
     for rank in range(PROCESSES):
         code = f"from {__name__} import process_main; process_main({rank}, {port}, {str(folder / str(rank))!r})"
-        running.append(
-            subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stderr=(folder / f"{rank}.log").open("w"))
-        )
+        with (folder / f"{rank}.log").open("w") as log:
+            running.append(subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stderr=log))
     try:
         for rank, process in enumerate(running):
             assert process.wait(240) == 0, (folder / f"{rank}.log").read_text()[-4000:]
@@ -367,21 +367,21 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict[str, A
     return [json.loads((folder / str(rank)).read_text()) for rank in range(PROCESSES)]
 
 
-@pytest.mark.parametrize("number", range(len(CASES)))
-def test_two_processes_agree_with_one(processes, number):
-    _, _, formula, failed = CASES[number]
-    results = [process[number] for process in processes]
-    advantages = [value for result in results for value in result["advantages"]]
-    np.testing.assert_allclose(advantages, expected([with_faults(failed=failed)], [1.0], formula), atol=5e-5)
-    first, second = (
-        {name: value for name, value in result["log"].items() if "editcritic" in name} for result in results
-    )
-    assert first == second
-    assert first["train/editcritic/no_advantage"] == first["train/editcritic/edits/unscored"] == len(failed) / 16
-    if len(failed) == 1:
-        assert results[0]["log"].keys() == results[1]["log"].keys()
-        following = [value for row, value in enumerate(values(EDITS)) if row not in failed and row != ABSTAINED]
-        assert first["train/editcritic/edits/following"] == pytest.approx(np.mean(following), abs=0.02)
+def test_two_processes_agree_with_one(tmp_path):
+    for case, *results in zip(CASES, *run_processes(tmp_path), strict=True):
+        _, _, formula, failed = case
+        advantages = [value for result in results for value in result["advantages"]]
+        wanted = expected([with_faults(failed=failed)], [1.0], formula)
+        np.testing.assert_allclose(advantages, wanted, atol=5e-5, err_msg=str(case))
+        first, second = (
+            {name: value for name, value in result["log"].items() if "editcritic" in name} for result in results
+        )
+        assert first == second, case
+        assert first["train/editcritic/no_advantage"] == len(failed) / 16, case
+        assert first["train/editcritic/edits/unscored"] == len(failed) / 16, case
+        if len(failed) < 16:
+            assert results[0]["log"].keys() == results[1]["log"].keys(), case
+            assert "train/editcritic/edits/following" in first, case
 
 
 # -- calls -------------------------------------------------------------------------------------------------------------
