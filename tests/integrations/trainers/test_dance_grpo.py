@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import sys
 import tempfile
 import types
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from editcritic.integrations.trainers.dance_grpo import DanceGRPOReward, scored_
 from editcritic.integrations.trainers.trainer_reward import UnscoredError
 from editcritic.reward.image import PixelFormatError
 
+from ..process_pair import found_by_both
 from .killed_trainer import killed_and_restarted
 from .trainer_cases import Batch, Judge, batch, documented, values
 
@@ -279,3 +281,28 @@ def test_without_groups_the_rewards_of_all_processes_are_compared():
     known = gathered[:3]
     torch.testing.assert_close(ours[0], (known[2] - known.mean()) / (known.std() + 1e-8))
     assert ours[1] == 0
+
+
+# -- several processes ------------------------------------------------------------------------------------------------
+
+
+def test_what_is_logged_is_of_all_processes(tmp_path):
+    first, second = found_by_both(__name__, tmp_path)
+    assert first == second
+    assert first["editcritic/unscored"] == 1 / 16
+    assert first["editcritic/guard"] == 1.0
+
+
+def metrics_of_rank(folder: str) -> None:
+    """Leave the metrics of a step in which the second process has the missing score."""
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    reward = rewarded(Judge(failing=Judge.always(EDITS.edited[13])))
+    rows = slice(8 * rank, 8 * rank + 8)
+    reward(EDITS.edited[rows], EDITS.prompts[rows], EDITS.sources[rows])
+    Path(folder, f"{rank}.json").write_text(json.dumps(reward.step_metrics()))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    metrics_of_rank(sys.argv[1])
