@@ -108,7 +108,7 @@ class TrainerReward:
         self,
         reward: ScoreFn | Spec,
         *,
-        missing: str = "raise",
+        missing: str | float = "raise",
         abstained: str = "lowest",
         retry_s: float | str = 60.0,
         logged_parts: Sequence[str] = LOGGED_PARTS,
@@ -117,7 +117,7 @@ class TrainerReward:
         monitor_state: str = "",
         **options: Any,
     ) -> None:
-        self.missing: OnMissingScore = _one_of("missing", missing, OnMissingScore)
+        self.missing = checked_missing(missing)
         self.abstained: AbstainedPolicy = _one_of("abstained", abstained, AbstainedPolicy)
         self.retry_s = checked_retry_s(retry_s)
         self.logged_parts = tuple(logged_parts)
@@ -198,6 +198,13 @@ def score_with_retries(scorer: ScoreFn, samples: Sequence[EditSample | str], ret
         for row, score in zip(rows, retried, strict=True):
             scores[row] = score
     return scores
+
+
+def checked_missing(value: str | float) -> OnMissingScore:
+    """What a trainer gets for an edit without a value; also NaN itself, as hydra reads the word. Raises ValueError."""
+    word = "nan" if isinstance(value, float) and math.isnan(value) else value
+    missing: OnMissingScore = _one_of("missing", word, OnMissingScore)
+    return missing
 
 
 def checked_retry_s(value: float | str) -> float:
@@ -283,7 +290,7 @@ def _number(name: str, value: Any, read: Callable[[Any], Any]) -> Any:
         raise ValueError(f"{name} is a number, got {value!r:.80}") from None
 
 
-def _one_of(name: str, value: str, kind: Any) -> Any:
+def _one_of(name: str, value: object, kind: Any) -> Any:
     if value not in get_args(kind):
         raise ValueError(f"{name} must be {' or '.join(map(repr, get_args(kind)))}, got {value!r:.80}")
     return value

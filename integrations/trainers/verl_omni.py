@@ -26,17 +26,16 @@ numbers for every sample, or verl-omni drops them for the step, or stops.
 from __future__ import annotations
 
 import json
-import math
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any
 
 from ...reward import EditSample
 from ...reward.queries.specs import Spec
 from .coalesced_calls import CoalescedCalls
 from .trainer_batches import build_samples, images_from_batch
-from .trainer_reward import OnMissingScore, ScoreFn, TrainerReward, UnscoredError, describe_unscored
+from .trainer_reward import OnMissingScore, ScoreFn, TrainerReward, UnscoredError, checked_missing, describe_unscored
 from .verl_omni_sources import SourcePictures
 
 
@@ -68,9 +67,8 @@ async def compute_score(
     Raises ValueError without a source or for a wrong option, PixelFormatError for another scale of pixels,
     UnscoredError, and what the reward raises.
     """
-    if isinstance(missing, float) and math.isnan(missing):
-        missing = "nan"  # as hydra reads the word
-    scorer = _scorer(server_url or _plain(reward), image_root, image_size, missing, _plain(options))
+    word = checked_missing(missing)
+    scorer = _scorer(server_url or _plain(reward), image_root, image_size, word, _plain(options))
     return await scorer.calls(_Row(solution_image, ground_truth, extra_info or {}))
 
 
@@ -85,10 +83,8 @@ class _Scorer:
     """Scores the samples of many calls at once."""
 
     def __init__(
-        self, reward: ScoreFn | Spec, sources: SourcePictures, missing: str | float, options: Mapping[str, Any]
+        self, reward: ScoreFn | Spec, sources: SourcePictures, missing: OnMissingScore, options: Mapping[str, Any]
     ) -> None:
-        if missing not in get_args(OnMissingScore):
-            raise ValueError(f"missing must be {' or '.join(map(repr, get_args(OnMissingScore)))}, got {missing!r:.80}")
         self._raises = missing == "raise"
         self._reward = TrainerReward(reward, missing="nan", **options)  # a call raises for its own sample only
         self._sources = sources
@@ -126,7 +122,7 @@ _scorers_lock = threading.Lock()
 
 
 def _scorer(
-    reward: Any, image_root: str, image_size: int | str | None, missing: str | float, options: Mapping[str, Any]
+    reward: Any, image_root: str, image_size: int | str | None, missing: OnMissingScore, options: Mapping[str, Any]
 ) -> _Scorer:
     built = None if isinstance(reward, str | Mapping) else reward
     key = json.dumps(

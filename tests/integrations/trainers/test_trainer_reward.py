@@ -90,6 +90,7 @@ def test_a_row_that_is_no_edit_has_no_value_and_is_not_asked():
 
 
 def test_options_are_given_by_keyword_and_in_urls():
+    assert TrainerReward(Judge().reward(), missing=math.nan).missing == "nan"  # as hydra reads the word
     built = resolve_scorer("edit-balanced", on_failures="none", max_failure_rate="0.25")
     assert (built.on_failures, built.max_failure_rate) == ("none", 0.25)  # type: ignore[attr-defined]
     assert resolve_scorer("edit-balanced").on_failures == "wait"  # type: ignore[attr-defined]
