@@ -7,7 +7,10 @@ import json
 import logging
 import os
 import pickle
+import subprocess
+import sys
 import threading
+import time
 import weakref
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +29,7 @@ from editcritic.reward.training.step_monitor import StepMonitor
 from ..fakes import Fake, Rated, Says, known, picture, sample
 from .policies import HACKS, Policy
 
+ROOT = Path(__file__).parents[3]
 QUICK = {"baseline": 10, "patience": 3}
 
 
@@ -258,6 +262,31 @@ def test_a_restarted_trainer_goes_on_as_if_it_had_never_stopped(tmp_path):
     assert part.alarms == whole.alarms
     assert (part.history, part.latest) == (whole.history, whole.latest)
     assert json.loads((tmp_path / "part.json").read_text()) == json.loads((tmp_path / "whole.json").read_text())
+
+
+def test_a_trainer_that_is_killed_leaves_a_state_that_the_next_one_goes_on_with(tmp_path):
+    path = tmp_path / "state.json"
+    code = f"""
+from editcritic.reward import Score
+from editcritic.reward.training.step_monitor import StepMonitor
+from tests.reward.fakes import picture, sample
+edits = [sample(str(row), edited=picture(row)) for row in range(8)]
+monitor = StepMonitor(8, state={str(path)!r}, name="mine")
+while True:
+    monitor.add(edits, [Score.of(0.5)] * 8)
+"""
+    least = 0
+    for _ in range(3):
+        with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT) as process:
+            end = time.monotonic() + 120
+            while not path.exists() or StepMonitor(8, state=path, name="mine").steps < least + 5:
+                assert process.poll() is None
+                assert time.monotonic() < end
+                time.sleep(0.01)
+            process.kill()
+        monitor = StepMonitor(8, state=path, name="mine")
+        assert monitor.steps == len(monitor.history) >= least + 5
+        least = monitor.steps
 
 
 def test_states_of_others_and_files_that_are_none_are_refused(tmp_path):
