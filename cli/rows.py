@@ -103,9 +103,15 @@ def _loaded(reward: str | None) -> BaseReward | None:
 
     if reward is None or not reward.startswith(("http://", "https://")):
         return None if reward is None else load_reward(spec_argument(reward))
-    from ..integrations.serving.client import RemoteReward
+    from ..benchmarks.common.errors import InputError
+    from ..integrations.serving.client import RemoteError, RemoteReward
 
-    return RemoteReward(reward)
+    remote = RemoteReward(reward)
+    try:
+        _ = remote.card
+    except RemoteError as error:
+        raise InputError(str(error)) from None
+    return remote
 
 
 def _print(file: Path, report: RowsReport) -> None:

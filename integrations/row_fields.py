@@ -63,9 +63,10 @@ def read_fields(table: Any, owner: str) -> dict[str, Any]:
         return {}
     if not isinstance(table, Mapping):
         raise ValueError(f"{owner} must be a table, got {type(table).__name__}")
-    if unknown := sorted(str(name) for name in table if name not in METADATA_FIELDS):
+    given = {name: value for name, value in table.items() if not _is_absent(value)}
+    if unknown := sorted(str(name) for name in given if name not in METADATA_FIELDS):
         raise ValueError(f"{owner} has the unknown field {unknown[0]!r:.80}: known are {', '.join(METADATA_FIELDS)}")
-    fields = {name: read_field(name, value, owner) for name, value in table.items()}
+    fields = {name: read_field(name, value, owner) for name, value in given.items()}
     return {name: value for name, value in fields.items() if value is not None}
 
 

@@ -56,7 +56,8 @@ _CERTAIN = ("ends the run", "unscored", "wrong groups")
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    """reward: checked for required fields, rejected plans and rows that it does not apply to; None: any. pictures: see
+    """reward: checked for required fields, rejected plans and rows that it does not apply to; None: any, so that only
+    plans are compared with their instructions. pictures: see
     `PictureCheck`. folder: where relative paths of pictures begin; None: where the trainer has it. examples: rows named
     for each finding.
     """
@@ -229,7 +230,8 @@ class _Checker:
         reward = self._options.reward
         if reward is not None and self._may_lack and (missing := reward.missing_fields(sample)):
             raise _Problem("required", "ends the run", f"{reward.card.name} needs {', '.join(missing)}")
-        if self._plans_count and (sample.plan is not None or sample.operations or sample.task is not None):
+        is_planned = sample.plan is not None or (reward is not None and (sample.operations or sample.task is not None))
+        if self._plans_count and is_planned:
             score = _decided(_plan_program(sample))
             if score is not None and score.status == "failed":
                 raise _Problem("plan", "unscored", score.reason)

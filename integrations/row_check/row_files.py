@@ -20,11 +20,13 @@ NumberedRow = tuple[int, Mapping[str, Any] | str]
 """The number of a row, and its values, or what is wrong with it."""
 
 _MAGIC = b"PAR1"
-_BATCH = 64  # of parquet: rows may hold pictures
+_BATCH_BYTES = 16 * 2**20
+"""Rows of parquet that are unpacked at once, which may hold pictures."""
+_BATCH_ROWS = 1024
 _MAX_STRING_BYTES = 64 * 2**20
 """Of the file's own description of itself."""
 _MAX_ROW_BYTES = 256 * 2**20
-"""A row of a row group on average, unpacked: larger ones are refused before they are read."""
+"""Of a row, unpacked, on average over a row group."""
 
 
 class BrokenFile(ValueError):
@@ -74,14 +76,16 @@ class RowFile:
     def _parquet_rows(self, columns: Sequence[str]) -> Iterator[NumberedRow]:
         with open_regular(self.path) as file, _parquet(self.path) as parquet:
             opened = _open(parquet, file)
+            row_bytes = 1
             for index in range(opened.metadata.num_row_groups):
                 group = opened.metadata.row_group(index)
-                if group.total_byte_size > _MAX_ROW_BYTES * max(group.num_rows, 1):
-                    claim = f"{group.total_byte_size:,} bytes for {group.num_rows:,} rows"
-                    raise BrokenFile(f"{self.path}: row group {index} claims {claim}, which is not read")
+                row_bytes = max(row_bytes, group.total_byte_size // max(group.num_rows, 1))
+            if row_bytes > _MAX_ROW_BYTES:
+                raise BrokenFile(f"{self.path} claims {row_bytes:,} bytes a row, more than {_MAX_ROW_BYTES:,}")
+            size = min(max(_BATCH_BYTES // row_bytes, 1), _BATCH_ROWS)
             present = [name for name in columns if name in opened.schema_arrow.names]
             number = 0
-            for batch in opened.iter_batches(batch_size=_BATCH, columns=present, use_threads=False):
+            for batch in opened.iter_batches(batch_size=size, columns=present, use_threads=False):
                 for row in batch.to_pylist():
                     yield number, {name: value for name, value in row.items() if value is not None}
                     number += 1

@@ -11,7 +11,7 @@ from typing import Any
 
 import datasets
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -27,7 +27,6 @@ from editcritic.integrations.trainers.verl_omni import compute_score
 from editcritic.integrations.unusable_rows import UnusableRow
 from editcritic.reward import EditSample, Image, Score
 
-from ..reward.fakes import picture
 from .trainers.test_trainer_batches import A, B
 
 PAGE = Path(__file__).parents[2] / "docs" / "trainers.md"
@@ -349,4 +348,5 @@ def test_the_page_lists_every_field_with_an_example_that_is_read() -> None:
         sample = sample_of({"editcritic": {name: json.loads(example)}})
         assert sample != EXPECTED[2], name
         if name != "metadata":
-            assert sample_from_row({"instruction": "x", "source": picture(3).pil(), name: json.loads(example)})
+            plain = {"id": "edit-0", "instruction": "x", "source": B.pil(), "edited": A.pil()}
+            assert sample_from_row({**plain, name: json.loads(example)}) == sample

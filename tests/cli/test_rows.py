@@ -1,0 +1,152 @@
+"""`editcritic rows`: what is printed of a data set, and the exit code."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import PIL.Image
+import pytest
+
+from editcritic.integrations.row_check import TRAINER_LAYOUTS
+from editcritic.integrations.serving.client import replicas
+from editcritic.integrations.serving.server.app import ServerConfig, serve_in_thread
+from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.reward import Reward
+
+from ..benchmarks.conftest import Command
+from ..reward.fakes import Fake, Rated
+
+GOOD = {"prompt": "Make it red", "image": "0.png"}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    buffer = io.BytesIO()
+    PIL.Image.new("RGB", (96, 64), "red").save(buffer, "PNG")
+    for number in range(2):
+        (tmp_path / f"{number}.png").write_bytes(buffer.getvalue())
+    return tmp_path
+
+
+def write(folder: Path, *rows: Any) -> Path:
+    path = folder / "train_metadata.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_a_usable_data_set_is_said_to_be_one(editcritic: Command, data: Path) -> None:
+    path = write(data, GOOD, {**GOOD, "image": "1.png"})
+    result = editcritic("rows", path, "--trainer", "flow-grpo", "--reward", "any-edit")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        f"{path}: 2 rows for flow-grpo, 2 different edits",
+        "nothing is found that would leave a row without a score",
+    ]
+
+
+def test_problems_are_listed_with_their_rows_and_counted(editcritic: Command, data: Path) -> None:
+    path = write(data, GOOD, *[{**GOOD, "prompt": ""}] * 7, {**GOOD, "image": "1.png", "editcritic": {"bxes": 1}})
+    result = editcritic("rows", path, "--trainer", "flow-grpo", "--examples", 2)
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert lines[1] == "ends the run: 1 row: fields that are refused"
+    assert lines[2].startswith("  line 9: `editcritic` in the metadata has the unknown field 'bxes': known are task")
+    assert lines[3:] == [
+        "unscored: 7 rows: no instruction, or an unusable one",
+        "  line 2: `prompt` is the edit instruction, got ''",
+        "  line 3: `prompt` is the edit instruction, got ''",
+        "  and 5 more",
+        "8 of 9 rows cannot be scored as they are",
+    ]
+
+
+def test_json_has_the_same(editcritic: Command, data: Path) -> None:
+    path = write(data, GOOD, {**GOOD, "image": "1.png"}, {**GOOD, "prompt": "\x1b[31m" * 2_000})
+    result = editcritic("rows", path, "--trainer", "edit-r1", "--json")
+    assert result.exit_code == 1
+    document = json.loads(result.stdout)
+    findings = document.pop("findings")
+    assert document == {
+        "file": str(path), "trainer": "edit-r1", "numbers": "line", "rows": 3, "unusable": 1, "groups": 2,
+        "usable": False,
+    }  # fmt: skip
+    assert [(one["kind"], one["consequence"], one["count"]) for one in findings] == [
+        ("limits", "unscored", 1),
+        ("prompts", "wrong groups", 2),
+    ]
+    assert [one["row"] for one in findings[1]["examples"]] == [1, 2]
+    shown = editcritic("rows", path, "--trainer", "edit-r1").stdout
+    assert "\x1b" not in shown
+
+
+def test_wrong_groups_alone_are_a_problem(editcritic: Command, data: Path) -> None:
+    result = editcritic("rows", write(data, GOOD, {**GOOD, "image": "1.png"}), "--trainer", "edit-r1")
+    assert result.exit_code == 1
+    assert (
+        result.stdout.splitlines()[-1] == "no row is unusable by itself, and some would be compared with the wrong ones"
+    )
+
+
+def test_a_reward_is_asked_for_its_card_wherever_it_is(editcritic: Command, data: Path) -> None:
+    path = write(data, GOOD)
+    result = editcritic("rows", path, "--trainer", "flow-grpo", "--reward", "compound")
+    assert result.exit_code == 1
+    assert "unscored: 1 row: the reward does not apply" in result.stdout
+    service = ScoringService({"rated": Reward(Rated(), {"preference": Fake()})})
+    with serve_in_thread(service, ServerConfig(port=0)) as url:
+        assert editcritic("rows", path, "--trainer", "flow-grpo", "--reward", url).exit_code == 0
+    service.close()
+
+
+def test_a_judge_server_that_is_not_there_is_told(
+    editcritic: Command, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replicas, "_STARTUP_TIMEOUT_S", 0.5)
+    result = editcritic("rows", write(data, GOOD), "--trainer", "trl", "--reward", "http://127.0.0.1:1")
+    assert (result.exit_code, "no judge server can be used: http://127.0.0.1:1" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), "the columns prompt, image do not say which trainer"),
+        (("--trainer", "grpo"), f"--trainer grpo: it is one of {', '.join(TRAINER_LAYOUTS)}"),
+        (("--trainer", "trl", "--pictures", "all"), "--pictures all: it is one of header, decode, none"),
+        (("--trainer", "trl", "--images", "nowhere"), "--images nowhere is no folder"),
+        (("--trainer", "trl", "--reward", "no-such-reward"), "unknown reward 'no-such-reward'"),
+    ],
+)
+def test_wrong_usage_is_told(editcritic: Command, data: Path, options: tuple[str, ...], words: str) -> None:
+    result = editcritic("rows", write(data, GOOD), *options)
+    assert result.exit_code == 2
+    assert words in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("missing.jsonl", None, "No such file"),
+        ("empty.jsonl", b"", "is empty"),
+        ("a.parquet", b"PAR1" + b"\xff" * 5_000 + b"PAR1", "cannot be read as parquet"),
+        ("a.parquet", b"no parquet at all", "cannot be read as parquet"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_told(
+    editcritic: Command, tmp_path: Path, name: str, content: bytes | None, words: str
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    for options in ((), ("--trainer", "trl")):
+        result = editcritic("rows", tmp_path / name, *options)
+        assert result.exit_code == 2
+        assert words in result.stderr
+
+
+def test_a_folder_and_a_file_without_rows_are_told(editcritic: Command, tmp_path: Path) -> None:
+    result = editcritic("rows", tmp_path)
+    assert (result.exit_code, "is a folder: give one of its files" in result.stderr) == (2, True)
+    (tmp_path / "blank.jsonl").write_text("\n\n", encoding="utf-8")
+    result = editcritic("rows", tmp_path / "blank.jsonl", "--trainer", "flow-grpo")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[-1] == "there are no rows"
