@@ -21,7 +21,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from ...reward import Image, ImageError
 from ...reward.queries.specs import Spec
+from ..unusable_rows import image_or_reason
 from .trainer_batches import build_samples, images_from_batch
 from .trainer_reward import ScoreFn, TrainerReward
 
@@ -32,30 +34,47 @@ _EPS = 1e-8
 
 
 class DanceGRPOReward:
-    """See the module. reward, options: see `TrainerReward`. missing="nan" is for use with `scored_advantages`."""
+    """See the module. reward, options: see `TrainerReward`. missing="nan" is for use with `scored_advantages`.
 
-    def __init__(self, reward: ScoreFn | Spec, **options: Any) -> None:
+    image_root: the folder that sources named by the data set have to lie in or below, links followed; by default the
+    working folder, in which the script has `data`.
+    """
+
+    def __init__(self, reward: ScoreFn | Spec, *, image_root: str | Path = ".", **options: Any) -> None:
         self.reward = TrainerReward(reward, **options)
+        self.image_root = Path(image_root).expanduser()
         self._columns: dict[str, list[float]] = {}
 
     def __call__(self, images: Sequence[Any], captions: Sequence[str], source_images: Sequence[Any]) -> torch.Tensor:
         """(N,) float32 on the CPU, NaN for a missing score.
 
         images: N edits, as PIL images, or as tensors or arrays in [0, 1]. captions: N instructions. source_images: N
-        paths, or images. Raises `UnscoredError`, PixelFormatError, FileNotFoundError for a source that is not there,
-        and what the reward raises.
+        paths, or images. Raises `UnscoredError`, PixelFormatError, ValueError for a source outside `image_root`,
+        FileNotFoundError for one that is not there, and what the reward raises.
         """
         import torch
 
-        for source in source_images:
-            if isinstance(source, str | Path) and not Path(source).is_file():
-                raise FileNotFoundError(
-                    f"no source image {str(source)!r}: source_image of the data set is an absolute path"
-                )
-        sources = [[image] for image in images_from_batch(source_images)]
+        opened = {source: self._opened(source) for source in source_images if isinstance(source, str | Path)}
+        sources = [
+            [opened[source] if isinstance(source, str | Path) else image_or_reason(source)] for source in source_images
+        ]
         batch = self.reward(build_samples(captions, images_from_batch(images), sources))
         self._columns = batch.columns
         return torch.tensor(batch.values, dtype=torch.float32)
+
+    def _opened(self, source: str | Path) -> Image | str:
+        """The image, or the reason why the file is none."""
+        path, root = Path(source), self.image_root.resolve()
+        if not path.resolve().is_relative_to(root):
+            raise ValueError(f"the source image {str(source)!r:.500} is not below {root}: give image_root=FOLDER")
+        if not path.exists():
+            raise FileNotFoundError(
+                f"no source image {str(source)!r:.500}: source_image of the data set is an absolute path"
+            )
+        try:
+            return Image.open(path, inside=root)
+        except ImageError as error:
+            return str(error)
 
     def step_metrics(self, prefix: str = "editcritic/") -> dict[str, float]:
         """Means over the last call's rows, to log: of the reward, its parts, `unscored`, `abstained`, `judge_seconds`.

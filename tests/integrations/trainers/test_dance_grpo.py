@@ -230,11 +230,31 @@ def test_pixels_of_another_scale_are_refused_before_anything_is_scored(tmp_path,
     assert judge.batches == []
 
 
-def test_a_source_that_is_not_there_is_named(tmp_path):
+def test_a_source_that_is_not_there_or_elsewhere_is_named(tmp_path, monkeypatch):
+    (tmp_path / "data").mkdir()
+    monkeypatch.chdir(tmp_path / "data")
+    PIL.Image.fromarray(EDITS.sources[0].pixels).save(tmp_path / "a.png")
+    (tmp_path / "data" / "link.png").symlink_to(tmp_path / "a.png")
     judge = Judge()
-    with pytest.raises(FileNotFoundError, match=r"no source image '/nowhere/a.png': .* absolute path"):
-        rewarded(judge)([EDITS.edited[0]], ["make it blue"], ["/nowhere/a.png"])
+    for name, error, message in (
+        ("b.png", FileNotFoundError, "no source image 'b.png': .* absolute path"),
+        (str(tmp_path / "a.png"), ValueError, "a.png' is not below .*data: give image_root=FOLDER"),
+        ("../a.png", ValueError, "is not below"),
+        ("link.png", ValueError, "is not below"),
+    ):
+        with pytest.raises(error, match=message):
+            rewarded(judge)([EDITS.edited[0]], ["make it blue"], [name])
     assert judge.batches == []
+    (score,) = rewarded(judge, image_root=str(tmp_path))([EDITS.edited[0]], ["make it blue"], ["link.png"]).tolist()
+    assert score == pytest.approx(values(EDITS)[0])
+
+
+def test_a_source_that_is_no_image_fails_its_row_alone(tmp_path):
+    (tmp_path / "a.png").write_text("no image")
+    PIL.Image.fromarray(EDITS.sources[0].pixels).save(tmp_path / "b.png")
+    sources = [tmp_path / "a.png", tmp_path / "b.png"]
+    scores = rewarded(Judge(), image_root=tmp_path)(EDITS.edited[:2], EDITS.prompts[:2], sources)
+    assert scores.isnan().tolist() == [True, False]
 
 
 def killed_step(url: str) -> list[float]:
