@@ -79,7 +79,7 @@ MONITORED: Mapping[str, MonitoredQuantity] = {
     "heldout_rejected": MonitoredQuantity(
         "the fraction of edits that a guard of the held-out reward rejects", 0.15, 1, _GAMED
     ),
-    "diversity": MonitoredQuantity("the difference between edits of a group", 0.5, -1, "", _ALIKE),
+    "diversity": MonitoredQuantity("the difference between edits of a group", 0.7, -1, "", _ALIKE),
     "agreement": MonitoredQuantity(
         "agreement with the held-out reward (Kendall's tau)", 0.2, -1, "", _HELDOUT_DISAGREES
     ),
