@@ -16,8 +16,9 @@ import numpy as np
 import PIL.Image
 import pytest
 import torch
-import yaml
+import yaml  # type: ignore[import-untyped]
 from accelerate import Accelerator
+from torch.distributed import HashStore  # type: ignore[attr-defined]
 
 from editcritic.integrations.serving.server import retried_scoring
 from editcritic.integrations.serving.server.app import ServerConfig, create_app, serve_in_thread
@@ -41,7 +42,7 @@ NAMES = ("reward", "following", "preservation", "guard", "unscored", "abstained"
 @pytest.fixture(scope="module", autouse=True)
 def group() -> Iterator[None]:
     """The process group of one process that the script scatters in."""
-    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    torch.distributed.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
     yield
     torch.distributed.destroy_process_group()
 
@@ -248,7 +249,7 @@ def test_in_process_the_answer_has_the_shape_of_the_clients():
 
 def trainer_step(url: str) -> list[float]:
     """In a process of its own."""
-    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    torch.distributed.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
     rewards = run(configuration(url)).rewards
     return [rewards[row] for row in sorted(rewards)]
 
@@ -266,6 +267,7 @@ TWO_PROCESSES = """
 import json, math, sys
 import torch
 from accelerate import Accelerator
+from torch.distributed import HashStore  # type: ignore[attr-defined]
 from editcritic.integrations.trainers.omnigen2_rl import SCORE_KEY, log_scores, process_grpo_rewards
 accelerator = Accelerator(cpu=True)
 assert accelerator.num_processes == 2

@@ -280,7 +280,7 @@ def test_damaged_images_are_refused_or_read_and_nothing_else_happens(protocol, c
 
 
 @pytest.mark.parametrize("message", ["1 of 3 edits: the 'judge' (x.y) is away", "\u00e9\u4e2d", "half a letter \ud800"])
-@pytest.mark.parametrize("load", [pickle.loads, lambda data: pickle._Unpickler(io.BytesIO(data)).load()])  # type: ignore[attr-defined]
+@pytest.mark.parametrize("load", [pickle.loads, lambda data: pickle._Unpickler(io.BytesIO(data)).load()])
 def test_an_error_is_words_in_pythons_reader_and_calls_nothing(message, load):
     words = message.encode("utf-8", "backslashreplace").decode()
     data = error_pickle(f"editcritic: {message}")

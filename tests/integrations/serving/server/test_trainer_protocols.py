@@ -223,6 +223,20 @@ def test_what_nobody_can_know_has_the_lowest_value_and_never_stops_a_run():
     assert len(kept.samples) == 3 + 1 + 3 + 1 + 1, "a refusal is asked again once, an abstention is not"
 
 
+def test_a_mistake_of_the_server_is_words_and_is_not_repeated_for_hours(monkeypatch):
+    """Edit-R1 repeats a 500 a thousand times."""
+    calls: list[Any] = []
+
+    def broken(*arguments: Any) -> Any:
+        calls.append(arguments)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(trainer_protocols, "values_or_error", broken)
+    with judge() as (url, _), pytest.raises(AttributeError, match="HTTP 500: internal server error: ZeroDivisionError"):
+        edit_r1(url)
+    assert len(calls) == 1
+
+
 def test_a_request_that_is_repeated_is_not_scored_again():
     expert = Fake()
     with judge(expert) as (url, kept):

@@ -14,14 +14,15 @@ import numpy as np
 import requests
 import torch
 from PIL import Image
-from requests.adapters import HTTPAdapter, Retry
+from requests.adapters import HTTPAdapter
+from urllib3.util.retry import Retry
 
 
 def mllm_score_continue(device: Any) -> Callable[..., Any]:
     batch_size = 64
     url = f"http://{os.getenv('REWARD_SERVER', 'localhost:12341')}/mode/logits_non_cot"
     session = requests.Session()
-    retries = Retry(total=1000, backoff_factor=1, status_forcelist=[500], allowed_methods=False)
+    retries = Retry(total=1000, backoff_factor=1, status_forcelist=[500], allowed_methods=False)  # type: ignore[arg-type]  # as it is there
     session.mount("http://", HTTPAdapter(max_retries=retries))
 
     def _fn(ref_images: Any, images: Any, prompts: Any, metadatas: Any) -> Any:
@@ -32,7 +33,7 @@ def mllm_score_continue(device: Any) -> Callable[..., Any]:
             ref_images = np.array([np.array(image) for image in ref_images])
             source_parts = np.array_split(ref_images, int(np.ceil(len(ref_images) / batch_size)))
         all_scores: list[float] = []
-        for image_part, source_part in zip(image_parts, source_parts, strict=False):
+        for image_part, source_part in zip(image_parts, source_parts, strict=False):  # type: ignore[possibly-undefined]
             data = {
                 "ref_images": [_jpeg(source) for source in source_part],
                 "images": [_jpeg(image) for image in image_part],
