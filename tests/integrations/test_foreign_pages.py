@@ -64,7 +64,7 @@ def test_a_server_without_a_token_answers_no_foreign_page_at_any_path(headers: d
             for method in ("GET", "POST", "OPTIONS"):
                 answer = httpx2.request(method, url + path, headers=headers)
                 assert answer.status_code == 403, (method, path)
-                assert method == "HEAD" or "start the server with a token" in answer.json()["error"]
+                assert b"start the server with a token" in answer.content
 
 
 def test_a_cross_site_form_is_not_scored() -> None:
