@@ -27,6 +27,7 @@ from editcritic.integrations.trainers.verl_omni import compute_score
 from editcritic.integrations.unusable_rows import UnusableRow
 from editcritic.reward import EditSample, Image, Score
 
+from .serving.server import test_trainer_protocols as protocols
 from .trainers.test_trainer_batches import A, B
 
 PAGE = Path(__file__).parents[2] / "docs" / "trainers.md"
@@ -247,6 +248,34 @@ def test_the_requirement_of_edit_r1_stands_beside_a_table_in_text() -> None:
         assert (sample.hint, list(sample.boxes)) == ("a blue cup", ["cup"] if table else [])
     own = with_requirement({"requirement": "a blue cup", "editcritic": '{"hint": "red"}'})
     assert sample_of(own).hint == "red"
+
+
+@pytest.mark.parametrize("as_text", ["nothing", "fields", "table"])
+def test_the_judge_server_reads_it_in_the_protocols_of_trainers(as_text: str) -> None:
+    table: Any = TABLES[0]
+    if as_text == "fields":
+        table = {name: value if isinstance(value, str) else json.dumps(value) for name, value in table.items()}
+    table = {**table, "boxes": table["boxes"] if as_text == "fields" else {**table["boxes"], "horse": None}}
+    row = {"editcritic": json.dumps(table) if as_text == "table" else table}
+    with protocols.judge() as (url, kept):
+        protocols.edit_r1(url, metadatas=[row] * 3)
+        protocols.unirl(url, protocols.item("make it blue", protocols.BEFORE[0], protocols.AFTER[0], metadata=row))
+    expected = EXPECTED[0]
+    fields = (
+        "task",
+        "pools",
+        "boxes",
+        "operations",
+        "plan",
+        "targets",
+        "target_text",
+        "hint",
+        "dimensions",
+        "metadata",
+    )
+    assert len(kept.samples) == 4
+    for sample in kept.samples:
+        assert {name: getattr(sample, name) for name in fields} == {name: getattr(expected, name) for name in fields}
 
 
 # -- what is absent, and what is refused -------------------------------------------------------------------------------
