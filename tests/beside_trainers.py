@@ -94,7 +94,7 @@ TRAINERS = [
             *("av==16.1.0", "imageio==2.36.0", "prometheus-client>=0.20.0", "cloudpickle==3.1.2", "fastapi"),
         ),
         ("transformers==5.6.0", "torch==2.11.0", "llguidance<0.8.0,>=0.7.11"),
-        ((3, 12), (3, 13)),
+        ((3, 12), (3, 12)),
     ),
     Trainer(
         "OmniGen2-RL",
