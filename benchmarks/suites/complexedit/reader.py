@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ....reward import Image, ImageError
-from ....reward.file_digest import sha256
-from ....reward.image_decoding import read_bytes
 from ....reward.sample import Operation
 from ....reward.strict_json import parse_json
 from ...common.errors import InputError
 from ...common.problems import Problems
-from ..construction.zip_extraction import most_extracted
-from ..extraction_cache import extracted_folder
-from ..split_files import LargeCell, SplitFiles, find_split_files
+from ..split_files import SplitFiles, find_split_files
 from ..suite import DataProblem
+from ..table_images import extracted_images
 
-_INDEX = "images.json"
 _COLUMNS = ("image", "edit")
 
 
@@ -57,22 +51,14 @@ def read_split(tables: SplitFiles) -> SplitData:
 
     Raises `InputError` if a file cannot be read, or there are no rows.
     """
-    try:
-        folder = extracted_folder("complex-edit", _key(tables), lambda into: _unpack(tables, into))
-        index_text = (folder / _INDEX).read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"the images of {tables.files[0].parent} cannot be extracted: {error}") from None
-    try:
-        images = json.loads(index_text)
-    except ValueError as error:
-        raise InputError(f"{folder} is damaged: delete it, and it is extracted again ({error})") from None
+    images = extracted_images("complex-edit", tables)
     problems = Problems[DataProblem]()
     edits: list[ComplexEditRow] = []
     for number, (where, row) in enumerate(tables.rows("edit")):
         num_problems = problems.total
-        image_entry = images[number]
-        if "problem" in image_entry:
-            problems.append(DataProblem(f"{where}, image", image_entry["problem"]))
+        image = images[number]
+        if isinstance(image, ImageError):
+            problems.append(DataProblem(f"{where}, image", str(image)))
         edit = _plain(row["edit"])
         sequence = tuple(
             Operation(
@@ -85,8 +71,7 @@ def read_split(tables: SplitFiles) -> SplitData:
             _text(record, "compound_instruction", f"{where}, edit.compound[{index}]", problems)
             for index, record in _records(edit, "compound", where, problems)
         )
-        if problems.total == num_problems:
-            image = Image(tuple(image_entry["size"]), digest=image_entry["digest"], path=folder / _name(number))
+        if problems.total == num_problems and isinstance(image, Image):
             edits.append(ComplexEditRow(number, image, sequence, compounds))
     if not images:
         raise InputError(f"{', '.join(map(str, tables.files))}: there are no rows")
@@ -123,51 +108,3 @@ def _text(record: Mapping[str, Any], name: str, where: str, problems: Problems[D
         return text.strip()
     problems.append(DataProblem(f"{where}.{name}", f"expected an instruction, got {text!r}"))
     return ""
-
-
-# -- images -----------------------------------------------------------------------------------------------------------
-
-
-def _key(tables: SplitFiles) -> str:
-    """Digest of the files' content, independent of paths."""
-    state = hashlib.sha256()
-    for path in tables.files:
-        state.update(bytes.fromhex(sha256(path)))
-    return state.hexdigest()
-
-
-def _name(number: int) -> str:
-    return f"{number:05}"
-
-
-def _unpack(tables: SplitFiles, folder: Path) -> None:
-    """Extract the encoded images to files, with an index of sizes and digests that saves decoding later."""
-    index: list[dict[str, Any]] = []
-    limit = remaining = most_extracted(sum(path.stat().st_size for path in tables.files))
-    for number, (_, row) in enumerate(tables.rows("image")):
-        try:
-            data = _encoded(row["image"], tables.folder)
-            image = Image.of(data)
-            remaining -= len(data)
-            if remaining < 0:
-                raise InputError(f"{tables.folder} holds pictures of more than {limit:,} bytes: extract it by hand")
-            (folder / _name(number)).write_bytes(data)
-            index.append({"size": list(image.size), "digest": image.digest})
-        except ImageError as error:
-            index.append({"problem": str(error)})
-    (folder / _INDEX).write_text(json.dumps(index), encoding="utf-8")
-
-
-def _encoded(value: Any, folder: Path) -> bytes:
-    """The bytes of an image: direct, in a struct, or in a file named by the struct. Raises `ImageError`."""
-    if isinstance(value, Mapping):
-        if value.get("bytes"):
-            return bytes(value["bytes"])
-        if name := value.get("path"):
-            return read_bytes(folder / str(name), inside=folder)
-        raise ImageError("expected the image's bytes or the name of its file, got neither")
-    if isinstance(value, LargeCell):
-        raise ImageError(f"the image is not read: it has {value}")
-    if isinstance(value, bytes) and value:
-        return value
-    raise ImageError(f"expected an image (a struct with bytes), got {type(value).__name__}")
