@@ -110,6 +110,16 @@ def exit_code_command(command: Callable[P, int]) -> Callable[P, None]:
 
 
 def _exit_code(command: Callable[[], int], *, as_json: bool) -> int:
+    try:
+        return command()
+    except BrokenPipeError:  # the reader of our output has closed it
+        raise
+    except user_errors() as error:
+        return _report_error(user_error_text(error), as_json)
+
+
+def user_errors() -> tuple[type[Exception], ...]:
+    """The errors that a user's mistake raises: told in a line, without a traceback. A `BrokenPipeError` is none."""
     import sqlite3
 
     from ...reward import ImageError, SpecError
@@ -118,15 +128,15 @@ def _exit_code(command: Callable[[], int], *, as_json: bool) -> int:
     from ...reward.sample_limits import SampleTooLarge
     from .errors import InputError
 
-    try:
-        return command()
-    except (InputError, SpecError, ImageError, SampleTooLarge, LogError, FloorTooHigh, sqlite3.Error) as error:
-        return _report_error(str(error), as_json)
-    except BrokenPipeError:  # the reader of our output has closed it
-        raise
-    except OSError as error:
-        name = f"{error.filename}: " if error.filename else ""
-        return _report_error(f"{name}{error.strerror or error}", as_json)
+    return (InputError, SpecError, ImageError, SampleTooLarge, LogError, FloorTooHigh, sqlite3.Error, OSError)
+
+
+def user_error_text(error: Exception) -> str:
+    """The line that tells one of `user_errors`."""
+    if not isinstance(error, OSError) or isinstance(error, user_errors()[:-1]):
+        return str(error)
+    name = f"{error.filename}: " if error.filename else ""
+    return f"{name}{error.strerror or error}"
 
 
 def _report_error(problem: str, as_json: bool) -> int:

@@ -26,7 +26,7 @@ from .rendezvous import SINGLE_PROCESS, Rendezvous
 from .result_rows import row_line
 from .run_budget import BudgetLimits, Usage
 from .run_config import ExecutionOptions, RunConfig
-from .run_journal import ANSWER_LOG_FILE, JOURNAL_FOLDER, RowJournal
+from .run_journal import ANSWER_LOG_FILE, JOURNAL_FOLDER, RowJournal, total_usage
 from .run_progress import RunProgress, ignore_progress
 from .run_spec import RunSpec
 from .runner import RunResult, check_folders, finish_run, utc_timestamp
@@ -68,7 +68,9 @@ def execute_with_ray(
         pending = local_shard.pending_items()
         row_lines, statistics = dict(local_shard.row_lines), [local_shard.statistics()]
         usage = Usage()
-        stop_reason = _exhausted_limit(options.limits, row_journal.total_usage(), cluster.workers) if pending else ""
+        stop_reason = (
+            _exhausted_limit(options.limits, total_usage(row_journal.folder), cluster.workers) if pending else ""
+        )
         for batch in (
             _scored_batches(ray, data, spec, options, cluster, row_journal, pending, start)
             if pending and not stop_reason
@@ -137,7 +139,7 @@ def _scored_batches(
             "options": replace(
                 options,
                 on_progress=ignore_progress,
-                limits=_split_limits(options.limits, row_journal.total_usage(), cluster.workers),
+                limits=_split_limits(options.limits, total_usage(row_journal.folder), cluster.workers),
             ),
             "deadline": None if seconds is None else time.time() - (time.monotonic() - start) + seconds,
             "driver_node": ray.get_runtime_context().get_node_id(),

@@ -77,8 +77,8 @@ class BudgetTracker:
 
     prices: role -> price per call, the more specific role first (`judge.quality` before `judge`); for an expert without
     a price, the cost that it reports (`usd` in its usage) counts. An expert that asks another bound one, such as
-    `judge-reader` the judge, makes calls of that one, at its price. before: usage of earlier runs. share: 1 / number of
-    processes; the remaining budget is divided evenly.
+    `judge-reader` the judge, makes calls of that one, at its price. before, before_s: usage and seconds of earlier
+    runs. share: 1 / number of processes; the remaining budget is divided evenly.
     """
 
     def __init__(
@@ -88,12 +88,13 @@ class BudgetTracker:
         limits: BudgetLimits | None = None,
         before: Usage | None = None,
         share: float = 1.0,
+        before_s: float = 0.0,
     ) -> None:
         self._lock = threading.Lock()
         self._limits = limits or BudgetLimits()
         self._before = before or Usage()
         self._share = share
-        self._began = time.monotonic()
+        self._began = time.monotonic() - before_s
         self._accounts: dict[int, _ExpertUsage] = {}
         self.exhausted = ""
         """Message of the exhausted limit; empty while budget is left."""

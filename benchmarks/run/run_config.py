@@ -14,7 +14,7 @@ from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
 from ..suites.suite import Suite
 from .provenance import run_settings
-from .run_budget import BudgetLimits
+from .run_budget import BudgetLimits, Usage
 from .run_progress import ProgressCallback, ignore_progress
 from .suite_metric import MetricSet
 
@@ -59,6 +59,10 @@ class ExecutionOptions:
 
     max_failure_rate, on_failures, outage_timeout_s: as in `Reward`. allow_partial: write results, marked incomplete, of
     a run that ended early. invocation: suite, data, outputs and experts as typed, for `bench verify`.
+
+    Runs that share answers and a budget: answer_log: the file of answers; by default in the journal. spent: usage of
+    earlier runs, which counts against the limits; by default that of the journal. spent_s: seconds that count against
+    them.
     """
 
     prices: Mapping[str, float] = field(default_factory=dict)
@@ -70,6 +74,9 @@ class ExecutionOptions:
     allow_partial: bool = False
     on_progress: ProgressCallback = ignore_progress
     invocation: Mapping[str, Any] = field(default_factory=dict)
+    answer_log: Path | None = None
+    spent: Usage | None = None
+    spent_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.on_failures not in get_args(OnFailures):

@@ -46,7 +46,7 @@ class RowJournal:
             require_no_link(path)
         self._file: IO[bytes] | None = None
         self._synced = self._saved = 0.0
-        self._base = self._usage_of(rank)
+        self._base = _usage_of(folder, rank)
 
     def require_settings(self, settings: Mapping[str, Any]) -> None:
         """Raise `InputError` naming the settings that differ from those of the run that started this journal."""
@@ -81,13 +81,6 @@ class RowJournal:
 
     # -- spending -----------------------------------------------------------------------------------------------------
 
-    def total_usage(self) -> Usage:
-        """Usage of all runs and processes, as last saved."""
-        total = Usage()
-        for path in sorted(self.folder.glob("usage-*.json")):
-            total += self._usage_of(path.stem.partition("-")[2])
-        return total
-
     def save_usage(self, usage: Usage, done: int, reused: int, *, now: bool = False) -> None:
         """Save usage and progress of this process; at most twice a second unless `now`."""
         if now or time.monotonic() - self._saved > 0.5:
@@ -106,12 +99,6 @@ class RowJournal:
                 usage += Usage.from_json(progress["usage"])
         return done, reused, usage
 
-    def _usage_of(self, rank: int | str) -> Usage:
-        try:
-            return Usage.from_json(strict_json.read_json(self.folder / f"usage-{rank}.json"))
-        except (OSError, ValueError, LookupError, TypeError, AttributeError):
-            return Usage()
-
     def close(self) -> None:
         if self._file is not None:
             os.fsync(self._file.fileno())
@@ -123,6 +110,21 @@ class RowJournal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def total_usage(folder: Path) -> Usage:
+    """Usage of all runs and processes of a journal, as last saved; nothing if it is not there."""
+    total = Usage()
+    for path in sorted(folder.glob("usage-*.json")):
+        total += _usage_of(folder, path.stem.partition("-")[2])
+    return total
+
+
+def _usage_of(folder: Path, rank: int | str) -> Usage:
+    try:
+        return Usage.from_json(strict_json.read_json(folder / f"usage-{rank}.json"))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return Usage()
 
 
 def _read_line(line: bytes) -> tuple[str, dict[str, Any]]:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...reward import default_experts, load_experts
+from ...reward import Expert, default_experts, load_experts
 from ...reward.queries.specs import Spec
 from ...reward.strict_json import MAX_INTEGER
 from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
+from ..suites.suite import Suite
 from .run_config import RunConfig
 from .suite_loading import load_suite
 
@@ -49,20 +50,23 @@ class RunSpec:
             "metrics": list(self.metrics),
         }
 
-    def build(self) -> RunConfig:
-        """Raises `InputError` or `SpecError` if it cannot be built."""
+    def build(self, experts: Mapping[str, Expert] | None = None, suite: Suite | None = None) -> RunConfig:
+        """experts, suite: those of the spec, if they are built already: runs that share experts load each model once.
+
+        Raises `InputError` or `SpecError` if it cannot be built.
+        """
         for name, value, limit in (
             ("bootstrap samples", self.bootstrap_samples, MAX_BOOTSTRAP_SAMPLES),
             ("the seed", self.seed, MAX_INTEGER),
         ):
             if type(value) is not int or not 0 <= value <= limit:
                 raise InputError(f"{name}: expected an integer of 0 to {limit:,}, got {value!r:.80}")
-        experts = load_experts(self.experts, default_experts())
+        bound = load_experts(self.experts, default_experts()) if experts is None else experts
         return RunConfig(
-            load_suite(self.suite, self.data),
+            load_suite(self.suite, self.data) if suite is None else suite,
             self.outputs,
             self.editor,
-            experts,
+            bound,
             self.protocol,
             self.metrics,
             self.reproducible,

@@ -17,7 +17,7 @@ from .rendezvous import SINGLE_PROCESS, ProcessRank
 from .result_rows import missing_row, result_row, row_line
 from .run_budget import BudgetTracker, Usage
 from .run_config import ExecutionOptions, RunConfig
-from .run_journal import ANSWER_LOG_FILE, RowJournal, is_reusable_row
+from .run_journal import ANSWER_LOG_FILE, RowJournal, is_reusable_row, total_usage
 from .run_progress import RunProgress
 from .suite_metric import CombinedMetric
 
@@ -50,10 +50,13 @@ class WorkerShard:
         self.stop_reason = ""
         self.row_lines: dict[str, str] = {}
         self.sample_keys: dict[str, str] = {}
+        before = before or options.spent
         if before is None:
-            before = Usage() if journal is None else journal.total_usage()
-        self.budget = BudgetTracker(config.experts, options.prices, options.limits, before, 1 / process.world_size)
-        self._log = log or (None if journal is None else journal.folder / ANSWER_LOG_FILE)
+            before = Usage() if journal is None else total_usage(journal.folder)
+        self.budget = BudgetTracker(
+            config.experts, options.prices, options.limits, before, 1 / process.world_size, options.spent_s
+        )
+        self._log = log or options.answer_log or (None if journal is None else journal.folder / ANSWER_LOG_FILE)
         self._reused = 0
         self._started_at = time.monotonic()
         self._stats: dict[str, Any] = {}

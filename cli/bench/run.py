@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,9 +32,24 @@ _PROBLEMS = 10
 def run(
     suite: Annotated[
         str | None,
-        typer.Argument(metavar="SUITE", help="A suite, with options as in `edival?mode=singlepass`; or use --lock."),
+        typer.Argument(
+            metavar="SUITE",
+            help="A suite, with options as in `edival?mode=singlepass`; `all` for every suite whose data and outputs "
+            "are there; or use --lock.",
+        ),
     ] = None,
-    outputs: Annotated[Path | None, typer.Option("--outputs", help="Folder of the editor's outputs.")] = None,
+    outputs: Annotated[
+        Path | None,
+        typer.Option("--outputs", help="Folder of the editor's outputs; with `all`, of a folder for each suite."),
+    ] = None,
+    suites: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--suite",
+            help="With `all`: only this suite, with its options, or NAME=SUITE for other names of its folders. "
+            "Repeatable.",
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Output folder for results.")] = None,
     config: Annotated[
         Path | None,
@@ -96,6 +112,9 @@ def run(
 ) -> int:
     """Score an editor's outputs of a suite: rows, tables with intervals, and their provenance.
 
+    `bench run all` reads DATA/SUITE and OUTPUTS/SUITE and writes OUT/SUITE, for every installed suite that is there;
+    DATA is `data` by default. A query that several suites have is asked once, and the budget is one for all.
+
     Running the same command again resumes: answers are cached, and failed queries are retried. The settings as used
     are written to OUT/run.toml. Under `torchrun` or `accelerate launch` the processes of one machine share the work
     and write byte-identical results. Exit code 1 if scores failed, outputs are missing, or the run ended early.
@@ -106,10 +125,12 @@ def run(
     Example: editcritic bench run sceneedit --outputs made/tiny -o results/tiny
     """
     from ...benchmarks.common.errors import InputError
+    from ...benchmarks.run.all_suites import ALL_SUITES
     from ...benchmarks.run.rendezvous import ProcessRank
     from ...benchmarks.run.run_settings import SETTINGS_FILE, RunSettings, read_run_settings
     from ...benchmarks.run.runner import check_folders
     from ...benchmarks.run.scoring_run import forward_warnings
+    from .run_all import run_all
 
     options = {
         "suite": suite,
@@ -130,10 +151,16 @@ def run(
     settings = (RunSettings() if config is None else read_run_settings(config, typed)).overridden(typed)
     process = ProcessRank.from_environment(os.environ)
     process.assign_gpu(os.environ)
+    if suites and settings.suite != ALL_SUITES:
+        raise InputError("--suite chooses among all suites: give it with `bench run all`")
+    if write_lock is not None and settings.suite == ALL_SUITES:
+        raise InputError("a lock is of one suite: give --write-lock with a suite instead of `all`")
     only_lock = write_lock is not None and settings.outputs is None and settings.out is None
     if not only_lock and (settings.outputs is None or settings.out is None):
         lacking = [f"--{name}" for name in ("outputs", "out") if getattr(settings, name) is None]
         raise InputError(f"give {' and '.join(lacking)}, as an option or in the --config file")
+    if settings.suite == ALL_SUITES:
+        return run_all(settings, suites or (), process, as_json=as_json)
     spec, built = _build(settings, only_lock)
     if write_lock is not None and not process.rank:
         _write_lock(write_lock, settings, spec, built, as_json=as_json and only_lock)
@@ -146,15 +173,15 @@ def run(
         print_protocol(built)
         check_folders(settings.out, built)
         if not (settings.out / SETTINGS_FILE).exists():  # now, in case that the run is killed
-            _write_settings(settings, settings.out, spec.editor)
+            save_settings(settings, settings.out, spec.editor)
     with forward_warnings(echo):
-        result, interrupted = _execute(settings, settings.out, spec, built, process)
+        result, interrupted = execute_settings(settings, settings.out, spec, built, process)
     written_by_user = config is not None and config.resolve() == (settings.out / SETTINGS_FILE).resolve()
     if not process.rank and (typed or not written_by_user):
-        _write_settings(settings, settings.out, spec.editor)
+        save_settings(settings, settings.out, spec.editor)
     if interrupted:
         return 130
-    return 0 if result is None else _print_run(result, settings.out, built, as_json)
+    return 0 if result is None else print_run(result, settings.out, built, as_json=as_json)
 
 
 def _parse_budget(text: str) -> dict[str, Any]:
@@ -169,25 +196,35 @@ def _build(settings: RunSettings, only_lock: bool) -> tuple[RunSpec, RunConfig]:
     """The run of the settings; under a lock, the locked one. Raises `InputError`."""
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.run.protocol_lock import check_protocol, read_protocol, run_spec_from_protocol
-    from ...benchmarks.run.run_spec import RunSpec
 
-    outputs = settings.outputs or Path()
-    editor = "" if only_lock else settings.editor_name or outputs.resolve().name
     if settings.lock is not None:
         settings.require_nothing_locked()
         locked = read_protocol(settings.lock)
-        spec = run_spec_from_protocol(locked, settings.data, outputs, editor)
+        spec = run_spec_from_protocol(locked, settings.data, settings.outputs or Path(), _editor(settings, only_lock))
         built = spec.build()
         for difference in check_protocol(locked, built, str(settings.lock)):
             echo(f"editcritic: differs from the lock: {difference}")
         return spec, built
     if settings.suite is None:
         raise InputError("give a SUITE, as in edival, a locked protocol with --lock, or a --config file that names one")
-    spec = RunSpec(
+    spec = run_spec(settings, only_lock)
+    return spec, spec.build()
+
+
+def _editor(settings: RunSettings, only_lock: bool) -> str:
+    return "" if only_lock else settings.editor_name or (settings.outputs or Path()).resolve().name
+
+
+def run_spec(settings: RunSettings, only_lock: bool = False) -> RunSpec:
+    """The run of settings that name a suite, and no lock."""
+    from ...benchmarks.run.run_spec import RunSpec
+
+    assert settings.suite is not None
+    return RunSpec(
         settings.suite,
         settings.data,
-        outputs,
-        editor,
+        settings.outputs or Path(),
+        _editor(settings, only_lock),
         settings.experts,
         settings.protocol,
         settings.metrics,
@@ -195,7 +232,6 @@ def _build(settings: RunSettings, only_lock: bool) -> tuple[RunSpec, RunConfig]:
         settings.bootstrap_samples,
         settings.seed,
     )
-    return spec, spec.build()
 
 
 def _write_lock(path: Path, settings: RunSettings, spec: RunSpec, built: RunConfig, *, as_json: bool) -> None:
@@ -214,17 +250,26 @@ def _write_lock(path: Path, settings: RunSettings, spec: RunSpec, built: RunConf
     echo(f"editcritic: {', '.join(metrics)} of {built.suite.name} are locked in {path}")
 
 
-def _execute(
-    settings: RunSettings, out: Path, spec: RunSpec, built: RunConfig, process: ProcessRank
+def execute_settings(
+    settings: RunSettings,
+    out: Path,
+    spec: RunSpec,
+    built: RunConfig,
+    process: ProcessRank,
+    name: str = "",
+    sharing: Mapping[str, Any] | None = None,
 ) -> tuple[RunResult | None, bool]:
-    """The result, which only the first process has, and whether the user interrupted the run."""
+    """The result, which only the first process has, and whether the user interrupted the run.
+
+    name: of the suite, where several are scored. sharing: what it shares with them, as fields of `ExecutionOptions`.
+    """
     from ...benchmarks.run.ray_runner import RayCluster, execute_with_ray
     from ...benchmarks.run.run_journal import JOURNAL_FOLDER
     from ...benchmarks.run.run_progress import progress_reporter
     from ...benchmarks.run.runner import execute
 
-    with progress_reporter("scoring", shown=not process.rank) as watch:
-        options = _execution_options(settings, spec.to_json(out), watch)
+    with progress_reporter(f"scoring {name}".rstrip(), shown=not process.rank) as watch:
+        options = replace(_execution_options(settings, spec.to_json(out), watch), **(sharing or {}))
         try:
             if settings.ray is not None:
                 ray = settings.ray
@@ -258,7 +303,8 @@ def _execution_options(
     )
 
 
-def _write_settings(settings: RunSettings, out: Path, editor: str) -> None:
+def save_settings(settings: RunSettings, out: Path, editor: str) -> None:
+    """Write the settings as used to the result folder."""
     from ...benchmarks.run.run_settings import write_run_settings
 
     out.mkdir(parents=True, exist_ok=True)
@@ -289,7 +335,8 @@ def print_protocol(built: RunConfig) -> None:
         echo(f"editcritic: {text}")
 
 
-def _print_run(result: RunResult, out: Path, built: RunConfig, as_json: bool) -> int:
+def print_run(result: RunResult, out: Path, built: RunConfig, *, as_json: bool) -> int:
+    """Print the tables of a run and what is missing. Returns the exit code."""
     from ...benchmarks.run.editor_outputs import layout_text
     from ...benchmarks.run.result_files import status_counts
 
