@@ -1,0 +1,188 @@
+"""GEdit-Bench: edits by VIEScore's semantic consistency (SC), perceptual quality (PQ) and their root (O)."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ....reward.metrics.viescore.grades import PROTOCOLS
+from ....reward.metrics.viescore.questions import SemanticConsistency
+from ....reward.queries.specs import Spec
+from ....reward.sample_limits import SampleTooLarge
+from ....verifiers import edit_request
+from ...common.errors import InputError
+from ...common.problems import Problems
+from ..results import OUTPUTS_ENTRY, Results
+from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, find_image, share_cases
+from ..tables import Table
+from . import official_files
+from .reader import LANGUAGES, PICTURES, GEditRow, read_rows
+from .tables import gedit_tables
+
+FULLSET = "fullset"
+"""The folder of outputs that the released code reads."""
+
+_RELEASED = "official"
+_BESIDE = "sources_beside_outputs"
+_MEANINGS = {
+    "fixed": "two integers from 0 to 10, or a failed score",
+    _RELEASED: "grades and files as the released code reads them, without its random grades",
+}
+
+
+class GEditBench(Suite):
+    """GEdit-Bench in one language or both.
+
+    data: a folder with parquet files or a data set saved by `save_to_disk`, as published; or one parquet file.
+    language: `en`, `cn` or `both`. sources: the column of the sources, `input_image`, which the released code shows the
+    judge, or `input_image_raw`, the pictures as they were posted. prompts: a folder of prompts that override ours.
+
+    Outputs are `fullset/{task_type}/{language}/{key}.png`. Labels of items: `type`, `language`, `intersection` (1 for
+    edits that all editors of the paper made). Cases are sources, so that both languages of one are one case.
+
+    In protocol `official`, a source beside the outputs, `{key}_SRCIMG.png`, replaces that of the data, only `.png`
+    counts, and files are read as PIL's `convert("RGB")` gives them.
+
+    Raises `InputError` for unusable data. Invalid rows are `problems`.
+    """
+
+    name: ClassVar[str] = "gedit"
+    info: ClassVar[SuiteInfo] = SuiteInfo(
+        "GEdit-Bench",
+        "S. Liu, Y. Han, P. Xing, F. Yin, R. Wang, W. Cheng, et al.: Step1X-Edit: A Practical Framework for General "
+        "Image Editing. arXiv:2504.17761, 2025; metric: M. Ku, D. Jiang, C. Wei, X. Yue, W. Chen: VIEScore. "
+        "arXiv:2312.14867, 2023",
+        "MIT, by the data set's card",
+        "https://huggingface.co/datasets/stepfun-ai/GEdit-Bench",
+    )
+
+    def __init__(
+        self,
+        data: str | Path | None = None,
+        *,
+        language: str = "both",
+        sources: str = "input_image",
+        prompts: str | None = None,
+    ) -> None:
+        if data is None:
+            raise InputError("gedit needs its data: give --data with the folder of its parquet files, or one of them")
+        if language not in (*LANGUAGES, "both"):
+            raise InputError(f"gedit has no language {language!r}: expected one of {', '.join(LANGUAGES)}, both")
+        if sources not in PICTURES:
+            raise InputError(f"gedit has no column of sources {sources!r}: expected one of {', '.join(PICTURES)}")
+        try:
+            self._prompts = SemanticConsistency(prompts=prompts).prompt_pack
+        except ValueError as error:
+            raise InputError(str(error)) from None
+        self.language, self.sources, self.released = language, sources, False
+        languages = tuple(LANGUAGES) if language == "both" else (language,)
+        problems = Problems[DataProblem]()
+        self.rows: Mapping[str, GEditRow] = {row.id: row for row in read_rows(Path(data), languages, sources, problems)}
+        self.items: Sequence[SuiteItem] = [
+            item for row in self.rows.values() if (item := _item(row, problems)) is not None
+        ]
+        self.problems: Sequence[DataProblem] = problems
+        if not self.items:
+            raise InputError(f"none of the rows of {data} is usable: {'; '.join(map(str, problems[:3]))}")
+        self.digest = _digest(self.items)
+        self.items = share_cases(self.items)
+
+    @property
+    def options(self) -> Mapping[str, LabelValue]:
+        """Options that the results depend on besides the data; a folder of prompts as its digest."""
+        options: dict[str, LabelValue] = {"language": self.language, "sources": self.sources}
+        return options if self._prompts.overrides is None else {**options, "prompts": self._prompts.digest}
+
+    @property
+    def protocols(self) -> Mapping[str, str]:
+        return {protocol: _MEANINGS[protocol] for protocol in PROTOCOLS}
+
+    def under(self, protocol: str | None) -> GEditBench:
+        """In `official`, files are read as in the released code."""
+        if self.released == (protocol == _RELEASED):
+            return self
+        suite = copy.copy(self)
+        suite.released = protocol == _RELEASED
+        suite.reading = "stored" if suite.released else "upright"
+        return suite
+
+    def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:
+        """`sc` and `pq`, each a grade from 0 to 10; the tables compute O. Raises `InputError` for another protocol."""
+        protocol = protocol or PROTOCOLS[0]
+        if protocol not in PROTOCOLS:
+            raise InputError(f"gedit has no protocol {protocol!r}: expected one of {', '.join(PROTOCOLS)}")
+        shared: dict[str, Any] = {"protocol": protocol}
+        if self._prompts.overrides is not None:
+            shared["prompts"] = self._prompts.overrides
+        return {"sc": {"use": "viescore-sc", **shared}, "pq": {"use": "viescore-pq", **shared}}
+
+    def find_output(self, outputs: Path, item: SuiteItem) -> Path | None:
+        """`fullset/{task_type}/{language}/{key}.png`; without `fullset` if there is no such folder.
+
+        In protocol `official` no other format is read, as in the released code.
+        """
+        image = find_image(_folder(outputs) / item.output_path.removeprefix(f"{FULLSET}/"))
+        return None if self.released and image is not None and image.suffix != ".png" else image
+
+    def find_source(self, outputs: Path, item: SuiteItem) -> Path | None:
+        """In protocol `official`, the source beside the output, if there is one."""
+        path = _folder(outputs) / f"{item.output_path.removeprefix(f'{FULLSET}/')}_SRCIMG.png"
+        return path if self.released and path.is_file() else None
+
+    def output_facts(self, outputs: Path) -> Mapping[str, Any]:
+        """In protocol `official`, how many sources are beside the outputs: `sources_beside_outputs`."""
+        if not self.released:
+            return {}
+        return {_BESIDE: sum(self.find_source(outputs, item) is not None for item in self.items)}
+
+    def tables(self, results: Results) -> list[Table]:
+        """SC, PQ and O of both languages, of the full set first, and by type; see `tables.py`."""
+        notes = []
+        beside = results.provenance.get(OUTPUTS_ENTRY, {}).get(_BESIDE)
+        if isinstance(beside, int):
+            notes.append(
+                f"{beside} of {len(self.items)} sources are beside the outputs; the others are those of the data, "
+                "where the released code leaves the edit out."
+            )
+            notes.append(
+                "The released code gives a reply that it cannot read a random grade, and drops edits that it cannot "
+                "score; here they are missing values."
+            )
+        return gedit_tables(results, notes)
+
+    def write_official_files(self, results: Results, folder: Path) -> list[Path]:
+        """Write the tables of scores that the released code computes its statistics from; see `official_files.py`."""
+        paths = {item.id: item.output_path for item in self.items}
+        return official_files.write_official_files(results, paths, folder)
+
+
+def _folder(outputs: Path) -> Path:
+    folder = outputs / FULLSET
+    return folder if folder.is_dir() else outputs
+
+
+def _item(row: GEditRow, problems: Problems[DataProblem]) -> SuiteItem | None:
+    try:
+        sample = edit_request(row.instruction, row.image, id=row.id)
+    except SampleTooLarge as error:
+        problems.append(DataProblem(row.id, str(error)))
+        return None
+    labels: dict[str, LabelValue] = {
+        "type": row.type,
+        "language": row.language,
+        "intersection": int(row.intersection),
+    }
+    return SuiteItem(row.id, row.id, f"{FULLSET}/{row.type}/{row.language}/{row.key}", sample, labels=labels)
+
+
+def _digest(items: Sequence[SuiteItem]) -> str:
+    """Digest of the items: instructions, labels and pixels, in order."""
+    state = hashlib.sha256()
+    for item in items:
+        fields = [item.id, item.sample.instruction, dict(item.labels), item.sample.source.digest]
+        state.update(json.dumps(fields).encode() + b"\n")
+    return state.hexdigest()

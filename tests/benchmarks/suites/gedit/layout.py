@@ -1,0 +1,87 @@
+"""GEdit-Bench's published layout, written small: parquet shards, and an editor's outputs."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from editcritic.benchmarks.common.optional_imports import bench_library
+from editcritic.benchmarks.suites.gedit.reader import TYPES
+from editcritic.reward import Image
+
+from ..tiny_suite import picture
+
+KEYS = 4
+"""Sources of each type. The first two of each are in the intersection subset."""
+
+_WORDS = {"en": "Edit number {} of the type {}", "cn": "第{}次编辑 类型{}"}
+_RAW = 1000
+
+
+def key_of(kind: str, number: int) -> str:
+    return f"{TYPES.index(kind):02}{number:02}aa"
+
+
+def source(kind: str, number: int) -> Image:
+    return picture(TYPES.index(kind), number)
+
+
+def instruction(kind: str, number: int, language: str) -> str:
+    return _WORDS[language].format(number, kind)
+
+
+def png(image: Image) -> bytes:
+    buffer = io.BytesIO()
+    image.pil().save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def row(kind: str, number: int, language: str) -> dict[str, Any]:
+    raw = picture(_RAW, TYPES.index(kind), number)
+    return {
+        "task_type": kind,
+        "key": key_of(kind, number),
+        "instruction": instruction(kind, number, language),
+        "instruction_language": language,
+        "input_image": {"bytes": png(source(kind, number)), "path": f"{number}.png"},
+        "input_image_raw": {"bytes": png(raw), "path": f"{number}.png"},
+        "Intersection_exist": number < 2,
+    }
+
+
+def rows(types: Sequence[str] = TYPES, keys: int = KEYS) -> list[dict[str, Any]]:
+    return [row(kind, number, language) for kind in types for number in range(keys) for language in ("en", "cn")]
+
+
+def parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    bench_library("pyarrow.parquet").write_table(bench_library("pyarrow").Table.from_pylist(list(rows)), path)
+    return path
+
+
+def on_hub(folder: Path, written: Sequence[Mapping[str, Any]] | None = None) -> Path:
+    """As a clone of the repository has them after conversion: two shards of the split `train`."""
+    written = rows() if written is None else written
+    half = len(written) // 2
+    for part, part_rows in enumerate((written[:half], written[half:])):
+        parquet(folder / "data" / f"train-{part:05}-of-00002.parquet", part_rows)
+    return folder
+
+
+def edited(kind: str, number: int, language: str) -> Image:
+    return picture(2000, TYPES.index(kind), number, len(language) + ord(language[0]))
+
+
+def outputs(folder: Path, types: Sequence[str] = TYPES, keys: int = KEYS, *, sources: bool = True) -> Path:
+    """An editor's outputs, with the sources beside them."""
+    for kind in types:
+        for language in ("en", "cn"):
+            place = folder / "fullset" / kind / language
+            place.mkdir(parents=True, exist_ok=True)
+            for number in range(keys):
+                edited(kind, number, language).pil().save(place / f"{key_of(kind, number)}.png")
+                if sources:
+                    source(kind, number).pil().save(place / f"{key_of(kind, number)}_SRCIMG.png")
+    return folder
