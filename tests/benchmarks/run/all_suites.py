@@ -6,6 +6,7 @@ Results go to FOLDER/two or FOLDER/ray, a folder a suite.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,11 +20,13 @@ from editcritic.benchmarks.run.runner import execute
 from editcritic.benchmarks.run.suite_loading import load_suite
 from editcritic.reward import Expert
 from editcritic.reward.queries import Grade, Judge, Levels, Reply, YesNo
+from editcritic.reward.queries.response_formats import Json
 from editcritic.reward.reward import default_experts
 
 from ..suites.complexedit import layout as complexedit
 from ..suites.dlebench import layout
 from ..suites.edival import layout as edival
+from ..suites.gedit import layout as gedit
 from ..suites.i2ibench import layout as i2ibench
 from ..suites.tiny_suite import outputs
 
@@ -31,6 +34,7 @@ SUITES: Mapping[str, str] = {
     "complex-edit": "complex-edit?levels=1,8&mode=expected",
     "dlebench": "dlebench?mode=plain",
     "edival": "edival?vq=false",
+    "gedit": "gedit",
     "i2ibench": "i2ibench",
     "sceneedit": "sceneedit?prompts=9",
 }
@@ -39,7 +43,9 @@ LOOKERS = "editcritic.benchmarks.sceneedit.scene_experts:scene_experts"
 
 
 class Drawn(Expert):
-    """Replies in the requested response format, by the digest of the query; for free text, a label of DLEBench."""
+    """Replies in the requested response format, by the digest of the query; in JSON, two grades of VIEScore; for free
+    text, a label of DLEBench.
+    """
 
     id = "drawn@1"
     kinds = (Judge,)
@@ -57,6 +63,8 @@ def _drawn(query: Judge) -> Reply:
             options = form.options
         case Grade():
             options = [str(grade) for grade in range(form.low, form.high + 1)]
+        case Json():
+            return Reply(json.dumps({"score": [int(11 * share), int(1100 * share) % 11], "reasoning": "."}))
         case _:
             label = ("Wrong Action", "Flawless Execution", "Single Anomaly", "Perfect Consistency")[int(4 * share)]
             return Reply(f"<Start Thinking>.</Start Thinking><Start Final Answer>{label}</Start Final Answer>")
@@ -77,6 +85,8 @@ def write(folder: Path) -> None:
     edival.write_outputs(folder / "made" / "edival", chained)
     complexedit.on_hub(folder / "complex-edit")
     complexedit.outputs(folder / "made" / "complex-edit")
+    gedit.on_hub(folder / "gedit", gedit.rows(keys=1))
+    gedit.outputs(folder / "made" / "gedit", keys=1)
     layout.written(folder / "dlebench", 6)
     i2ibench.written(folder / "i2ibench", i2ibench.rows()[:12])
     for name in ("dlebench", "i2ibench", "sceneedit"):
