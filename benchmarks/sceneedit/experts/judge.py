@@ -16,6 +16,7 @@ from .judge_complexedit import ComplexEditJudge
 from .judge_dlebench import DLEBenchJudge
 from .judge_edival import EdiValJudge
 from .judge_i2ibench import I2IBenchJudge
+from .judge_viescore import VieScoreJudge
 from .perception import PerceptionCache
 
 
@@ -53,6 +54,7 @@ class SceneJudge(Expert):
             "complexedit": ComplexEditJudge(perception, comparisons),
             "dlebench": DLEBenchJudge(perception, comparisons),
             "i2i": I2IBenchJudge(perception, comparisons),
+            "viescore": VieScoreJudge(perception, comparisons),
             "baselines": BaselineJudge(perception, comparisons),
             "any-edit": AnyEditJudge(perception, comparisons),
         }

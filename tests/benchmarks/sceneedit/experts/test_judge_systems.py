@@ -80,6 +80,19 @@ def test_a_copy_is_consistent_and_a_ruin_is_none(kind):
     assert wrong == 0.0
 
 
+@pytest.mark.parametrize("kind", TASK_TYPES)
+@pytest.mark.parametrize("protocol", ["fixed", "official"])
+def test_viescore_is_high_for_a_right_edit_and_low_for_a_copy_and_a_ruin(kind, protocol):
+    samples = list(three(kind))
+    good, copy, wrong = values(f"viescore-sc?protocol={protocol}", samples)
+    assert good > 7
+    assert copy == 0.0
+    assert wrong < 6
+    qualities = values(f"viescore-pq?protocol={protocol}", samples)
+    overalls = values(f"viescore-o?protocol={protocol}", samples)
+    assert overalls == pytest.approx([(sc * pq) ** 0.5 for sc, pq in zip((good, copy, wrong), qualities, strict=True)])
+
+
 @pytest.mark.parametrize("spec", ["complex-edit-ip?mode=expected", "complex-edit-ip?mode=token_probability"])
 def test_preservation_falls_as_the_background_drifts(spec):
     for series in drift_series(3):
@@ -87,7 +100,7 @@ def test_preservation_falls_as_the_background_drifts(spec):
         assert (spearman([(-value, case.severity) for value, case in zip(scores, series, strict=True)]) or 0) > 0.9
 
 
-@pytest.mark.parametrize("spec", ["complex-edit-pq?mode=expected", "judge-quality", "i2i-image-quality"])
+@pytest.mark.parametrize("spec", ["complex-edit-pq?mode=expected", "judge-quality", "viescore-pq", "i2i-image-quality"])
 def test_quality_falls_as_a_picture_is_degraded(spec):
     rng = random.Random(4)
     scene, request = random_scene_request(rng, WORLD, "color_alter")
