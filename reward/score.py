@@ -151,7 +151,7 @@ class Score:
 
     def __str__(self) -> str:
         """The value, the plan and the parts in lines for people."""
-        return "\n".join(f"{name:<14}{text}".rstrip() for name, text in score_lines(self))
+        return "\n".join(f"{name:<13} {text}".rstrip() for name, text in score_lines(self))
 
     def with_signature(self, metric: str) -> Score:
         """The same score with the signature of a metric."""

@@ -307,7 +307,8 @@ def test_all_of_ours_has_a_name() -> None:
 def test_a_name_means_one_thing() -> None:
     named = [(name, group) for group in get_args(Group) for name in entry_point_names(group)]
     twice = {name for name, _ in named if sum(other == name for other, _ in named) > 1}
-    assert twice == {"edit-reward"}  # of a metric and of the expert that it asks, never in each other's place
+    # Of a metric and of the expert that it asks, or of the suite that it is from: never in each other's place.
+    assert twice == {"edit-reward", "imgedit"}
 
 
 def test_what_a_package_offers_under_a_shorter_path_has_its_name(
@@ -363,7 +364,7 @@ PARTS = {
 }
 """Options that are tables: their contents are seen one by one."""
 
-NUMBERS = ("int", "float", "bool", "int | None", "float | None", "Sequence[float]", "ValueRange")
+NUMBERS = ("int", "float", "bool", "bool | None", "int | None", "float | None", "Sequence[float]", "ValueRange")
 
 
 def our_options() -> Iterator[tuple[str, str, str]]:

@@ -16,6 +16,7 @@ from .judge_complexedit import ComplexEditJudge
 from .judge_dlebench import DLEBenchJudge
 from .judge_edival import EdiValJudge
 from .judge_i2ibench import I2IBenchJudge
+from .judge_imgedit import ImgEditJudge
 from .judge_viescore import VieScoreJudge
 from .perception import PerceptionCache
 
@@ -32,7 +33,7 @@ class TopicJudge(Protocol):
 
 
 class SceneJudge(Expert):
-    """Answers on the topics of EdiVal, Complex-Edit, DLEBench, I2I-Bench, the baselines and `any-edit`.
+    """Answers on the topics of EdiVal, Complex-Edit, DLEBench, I2I-Bench, ImgEdit-Bench, the baselines and `any-edit`.
 
     It uses the images in their order and reads the slots, not the message: instructions in the nine forms of EdiVal,
     several of them in one sentence, and `Put … of the second picture into the first one, …`; of `any-edit`, everyday
@@ -54,6 +55,7 @@ class SceneJudge(Expert):
             "complexedit": ComplexEditJudge(perception, comparisons),
             "dlebench": DLEBenchJudge(perception, comparisons),
             "i2i": I2IBenchJudge(perception, comparisons),
+            "imgedit": ImgEditJudge(perception, comparisons),
             "viescore": VieScoreJudge(perception, comparisons),
             "baselines": BaselineJudge(perception, comparisons),
             "any-edit": AnyEditJudge(perception, comparisons),

@@ -28,6 +28,7 @@ from ..suites.dlebench import layout
 from ..suites.edival import layout as edival
 from ..suites.gedit import layout as gedit
 from ..suites.i2ibench import layout as i2ibench
+from ..suites.imgedit import layout as imgedit
 from ..suites.tiny_suite import outputs
 
 SUITES: Mapping[str, str] = {
@@ -36,6 +37,7 @@ SUITES: Mapping[str, str] = {
     "edival": "edival?vq=false",
     "gedit": "gedit",
     "i2ibench": "i2ibench",
+    "imgedit": "imgedit",
     "sceneedit": "sceneedit?prompts=9",
 }
 EVERYBODY = "tests.benchmarks.run.all_suites:everybody"
@@ -55,6 +57,8 @@ class Drawn(Expert):
 
 
 def _drawn(query: Judge) -> Reply:
+    if query.topic.startswith("imgedit/"):
+        return imgedit.reply_to(query)
     share, form = int(query.digest[:8], 16) / 2**32, query.form
     match form:
         case YesNo():
@@ -89,7 +93,8 @@ def write(folder: Path) -> None:
     gedit.outputs(folder / "made" / "gedit", keys=1)
     layout.written(folder / "dlebench", 6)
     i2ibench.written(folder / "i2ibench", i2ibench.rows()[:12])
-    for name in ("dlebench", "i2ibench", "sceneedit"):
+    imgedit.repository(folder / "imgedit")
+    for name in ("dlebench", "i2ibench", "imgedit", "sceneedit"):
         spec = recipe(folder, name)
         outputs(folder / "made" / name, load_suite(spec.suite, spec.data))
 
