@@ -22,7 +22,7 @@ def prepare(
         str,
         typer.Argument(
             metavar="SUITE",
-            help="edival, complex-edit or dlebench; with --stats any suite, as in `edival?mode=singlepass`.",
+            help="edival, complex-edit, dlebench or gedit; with --stats any suite, as in `edival?mode=singlepass`.",
         ),
     ],
     out: Annotated[Path | None, typer.Option("-o", "--data", help="Data folder. Default: data/SUITE.")] = None,

@@ -126,6 +126,20 @@ SOURCES: Mapping[str, DatasetSource] = MappingProxyType(
                 ),
             ),
         ),
+        "gedit": DatasetSource(
+            "gedit",
+            "MIT, by the data set's card",
+            "https://huggingface.co/datasets/stepfun-ai/GEdit-Bench",
+            ("gedit",),
+            repository=DatasetRepository("stepfun-ai/GEdit-Bench", "58159f3de6689982b1df7f1a6c557ded16548a24"),
+            notes=(
+                (
+                    "Published as Arrow files, by the hub's label: they are read as `save_to_disk` writes them, and so "
+                    "are the parquet files that the hub converts them to. The names of the files could not be verified."
+                ),
+                "Size and digests are unknown: digests are recorded at the first download.",
+            ),
+        ),
     }
 )
 """By suite."""

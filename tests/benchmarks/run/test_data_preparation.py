@@ -96,6 +96,7 @@ def test_each_suites_plan_names_place_revision_licence_and_what_is_not_known(
     assert "UCSC-VLAA/Complex-Edit" in plans["complex-edit"]
     assert "b0b8a81d740ae413d52572281a23dc975c4b4b91; size unknown" in plans["complex-edit"]
     assert "CC BY-NC 4.0" in plans["complex-edit"]
+    assert "58159f3de6689982b1df7f1a6c557ded16548a24; size unknown" in plans["gedit"]
     assert "main (a branch: its commit is recorded at the first download)" in plans["dlebench"]
     assert "could not be verified" in plans["dlebench"]
 

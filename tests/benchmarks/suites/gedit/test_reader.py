@@ -34,6 +34,13 @@ def flat(folder: Path, written: Sequence[Mapping[str, Any]]) -> Path:
     return folder / "flat"
 
 
+def converted_by_the_hub(folder: Path, written: Sequence[Mapping[str, Any]]) -> Path:
+    half = len(written) // 2
+    for part, part_rows in enumerate((written[:half], written[half:])):
+        parquet(folder / "converted" / "default" / "train" / f"{part:04}.parquet", part_rows)
+    return folder / "converted"
+
+
 def saved_to_disk(folder: Path, written: Sequence[Mapping[str, Any]]) -> Path:
     """As published: Arrow streams, with `state.json` beside them."""
     arrow = bench_library("pyarrow")
@@ -49,7 +56,7 @@ def saved_to_disk(folder: Path, written: Sequence[Mapping[str, Any]]) -> Path:
     return folder / "saved"
 
 
-@pytest.mark.parametrize("write", [on_hub, one_file, flat, saved_to_disk])
+@pytest.mark.parametrize("write", [on_hub, one_file, flat, converted_by_the_hub, saved_to_disk])
 def test_every_layout_gives_the_same_items(tmp_path: Path, write: Callable[[Path, Any], Path]) -> None:
     suite = GEditBench(write(tmp_path, rows([KIND, "text_change"])))
     assert not suite.problems
