@@ -132,7 +132,7 @@ Metric = Annotated[
 ]
 ResultFolders = Annotated[
     list[Path],
-    typer.Argument(metavar="RESULTS...", help="Result folders of one suite, or folders that contain them."),
+    typer.Argument(metavar="RESULTS...", help="Result folders, or folders that contain them."),
 ]
 SuiteSpec = Annotated[
     str | None, typer.Option("--suite", help="Spec of the suite, if the name in the results does not load it.")

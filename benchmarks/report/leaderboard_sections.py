@@ -84,7 +84,7 @@ def _point(x: float, cell: TableCell | None, name: str) -> Point:
     return Point(x, None, name=name) if cell is None else Point(x, cell.value, cell.low, cell.high, name)
 
 
-def format_cell(cell: TableCell | None, table: Table) -> CellContent:
+def format_cell(cell: TableCell | None, table: Table) -> tuple[str, str, float | None]:
     """A cell: its number, the interval below it, and the coloured share of its background."""
     if cell is None:
         return ("", "", None)

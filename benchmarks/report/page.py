@@ -77,28 +77,42 @@ def write_page(
             (folder / f"chunk{number}.js").write_bytes(text.encode("utf-8", errors="replace"))
     data["folder"] = None if folder is None else folder.name
     script = _file("page.js")
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     provenance = report.results[0].provenance
-    stream = environment.from_string(_file("page.html")).stream(
-        suite=report.suite,
-        title=f"{report.suite.info.title or report.suite.name}: {_counted(report)}",
-        sections=list(build_sections(report)),
-        is_chart=lambda block: isinstance(block, Chart),
-        swatch=legend_mark,
-        style=_plain(_file("page.css")),
-        script=_plain(script),
-        allowed=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        folder=folder is not None,
-        data=_plain(escape_json_for_script(data)),
-        chunks=[_plain(chunk) for chunk in chunks],
-        images=_plain(escape_json_for_script(thumbnails.kept)),
-        provenance=_facts(provenance),
-        problems=[str(problem) for problem in report.suite.problems],
-        command=command,
+    stream = (
+        page_templates()
+        .get_template("page.html")
+        .stream(
+            suite=report.suite,
+            title=f"{report.suite.info.title or report.suite.name}: {_counted(report)}",
+            sections=list(build_sections(report)),
+            style=page_style(),
+            script=_plain(script),
+            allowed=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+            folder=folder is not None,
+            data=_plain(escape_json_for_script(data)),
+            chunks=[_plain(chunk) for chunk in chunks],
+            images=_plain(escape_json_for_script(thumbnails.kept)),
+            provenance=provenance_facts(provenance),
+            problems=[str(problem) for problem in report.suite.problems],
+            command=command,
+        )
     )
     with path.open("wb") as file:
         stream.dump(file, encoding="utf-8", errors="replace")
     return folder
+
+
+def page_templates() -> jinja2.Environment:
+    """The templates of pages, with what their tables and charts need."""
+    loader = jinja2.FileSystemLoader(Path(__file__).parent)
+    templates = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    templates.globals.update(is_chart=lambda block: isinstance(block, Chart), swatch=legend_mark)
+    return templates
+
+
+def page_style() -> Markup:
+    """The style sheet of pages."""
+    return _plain(_file("page.css"))
 
 
 def _counted(report: ReportData) -> str:
@@ -124,5 +138,6 @@ def _plain(text: str) -> Markup:
     return Markup(text)
 
 
-def _facts(provenance: Mapping[str, Any]) -> list[tuple[str, str]]:
+def provenance_facts(provenance: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The entries of a provenance as text, nested ones under dotted names."""
     return [(name, str(value)) for name, value in flatten_provenance(provenance) if not name.startswith("about.")]

@@ -14,7 +14,7 @@ from ...reward.strict_json import read_json
 from ...reward.trust import is_trusted_file, is_trusted_path
 from ..common.errors import InputError
 from ..run.suite_loading import load_suite
-from ..suites.results import RESULT_FILE, RUN_FILE, Results, load_results
+from ..suites.results import RESULT_FILE, RUN_FILE, SCORES_FILE, Results, load_results
 from ..suites.suite import Suite
 
 _PROMPT_PACK_OPTION = "prompts"
@@ -23,11 +23,12 @@ _PROMPT_PACK_OPTION = "prompts"
 
 @dataclass(frozen=True, slots=True)
 class LoadedResults:
-    """Results and their folder. invocation: options of the run that wrote them, if known."""
+    """Results and their folder. invocation: options of the run that wrote them, if known. finished_at: when it did."""
 
     folder: Path
     results: Results
     invocation: Mapping[str, Any]
+    finished_at: str = ""
 
     def recorded_path(self, name: str) -> Path | None:
         """A recorded path, relative to the results, if it still exists."""
@@ -39,24 +40,33 @@ class LoadedResults:
 
 
 def load_result_folders(folders: Sequence[Path]) -> list[LoadedResults]:
-    """Each result folder, or the result folders inside a folder. Raises `InputError`."""
-    loaded = []
-    for folder in folders:
-        subfolders = sorted(path.parent for path in folder.glob(f"*/{RESULT_FILE}"))
-        result_folders = subfolders if subfolders and not (folder / RESULT_FILE).is_file() else [folder]
-        loaded += [
-            LoadedResults(result_folder, load_results(result_folder), _run_invocation(result_folder))
-            for result_folder in result_folders
-        ]
-    return loaded
+    """Each result folder, also named by a file in it, or the result folders inside a folder and its subfolders, as of
+    editors with several suites. Raises `InputError`."""
+    return [_loaded(found) for folder in folders for found in _result_folders(folder)]
 
 
-def _run_invocation(folder: Path) -> Mapping[str, Any]:
+def _result_folders(folder: Path) -> Sequence[Path]:
+    if folder.name in (RESULT_FILE, SCORES_FILE) and folder.is_file():
+        return [folder.parent]
+    if (folder / RESULT_FILE).is_file():
+        return [folder]
+    return sorted(path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/{RESULT_FILE}")) or [folder]
+
+
+def _loaded(folder: Path) -> LoadedResults:
+    results = load_results(folder)
     try:
-        invocation = read_json(folder / RUN_FILE).get("invocation", {})
-    except (OSError, ValueError, AttributeError):
-        return {}
-    return invocation if isinstance(invocation, Mapping) else {}
+        facts = read_json(folder / RUN_FILE)
+    except (OSError, ValueError):
+        facts = None
+    facts = facts if isinstance(facts, Mapping) else {}
+    invocation, finished_at = facts.get("invocation"), facts.get("finished_at")
+    return LoadedResults(
+        folder,
+        results,
+        invocation if isinstance(invocation, Mapping) else {},
+        finished_at if isinstance(finished_at, str) else "",
+    )
 
 
 def load_suite_of(loaded: Sequence[LoadedResults], data: Path | None, spec: str | None = None) -> Suite:

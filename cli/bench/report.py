@@ -1,4 +1,4 @@
-"""`editcritic bench report`: results of several editors as tables, and as one HTML page."""
+"""`editcritic bench report`: results of editors and suites as tables, and as one HTML page."""
 
 from __future__ import annotations
 
@@ -60,15 +60,19 @@ def report(
 ) -> int:
     """Print tables of several editors side by side; with -o, write a page with all edits and the judges' replies.
 
-    The tables are the leaderboard, ranks, paired differences, and the suite's other tables.
+    The tables are the leaderboard, ranks, paired differences, and the suite's other tables. Results of several suites
+    are put on one page with a summary, each suite's tables, and what cannot be compared; it has no pictures. Exit code
+    1 if some of them could not be shown.
 
     Example: editcritic bench report results/tiny results/other -o report.html
     """
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.report.report_data import ReportData
     from ...benchmarks.report.results_loading import find_outputs, load_result_folders, load_suite_of
+    from ...benchmarks.report.suite_chapters import need_chapters
     from ...benchmarks.suites.leaderboards import EditorComparison, format_tables
     from ...benchmarks.suites.tables import write_tables
+    from .report_suites import report_suites
 
     if output_format not in _FORMATS:
         raise InputError(f"--format {output_format}: expected one of {', '.join(_FORMATS)}")
@@ -77,6 +81,23 @@ def report(
     if out is not None and not out.parent.is_dir():
         raise InputError(f"there is no folder {out.parent} for {out.name}: make it first")
     folders = load_result_folders(results)
+    if need_chapters(folders):
+        if outputs or one_file is not None or suite is not None:
+            raise InputError(
+                "--outputs, --one-file, --folder and --suite are for results of one suite, all with the same options "
+                "and protocol: give fewer results"
+            )
+        return report_suites(
+            folders,
+            results,
+            out=out,
+            tables=tables,
+            output_format=output_format,
+            only=only or (),
+            data=data,
+            bootstrap_samples=bootstrap_samples,
+            as_json=as_json,
+        )
     with progress_bar(None, "bootstrap"):
         comparison = EditorComparison.of(
             load_suite_of(folders, data, suite), [one.results for one in folders], count=bootstrap_samples

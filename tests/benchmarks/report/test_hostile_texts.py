@@ -18,6 +18,9 @@ import editcritic.reward
 from editcritic.benchmarks.report import ranking, ranking_sheet, selection_sheet
 from editcritic.benchmarks.report.page import write_page
 from editcritic.benchmarks.report.report_data import ReportData
+from editcritic.benchmarks.report.results_loading import LoadedResults
+from editcritic.benchmarks.report.suite_chapters import Chapter, NotShown, SuiteReport
+from editcritic.benchmarks.report.suites_page import write_suites_page
 from editcritic.benchmarks.suites.leaderboards import EditorComparison
 from editcritic.benchmarks.suites.results import ResultRow, Results
 from editcritic.benchmarks.suites.suite import DataProblem, SuiteInfo
@@ -200,6 +203,31 @@ def test_a_report(single_file: bool, hostile: Hostile, tmp_path: Path) -> None:
         json.loads(values.removesuffix(");\n"))  # data and nothing else
 
 
+def test_a_report_of_several_suites(hostile: Hostile, tmp_path: Path) -> None:
+    class Named(Drawn):
+        info: ClassVar[SuiteInfo] = SuiteInfo(hostile("title"), hostile("source"), hostile("licence"), hostile("page"))
+        problems: Sequence[DataProblem] = (DataProblem(hostile("where"), hostile("problem")),)
+
+    chapters = []
+    for name in ("one", "two"):
+        suite, loaded = Named(count=5), []
+        for number in range(2):
+            plain = scored(suite, f"editor {number}", 0.5)
+            rows = [ResultRow.from_json(everywhere(row.to_json(), hostile, _KEPT)) for row in plain.rows]
+            experts = {"judge": {"id": hostile("judge")}, hostile("judge.other"): {"id": hostile("other")}}
+            provenance = {**plain.provenance, "experts": experts, "protocol": hostile("protocol"), "complete": False}
+            results = Results(hostile(plain.editor), rows, provenance)
+            loaded.append(LoadedResults(Path(hostile("folder")), results, {}, hostile("date")))
+        comparison = EditorComparison(suite, tuple(one.results for one in loaded), 100)
+        chapters.append(Chapter(name, tuple(loaded), comparison, hostile("apart")))
+    not_shown = NotShown(Results(hostile("e"), [], {"suite": hostile("s")}), Path(hostile("f")), hostile("reason"))
+    path = tmp_path / "report.html"
+    write_suites_page(path, SuiteReport(tuple(chapters), (not_shown,)), hostile("command"))
+    page = Page(path.read_text(encoding="utf-8"))
+    assert page.problems == []
+    assert page.seen > 100
+
+
 def test_a_sheet_of_a_ranking(hostile: Hostile, tmp_path: Path) -> None:
     samples = [hostile_sample(hostile, hostile(name), "g") for name in "ab"]
     rankings = ranking.rank_candidates(samples, [hostile_score(hostile), Score.failed(hostile("x"))], 0.0)
@@ -235,6 +263,7 @@ def test_a_sheet_of_a_selection(hostile: Hostile, tmp_path: Path) -> None:
 
 _PACKAGE = Path(editcritic.reward.__file__).parents[1]
 _PAGES = {
+    *("report/blocks.html", "report/suites.html"),
     *("report/page.html", "report/templates/rank.html", "report/templates/selection.html"),
     *("report/templates/parts.html", "human_eval/page.html", "studies/validity/templates/validity.html"),
 }
