@@ -17,6 +17,7 @@ from ...reward import EditSample
 from ..common.errors import InputError
 from ..run.editor_outputs import Outputs
 from ..suites.human_labels import LABEL_KINDS, OVERALL, Label, LabelKind, Phase
+from ..suites.imgedit.reader import KINDS
 from ..suites.suite import Suite, SuiteItem
 from .label_matching import ItemKeys
 
@@ -33,6 +34,11 @@ class QuestionType:
 
     kind: LabelKind
     dimension: str
+
+    @property
+    def about_conversation(self) -> bool:
+        """Whether it is about all turns so far: its dimension is a kind of conversation of ImgEdit-Bench."""
+        return self.dimension in KINDS
 
     @staticmethod
     def parse(text: str) -> QuestionType:
@@ -110,6 +116,10 @@ class QuestionPool:
         return questions
 
     def _of(self, question_type: QuestionType, item: SuiteItem) -> list[LabelQuestion]:
+        if question_type.about_conversation and not (
+            item.previous and item.labels.get("kind") == question_type.dimension
+        ):
+            return []  # a first turn has nothing to remember, and each kind of conversation has its own question
         if question_type.kind in _DATASET_KINDS:
             if question_type.kind == "reference" and item.sample.reference is None:
                 self.skipped.append(f"{item.id} has no reference")

@@ -145,7 +145,7 @@ class AnnotationSession:
             "kind": question_type.kind,
             "dimension": question_type.dimension,
             "definition": self.definitions.get(question_type.dimension) or dimension_definition(question_type),
-            "instruction": "" if question_type.kind == "boxes" and not first.instruction else first.instruction,
+            "instruction": _shown_instruction(question_type, first),
             "hint": first.hint,
             "images": self._shown_images(scheduled, samples),
             "size": list(first.source.size),
@@ -155,9 +155,12 @@ class AnnotationSession:
         }
 
     def _shown_images(self, scheduled: ScheduledQuestion, samples: Sequence[EditSample]) -> list[dict[str, Any]]:
-        sources = samples[0].sources
+        question_type = scheduled.question.question_type
+        sources = samples[0].turns[0].sources if question_type.about_conversation else samples[0].sources
         names = ["source"] if len(sources) == 1 else [f"source {number}" for number in range(1, len(sources) + 1)]
         images = list(zip(names, sources, strict=True))
+        if question_type.about_conversation and len(samples) == 1:
+            images += [(f"after turn {turn.turn}", turn.edited) for turn in samples[0].history]
         match scheduled.question.question_type.kind:
             case "pair":
                 left, right = (samples[1], samples[0]) if scheduled.swapped else (samples[0], samples[1])
@@ -352,3 +355,10 @@ def _displayed_label(answer: LabelAnswer, scheduled: ScheduledQuestion, label: L
         label.item_keys == scheduled.question.item_keys
     )  # whether the first item of this question is preferred
     return "left" if first_is_better != scheduled.swapped else "right"
+
+
+def _shown_instruction(question_type: QuestionType, sample: EditSample) -> str:
+    """The instruction, or of a question about a conversation those of all turns so far, numbered."""
+    if question_type.about_conversation:
+        return "\n".join(f"{turn.turn}. {turn.instruction}" for turn in sample.turns)
+    return sample.instruction

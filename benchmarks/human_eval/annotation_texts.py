@@ -19,6 +19,10 @@ _DEFINITIONS: dict[str, str] = {
     "instruction.",
     "target": "Draw a tight box around each object that the instruction is about.",
     "reference": "Does this image show exactly what the instruction asks for, without other changes?",
+    "content-memory": "Does the last edit keep to what earlier instructions set for all later ones?",
+    "content-understanding": "Does the last edit take words such as “it” for what the earlier instructions make them "
+    "mean, and do what is asked to it?",
+    "version-backtracking": "Does the last edit start from the earlier version that its instruction goes back to?",
 }
 _DIMENSION_ALIASES = {"IF": "following", "IP": "preservation", "PQ": "quality", "VC": "consistency", "O": "overall"}
 

@@ -155,7 +155,7 @@ def test_conversations_have_chains_of_turns_for_people_and_no_metric(data: Path,
         suite.metrics()
     editors = {name: outputs(tmp_path / name, suite) for name in ("one", "two")}
     pool = QuestionPool(suite, editors)
-    questions = pool.questions([QuestionType("yes-no", "content-memory")])
+    questions = pool.questions([QuestionType("yes-no", "following")])
     assert len(questions) == 2 * len(suite.items)
     assert not pool.skipped
     last = pool.sample("one", "content-memory-1/3")
