@@ -14,8 +14,8 @@ Protocols, default first:
 from __future__ import annotations
 
 import json
-import math
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
@@ -34,8 +34,8 @@ _MAX_TOKENS = 1400
 """Of a reply, as the released code asks GPT-4.1."""
 
 _DELIMITER = "||V^=^V||"
-_ENTRY = re.compile(r'\s*"?(\w+)"?:([^"\\{}:]*)')
-_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
+_ENTRY = re.compile(r'\s*("?)(\w+)\1:([^"{}:]*)')
+_BARE = re.compile(r"-?\d+(?:\.\d+)?|(?i:true|false|null)")
 
 
 def _schema() -> dict[str, Any]:
@@ -88,14 +88,14 @@ def released_grades(text: str) -> list[float]:
     if not grades:
         raise ValueError(f"the list of grades is empty: {shorten(text)}")
     for grade in grades:
-        if isinstance(grade, bool) or not isinstance(grade, int | float) or not math.isfinite(grade) or grade < 0:
+        if isinstance(grade, bool) or not isinstance(grade, int | float) or not 0 <= grade <= sys.float_info.max:
             raise ValueError(f"expected grades of 0 or more, got {shorten(repr(grade))}: {shorten(text)}")
     return [float(grade) for grade in grades]
 
 
 def _grades_in(text: str) -> Sequence[Any]:
     if text.count(_DELIMITER) == 2:
-        return _of_object(text.split(_DELIMITER)[1])
+        return _of_object(text[text.find(_DELIMITER) + len(_DELIMITER) : text.rfind(_DELIMITER)])
     start, end = text.find("{"), text.rfind("}")
     if start >= 0 and end >= 0:
         return _of_object(text[start : end + 1])
@@ -137,10 +137,16 @@ def _of_bare_words(line: str) -> Any:
     if not (line.startswith("{") and line.endswith("}")):
         raise problem
     entries = [_ENTRY.fullmatch(entry) for entry in line[1:-1].split(",")]
-    values = {entry[1]: entry[2].strip() for entry in entries if entry}
-    if None in entries or not _NUMBER.fullmatch(values.get("score", "")):
-        raise problem
     try:
-        return json.loads(values["score"])
+        values = {entry[2]: _bare_value(entry[3].strip()) for entry in entries if entry}
     except ValueError:
         raise problem from None
+    score = values.get("score")
+    if None in entries or isinstance(score, str | bool | None):
+        raise problem
+    return score
+
+
+def _bare_value(text: str) -> Any:
+    """A number, true, false or null; or any other text that needs no escapes in JSON. Raises ValueError."""
+    return json.loads(text if _BARE.fullmatch(text) else f'"{text}"')
