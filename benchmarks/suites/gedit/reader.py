@@ -13,7 +13,7 @@ from ....reward import Image, ImageError
 from ....reward.plain_text import check_name, one_line
 from ...common.errors import InputError
 from ...common.problems import Problems
-from ..split_files import find_split_files
+from ..split_files import LargeCell, find_split_files
 from ..suite import DataProblem
 from ..table_images import extracted_images
 
@@ -86,6 +86,8 @@ def read_rows(data: Path, languages: Sequence[str], pictures: str, problems: Pro
 
 def _row(cells: Mapping[str, Any], image: Image | ImageError, pictures: str) -> GEditRow:
     """Raises ValueError for an invalid row."""
+    if large := [f"{name} has {cells[name]}" for name in _COLUMNS if isinstance(cells[name], LargeCell)]:
+        raise ValueError(f"{large[0]}: it is not read")
     for name, allowed in (("task_type", TYPES), ("instruction_language", tuple(LANGUAGES))):
         if cells[name] not in allowed:
             raise ValueError(f"{name}: expected one of {', '.join(allowed)}, got {str(cells[name])!r:.80}")

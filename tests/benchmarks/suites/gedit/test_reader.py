@@ -12,6 +12,7 @@ import pytest
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.optional_imports import bench_library
+from editcritic.benchmarks.suites import split_files
 from editcritic.benchmarks.suites.gedit.suite import GEditBench
 from editcritic.reward.sample_limits import MAX_INSTRUCTION
 
@@ -114,6 +115,14 @@ def test_a_row_that_cannot_be_used_is_named_and_the_others_are_there(tmp_path: P
     (problem,) = map(str, suite.problems)
     assert re.search(message, problem), problem
     assert len(problem) < 600
+
+
+def test_a_text_of_many_megabytes_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(split_files, "MAX_CELL_BYTES", 20_000)
+    written = [row(KIND, 0, "en"), {**row(KIND, 1, "en"), "instruction": "x" * 30_000}]
+    suite = GEditBench(one_file(tmp_path, written))
+    assert [item.id for item in suite.items] == [f"en.{KIND}.0600aa"]
+    assert re.search(r"instruction has 30,0\d\d bytes, more than .*: it is not read", str(suite.problems[0]))
 
 
 @pytest.mark.parametrize(
