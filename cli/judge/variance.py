@@ -25,7 +25,10 @@ def variance(
     outputs: Annotated[Path, typer.Option("--outputs", help="Folder of an editor's outputs.")],
     metric: Annotated[
         str,
-        typer.Option("--metric", help="A metric of the suite, or a reward as in `score`; its part: METRIC/PART."),
+        typer.Option(
+            "--metric",
+            help="A metric of the suite, or a reward as in `score`; its part: METRIC/PART or METRIC/PART?n=1.",
+        ),
     ],
     data: Data = None,
     averages: Annotated[
@@ -122,8 +125,11 @@ def _single_measurement_spec(suite: Suite, metric: str, protocol: str | None) ->
     from ...reward import build, spec_of
 
     specs = suite.metrics(protocol)
-    name, *path = metric.split("/") if not metric.endswith(".toml") else [metric]
-    spec = specs.get(name) or spec_argument(name)
+    name, mark, options = metric.partition("?")  # options may hold paths
+    path: list[str] = []
+    if mark or not metric.endswith(".toml"):
+        name, *path = name.split("/")
+    spec = specs.get(name + mark + options) or spec_argument(name + mark + options)
     built = build(spec)
     if getattr(built, "n", 1) != 1 and getattr(built, "mode", "numeric") == "numeric":
         built = build({**spec_of(built), "n": 1})

@@ -110,6 +110,11 @@ class OpenAIJudge(EndpointExpert):
             raise ValueError(
                 f"concurrency must be at least 1 and thinking_tokens 0, got {concurrency}, {thinking_tokens}"
             )
+        if not isinstance(extra, Mapping | None):
+            raise ValueError(
+                f'extra takes request fields as JSON, as in {{"top_k":1}}, got {extra!r}: in a line of experts, put '
+                "the whole of role=spec between single quotes, which keep its double ones"
+            )
         check_max_tokens(max_tokens)
         if not model and base_url is None:
             raise ValueError(

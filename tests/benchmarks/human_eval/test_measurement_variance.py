@@ -121,3 +121,19 @@ def test_noise_as_a_command(editcritic, tmp_path):
     rerun = editcritic(*command, "--cache", tmp_path / "answers", "--json")
     assert json.loads(rerun.stdout) == document
     assert editcritic(*command, "-k", "0").exit_code == 2
+
+
+def test_a_part_stands_before_the_options_which_may_hold_paths(editcritic, tmp_path):
+    folder = outputs(tmp_path / "outputs", Toy(count=2))
+    words = tmp_path / "words"
+    words.mkdir()
+    (words / "quality.txt").write_text("Your grade from 0 to 10? {rubric}")
+
+    def measured(metric):
+        return editcritic(
+            *("judge", "variance", "tests.benchmarks.suites.tiny_suite:Toy?count=2", "--outputs", folder),
+            *("--metric", metric, "-k", "1", "--experts", f"{__name__}:grader", "--json"),
+        )
+
+    assert json.loads(measured(f"complex-edit-pq?prompts={words}").stdout)["metric"] == "complex-edit-pq"
+    assert "no part 'else'" in measured(f"complex-edit-pq/else?prompts={words}").stderr

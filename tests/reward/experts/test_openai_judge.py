@@ -591,6 +591,7 @@ def test_it_is_built_again_from_its_spec():
         ({"image_format": "webp"}, "png or jpeg"),
         ({"jpeg_quality": 0}, "quality"),
         ({"max_tokens": 0}, "max_tokens is 1 or more, got 0"),
+        ({"extra": "{top_k:1}"}, "extra takes request fields as JSON.* single quotes"),
     ],
 )
 def test_refuses_options_that_mean_nothing(options, says):

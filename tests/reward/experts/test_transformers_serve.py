@@ -1,11 +1,5 @@
 """Against a real server: `transformers serve` on a tiny LLaVA, with text and decision requests."""
 
-import os
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,10 +14,10 @@ from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.experts.systemone import SystemOneJudge
 from editcritic.reward.queries import Failure, FreeText, Grade, Json, Judge, Levels, Message, Reply, YesNo
 from tests.reward.experts.tiny_vlms import tiny_llava
+from tests.reward.experts.transformers_server import serving_models
 from tests.reward.fakes import picture
 
 FORMS = [YesNo(), Levels(("terrible", "poor", "fair", "good", "excellent"), (0.0, 0.25, 0.5, 0.75, 1.0)), Grade(0, 10)]
-START_S = 90.0
 
 
 @pytest.fixture(scope="module")
@@ -37,40 +31,8 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def url(folder, tmp_path_factory) -> Iterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    script = "import sys; from transformers.cli.transformers import main; sys.argv[0] = 'transformers'; main()"
-    options = ["--host", "127.0.0.1", "--port", str(port), "--device", "cpu", "--dtype", "float32"]
-    log_path = tmp_path_factory.mktemp("server") / "told"
-    with log_path.open("w") as log:
-        server = subprocess.Popen(
-            [sys.executable, "-c", script, "serve", str(folder), *options],
-            env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        wait_for(f"http://127.0.0.1:{port}/health", server, log_path)
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        server.terminate()
-        try:
-            server.wait(10)
-        except subprocess.TimeoutExpired:
-            server.kill()
-            server.wait(10)
-
-
-def wait_for(address: str, server: "subprocess.Popen[bytes]", log_path: Path) -> None:
-    end = time.monotonic() + START_S
-    while time.monotonic() < end and server.poll() is None:
-        try:
-            with urllib.request.urlopen(address, timeout=2):
-                return
-        except OSError:
-            time.sleep(0.1)
-    pytest.fail(f"transformers serve did not start: {log_path.read_text()[-2000:]}")
+    with serving_models(tmp_path_factory.mktemp("server") / "told", folder) as address:
+        yield address
 
 
 def question(form: Any, seed: int = 1) -> Judge:
