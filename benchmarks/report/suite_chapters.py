@@ -33,22 +33,11 @@ def suite_name(results: Results) -> str:
     return str(results.provenance.get("suite"))[:_MAX_TEXT]
 
 
-def need_chapters(loaded: Sequence[LoadedResults]) -> bool:
-    """Whether these are results of several suites, or of one editor under several options or protocols of a suite.
-
-    Results of several editors of one suite are meant to be compared: what prevents it is an error there.
+def are_of_several_suites(loaded: Sequence[LoadedResults]) -> bool:
+    """Whether these results need a chapter for each suite. Those of one suite are compared: what prevents it is an
+    error there.
     """
-    if len({suite_name(one.results) for one in loaded}) > 1:
-        return True
-    by_editor: dict[str, list[Results]] = {}
-    for one in loaded:
-        by_editor.setdefault(one.results.editor, []).append(one.results)
-    for results in by_editor.values():
-        try:
-            check_comparable(results)
-        except InputError:
-            return True
-    return False
+    return len({suite_name(one.results) for one in loaded}) > 1
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def report(
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.report.report_data import ReportData
     from ...benchmarks.report.results_loading import find_outputs, load_result_folders, load_suite_of
-    from ...benchmarks.report.suite_chapters import need_chapters
+    from ...benchmarks.report.suite_chapters import are_of_several_suites
     from ...benchmarks.suites.leaderboards import EditorComparison, format_tables
     from ...benchmarks.suites.tables import write_tables
     from .report_suites import report_suites
@@ -81,11 +81,10 @@ def report(
     if out is not None and not out.parent.is_dir():
         raise InputError(f"there is no folder {out.parent} for {out.name}: make it first")
     folders = load_result_folders(results)
-    if need_chapters(folders):
+    if are_of_several_suites(folders):
         if outputs or one_file is not None or suite is not None:
             raise InputError(
-                "--outputs, --one-file, --folder and --suite are for results of one suite, all with the same options "
-                "and protocol: give fewer results"
+                "--outputs, --one-file, --folder and --suite are for results of one suite, and these are of several"
             )
         return report_suites(
             folders,
