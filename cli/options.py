@@ -111,8 +111,8 @@ SuiteName = Annotated[
     str,
     typer.Argument(
         metavar="SUITE",
-        help="edival, complex-edit, dlebench, gedit, i2ibench, sceneedit or an installed suite; with options as "
-        "in `edival?mode=singlepass`.",
+        help="edival, complex-edit, dlebench, gedit, i2ibench, imgedit, sceneedit or an installed suite; with options "
+        "as in `edival?mode=singlepass`.",
     ),
 ]
 Data = Annotated[
@@ -124,7 +124,7 @@ SuiteProtocol = Annotated[
         "--protocol",
         help="Variant of the suite's metrics. edival, sceneedit: paper (default), or official for the numbers of "
         "EdiVal's released code; edival also official-fixed, paper-official. complex-edit, dlebench: a mode instead of "
-        "the suite's own. gedit: fixed (default), official. i2ibench: judge-only.",
+        "the suite's own. gedit, imgedit: fixed (default), official. i2ibench: judge-only.",
     ),
 ]
 Metric = Annotated[

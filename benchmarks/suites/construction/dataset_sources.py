@@ -149,6 +149,9 @@ MANUAL_SUITES: Mapping[str, str] = MappingProxyType(
         "sceneedit": "sceneedit is built in: there is nothing to prepare",
         "i2ibench": "I2I-Bench's prompts are not published: build a suite of your own images, e.g. "
         "`editcritic bench build i2ibench IMAGES --judge … -o DATA`",
+        "imgedit": "ImgEdit-Bench is prepared by hand: put Benchmark/Basic/basic_edit.json and "
+        "Benchmark/UGE/UGE_edit.json of the repository PKU-YuanGroup/ImgEdit on GitHub into DATA, and extract there "
+        "Benchmark.tar of the data set sysuyy/ImgEdit on the hub, whose digest is not known here",
     }
 )
 

@@ -169,6 +169,7 @@ def test_what_was_put_there_by_hand_is_checked_against_known_digests(
 def test_suites_without_published_data_say_what_to_do(editcritic: Command, tmp_path: Path) -> None:
     assert "built in" in editcritic("bench", "prepare", "sceneedit").stderr
     assert "`editcritic bench build i2ibench IMAGES" in editcritic("bench", "prepare", "i2ibench").stderr
+    assert "extract there Benchmark.tar" in editcritic("bench", "prepare", "imgedit").stderr
     assert "unknown suite 'edit'" in editcritic("bench", "prepare", "edit").stderr
     refused = editcritic("bench", "prepare", "edival", "--tables", tmp_path)
     assert (refused.exit_code, "give --stats" in refused.stderr) == (2, True)
