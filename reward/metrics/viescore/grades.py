@@ -7,7 +7,7 @@ Protocols, default first:
 | reply | JSON of a schema; words and a code fence around it are allowed | see `released_grades` |
 | keys without quotes | failed | read, if the values are bare numbers and words |
 | how many grades | two | any number from one on; a single one counts for both |
-| which numbers | integers from 0 to 10 | any from 0 on, also fractions and 85 |
+| which numbers | integers from 0 to 10 | any from 0 to a million, also fractions and 85 |
 | a reply that cannot be read | failed | failed, where the released code guesses |
 """
 
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
@@ -32,6 +31,9 @@ MAX_GRADE = 10
 
 _MAX_TOKENS = 1400
 """Of a reply, as the released code asks GPT-4.1."""
+
+_HIGHEST_READ = 1e6
+"""In `official`. Larger numbers are no grades, and products of them may be infinite."""
 
 _DELIMITER = "||V^=^V||"
 _ENTRY = re.compile(r'\s*("?)(\w+)\1:([^"{}:]*)')
@@ -74,7 +76,7 @@ def _unread(question: Judge, error: ValueError, reply: Reply) -> Failed:
 
 
 def released_grades(text: str) -> list[float]:
-    """The grades that the released code reads in a reply, one or more finite numbers from 0 on. Raises ValueError.
+    """The grades that the released code reads in a reply, one or more numbers from 0 to a million. Raises ValueError.
 
     It reads `score` of what stands between two delimiters, or from the first brace to the last. Without braces it reads
     a list of two integers, or a reply that is an integer from 0 to 10.
@@ -88,7 +90,7 @@ def released_grades(text: str) -> list[float]:
     if not grades:
         raise ValueError(f"the list of grades is empty: {shorten(text)}")
     for grade in grades:
-        if isinstance(grade, bool) or not isinstance(grade, int | float) or not 0 <= grade <= sys.float_info.max:
+        if isinstance(grade, bool) or not isinstance(grade, int | float) or not 0 <= grade <= _HIGHEST_READ:
             raise ValueError(f"expected grades of 0 or more, got {shorten(repr(grade))}: {shorten(text)}")
     return [float(grade) for grade in grades]
 
