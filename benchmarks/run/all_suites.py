@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from ...reward.queries.specs import SpecError, entry_point_names
+from ...reward.regular_files import require_no_link
 from ..common.errors import InputError
 from ..suites.suite import Suite
 from .run_budget import Usage
@@ -89,10 +90,17 @@ def find_suites(texts: Sequence[str], data: Path, outputs: Path, out: Path) -> l
 
 @dataclass
 class SharedSpending:
-    """What the runs into one result folder share: the file of answers, and what counts against the budget."""
+    """What the runs into one result folder share: the file of answers, and what counts against the budget.
+
+    The folder may be a stranger's. Raises OSError for a link in it through which the runs would write.
+    """
 
     out: Path
     _began: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        for path in self.out.glob(f"{ANSWER_LOG_FILE}*"):
+            require_no_link(path)
 
     @property
     def answer_log(self) -> Path:

@@ -93,6 +93,7 @@ def _run_suite(
     from ...benchmarks.run.all_suites import LeftOut, SuiteOutcome
     from ...benchmarks.run.runner import check_folders
     from ...benchmarks.run.scoring_run import forward_warnings
+    from ...reward.regular_files import require_no_link
     from .run import execute_settings, print_problems, print_protocol, print_run, print_skipped, run_spec, save_settings
 
     loaded = suite.load()
@@ -108,6 +109,7 @@ def _run_suite(
     print_problems(built.suite)
     print_skipped(built)
     print_protocol(built)
+    require_no_link(suite.out)  # named by the suite, and not by the user
     check_folders(suite.out, built)
     save_settings(own, suite.out, spec.editor)
     sharing: dict[str, Any] = {"answer_log": shared.answer_log, "spent": shared.usage, "spent_s": shared.seconds}

@@ -99,6 +99,11 @@ def build(made: Path, out: Path) -> list[str]:
     return program("bench", "build", "edival", made / "photos", "-o", out / "data", *options)
 
 
+def run_all(made: Path, out: Path) -> list[str]:
+    options = ("--outputs", made, "-o", out / "all", "--suite", f"outputs={SUITE}", "--experts", SLOW)
+    return program("bench", "run", "all", *options)
+
+
 def verify(made: Path, out: Path) -> list[str]:
     return program("bench", "verify", made / "results")
 
@@ -135,7 +140,7 @@ def load_test(made: Path, out: Path) -> list[str]:
     return program("serve", "--load-test", "self", "--clients", "4", "--num-samples", "100000", "--image-size", "64")
 
 
-COMMANDS: list[Words] = [build, verify, report, agreement, variance, drift, calibrate, replay, load_test]
+COMMANDS: list[Words] = [build, run_all, verify, report, agreement, variance, drift, calibrate, replay, load_test]
 
 
 def ended_by(command: list[str], delay: float, number: int, *, whole_group: bool) -> tuple[int, str, str, list[int]]:

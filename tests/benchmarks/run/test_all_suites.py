@@ -228,6 +228,19 @@ def test_a_suite_with_a_bug_does_not_stop_the_others(made: Path) -> None:
     assert not (made.parent / "results" / "broken" / "result.json").exists()
 
 
+@pytest.mark.parametrize("name", ["answers.sqlite", "answers.sqlite-wal", "small"])
+def test_nothing_is_written_through_a_link(editcritic: Command, made: Path, name: str) -> None:
+    elsewhere = made.parent / "elsewhere"
+    elsewhere.mkdir() if name == "small" else elsewhere.write_text("precious\n")
+    (made.parent / "results").mkdir()
+    (made.parent / "results" / name).symlink_to(elsewhere)
+    run = ("bench", "run", "all", "--outputs", made, "-o", made.parent / "results", "--suite", f"small={TOY}")
+    result = editcritic(*run)
+    assert result.exit_code == 2
+    assert "it is a link, and nothing is written through links" in result.stderr
+    assert list(elsewhere.iterdir()) == [] if name == "small" else elsewhere.read_text() == "precious\n"
+
+
 def test_data_that_cannot_be_read_are_told_of_their_suite(editcritic: Command, made: Path) -> None:
     (made.parent / "data" / "edival").mkdir(parents=True)
     outputs(made / "edival", Toy())
