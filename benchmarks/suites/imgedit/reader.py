@@ -168,7 +168,7 @@ def _row(top: Path, path: Path, part: Part, kind: str, key: str, row: Mapping[st
     name = _text(row, "id")
     picture = next((file for file in _pictures(top, path, part, name) if file.is_file()), None)
     if picture is None:
-        raise ValueError(f"there is no picture {name!r:.200}, neither in {path.parent} nor in {_FOLDERS[part]}/")
+        raise ValueError(f"there is no image {name!r:.200}, neither in {path.parent} nor in {_FOLDERS[part]}/")
     if part == "multi-turn":
         turns = [f"turn{number}" for number in range(1, 1 + sum(field.startswith("turn") for field in row))]
         if not 1 <= len(turns) <= MAX_TURNS:

@@ -22,6 +22,7 @@ from editcritic.benchmarks.suites.construction.zip_extraction import extract_zip
 from editcritic.benchmarks.suites.dlebench.suite import DleBench
 from editcritic.benchmarks.suites.edival import base_images
 from editcritic.benchmarks.suites.i2ibench.suite import I2IBench
+from editcritic.benchmarks.suites.imgedit.suite import ImgEditBench
 from editcritic.reward.regular_files import MAX_LINE_BYTES
 from editcritic.reward.trust import trusting
 
@@ -84,12 +85,23 @@ def dle(folder: Path, *lines: dict[str, Any] | str) -> DleBench:
     return suite
 
 
+def img(folder: Path, *lines: dict[str, Any] | str) -> ImgEditBench:
+    good = {"id": "images/a.png", "prompt": "Add a cup", "edit_type": "add"}
+    rows = [{**good, "key": "good"}, *(line if isinstance(line, str) else {**good, **line} for line in lines)]
+    text = "\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows)
+    (folder / "basic_edit.json").write_text(text, encoding="utf-8")
+    suite = ImgEditBench(folder)
+    assert suite.items[0].id == "good"
+    return suite
+
+
 @pytest.mark.parametrize("name", _PICTURES)
 def test_a_line_names_pictures_of_the_data_only(name: str, data: Path) -> None:
     path = name.format(secret=data.parent / "secret.png")
     for read, line in (
         (i2i, {"id": "odd", "sources": [path if "/" in path else f"images/{path}"]}),
         (dle, {"id": "odd", "image": path}),
+        (img, {"key": "odd", "id": path if "/" in path else f"images/{path}"}),
     ):
         suite: Any = read(data, line)
         assert [item.id for item in suite.items] == ["good"]
@@ -101,16 +113,16 @@ def test_a_line_names_pictures_of_the_data_only(name: str, data: Path) -> None:
 
 
 def test_of_many_odd_lines_the_first_are_kept_and_all_are_counted(data: Path) -> None:
-    for read in (i2i, dle):
+    for read in (i2i, dle, img):
         suite: Any = read(data, *['"a"'] * 3_000)
         assert len(list(suite.problems)) == 1_000
         assert num_problems(suite.problems) == 3_000
-        assert "data.jsonl:2" in str(suite.problems[0]) or "prompts.jsonl:2" in str(suite.problems[0])
+        assert re.search(r"(data\.jsonl|prompts\.jsonl|basic_edit\.json):2", str(suite.problems[0]))
 
 
 @pytest.mark.parametrize("line", _LINES, ids=lambda line: line[:20])
 def test_an_odd_line_is_a_problem_and_the_others_are_read(line: str, data: Path) -> None:
-    for read in (i2i, dle):
+    for read in (i2i, dle, img):
         suite: Any = read(data, line)
         (problem,) = map(str, suite.problems)
         assert _LINES[line] in problem
@@ -123,6 +135,7 @@ def test_an_id_is_no_path(name: str, data: Path) -> None:
     suites: tuple[Any, ...] = (
         i2i(data, {"id": name, "sources": ["images/a.png"]}),
         dle(data, {"id": name}),
+        img(data, {"key": name}),
     )
     for suite in suites:
         for item in suite.items:

@@ -70,7 +70,7 @@ def test_conversations_may_be_an_object_of_rows_named_after_their_kind(tmp_path:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"id": "animal/none.jpg"}, "there is no picture 'animal/none.jpg', neither in"),
+        ({"id": "animal/none.jpg"}, "there is no image 'animal/none.jpg', neither in"),
         ({"id": 3}, "id is a text, got 3"),
         ({"prompt": "  "}, "prompt is a text, got '  '"),
         ({"prompt": None}, "prompt is a text, got None"),
