@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,9 @@ from ..common.errors import InputError
 from ..run.suite_loading import load_suite
 from ..suites.results import RESULT_FILE, RUN_FILE, SCORES_FILE, Results, load_results
 from ..suites.suite import Suite
+
+_DEPTH = 2
+"""Of result folders in a folder, as in `results/EDITOR/SUITE`."""
 
 _PROMPT_PACK_OPTION = "prompts"
 """Option for a prompt folder: results store its digest; only scoring needs it."""
@@ -42,15 +45,24 @@ class LoadedResults:
 def load_result_folders(folders: Sequence[Path]) -> list[LoadedResults]:
     """Each result folder, also named by a file in it, or the result folders inside a folder and its subfolders, as of
     editors with several suites. Raises `InputError`."""
-    return [_loaded(found) for folder in folders for found in _result_folders(folder)]
+    return [
+        _loaded(found)
+        for folder in folders
+        for found in ([folder.parent] if _is_result_file(folder) else list(_result_folders(folder)) or [folder])
+    ]
 
 
-def _result_folders(folder: Path) -> Sequence[Path]:
-    if folder.name in (RESULT_FILE, SCORES_FILE) and folder.is_file():
-        return [folder.parent]
-    if (folder / RESULT_FILE).is_file():
-        return [folder]
-    return sorted(path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/{RESULT_FILE}")) or [folder]
+def _is_result_file(path: Path) -> bool:
+    return path.name in (RESULT_FILE, SCORES_FILE) and path.is_file()
+
+
+def _result_folders(folder: Path, depth: int = _DEPTH) -> Iterator[Path]:
+    """Those in a folder, itself included; none inside of another, where a suite may write files of any name."""
+    if all((folder / name).is_file() for name in (RESULT_FILE, SCORES_FILE)):
+        yield folder
+    elif depth and folder.is_dir():
+        for path in sorted(folder.iterdir()):
+            yield from _result_folders(path, depth - 1)
 
 
 def _loaded(folder: Path) -> LoadedResults:

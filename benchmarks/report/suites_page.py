@@ -23,9 +23,9 @@ _SECTIONS = (
     status_sections.status_section,
 )
 
-_COLUMNS = ("ranked by", "value", "items", "scored", "failed", "no value", "missing", "judge", "protocol", "date")
+_COLUMNS = ("value", "of", "items", "scored", "failed", "no value", "missing", "judge", "protocol", "date")
 _NOTES = (
-    "ranked by, value: the number that ranks editors, its 95 % interval, and the bounds that missing values allow",
+    "value, of: the number that ranks editors, its 95 % interval, and the bounds that missing values allow",
     "scored: items with a value of some metric, and none failed; no value: all metrics abstained or do not apply",
 )
 
@@ -82,9 +82,9 @@ def summary_view(report: SuiteReport) -> TableView:
 
 
 def _cells(row: SummaryRow) -> Iterator[CellContent]:
-    yield f"{row.headline}, {row.table.unit}" if row.table.unit else row.headline
     number, below, _ = leaderboard_sections.format_cell(row.cell, row.table)
     yield (number, below, None)  # without the bar behind it: suites have different scales
+    yield f"{row.headline}, {row.table.unit}" if row.table.unit else row.headline
     yield from (str(count) for count in (row.items, row.scored, row.failed, row.no_value, row.missing))
     yield from (row.judge or "none", row.protocol or "–", row.date or "unknown")
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ...benchmarks.run.run_settings import RunSettings
     from ...reward import Expert
 
+_MAX_REASON = 160
+
 _OF_ONE_SUITE = ("lock", "metrics", "journal", "ray")
 """Settings that a run of all suites has no use for."""
 
@@ -154,7 +156,12 @@ def _print_summary(outcomes: Sequence[SuiteOutcome], out: Path) -> None:
     for outcome in outcomes:
         counts = (outcome.items, outcome.failed, outcome.missing)
         texts = ("" if count is None else str(count) for count in counts)
-        table.add_row(outcome.folders.name, outcome.state, *texts, outcome.reason)
+        table.add_row(outcome.folders.name, outcome.state, *texts, _shortened(outcome.reason))
     render(table)
-    num_scored = sum(outcome.items is not None for outcome in outcomes)
-    echo(f"editcritic: {num_scored} of {len(outcomes)} suites were scored; their results are in {out}", stderr=False)
+    num_run = sum(outcome.items is not None for outcome in outcomes)
+    echo(f"editcritic: {num_run} of {len(outcomes)} suites were run; their results are in {out}", stderr=False)
+
+
+def _shortened(reason: str) -> str:
+    """The whole reason of a run that ended early stands above, with its tables."""
+    return reason if len(reason) <= _MAX_REASON else f"{reason[: _MAX_REASON - 1]}…"

@@ -127,6 +127,15 @@ def test_results_are_named_by_folders_of_any_depth_or_by_their_files(results: Pa
     )
 
 
+def test_files_of_a_suite_that_are_called_like_ours_are_no_results(results: Path) -> None:
+    own = results / "one" / "dlebench" / "authors"
+    own.mkdir()
+    (own / "result.json").write_text("{}")
+    assert [loaded.folder.name for loaded in load_result_folders([results / "one"])] == ["dlebench", "sceneedit"]
+    (results / "one" / "dlebench" / "result.json").unlink()  # a run that ended early
+    assert [loaded.folder.name for loaded in load_result_folders([results / "one"])] == ["sceneedit"]
+
+
 # -- what cannot be compared ------------------------------------------------------------------------------------------
 
 
