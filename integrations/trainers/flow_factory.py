@@ -5,7 +5,6 @@
         reward_model: editcritic.integrations.trainers.flow_factory.FlowFactoryReward
         reward: http://127.0.0.1:8321   # or the path of a TOML file, or a spec such as any-edit
         missing: nan
-        chunk_size: 64  # for a judge server
         batch_size: 64
 
 Beside Flow-Factory's own options: `reward`, and those of `TrainerReward` and `trainer_reward.resolve_scorer`, such as

@@ -57,6 +57,9 @@ _REMOTE_OPTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 _HELDOUT_DEADLINE_S = 60.0
 
+_CHUNK_SIZE = 32
+"""Samples in a request by default: few batches of judges, and 192 MiB for pictures of 1,024 px."""
+
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 15.0
 
@@ -247,8 +250,9 @@ def resolve_scorer(
     http://a:8321,http://b:8321?token_env=JUDGE_TOKEN&deadline_s=60.
 
     experts: of a spec, as in `Reward.of`. options: of `Reward` (on_failures, max_failure_rate, outage_timeout_s), or of
-    `RemoteReward` too (such as max_concurrency and chunk_size); numbers may be strings. on_failures is `wait` by
-    default here. Raises ValueError, also for experts and options of a reward that is built.
+    `RemoteReward` too (such as max_concurrency and chunk_size); numbers may be strings. By default, on_failures is
+    `wait` here, and a request has up to 32 samples. Raises ValueError, also for experts and options of a reward that is
+    built.
     """
     if isinstance(reward, str) and reward.startswith(("http://", "https://")):
         if experts is not None:
@@ -274,7 +278,9 @@ def _remote(text: str, options: Mapping[str, Any]) -> ScoreFn:
     urls, _, query = text.partition("?")
     given = {**options, **dict(parse_qsl(query, keep_blank_values=True))}
     checked = _checked(given, _REMOTE_OPTIONS, urls)
-    return RemoteReward(urls.split(","), **{"on_failures": "wait", "detail": "parts", **checked})
+    return RemoteReward(
+        urls.split(","), **{"on_failures": "wait", "detail": "parts", "chunk_size": _CHUNK_SIZE, **checked}
+    )
 
 
 def _checked(options: Mapping[str, Any], known: Mapping[str, Callable[[Any], Any]], owner: str) -> dict[str, Any]:

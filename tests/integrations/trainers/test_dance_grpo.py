@@ -28,7 +28,7 @@ from .trainer_cases import Batch, Judge, batch, documented, values
 EDITS = batch()
 RESTATED = Path(__file__).parent / "restated" / "dance_grpo"
 ADDRESS = "http://127.0.0.1:8321"
-REWARD = f'DanceGRPOReward("{ADDRESS}?chunk_size=64", missing="nan")'
+REWARD = f'DanceGRPOReward("{ADDRESS}", missing="nan")'
 
 
 def changes() -> dict[str, list[tuple[list[str], list[str]]]]:

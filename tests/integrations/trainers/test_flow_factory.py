@@ -91,8 +91,6 @@ def settings(reward: Any, **options: Any) -> dict[str, Any]:
     read: dict[str, Any] = yaml.safe_load(text)
     (row,) = read["rewards"]
     row |= {"reward": reward, **options}
-    if not isinstance(reward, str):
-        del row["chunk_size"]
     return read
 
 

@@ -160,7 +160,7 @@ def test_64_edits_are_few_batches_of_the_judge_with_values_in_order(where: str, 
     else:
         service = ScoringService(judge.reward())
         with serve_in_thread(service) as url:
-            remote = f"reward = RewardFunction({url!r}, chunk_size=64, decode_image=decode_image)"
+            remote = f"reward = RewardFunction({url!r}, decode_image=decode_image)"
             rewards, _, entry = logged(trained(tmp_path, MANY, remote, names))
         service.close()
         assert {"parted/following", "parted/preservation", "parted/guard"} <= set(entry)
@@ -187,7 +187,7 @@ def test_the_reward_of_the_page_is_one_of_a_judge_server() -> None:
         exec(line.replace("http://127.0.0.1:8321", url), scope)
         made: Any = scope["reward"]
         assert isinstance(made.reward, RemoteReward)
-        assert (list(made.reward.urls), made.reward.chunk_size) == ([url], 64)
+        assert (list(made.reward.urls), made.reward.chunk_size) == ([url], 32)
         assert (made.reward.on_failures, made.retry_s, made.__name__) == ("wait", 60.0, "parted")
     service.close()
 
