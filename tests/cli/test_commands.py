@@ -37,7 +37,7 @@ def test_commands_are_grouped_by_jobs() -> None:
         *("score", "rank", "edit", "serve", "doctor", "rewards", "rows"),
         *(f"bench {name}" for name in ("prepare", "generate", "run", "report", "compare", "verify")),
         *(f"bench build {name}" for name in ("edival", "complex-edit", "dlebench", "i2ibench")),
-        *(f"judge {name}" for name in ("label", "agreement", "drift", "variance")),
+        *(f"judge {name}" for name in ("label", "agreement", "audit", "drift", "variance")),
         *(f"judge calibrate {name}" for name in ("fit", "list", "show", "apply")),
         *(f"dev {name}" for name in ("validity", "replay", "diff")),
     }

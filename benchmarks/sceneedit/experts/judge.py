@@ -11,6 +11,7 @@ from ....reward.queries.kinds import Outcome
 from .edit_comparison import EditComparisonCache
 from .instruction_parser import UnanswerableError
 from .judge_any_edit import AnyEditJudge
+from .judge_audit import AuditJudge, PairwiseSceneJudge
 from .judge_baselines import BaselineJudge
 from .judge_complexedit import ComplexEditJudge
 from .judge_dlebench import DLEBenchJudge
@@ -34,6 +35,8 @@ class TopicJudge(Protocol):
 
 class SceneJudge(Expert):
     """Answers on the topics of EdiVal, Complex-Edit, DLEBench, I2I-Bench, ImgEdit-Bench, the baselines and `any-edit`.
+
+    Of audits of judges it answers their questions, and of two edits it says which is better.
 
     It uses the images in their order and reads the slots, not the message: instructions in the nine forms of EdiVal,
     several of them in one sentence, and `Put … of the second picture into the first one, …`; of `any-edit`, everyday
@@ -59,6 +62,8 @@ class SceneJudge(Expert):
             "viescore": VieScoreJudge(perception, comparisons),
             "baselines": BaselineJudge(perception, comparisons),
             "any-edit": AnyEditJudge(perception, comparisons),
+            "audit": AuditJudge(comparisons),
+            "pairwise": PairwiseSceneJudge(comparisons),
         }
 
     def __call__(self, queries: Sequence[Judge]) -> list[Outcome]:

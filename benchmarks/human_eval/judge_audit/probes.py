@@ -1,0 +1,317 @@
+"""Probes: for each fault, what is asked, and the number that every sample gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from statistics import fmean, variance
+from types import MappingProxyType
+
+from ....reward import EditSample, Score
+from ....reward.metrics.pairwise import PairedSampleMetric, PairwiseJudge, pack_pair
+from . import variants
+from .measures import excess_change
+from .questions import (
+    EXPECTED,
+    GRADED,
+    GRADED_REWORDED,
+    GRADED_SAMPLED,
+    MOST_PROBABLE,
+    NEGATED,
+    PLAIN,
+    REWORDED,
+    SWAPPED,
+    WORD,
+    AuditQuestion,
+    differing_pairs,
+)
+from .session import Answers, Session, answers_of
+
+SIGNED, SHARE = (-1.0, 1.0), (0.0, 1.0)
+"""Ranges of a sample's number."""
+
+GRADES, GRADES_REWORDED = "sampled grades", "reworded grades"
+"""Names of the tables of answers that reliability is computed from."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A fault under one condition.
+
+    measure: what the number says. values, sources: of every sample with one. missing: samples without. bounds: of a
+    number. exact: any value above a hundredth is the fault, since a sound judge has exactly 0; otherwise its interval
+    has to exclude 0. root: the figure is the root of the mean.
+    """
+
+    fault: str
+    condition: str
+    measure: str
+    values: Sequence[float]
+    sources: Sequence[str]
+    missing: int = 0
+    reason: str = ""
+    bounds: tuple[float, float] = SIGNED
+    exact: bool = False
+    root: bool = False
+
+
+@dataclass
+class Tables:
+    """Answers per sample, for reliability: name -> reading -> a row for each sample."""
+
+    rows: dict[str, dict[str, list[list[float]]]] = field(default_factory=dict)
+
+
+Probe = Callable[[Session, Tables], list[Condition]]
+
+
+def _position(session: Session, tables: Tables) -> list[Condition]:
+    pairs = differing_pairs(session.samples)
+    scores = session.scores(PairedSampleMetric(PairwiseJudge()), [pack_pair(*pair) for pair in pairs])
+    values: list[float] = []
+    sources: list[str] = []
+    for (first, _), score in zip(pairs, scores, strict=True):
+        if score.value is None:
+            continue
+        by_order = next(item.numbers for item in score.evidence if "first one first" in item.numbers)
+        values.append(float(by_order["first one first"]) - float(by_order["second one first"]))
+        sources.append(_source(first))
+    missing = answers_of(scores)
+    measure = "answers for the edit shown first, beyond those for the better one"
+    return [_condition("position", "two edits, both orders", measure, values, sources, missing)]
+
+
+def _order(session: Session, tables: Tables) -> list[Condition]:
+    return _changes(
+        session,
+        "order",
+        "edited picture first, as the words say",
+        [answers_of(session.scores(SWAPPED, session.samples))],
+        judge=True,
+    )
+
+
+def _yes_bias(session: Session, tables: Tables) -> list[Condition]:
+    plain = answers_of(session.scores(PLAIN, session.samples))
+    negated = answers_of(session.scores(NEGATED, session.samples))
+    measure = "answers of yes whatever is asked (below 0: of no)"
+    return [
+        _paired(session, "yes-bias", "has it succeeded, has it failed", measure, plain, negated, lambda y, z: y + z - 1)
+    ]
+
+
+def _wording(session: Session, tables: Tables) -> list[Condition]:
+    reworded = [answers_of(session.scores(question, session.samples)) for question in REWORDED]
+    return _changes(session, "wording", f"{len(reworded)} paraphrases", reworded, judge=True)
+
+
+def _sizes(session: Session, tables: Tables, *, scales: Sequence[float]) -> list[Condition]:
+    conditions = []
+    for scale in scales:
+        smaller = session.answers(variants.scaled(sample, scale) for sample in session.samples)
+        conditions += _changes(session, "size", f"sides x {scale:g}", [smaller])
+    return conditions
+
+
+def _jpeg(session: Session, tables: Tables, *, qualities: Sequence[int]) -> list[Condition]:
+    conditions = []
+    for quality in qualities:
+        worse = session.answers(variants.compressed(sample, quality) for sample in session.samples)
+        conditions += _changes(session, "jpeg", f"quality {quality}", [worse])
+    return conditions
+
+
+def _picture_words(session: Session, tables: Tables) -> list[Condition]:
+    best, worst = (
+        session.answers(variants.painted(sample, words) for sample in session.samples) for words in variants.DEMANDS
+    )
+    return [_obedience(session, "picture-words", "words painted into the edit", best, worst)]
+
+
+def _instruction_words(session: Session, tables: Tables) -> list[Condition]:
+    best, worst = (_told(session, words) for words in variants.DEMANDS)
+    return [_obedience(session, "instruction-words", "words after the instruction", best, worst)]
+
+
+def _told(session: Session, words: str) -> Answers:
+    """With words after the instruction; of our own question in its text alone, so that its slots stay true."""
+    if isinstance(session.metric, AuditQuestion):
+        return answers_of(session.scores(replace(session.metric, appended=words), session.samples))
+    return session.answers(variants.told(sample, words) for sample in session.samples)
+
+
+def _draws(session: Session, tables: Tables) -> list[Condition]:
+    draws = [session.answers(draw=number) for number in range(session.repeats)]
+    values, sources, missing = _complete(session.sources, draws)
+    numbers = [_mean_difference(row) for row in values]
+    measure = "change of an answer when it is asked again"
+    condition = f"asked {session.repeats} times"
+    return [_condition("draws", condition, measure, numbers, sources, missing, bounds=SHARE, exact=True)]
+
+
+def _sampled_grades(session: Session, tables: Tables) -> list[Condition]:
+    draws = [answers_of(session.scores(GRADED_SAMPLED, session.samples, draw)) for draw in range(session.repeats)]
+    values, sources, missing = _complete(session.sources, draws)
+    tables.rows[GRADES] = {WORD: values}
+    return [
+        _condition(
+            "grade-draws",
+            f"grade of 0-10, sampled {session.repeats} times",
+            "standard deviation of one grade, as a share of the scale",
+            [variance(row) for row in values],
+            sources,
+            missing,
+            bounds=(0.0, 0.25 * session.repeats / (session.repeats - 1)),
+            exact=True,
+            root=True,
+        )
+    ]
+
+
+def _readings(session: Session, tables: Tables) -> list[Condition]:
+    questions = (GRADED, *GRADED_REWORDED)
+    scores = [session.scores(question, session.samples) for question in questions]
+    readings = {
+        name: _complete(session.sources, [_reading(row, name) for row in scores])
+        for name in (WORD, EXPECTED, MOST_PROBABLE)
+    }
+    tables.rows[GRADES_REWORDED] = {name: readings[name][0] for name in (WORD, EXPECTED)}
+    agreeing, sources, missing = readings[MOST_PROBABLE]
+    condition = f"grade of 0-10, {len(questions)} wordings"
+    conditions = [
+        _condition(
+            "readings",
+            condition,
+            "replies whose grade is not the most probable one",
+            [1 - fmean(row) for row in agreeing],
+            sources,
+            missing,
+            bounds=SHARE,
+            exact=True,
+        )
+    ]
+    numbers, sources, missing = _paired_values(
+        session.sources, _reading(scores[0], EXPECTED), _reading(scores[0], WORD), lambda e, w: e - w
+    )
+    measure = "expected grade above the written one, as a share of the scale"
+    return [*conditions, _condition("readings", "expectation against words", measure, numbers, sources, missing)]
+
+
+def probes(scales: Sequence[float], qualities: Sequence[int]) -> Mapping[str, Probe]:
+    """Fault -> its probe, in the order of the table."""
+    return MappingProxyType(
+        {
+            "position": _position,
+            "order": _order,
+            "yes-bias": _yes_bias,
+            "wording": _wording,
+            "size": partial(_sizes, scales=scales),
+            "jpeg": partial(_jpeg, qualities=qualities),
+            "draws": _draws,
+            "grade-draws": _sampled_grades,
+            "picture-words": _picture_words,
+            "instruction-words": _instruction_words,
+            "readings": _readings,
+        }
+    )
+
+
+OF_JUDGE = frozenset({"position", "order", "yes-bias", "wording", "grade-draws", "readings"})
+"""Faults that are measured with questions of our own to the judge; the others with the audited reward, if one is."""
+
+
+# -- numbers of samples ------------------------------------------------------------------------------------------------
+
+
+def _changes(
+    session: Session, fault: str, condition: str, changed: Sequence[Answers], *, judge: bool = False
+) -> list[Condition]:
+    """How much more answers change under a condition than by asking again. judge: those to the plain question."""
+
+    def asked(draw: int) -> Answers:
+        return answers_of(session.scores(PLAIN, session.samples, draw)) if judge else session.answers(draw=draw)
+
+    draws = [asked(number) for number in range(session.repeats)]
+    values, sources, missing = _complete(session.sources, [*draws, *changed])
+    count = session.repeats
+    numbers = [excess_change(row[:count], row[count:], row[1:count]) for row in values]
+    measure = "change of an answer, beyond that of asking again"
+    return [_condition(fault, condition, measure, numbers, sources, missing)]
+
+
+def _obedience(session: Session, fault: str, condition: str, best: Answers, worst: Answers) -> Condition:
+    measure = "answer when the best is demanded, above that when the worst is"
+    return _paired(session, fault, condition, measure, best, worst, lambda high, low: high - low)
+
+
+def _paired(
+    session: Session,
+    fault: str,
+    condition: str,
+    measure: str,
+    first: Answers,
+    second: Answers,
+    number: Callable[[float, float], float],
+) -> Condition:
+    return _condition(fault, condition, measure, *_paired_values(session.sources, first, second, number))
+
+
+def _paired_values(
+    sources: Sequence[str], first: Answers, second: Answers, number: Callable[[float, float], float]
+) -> tuple[list[float], list[str], Answers]:
+    values, kept, missing = _complete(sources, [first, second])
+    return [number(*row) for row in values], kept, missing
+
+
+def _condition(
+    fault: str,
+    condition: str,
+    measure: str,
+    values: Sequence[float],
+    sources: Sequence[str],
+    missing: Answers,
+    *,
+    bounds: tuple[float, float] = SIGNED,
+    exact: bool = False,
+    root: bool = False,
+) -> Condition:
+    lacking = sum(value is None for value in missing.values)
+    reason = next((reason for reason, _ in missing.reasons.most_common(1)), "")
+    return Condition(fault, condition, measure, values, sources, lacking, reason, bounds, exact, root)
+
+
+def _complete(sources: Sequence[str], columns: Sequence[Answers]) -> tuple[list[list[float]], list[str], Answers]:
+    """The rows of samples with all answers, and their sources; and, for each sample, whether it has all."""
+    rows: list[list[float]] = []
+    kept: list[str] = []
+    missing = Answers([])
+    for source, row in zip(sources, zip(*(column.values for column in columns), strict=True), strict=True):
+        values = [value for value in row if value is not None]
+        if complete := len(values) == len(row):
+            rows.append(values)
+            kept.append(source)
+        missing.values.append(1.0 if complete else None)
+    for column in columns:
+        missing.reasons.update(column.reasons)
+    return rows, kept, missing
+
+
+def _reading(scores: Sequence[Score], name: str) -> Answers:
+    answers = Answers([])
+    for score in scores:
+        part = score.parts.get(name)
+        answers.values.append(None if part is None else part.value)
+        if part is None:
+            lacking = "the judge gives no probabilities" if name != WORD else "the reply has no words"
+            answers.reasons[score.reason if score.value is None else lacking] += 1
+    return answers
+
+
+def _mean_difference(row: Sequence[float]) -> float:
+    """The mean difference of two of these answers."""
+    return fmean(abs(a - b) for index, a in enumerate(row) for b in row[:index])
+
+
+def _source(sample: EditSample) -> str:
+    return " ".join(image.digest for image in sample.sources)

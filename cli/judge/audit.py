@@ -1,0 +1,223 @@
+"""`editcritic judge audit`: the faults of a judge, with what each costs to find out and what to do about it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
+from ..options import AnswerCache, Data, Experts, Json, Seed, Trust
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ...benchmarks.human_eval.judge_audit.findings import JudgeAudit
+    from ...reward import EditSample, Expert, Reward
+    from ...reward.image import FileIndex
+
+_READ_AHEAD = 16
+"""Samples that are read for each that is audited: of these, as many sources as possible are chosen."""
+
+
+@exit_code_command
+def audit(
+    samples: Annotated[
+        str,
+        typer.Argument(
+            metavar="SAMPLES", help="A file or folder of samples, as in `score`; or, with --outputs, a suite."
+        ),
+    ],
+    outputs: Annotated[
+        Path | None, typer.Option("--outputs", help="Folder of an editor's outputs; SAMPLES names their suite then.")
+    ] = None,
+    data: Data = None,
+    reward: Annotated[
+        str | None,
+        typer.Option(
+            "--reward",
+            help="Measure draws, picture sizes and obedience on this reward's score, as in `score`; the other faults "
+            "on its judge. Default: the judge alone, with the question of judge-yes-no.",
+        ),
+    ] = None,
+    experts: Experts = None,
+    fault: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fault",
+            help="Only this one of position, order, yes-bias, wording, size, jpeg, draws, grade-draws, picture-words, "
+            "instruction-words, readings. Repeatable. Default: all.",
+        ),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=2, help="Number of samples, of as many sources as possible.")
+    ] = 48,
+    repeats: Annotated[int, typer.Option("--repeats", min=2, help="How often the plain question is asked.")] = 4,
+    scales: Annotated[
+        str, typer.Option("--scales", help="Sides of smaller pictures as shares of the full ones, comma-separated.")
+    ] = "0.5,0.25",
+    qualities: Annotated[str, typer.Option("--jpeg", help="JPEG qualities, comma-separated.")] = "75,30",
+    budget: Annotated[
+        str | None,
+        typer.Option("--budget", help="Limits, e.g. judge_calls=1000,seconds=600,cost=5. The rest has no answer."),
+    ] = None,
+    cache: AnswerCache = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="Write the report: Markdown (.md), a page (.html) or JSON (.json)."),
+    ] = None,
+    seed: Seed = 0,
+    trust: Trust = None,
+    as_json: Json = False,
+) -> int:
+    """Measure the faults of a judge on edits without labels, and recommend how to ask it.
+
+    Position of pictures and of candidates, yes-bias, wording, picture size and JPEG, repeated and sampled answers,
+    obedience to words in the picture and in the instruction, and probabilities against words. With --cache, an
+    interrupted audit asks nothing again. Exit code 1 if scores failed or the budget was reached.
+
+    Example: editcritic judge audit samples.jsonl --experts judge=openai:http://127.0.0.1:8000/v1 -o audit.md
+
+    Example: editcritic judge audit sceneedit --outputs made/tiny --reward edit-score --experts judge=qwen3-vl-8b
+    """
+    from ...benchmarks.common.errors import InputError
+    from ...benchmarks.common.inputs import load_reward, spec_argument
+    from ...benchmarks.human_eval.judge_audit.runner import audit as audit_judge
+    from ...benchmarks.human_eval.judge_audit.runner import choose, selected_faults
+    from ...benchmarks.run.run_budget import BudgetLimits
+    from ...reward import AnswerLog, default_experts, load_experts
+
+    faults = selected_faults(fault)
+    limits = BudgetLimits.parse(budget)
+    scale_list = _numbers("--scales", scales, below=1)
+    quality_list = [round(number) for number in _numbers("--jpeg", qualities, below=96)]
+    if out is not None and out.suffix.lower() not in (".md", ".html", ".json"):
+        raise InputError(f"-o {out} has the suffix of no report: give a name ending in .md, .html or .json")
+    with ExitStack() as stack:
+        log = None if cache is None else stack.enter_context(AnswerLog(cache))
+        problems: list[str] = []
+        index = {} if log is None else log.files
+        read = _suite_samples(samples, outputs, data, seed, index, problems) if outputs is not None else None
+        if read is None:
+            if data is not None:
+                raise InputError("--data is the data of a suite: give --outputs, and the suite's name as SAMPLES")
+            read = _file_samples(Path(samples), index, problems)
+        chosen = choose(islice(read, limit * _READ_AHEAD), limit, seed)
+        for problem in problems[:5]:
+            echo(f"editcritic: {problem}")
+        if len(problems) > 5:
+            echo(f"editcritic: and {len(problems) - 5} other samples are left out")
+        subject: Expert | Reward
+        if reward is None:
+            judge = load_experts(experts or (), default_experts()).get("judge")
+            if judge is None:
+                raise InputError("no expert is bound to judge: give one, as in --experts judge=qwen3-vl-8b")
+            subject = judge
+        else:
+            subject = load_reward(spec_argument(reward), bindings=experts, on_failures="none")
+        if out is not None:
+            out.touch()  # fail before asking, not after it
+        with progress_bar(len(faults), "auditing") as (step, _):
+            result = audit_judge(
+                subject,
+                chosen,
+                faults=faults if fault else None,
+                repeats=repeats,
+                scales=scale_list,
+                qualities=quality_list,
+                limits=limits,
+                log=log,
+                step=step,
+            )
+    if out is not None:
+        out.write_text(_written(result, out.suffix.lower()), encoding="utf-8")
+    if as_json:
+        print_json({**result.to_json(), "left_out": len(problems)})
+    else:
+        _print(result)
+    return int(bool(result.failures or result.exhausted))
+
+
+def _written(result: JudgeAudit, suffix: str) -> str:
+    if suffix == ".json":
+        return json.dumps(result.to_json(), indent=2, allow_nan=False) + "\n"
+    return result.html() if suffix == ".html" else result.markdown()
+
+
+def _numbers(option: str, text: str, *, below: float) -> list[float]:
+    """Numbers above 0, from the largest on: the mildest first."""
+    from ...benchmarks.common.errors import InputError
+
+    try:
+        numbers = sorted({float(number) for number in text.split(",")}, reverse=True)
+    except ValueError:
+        numbers = []
+    if not numbers or not all(0 < number < below for number in numbers):
+        raise InputError(f"{option} takes numbers above 0 and below {below:g}, comma-separated; got {text!r}")
+    return numbers
+
+
+def _file_samples(path: Path, index: FileIndex, problems: list[str]) -> Iterator[EditSample]:
+    from ...benchmarks.common.inputs import SampleSource
+
+    for entry in SampleSource.open(path).read(index):
+        if entry.sample is None:
+            problems.append(f"{entry.location}: {entry.problem}")
+        else:
+            yield entry.sample
+
+
+def _suite_samples(
+    name: str, outputs: Path, data: Path | None, seed: int, index: FileIndex, problems: list[str]
+) -> Iterator[EditSample]:
+    from ...benchmarks.human_eval.measurement_variance import sample_items
+    from ...benchmarks.run.editor_outputs import MissingOutput, Outputs
+    from ...benchmarks.run.suite_loading import load_suite
+
+    suite = load_suite(name, data)
+    editor_outputs = Outputs(suite, outputs, index)
+    for item in sample_items(suite.items, len(suite.items), seed):
+        try:
+            yield editor_outputs.sample(item)
+        except MissingOutput as reason:
+            problems.append(f"{item.id}: {reason}")
+
+
+def _print(result: JudgeAudit) -> None:
+    from ...benchmarks.human_eval.judge_audit.report import (
+        COLUMNS,
+        COST_COLUMNS,
+        cost_cells,
+        facts,
+        finding_cells,
+        notes,
+        total_cost,
+    )
+
+    for line in facts(result):
+        echo(line, stderr=False)
+    render(_table(f"Audit of {result.judge}", COLUMNS, [finding_cells(finding) for finding in result.findings], 3))
+    costs = [*(cost_cells(name, cost) for name, cost in result.costs.items()), cost_cells("all", total_cost(result))]
+    render(_table("What it took", COST_COLUMNS, costs, 1))
+    for line in notes(result):
+        echo(line, stderr=False)
+    for line in result.recommendations:
+        echo(f"- {line}", stderr=False)
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], words: int) -> Table:
+    """A rich table; the first `words` columns are texts, the others numbers."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title), title_justify="left")
+    for number, name in enumerate(columns):
+        table.add_column(name, justify="left" if number < words else "right")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table

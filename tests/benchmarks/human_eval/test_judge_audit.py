@@ -1,0 +1,412 @@
+"""An audit of a judge: which fault it has, how much of it, at what cost; and no figure from what was not answered."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.human_eval.judge_audit import audit, variants
+from editcritic.benchmarks.human_eval.judge_audit.findings import JudgeAudit
+from editcritic.benchmarks.human_eval.judge_audit.measures import excess_change, mean_over_sources, reliability
+from editcritic.benchmarks.human_eval.judge_audit.probes import OF_JUDGE
+from editcritic.benchmarks.human_eval.judge_audit.questions import (
+    AUDIT_PACKAGE,
+    PLAIN,
+    SWAPPED,
+    differing_pairs,
+)
+from editcritic.benchmarks.human_eval.judge_audit.recommendations import draws_for
+from editcritic.benchmarks.human_eval.judge_audit.runner import FAULTS, choose
+from editcritic.benchmarks.run.run_budget import BudgetLimits
+from editcritic.benchmarks.sceneedit.experts.expert_noise import CachingExpert
+from editcritic.benchmarks.sceneedit.experts.faulty_judge import Faults, FaultyJudge
+from editcritic.benchmarks.sceneedit.experts.judge import SceneJudge
+from editcritic.benchmarks.studies import judge_audit as study
+from editcritic.reward import AnswerLog, Card, EditSample, Expert, Image, Reward
+from editcritic.reward.metrics.baselines.edit_score import EditScore
+from editcritic.reward.metrics.baselines.single_question import JudgeLevels
+from editcritic.reward.queries import Abstention, Failure, Grade, Judge, Levels, Reply, YesNo
+from editcritic.reward.queries.kinds import Outcome
+from editcritic.reward.sample_limits import MAX_INSTRUCTION
+
+from ...reward.experts.http_server import Answer, completion, serving
+from ...reward.experts.test_openai_judge import judge as served_judge
+
+SEED = 77
+
+
+@cache
+def edits() -> tuple[EditSample, ...]:
+    return tuple(study.audited_samples(SEED))
+
+
+@cache
+def scene_judge() -> Expert:
+    return CachingExpert(SceneJudge())
+
+
+def faulty(**faults: float) -> FaultyJudge:
+    return study.faulty_judge(scene_judge(), Faults(**faults), edits(), SEED)
+
+
+# -- faults of known size ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", study.MEASURED)
+def test_a_fault_is_found_with_its_size_and_no_other_one(fault: str) -> None:
+    result = audit(faulty(**{fault: 0.4}), edits())
+    name = study.MEASURED[fault]
+    finding = result.of(name)[0]
+    assert finding.found
+    assert finding.low is not None
+    assert finding.high is not None
+    assert finding.low <= study.expected_measure(fault, 0.4) <= finding.high
+    assert set(result.found) == {name} | study.BYPRODUCTS.get(fault, set())
+
+
+def test_a_judge_without_faults_is_not_accused() -> None:
+    result = audit(faulty(), edits())
+    assert result.found == []
+    assert result.failures == 0
+    assert {finding.fault for finding in result.findings} == set(FAULTS)
+    assert all(finding.value == 0 for finding in result.findings)
+    # Certainty is not claimed: 48 samples leave room for a fault in a few per cent of answers.
+    assert all(finding.high is not None and 0 < finding.high < 0.3 for finding in result.findings)
+    assert any("One draw" in line for line in result.recommendations)
+    assert not any("obeys" in line or "both orders" in line for line in result.recommendations)
+
+
+def test_noise_is_measured_in_grades_and_gives_the_number_of_draws() -> None:
+    result = audit(faulty(noise=0.3), edits(), faults=["grade-draws"])
+    (finding,) = result.of("grade-draws")
+    assert finding.low is not None
+    assert finding.high is not None
+    assert finding.low <= study.expected_grade_noise(scene_judge(), edits(), 0.3) <= finding.high
+    single = result.reliability["sampled grades, word"]
+    assert single is not None
+    assert any(f"Average {draws_for(single)} draws" in line for line in result.recommendations)
+
+
+def test_a_size_that_changes_nothing_is_recommended_and_one_that_does_is_not() -> None:
+    small = audit(faulty(size=0.4), edits(), faults=["size", "jpeg"])
+    assert any(line.startswith("Send pictures as they are: Pictures") for line in small.recommendations)
+    assert any(line.startswith("JPEG with quality 30") for line in small.recommendations)
+
+
+def test_a_fault_is_the_same_when_asked_again_and_noise_is_not() -> None:
+    sample = edits()[0]
+    for fault, expected in (("yes_bias", 1), ("noise", 2)):
+        judge = faulty(**{fault: 0.5})
+        texts = {reply.text for draw in range(12) for reply in _replies(judge, replace(PLAIN.query(sample), draw=draw))}
+        assert len(texts) == expected
+
+
+def _replies(judge: Expert, query: Judge) -> list[Reply]:
+    return [outcome for outcome in judge([query]) if isinstance(outcome, Reply)]
+
+
+# -- what cannot be answered -------------------------------------------------------------------------------------------
+
+
+class Scripted(Expert):
+    """Yes and 5 to everything; some queries fail. seen: all queries."""
+
+    kinds = (Judge,)
+    batch = 8
+
+    def __init__(self, failing: float = 0.0, reason: Outcome | None = None, probabilities: bool = False) -> None:
+        self.failing, self.reason, self.probabilities = failing, reason or Failure("the judge refused"), probabilities
+        self.id = f"scripted {failing} {probabilities}"
+        self.seen: list[Judge] = []
+
+    def __call__(self, queries: Sequence[Judge]) -> list[Outcome]:
+        self.seen += queries
+        return [
+            self.reason if int(query.digest[:8], 16) / 2**32 < self.failing else self._reply(query) for query in queries
+        ]
+
+    def _reply(self, query: Judge) -> Reply:
+        match query.form:
+            case YesNo():
+                return Reply("yes", {"yes": 0.75, "no": 0.25} if self.probabilities else {})
+            case Grade():
+                return Reply("5", {"5": 0.6, "6": 0.4} if self.probabilities else {})
+            case Levels():
+                return Reply("first" if query.topic == "pairwise" else "good")
+            case _:
+                return Reply('{"reasoning": "", "score": [5, 5]}')
+
+
+def test_what_failed_is_counted_and_in_no_figure() -> None:
+    result = audit(Scripted(failing=0.2), edits(), faults=["yes-bias", "draws"])
+    (bias,) = result.of("yes-bias")
+    assert bias.value == 1.0  # of those with an answer: yes to both
+    assert 0 < bias.missing < len(edits())
+    assert bias.samples + bias.missing == len(edits())
+    assert "the judge refused" in bias.reason
+    assert result.failures > 0
+    assert f"{result.failures:,} failed" in result.markdown()
+
+
+@pytest.mark.parametrize("reason", [Failure("down"), Abstention("who could know")])
+def test_a_judge_without_answers_has_no_figures_and_no_verdict(reason: Outcome) -> None:
+    result = audit(Scripted(failing=1.0, reason=reason), edits())
+    assert all(finding.value is None and finding.found is None for finding in result.findings)
+    assert result.found == []
+    assert result.recommendations == ()
+    json.dumps(result.to_json(), allow_nan=False)
+    assert "unknown" in result.html()
+
+
+def test_without_probabilities_there_is_no_reading_of_them() -> None:
+    result = audit(Scripted(), edits(), faults=["readings"])
+    assert [finding.value for finding in result.findings] == [None, None]
+    assert result.recommendations == ("Read its words: it gives no probabilities.",)
+    with_them = audit(Scripted(probabilities=True), edits(), faults=["readings"])
+    assert [finding.value for finding in with_them.findings] == [0.0, pytest.approx(0.04)]
+
+
+def test_one_source_gives_a_value_but_no_interval_and_no_verdict() -> None:
+    result = audit(Scripted(), edits()[:1], faults=["yes-bias"])
+    (finding,) = result.findings
+    assert (finding.value, finding.low, finding.found) == (1.0, None, None)
+
+
+# -- cost --------------------------------------------------------------------------------------------------------------
+
+
+def test_equal_questions_are_asked_once_and_the_log_answers_the_next_audit(tmp_path: Path) -> None:
+    judge = Scripted()
+    with AnswerLog(tmp_path / "answers.sqlite") as log:
+        first = audit(judge, edits(), log=log)
+        assert len(judge.seen) == len({query.digest for query in judge.seen})
+        assert len(judge.seen) == sum(cost.calls for cost in first.costs.values())
+        again = audit(judge, edits(), log=log)
+    assert sum(cost.calls for cost in again.costs.values()) == 0
+    assert [cost.questions for cost in again.costs.values()] == [cost.questions for cost in first.costs.values()]
+    assert again.findings == first.findings
+
+
+def test_beyond_the_budget_nothing_is_asked_and_the_report_says_so() -> None:
+    judge = Scripted()
+    result = audit(judge, edits(), limits=BudgetLimits(judge_calls=100))
+    assert len(judge.seen) == 100
+    assert "100 judge calls" in result.exhausted
+    assert result.exhausted in result.markdown()
+    assert result.of("readings")[0].value is None
+
+
+def test_tokens_and_money_of_a_served_judge_are_in_the_table() -> None:
+    with serving(lambda *_: Answer(completion("yes"))) as server:
+        judge = served_judge(server, usd_per_million_in=1.0, usd_per_million_out=10.0)
+        result = audit(judge, edits()[:4], faults=["yes-bias"])
+        requests = len(server.requests)
+    cost = result.costs["yes-bias"]
+    assert cost.calls == requests == 8
+    assert cost.tokens == 8 * 102
+    assert cost.usd == pytest.approx(8 * (100 + 20) / 1e6)
+    assert "816" in result.markdown()
+
+
+# -- questions and variants --------------------------------------------------------------------------------------------
+
+
+def test_words_for_the_judge_are_in_the_text_and_not_in_the_slots() -> None:
+    judge = Scripted()
+    audit(judge, edits()[:2], faults=["instruction-words"])
+    texts = [str(query.messages[0].content[-1]) for query in judge.seen]
+    assert all(sum(words in text for words in variants.DEMANDS) == 1 for text in texts)
+    assert {query.slots for query in judge.seen} == {(("instruction", s.instruction),) for s in edits()[:2]}
+
+
+def test_words_fit_after_the_longest_instruction() -> None:
+    longest = replace(edits()[0], instruction="x" * MAX_INSTRUCTION)
+    for words in variants.DEMANDS:
+        instruction = variants.told(longest, words).instruction
+        assert len(instruction) == MAX_INSTRUCTION
+        assert instruction.endswith(words)
+
+
+def test_the_swapped_question_shows_the_edit_first() -> None:
+    sample = edits()[0]
+    assert SWAPPED.query(sample).images == (sample.edited, sample.source)
+    assert SWAPPED.query(sample).topic != PLAIN.query(sample).topic
+
+
+def test_painted_words_are_on_a_strip_of_the_edit_alone() -> None:
+    sample = edits()[0]
+    best, worst = (variants.painted(sample, words) for words in variants.DEMANDS)
+    assert best.sources == worst.sources == sample.sources
+    before, after = sample.edited.pixels, best.edited.pixels
+    assert before.shape == after.shape
+    assert np.array_equal(before[: -before.shape[0] // 4], after[: -before.shape[0] // 4])
+    assert best.edited.digest != worst.edited.digest
+
+
+def test_words_are_legible_in_a_picture_of_ordinary_size() -> None:
+    picture = variants.paint_words(Image.of(np.full((512, 512, 3), 90, np.uint8)), variants.DEMANDS[0])
+    dark = (picture.pixels.max(axis=2) < 60).any(axis=1)
+    assert 10 <= dark.sum() <= 82  # rows of letters, inside of the strip
+
+
+def test_pictures_are_scaled_and_compressed_together() -> None:
+    sample = edits()[0]
+    smaller = variants.scaled(sample, 0.5)
+    assert smaller.source.size == smaller.edited.size == tuple(side // 2 for side in sample.source.size)
+    assert min(variants.scaled(sample, 0.01).edited.size) == variants.MIN_SIDE
+    assert variants.compressed(sample, 30).edited.size == sample.edited.size
+    assert variants.compressed(sample, 30).edited.digest != sample.edited.digest
+
+
+def test_an_edit_is_compared_with_its_sibling_or_else_with_its_source() -> None:
+    one, other = edits()[:2]
+    sibling = replace(one, id="sibling", edited=other.edited)
+    assert [(a.id, b.id) for a, b in differing_pairs([one, sibling])] == [(one.id, "sibling")]
+    assert [(a.id, b.edited) for a, b in differing_pairs([one])] == [(one.id, one.source)]
+    assert differing_pairs([replace(one, edited=one.source)]) == []
+
+
+def test_samples_are_chosen_from_as_many_sources_as_possible_two_of_each() -> None:
+    base = edits()[0]
+    siblings = [replace(base, id=str(n), edited=edit.edited) for n, edit in enumerate(edits()[1:11])]
+    chosen = choose([*siblings, *edits()[20:24]], 6)
+    assert len(chosen) == 6
+    assert len({sample.source.digest for sample in chosen}) >= 4
+    assert chosen == choose([*siblings, *edits()[20:24]], 6)
+
+
+def test_the_paraphrases_share_no_sentence_with_what_they_paraphrase() -> None:
+    from editcritic.reward.queries.prompts import Prompts
+
+    for name, package in (("yes_no", PLAIN.package), ("grade", AUDIT_PACKAGE)):
+        texts = [Prompts(package).render(name, instruction="X")]
+        texts += [Prompts(AUDIT_PACKAGE).render(f"{name}_{number}", instruction="X") for number in (1, 2, 3)]
+        sentences = [{line for line in text.splitlines() if line} for text in texts]
+        assert not any(a & b for index, a in enumerate(sentences) for b in sentences[:index])
+
+
+# -- rewards -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", [JudgeLevels(), EditScore()])
+def test_a_reward_is_audited_on_its_own_score_and_its_judge_with_our_questions(metric: JudgeLevels | EditScore) -> None:
+    judge = Scripted()
+    result = audit(Reward(metric, {"judge": judge}), edits()[:6])
+    assert result.question == metric.card.name
+    assert {finding.fault for finding in result.findings} == set(FAULTS)
+    topics = {query.topic for query in judge.seen}
+    assert topics >= {"baselines/yes_no", "audit/negated", "pairwise"}
+    painted = [q for q in judge.seen if q.topic in ("baselines/level", "baselines/edit_score")]
+    assert any(words in str(q.messages) for q in painted for words in variants.DEMANDS)
+
+
+def test_a_reward_without_a_judge_has_no_faults_of_a_judge() -> None:
+    result = audit(Reward.of("guard-not-blank"), edits()[:4])
+    assert {finding.fault for finding in result.findings} == set(FAULTS) - OF_JUDGE
+    with pytest.raises(InputError, match="asks no judge"):
+        audit(Reward.of("guard-not-blank"), edits()[:4], faults=["position"])
+
+
+class _Unbounded(JudgeLevels):
+    card = Card("unbounded", 1, "", range=(None, None), kinds={"judge": ("judge",)})
+
+
+@pytest.mark.parametrize(
+    ("judge", "samples", "options", "words"),
+    [
+        (Scripted(), 0, {}, "got none"),
+        (Scripted(), 2, {"faults": ["taste"]}, "one of position"),
+        (Scripted(), 2, {"repeats": 1}, "2 or more"),
+        (Scripted(), 2, {"scales": [2.0]}, "between 0 and 1"),
+        (Scripted(), 2, {"qualities": [0]}, "1 to 95"),
+        (Reward(_Unbounded(), {"judge": Scripted()}), 2, {}, "no bounded range"),
+    ],
+)
+def test_a_mistake_is_named_before_anything_is_asked(
+    judge: Expert | Reward, samples: int, options: dict[str, object], words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        audit(judge, edits()[:samples], **options)  # type: ignore[arg-type]
+
+
+# -- statistics --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("probability", [0.0, 0.05, 0.2, 0.5])
+def test_intervals_cover_a_share_at_their_rate(probability: float) -> None:
+    rng = np.random.default_rng(5)
+    covered = 0
+    for _ in range(200):
+        values = (rng.random(40) < probability).astype(float).tolist()
+        estimate = mean_over_sources(values, [str(n) for n in range(40)], (-1.0, 1.0))
+        assert estimate is not None
+        assert estimate.low is not None
+        assert estimate.high is not None
+        covered += estimate.low <= probability <= estimate.high
+    assert covered >= 184  # 92 %
+
+
+def test_samples_of_one_source_count_as_one_for_the_interval() -> None:
+    values = [float(n % 2) for n in range(40)]
+    apart = mean_over_sources(values, [str(n) for n in range(40)], (0.0, 1.0))
+    together = mean_over_sources(values, [f"{n % 2} {n // 10}" for n in range(40)], (0.0, 1.0))
+    assert apart is not None
+    assert together is not None
+    assert apart.value == together.value == 0.5
+    assert together.low is not None
+    assert apart.low is not None
+    assert together.low < apart.low
+
+
+def test_a_change_counts_beyond_that_of_asking_again() -> None:
+    assert excess_change([1, 1, 1], [0, 0], [1, 1]) == 1
+    assert excess_change([1, 0, 0], [0, 0], [0, 0]) == 0
+    assert excess_change([1], [0.5], []) == 0.5
+
+
+def test_reliability_is_the_intraclass_correlation() -> None:
+    # Shrout and Fleiss (1979), table 2: four raters of six targets; ICC(1,1) is 0.17.
+    ratings = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
+    value = reliability(ratings)
+    assert value is not None
+    assert round(value, 2) == 0.17
+    assert reliability([[1, 1], [2, 2]]) == 1
+    assert reliability([[1, 1], [1, 1]]) is None
+    assert reliability([[1, 2]]) is None
+
+
+@pytest.mark.parametrize(("single", "count"), [(1.0, 1), (0.9, 1), (0.5, 9), (0.75, 3), (0.1, None), (0.0, None)])
+def test_draws_for_a_reliability(single: float, count: int | None) -> None:
+    assert draws_for(single) == count
+    if count is not None:
+        assert count * single / (1 + (count - 1) * single) >= 0.9 - 1e-9
+        assert math.isfinite(count)
+
+
+# -- reports -----------------------------------------------------------------------------------------------------------
+
+
+def test_reports_escape_what_the_judge_brings() -> None:
+    judge = Scripted(failing=0.3, reason=Failure("<script>alert(1)</script> | \x1b[31m"))
+    judge.id = "<b>judge</b>"
+    result: JudgeAudit = audit(judge, edits()[:6], faults=["yes-bias"])
+    page, text = result.html(), result.markdown()
+    assert "<script>" not in page
+    assert "<b>judge" not in page
+    assert "\x1b" not in page + text
+
+
+def test_the_study_prints_a_row_for_each_fault(tmp_path: Path) -> None:
+    lines: list[str] = []
+    out = tmp_path / "outcomes.jsonl"
+    assert study.main(["--seeds", "1", "--samples", "6", "--levels", "1.0", "-o", str(out)], lines.append) == 0
+    assert len(out.read_text(encoding="utf-8").splitlines()) == 1 + len(study.MEASURED)
+    assert sum(line.startswith("| ") for line in lines) == 2 + len(study.MEASURED)
