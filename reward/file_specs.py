@@ -39,10 +39,31 @@ PLAIN = frozenset(
     {
         *("answering_view", "aspect", "attribute_view", "backend", "boxes", "compression", "content", "context"),
         *("detail", "device", "device_map", "digest", "dimension", "dtype", "edit_type", "excluded_dimensions"),
-        *("faces", "failure_modes", "half", "image_format", "incomplete", "json_mode", "levels", "logprobs"),
+        *(
+            "faces",
+            "failure_modes",
+            "half",
+            "image_format",
+            "incomplete",
+            "json_mode",
+            "language",
+            "levels",
+            "logprobs",
+        ),
         *("lora_revision", "max_memory", "max_tokens_field", "mean", "meaning", "mode", "model"),
         *("on_not_applicable", "part", "pictures", "potential", "prompt", "protocol", "quantisation", "reduction"),
-        *("revision", "shown_images", "similarity", "split", "summary", "text", "text_match", "unit", "vq_prompt"),
+        *(
+            "revision",
+            "shown_images",
+            "similarity",
+            "sources",
+            "split",
+            "summary",
+            "text",
+            "text_match",
+            "unit",
+            "vq_prompt",
+        ),
     }
 )
 """Options that are never names of files: a folder of that name in the working directory means nothing."""

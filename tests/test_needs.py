@@ -48,6 +48,7 @@ ANYWHERE = [
 ]
 # Tests of other libraries in these folders.
 EXCEPT = {
+    "benchmarks/report/test_suite_chapters.py",
     "benchmarks/suites/construction/test_hub_datasets.py",
     "benchmarks/suites/construction/test_read_by_datasets.py",
     "integrations/serving/test_pickled_tensors.py",

@@ -295,7 +295,7 @@ def ours() -> Iterator[type]:
 NO_SPECS = {
     *("Metric", "PairwiseMetric"),  # protocols
     *("Reward", "BaseReward", "ResampledMetric", "SelectionRun"),  # never options of a spec
-    "CachingExpert",  # holds what it was built with
+    *("CachingExpert", "MonitoredReward", "FaultyJudge"),  # hold what they were built with
 }
 
 

@@ -18,12 +18,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean, variance
 from typing import Any
 
 import numpy as np
 import PIL.Image
 import pytest
+from transformers.decision import DecisionConfig
 
+from editcritic.benchmarks.human_eval.judge_audit import audit
+from editcritic.benchmarks.human_eval.judge_audit.runner import FAULTS
 from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.reward import Reward
 from editcritic.reward.queries import Grade, Judge, Reply
@@ -50,7 +54,7 @@ def taught_answer(query: Judge, rng: random.Random) -> str:
 
 
 def questions_of(grade: str) -> list[Judge]:
-    """What rewards of one question ask about some samples."""
+    """What an audit asks about some samples without comparing edits, and a reward of one question."""
     samples = [case.sample for case in cases(18, turns=1, seed=1)]
     asked: list[Judge] = []
 
@@ -58,8 +62,8 @@ def questions_of(grade: str) -> list[Judge]:
         asked.append(query)
         return Reply("6" if isinstance(query.form, Grade) else "yes")
 
-    for reward in ("judge-yes-no", grade):
-        Reward.of(reward, {"judge": Fake(record)})(samples)
+    audit(Fake(record), samples, faults=set(FAULTS) - {"position"})
+    Reward.of(grade, {"judge": Fake(record)})(samples)
     return asked
 
 
@@ -90,6 +94,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     (words / "rubric_quality.txt").write_text("10 is the best.")
     grade = f"complex-edit-pq?prompts={words}"
     teach(taught, questions_of(grade), taught_answer)
+    # Its vocabulary has no token for "Yes": a decision config names others, as it does for models of that kind.
+    DecisionConfig(labels={"noul": ["Y", "N"]}).save_pretrained(taught)
     with serving_models(folder / "log") as url:
 
         def forward(request: ReceivedRequest, number: int) -> Answer:
@@ -259,3 +265,89 @@ def test_agreement_of_a_judge_that_likes_everything_is_none(
     rows = json.loads(result.stdout)["sets"][0]["tables"][0]["rows"]
     assert rows["accuracy with ties"]["judge-yes-no"]["value"] == 3 / 8  # everything is a tie, and three are to people
     assert rows["accuracy without ties"]["judge-yes-no"]["value"] == 0
+
+
+# -- the audit ---------------------------------------------------------------------------------------------------------
+
+
+def findings(document: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for finding in document["findings"]:
+        found[finding["fault"]].append(finding)
+    return found
+
+
+def readings() -> list[tuple[str, bool]]:
+    """What the server said, and whether that answers the question. Which of two edits is better, it was not taught."""
+    found = []
+    for text, (body, _) in zip(said(), replies, strict=True):
+        pictures = sum(part["type"] == "image_url" for part in body["messages"][0]["content"])
+        is_grade = body["max_tokens"] == Grade().max_tokens
+        found.append((text, pictures == 2 and (text.isdigit() if is_grade else text in ("yes", "no"))))
+    return found
+
+
+def test_the_audit_finds_the_faults_that_the_judge_was_taught_and_what_was_asked(
+    served: Served, outputs: Path, tmp_path: Path, editcritic: Command
+) -> None:
+    words = ("judge", "audit", SUITE, "--outputs", outputs, "--experts", served.judge(served.taught))
+    options = ("--cache", tmp_path / "answers.sqlite", "--json")
+    result = editcritic(*words, *options, "-o", tmp_path / "audit.md")
+    assert result.exit_code == 1, result.output  # it cannot compare two edits, and some grades are no grades
+    document = json.loads(result.stdout)
+    found = findings(document)
+
+    (yes_bias,) = found["yes-bias"]
+    assert (yes_bias["value"], yes_bias["found"]) == (1.0, True)
+    assert yes_bias["missing"] <= 1
+    for fault in ("order", "wording", "size", "jpeg", "draws", "picture-words", "instruction-words"):
+        for finding in found[fault]:
+            assert (finding["value"], finding["found"]) == (0.0, False), finding
+            assert finding["missing"] <= 1, finding  # it may take an unknown question for one of a grade
+            assert finding["samples"] + finding["missing"] == ITEMS
+
+    (position,) = found["position"]
+    assert (position["value"], position["found"], position["missing"]) == (None, None, ITEMS)
+    assert "expected one of first, second, same" in position["reason"]
+    assert all(finding["value"] is None for finding in found["readings"])
+    assert {finding["reason"] for finding in found["readings"]} == {"the judge gives no probabilities"}
+
+    (draws,) = found["grade-draws"]
+    rows = [
+        [int(texts[-1]) for texts in by_seed.values()]
+        for by_seed in texts_by_picture().values()
+        if all(texts[-1].isdigit() for texts in by_seed.values())
+    ]
+    assert draws["samples"] == len(rows)
+    assert draws["missing"] == ITEMS - len(rows)
+    if rows:
+        assert draws["value"] == pytest.approx(math.sqrt(fmean(variance(row) for row in rows)) / 10)
+
+    calls = document["costs"].values()
+    assert sum(cost["tokens"] for cost in calls) == sum(response["usage"]["total_tokens"] for _, response in replies)
+    unreadable = [text for text, readable in readings() if not readable]
+    assert unreadable
+    # An unreadable reply is asked for once more, and this server says the same to the same seed.
+    assert len(replies) == sum(cost["calls"] for cost in calls) + len(unreadable) / 2
+    assert "| yes-bias |" in (tmp_path / "audit.md").read_text()
+
+    replies.clear()
+    again = json.loads(editcritic(*words, *options).stdout)
+    assert again["findings"] == document["findings"]
+    assert [text for text, _ in readings()] == unreadable, "only what had failed is asked again"
+
+
+def test_the_same_model_gives_probabilities_where_the_server_does(
+    served: Served, outputs: Path, editcritic: Command
+) -> None:
+    experts = f"cpu judge=systemone?model={served.taught}&base_url={served.server.url}"
+    result = editcritic(
+        *("judge", "audit", SUITE, "--outputs", outputs, "--experts", experts, "--limit", 4, "--json"),
+        *("--fault", "position", "--fault", "draws", "--fault", "readings"),
+    )
+    assert result.exit_code == 0, result.output
+    found = findings(json.loads(result.stdout))
+    assert all(finding["missing"] == 0 for row in found.values() for finding in row)
+    assert found["draws"][0]["value"] == 0
+    assert found["readings"][0]["value"] == 0  # the word is the most probable option
+    assert found["readings"][1]["value"] is not None

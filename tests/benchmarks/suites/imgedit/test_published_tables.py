@@ -53,7 +53,8 @@ def test_overall_is_the_plain_mean_of_the_types_but_where_it_is_listed(figures: 
 
 
 def test_weights_by_type_explain_one_of_them(figures: dict[str, Any]) -> None:
-    counts = [TYPE_COUNTS[kind] for kind in COLUMNS]
+    by_name: dict[str, int] = {str(kind): count for kind, count in TYPE_COUNTS.items()}
+    counts = [by_name[kind] for kind in COLUMNS]
     weighted = {
         (name, model): round(float(np.average(types, weights=counts)), 3) for name, model, (*types, _) in rows(figures)
     }

@@ -171,7 +171,7 @@ def test_options_decide_what_is_asked_and_are_part_of_results(data: Path, tmp_pa
     suite = ImgEditBench(data, extract_source=True, prompts=str(tmp_path), protocol="official")
     (spec,) = suite.metrics().values()
     assert spec == {"use": "imgedit", "protocol": "official", "extract_source": True, "prompts": str(tmp_path)}
-    assert suite.metrics("fixed")["imgedit"]["protocol"] == "fixed"  # type: ignore[index,call-overload]
+    assert suite.metrics("fixed")["imgedit"]["protocol"] == "fixed"  # type: ignore[index]
     assert list(suite.protocols) == ["official", "fixed"]
     assert {**suite.options, "prompts": ""} == {"part": "basic", "extract_source": "true", "prompts": ""}
     assert ImgEditBench(data, part="uge").options == {"part": "uge"}
