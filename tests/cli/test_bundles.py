@@ -35,8 +35,8 @@ def commands(group: Any = None, words: tuple[str, ...] = ()) -> dict[str, Any]:
     return found
 
 
-NEEDS_RESULTS = {"bench verify", "judge variance", "judge agreement"}
-"""They read results or a data set before they bind experts, by the same function."""
+NEEDS_RESULTS = {"bench verify", "judge audit", "judge variance", "judge agreement"}
+"""They read results, samples or a data set before they bind experts, by the same function."""
 
 
 def arguments(command: str, pair: tuple[Path, Path]) -> list[Any]:
