@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -11,12 +12,26 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 
 
+def rendezvous_port() -> int:
+    """A free port that no server beside this test is given meanwhile: those ask for any, and get higher ones."""
+    while True:
+        port = random.Random().randrange(10_000, 30_000)
+        with socket.socket() as free:
+            try:
+                free.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
+
+
 def found_by_both(module: str, folder: Path) -> list[Any]:
     """Run a module as either rank, with the folder as its argument; gives back what they left there, `RANK.json`."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "ACCELERATE_USE_CPU": "true"}
+    group = {
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(rendezvous_port()),
+        "ACCELERATE_USE_CPU": "true",
+    }
     started = []
     try:
         for rank in ("0", "1"):

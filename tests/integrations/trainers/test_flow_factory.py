@@ -5,7 +5,6 @@ import importlib.util
 import json
 import math
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -27,6 +26,7 @@ from editcritic.integrations.trainers.trainer_reward import UnscoredError
 from editcritic.reward import Image
 from editcritic.reward.image import PixelFormatError
 
+from ..process_pair import rendezvous_port
 from .killed_trainer import ROOT, killed_and_restarted
 from .trainer_cases import Batch, Judge, batch, documented, values
 
@@ -348,9 +348,7 @@ def process_main(rank: int, port: int, out: str) -> None:
 
 def run_processes(folder: Path) -> list[list[dict[str, Any]]]:
     """The results of `process_main`, by process."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = rendezvous_port()
     running = []
     for rank in range(PROCESSES):
         code = f"from {__name__} import process_main; process_main({rank}, {port}, {str(folder / str(rank))!r})"

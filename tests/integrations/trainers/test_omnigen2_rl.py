@@ -5,7 +5,6 @@ import json
 import math
 import os
 import random
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -28,6 +27,7 @@ from editcritic.integrations.serving.server.trainer_protocols import add_trainer
 from editcritic.integrations.trainers.omnigen2_rl import OmniGen2Reward, log_scores, process_grpo_rewards
 from editcritic.reward.image import PixelFormatError
 
+from ..process_pair import rendezvous_port
 from .killed_trainer import ROOT, killed_and_restarted
 from .patched_scripts import patched_script
 from .restated import omnigen2_rl as theirs
@@ -283,8 +283,7 @@ open(sys.argv[1] + str(accelerator.process_index), "w").write(json.dumps(result)
 
 
 def test_statistics_are_those_of_all_processes(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
+    port = str(rendezvous_port())
     shared = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
     children = [
         subprocess.Popen(
