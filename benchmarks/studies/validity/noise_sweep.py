@@ -32,6 +32,8 @@ _OTHERS = (
     "i2i-physical-plausibility",
     "i2i-non-edited-fidelity",
     "i2i-text-content-style",
+    "imgedit?protocol=fixed",
+    "viescore-o?protocol=fixed",
 )
 """Beside EdiVal, baselines and guards: one metric for each response format and pipeline. Noise affects the others of a
 system in the same way, and each of them takes as long again."""
