@@ -233,6 +233,9 @@ class Reward(BaseReward):
                         self._recent[-1] = False
                 yield score
 
+    def without_failure_limit(self) -> Reward:
+        return Reward(self.metric, self.experts, engine=self.engine, on_failures="none")
+
     def offload(self) -> None:
         """Offload expert weights to the CPU; the next query to an expert loads them back.
 

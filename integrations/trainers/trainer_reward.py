@@ -30,7 +30,7 @@ from time import monotonic, perf_counter, sleep
 from typing import Any, Final, Literal, get_args
 from urllib.parse import parse_qsl
 
-from ...reward import EditSample, Expert, Reward, Score
+from ...reward import BaseReward, EditSample, Expert, Reward, Score
 from ...reward.config import read_spec
 from ...reward.queries.specs import Spec
 from ...reward.training.advantages import AbstainedPolicy, training_values
@@ -194,10 +194,13 @@ def score_with_retries(scorer: ScoreFn, samples: Sequence[EditSample | str], ret
     """`score_samples`, and again for samples that failed, as the module says."""
     scores = score_samples(scorer, samples)
     has_retried = getattr(scorer, "on_failures", None) == "wait"
+    again: ScoreFn | None = None
     for pause, rows in retry_rounds(samples, scores, monotonic() + retry_s, has_retried=has_retried):
         if pause:
             sleep(pause)
-        retried = score_samples(scorer, [samples[row] for row in rows])
+        if again is None:
+            again = scorer.without_failure_limit() if isinstance(scorer, BaseReward) else scorer
+        retried = score_samples(again, [samples[row] for row in rows])
         for row, score in zip(rows, retried, strict=True):
             scores[row] = score
     return scores

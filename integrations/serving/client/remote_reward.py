@@ -12,6 +12,7 @@ twice), its own memory, and its own log on a disk of its node. A client holds no
 from __future__ import annotations
 
 import asyncio
+import copy
 import math
 import os
 import re
@@ -210,6 +211,11 @@ class RemoteReward(BaseReward):
         finally:
             for future in pending:
                 future.cancel()
+
+    def without_failure_limit(self) -> RemoteReward:
+        unlimited = copy.copy(self)
+        unlimited.on_failures = "none"
+        return unlimited
 
     def offload(self) -> None:
         """Does nothing: the weights are the server's, which may serve other clients."""

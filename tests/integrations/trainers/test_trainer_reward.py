@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from editcritic.integrations.serving.server import ScoringService, serve_in_thread
 from editcritic.integrations.trainers.trainer_reward import TrainerReward, UnscoredError, resolve_scorer
 from editcritic.reward import EditSample, Image, Score
 
@@ -50,6 +51,27 @@ def test_infrastructure_is_asked_again_after_pauses_within_a_deadline(monkeypatc
         TrainerReward(lasting.reward(on_failures="none"), retry_s=0)(rows(EDITS))
     again = pickle.loads(pickle.dumps(got.value))
     assert (again.scores, str(again)) == (got.value.scores, str(got.value))
+
+
+@pytest.mark.parametrize("on_failures", ["raise", "wait"])
+def test_edits_that_fail_for_the_whole_time_are_no_outage(monkeypatch, on_failures):
+    clock = [0.0]
+    monkeypatch.setattr(SLEEP, lambda seconds: clock.__setitem__(0, clock[0] + seconds))
+    monkeypatch.setattr(SLEEP.replace("sleep", "monotonic"), lambda: clock[0])
+    edits = batch(groups=16)
+    judge = Judge(failing=Judge.always(*edits.edited[:20:4]))
+    reward = judge.reward(on_failures=on_failures, outage_timeout_s=0.0)
+    scored = TrainerReward(reward, missing="nan")(rows(edits))
+    assert [math.isnan(value) for value in scored.values] == [row in range(0, 20, 4) for row in range(64)]
+    assert clock[0] > 30
+
+
+def test_the_client_of_a_server_asks_again_without_its_limit():
+    with serve_in_thread(ScoringService(Judge().reward())) as url:
+        client: Any = resolve_scorer(url)
+        unlimited = client.without_failure_limit()
+        assert (client.on_failures, unlimited.on_failures) == ("wait", "none")
+        assert unlimited(rows(EDITS)).values == values(EDITS)
 
 
 def test_an_edit_that_nobody_can_judge_has_the_lowest_value_and_is_not_asked_after_a_pause(monkeypatch):
