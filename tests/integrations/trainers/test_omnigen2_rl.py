@@ -279,6 +279,8 @@ for level in ("group", "batch"):
 rows = [{SCORE_KEY: {"unscored": float(math.isnan(x)), **({} if math.isnan(x) else {"reward": x})}} for x in own]
 result["log"] = log_scores(accelerator, rows)
 open(sys.argv[1] + str(accelerator.process_index), "w").write(json.dumps(result))
+accelerator.wait_for_everyone()
+accelerator.end_training()  # a process group that is left to the interpreter's end may abort it
 """
 
 
