@@ -1,4 +1,4 @@
-"""Bootstrap intervals of statistics of independent rows: the percentile method (Efron 1979).
+"""Intervals of statistics of independent rows: bootstrap by the percentile method (Efron 1979), Wilson's of a share.
 
 Equal to `scipy.stats.bootstrap(columns, statistic, paired=True, method="percentile")` with the same generator, but for
 rounding; a test compares them. scipy itself, 143 MB, is in no library of the base install, and importing `scipy.stats`
@@ -10,6 +10,7 @@ tables share the same samples, which makes differences of editors paired.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -56,3 +57,14 @@ def percentile_interval(samples: Numbers, share: float = 0.95) -> tuple[float, f
         return None
     low, high = np.quantile(defined, [(1 - share) / 2, (1 + share) / 2])
     return float(low), float(high)
+
+
+def wilson_interval(hits: int, count: int, z: float = 1.959964) -> tuple[float, float]:
+    """The 95 % interval of a proportion (Wilson 1927), also where all or none hit; (0, 1) for none at all."""
+    if not count:
+        return 0.0, 1.0
+    share = hits / count
+    centre = share + z * z / (2 * count)
+    half = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    scale = 1 + z * z / count
+    return max(0.0, (centre - half) / scale), min(1.0, (centre + half) / scale)

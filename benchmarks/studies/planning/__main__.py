@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ....reward.bootstrap_intervals import wilson_interval
 from ....reward.config import load_experts
 from ....reward.edit_plan import EditPlan
 from ....reward.image import Image
@@ -26,7 +27,7 @@ from ....reward.queries.outcomes import Failure
 from ....reward.queries.specs import SpecError
 from ...common.argument_types import new_file
 from ...common.terminal import echo
-from .agreement import is_right_in_target, is_right_in_type, wilson_interval
+from .agreement import is_right_in_target, is_right_in_type
 from .labelled_phrasings import Phrasing, PhrasingError, phrasings_of, read_phrasings
 
 SETS = ("development", "reported", "second")

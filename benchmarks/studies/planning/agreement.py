@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from ....reward.edit_plan import EditPlan, PlannedOperation, Target
@@ -64,14 +63,3 @@ def _plain(phrase: str) -> str:
     words = phrase.casefold().replace("’", "'").split()
     plain = [word.removesuffix("'s").removesuffix("'") for word in words if word not in ("a", "an", "the")]
     return " ".join(plain)
-
-
-def wilson_interval(hits: int, count: int, z: float = 1.959964) -> tuple[float, float]:
-    """The 95 % interval of a proportion (Wilson 1927), also where all or none hit; (0, 1) for none at all."""
-    if not count:
-        return 0.0, 1.0
-    share = hits / count
-    centre = share + z * z / (2 * count)
-    half = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
-    scale = 1 + z * z / count
-    return max(0.0, (centre - half) / scale), min(1.0, (centre + half) / scale)

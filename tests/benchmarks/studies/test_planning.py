@@ -5,7 +5,7 @@ import json
 import pytest
 
 from editcritic.benchmarks.studies.planning.__main__ import main
-from editcritic.benchmarks.studies.planning.agreement import is_right_in_target, is_right_in_type, wilson_interval
+from editcritic.benchmarks.studies.planning.agreement import is_right_in_target, is_right_in_type
 from editcritic.benchmarks.studies.planning.labelled_phrasings import (
     REGISTERS,
     PhrasingError,
@@ -13,6 +13,7 @@ from editcritic.benchmarks.studies.planning.labelled_phrasings import (
     phrasings_of,
 )
 from editcritic.reward import EditPlan, Expert, PlannedOperation, Target
+from editcritic.reward.bootstrap_intervals import wilson_interval
 from editcritic.reward.queries import Failure, Plan
 
 CUP = {"type": ["color_alter", "attribute"], "target": ["the cup", "man's white cup"], "new": None, "value": "blue"}

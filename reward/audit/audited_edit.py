@@ -1,0 +1,108 @@
+"""An edit as families see it: its pixels beside the source's, where it changed them, and what else there is."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from ..image import Image, Pixels
+from ..sample import EditSample
+from .family import Variant
+
+Mask = NDArray[np.bool_]
+"""H x W."""
+
+Area = tuple[int, int, int, int]
+"""x, y, width, height in pixels."""
+
+EditAgain = Callable[[EditSample], Image]
+"""An editor: carries out a sample's instruction on its sources."""
+
+_CHANGED = 6.0  # grey levels, after smoothing: less is re-encoding
+_MARGIN = 0.015  # of the longer side: added around what changed
+_ATTEMPTS = 40
+
+
+@dataclass(frozen=True)
+class AuditedEdit:
+    """sample: the edit. others: edits of other sources, for families that need some. seed: of what is random.
+    edit_again: the editor under audit, if there is one. folder: where families may write files; None: those that do
+    not apply.
+    """
+
+    sample: EditSample
+    others: Sequence[EditSample] = ()
+    seed: int = 0
+    edit_again: EditAgain | None = None
+    folder: Path | None = None
+    _changes: dict[str, Mask] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def after(self) -> Pixels:
+        """The edited picture, H x W x 3 uint8, read-only."""
+        return self.sample.edited.pixels
+
+    @cached_property
+    def before(self) -> Pixels:
+        """The source at the size of the edited picture, H x W x 3 uint8, read-only."""
+        return self.sample.source.resized(*self.sample.edited.size).pixels
+
+    @cached_property
+    def changed(self) -> Mask:
+        """H x W, true where the edit differs visibly from the source, with a small margin."""
+        difference = cv2.absdiff(*(cv2.GaussianBlur(pixels, (0, 0), 1.5) for pixels in (self.before, self.after)))
+        core = (difference.max(axis=2) > _CHANGED).astype(np.uint8)
+        margin = max(1, round(_MARGIN * max(core.shape)))
+        kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * margin + 1, 2 * margin + 1))
+        return np.asarray(cv2.dilate(core, kernel), np.bool_)
+
+    @cached_property
+    def changed_area(self) -> Area | None:
+        """The box around what changed; None where nothing did."""
+        rows, columns = (np.flatnonzero(self.changed.any(axis=axis)) for axis in (1, 0))
+        if not len(rows):
+            return None
+        x, y = int(columns[0]), int(rows[0])
+        return x, y, int(columns[-1]) + 1 - x, int(rows[-1]) + 1 - y
+
+    def random(self, name: str) -> np.random.Generator:
+        """A generator for a family: the same for all amounts, so that severities differ in nothing else."""
+        text = f"{self.seed}\n{name}\n{self.sample.source.digest}\n{self.sample.instruction}"
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+        return np.random.default_rng(int.from_bytes(digest[:8], "little"))
+
+    def area_elsewhere(self, share: float, name: str, *, min_texture: float = 6.0) -> Area | None:
+        """A box of this share of the picture outside of what the edit changed, with some texture; None without one.
+
+        min_texture: standard deviation of its grey levels.
+        """
+        height, width = self.after.shape[:2]
+        rng = self.random(name)
+        changed = cv2.integral(self.changed.astype(np.uint8))
+        for _ in range(_ATTEMPTS):
+            ratio = float(np.exp(rng.uniform(-0.3, 0.3)))
+            w, h = (max(4, round(np.sqrt(share * width * height) * side)) for side in (ratio, 1 / ratio))
+            if w >= width or h >= height:
+                continue
+            x, y = int(rng.integers(width - w + 1)), int(rng.integers(height - h + 1))
+            if changed[y + h, x + w] - changed[y, x + w] - changed[y + h, x] + changed[y, x]:
+                continue
+            if float(self.after[y : y + h, x : x + w].mean(axis=2).std()) >= min_texture:
+                return x, y, w, h
+        return None
+
+    def picture(self, pixels: NDArray[np.generic]) -> Variant:
+        """The edit with another edited picture, H x W x 3 of any number type, rounded and clipped to uint8."""
+        rounded = pixels if pixels.dtype == np.uint8 else np.clip(np.rint(pixels), 0, 255).astype(np.uint8)
+        return self.edited(Image.of(np.ascontiguousarray(rounded)))
+
+    def edited(self, image: Image) -> Variant:
+        """The edit with another edited picture."""
+        return Variant(replace(self.sample, edited=image))

@@ -1,0 +1,80 @@
+"""Families of variants: changes to an edit whose effect on a right reward is known without a truth.
+
+A family is one module in `families/`, with one `FAMILY`. Its three severities are scored beside the edit itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
+
+from ..sample import EditSample
+
+if TYPE_CHECKING:
+    from .audited_edit import AuditedEdit
+
+Relation = Literal["lower", "equal", "same", "no_number"]
+
+RELATIONS: Mapping[Relation, str] = MappingProxyType(
+    {
+        "lower": "must score below the edit",
+        "equal": "must score as the edit does, within the tolerance",
+        "same": "must not matter at all",
+        "no_number": "must have no score",
+    }
+)
+"""What a family demands of a reward, in the order of reports."""
+
+Damages = Literal["", "following", "preservation", "both"]
+"""What a worse variant takes from an edit: the requested change, all the rest, or both; nothing in other relations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Severity:
+    """amount: what `Family.vary` is called with, in units of the family. label: the amount in words, for reports."""
+
+    amount: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A sample to score instead of the edit. before, after: samples scored in the same call, around it."""
+
+    sample: EditSample
+    before: tuple[EditSample, ...] = ()
+    after: tuple[EditSample, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One way to change an edit.
+
+    name: as in reports and options, with hyphens; its module has the same with underscores. relation: see `RELATIONS`.
+    reason: why a right reward behaves like this, in a sentence. severities: mildest first, with rising or falling
+    amounts; a search takes any amount between the first and the last.
+
+    vary: an edit and an amount -> the variant; None where the family does not apply to the edit. It changes nothing in
+    place, and draws what is random from `AuditedEdit.random` only. Without an amount in a severity's list it
+    interpolates, or rounds.
+
+    damages: of `lower` families. needs_good_edit: the order holds only if the edit does what its instruction asks, as
+    against the unchanged source; without it, the variant is worse than any edit that is not already as damaged.
+    """
+
+    name: str
+    relation: Relation
+    reason: str
+    severities: tuple[Severity, Severity, Severity]
+    vary: Callable[[AuditedEdit, float], Variant | None]
+    damages: Damages = ""
+    needs_good_edit: bool = False
+
+    def __post_init__(self) -> None:
+        amounts = [severity.amount for severity in self.severities]
+        if len(amounts) != 3 or (amounts != sorted(set(amounts)) and amounts != sorted(set(amounts), reverse=True)):
+            raise ValueError(f"{self.name}: three severities with rising or falling amounts are needed, got {amounts}")
+        if bool(self.damages) != (self.relation == "lower"):
+            raise ValueError(f"{self.name}: `damages` belongs to families that must score lower, and to each of them")

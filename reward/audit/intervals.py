@@ -1,0 +1,43 @@
+"""Intervals of rates and means over trials of several sources: sources are resampled, since trials of one are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+from ..bootstrap_intervals import Numbers, bootstrap_interval, wilson_interval
+
+
+def rate_interval(flags: Sequence[bool], sources: Sequence[Hashable]) -> tuple[float, float]:
+    """The 95 % interval of a rate, over sources.
+
+    A bootstrap over sources; where all sources have none or only hits, it would have no width, so Wilson's interval
+    with one observation a source.
+    """
+    sums = list(_sums([float(flag) for flag in flags], sources))
+    interval = bootstrap_interval(_ratio, *zip(*sums, strict=True)) if sums else None
+    if interval is None or interval[0] == interval[1]:
+        hits = sum(flags) / len(flags) if flags else 0.0
+        return wilson_interval(round(hits * len(sums)), len(sums))
+    return interval
+
+
+def mean_interval(values: Sequence[float], sources: Sequence[Hashable]) -> tuple[float, float] | None:
+    """The 95 % interval of a mean, over sources; None for fewer than two of them."""
+    sums = list(_sums(values, sources))
+    return bootstrap_interval(_ratio, *zip(*sums, strict=True)) if sums else None
+
+
+def _ratio(totals: Numbers, counts: Numbers) -> Numbers:
+    result: Numbers = np.asarray(totals.sum(axis=-1) / counts.sum(axis=-1), np.float64)
+    return result
+
+
+def _sums(values: Sequence[float], sources: Sequence[Hashable]) -> list[tuple[float, float]]:
+    """Of each source, the sum of its values and their number."""
+    totals: dict[Hashable, tuple[float, float]] = {}
+    for value, source in zip(values, sources, strict=True):
+        total, count = totals.get(source, (0.0, 0.0))
+        totals[source] = (total + value, count + 1)
+    return list(totals.values())

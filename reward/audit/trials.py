@@ -1,0 +1,101 @@
+"""Trials: each variant scored beside its edit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+from ..sample import EditSample
+from ..score import Score
+from .audited_edit import AuditedEdit, EditAgain
+from .audited_reward import AuditedReward
+from .family import Family, Variant
+
+BATCH = 64
+"""Variants per call: bounds the pictures in memory."""
+
+_OTHERS = 8
+_TOGETHER = ("lower", "equal")
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """sample: number of the edit among the samples. severity: 0 to 2, mildest first. edit, variant: their scores."""
+
+    sample: int
+    family: str
+    severity: int
+    edit: Score
+    variant: Score
+
+
+@dataclass(frozen=True)
+class TrialMaker:
+    """Makes the variants of samples, the same each time. edit_again, folder: see `AuditedEdit`."""
+
+    samples: Sequence[EditSample]
+    families: Sequence[Family]
+    seed: int = 0
+    edit_again: EditAgain | None = None
+    folder: Path | None = None
+
+    def audited(self, number: int) -> AuditedEdit:
+        """The edit of a sample, with edits of other sources."""
+        sample = self.samples[number]
+        sources = {image.digest for image in sample.sources}
+        order = [*self.samples[number + 1 :], *self.samples[:number]]
+        others = (other for other in order if not sources & {image.digest for image in other.sources})
+        return AuditedEdit(sample, tuple(islice(others, _OTHERS)), self.seed, self.edit_again, self.folder)
+
+    def variant(self, number: int, family: Family, severity: int) -> Variant | None:
+        """One variant; None where the family does not apply."""
+        return self._variant(self.audited(number), number, family, severity)
+
+    def variants(self, number: int) -> Iterator[tuple[Family, int, Variant]]:
+        """All variants of a sample, with their severities."""
+        edit = self.audited(number)
+        for family in self.families:
+            for severity in range(3):
+                variant = self._variant(edit, number, family, severity)
+                if variant is not None:
+                    yield family, severity, variant
+
+    def _variant(self, edit: AuditedEdit, number: int, family: Family, severity: int) -> Variant | None:
+        variant = family.vary(edit, family.severities[severity].amount)
+        if variant is None or variant.sample.id != self.samples[number].id:
+            return variant  # the id is what it changes
+        return replace(variant, sample=replace(variant.sample, id=f"{variant.sample.id}/{family.name}/{severity}"))
+
+
+def run_trials(
+    reward: AuditedReward, maker: TrialMaker, step: Callable[[], None] = lambda: None
+) -> tuple[list[Score], list[Trial]]:
+    """Score all edits and their variants. step: called after each edit whose variants are scored."""
+    edits = [score for batch in _batches(maker.samples) for score in reward(batch)]
+    trials: list[Trial] = []
+    for number in range(len(maker.samples)):
+        made = maker.variants(number)
+        while batch := list(islice(made, BATCH)):
+            for (family, severity, _), score in zip(batch, _score(reward, batch), strict=True):
+                trials.append(Trial(number, family.name, severity, edits[number], score))
+        step()
+    return edits, trials
+
+
+def _score(reward: AuditedReward, batch: Sequence[tuple[Family, int, Variant]]) -> list[Score]:
+    """Together, but for those that must be asked anew, and those that may end their batch."""
+    together = iter(reward([row[2].sample for row in batch if row[0].relation in _TOGETHER]))
+    return [next(together) if row[0].relation in _TOGETHER else _score_alone(reward, *row) for row in batch]
+
+
+def _score_alone(reward: AuditedReward, family: Family, _severity: int, variant: Variant) -> Score:
+    samples = [*variant.before, variant.sample, *variant.after]
+    scores = reward.without_cache(samples) if family.relation == "same" else reward(samples)
+    return scores[len(variant.before)]
+
+
+def _batches(samples: Sequence[EditSample]) -> Iterator[Sequence[EditSample]]:
+    for start in range(0, len(samples), BATCH):
+        yield samples[start : start + BATCH]
