@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ....reward.metrics.imgedit.criteria import CRITERIA, EDIT_TYPES
-from ....reward.metrics.imgedit.options import HIGHEST, LOWEST
-from ....reward.metrics.imgedit.reply_reading import NON_EDITED, SCORE
+from ....reward.metrics.imgedit.reply_reading import HIGHEST, LOWEST, NON_EDITED, SCORE
 from ....reward.metrics.imgedit.uge import DAMAGED_MAX
 from ....reward.queries import Judge, Reply
 from .edit_comparison import EditComparisonCache

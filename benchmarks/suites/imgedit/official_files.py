@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ....reward.metrics.imgedit.basic import GRADES
+from ....reward.metrics.imgedit.graded_edit import GRADES
 from ..results import Results
 
 FOLDER = "imgedit"

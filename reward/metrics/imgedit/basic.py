@@ -8,24 +8,18 @@ from statistics import fmean
 from typing import ClassVar
 
 from ...card import Card
-from ...engine.program import Program, ask, unparsable_reply
+from ...engine.program import Program
 from ...queries.kinds import Judge
 from ...queries.response_formats import Reply
 from ...sample import EditSample
 from ...score import Evidence, Score
 from .criteria import CRITERIA, EDIT_TYPES, EditType, edit_type_of
-from .options import HIGHEST, LOWEST, PROTOCOLS, ImgEditOptions
-from .reply_reading import read_grades, released_grade
-
-GRADES, CAPPED = "grades", "capped"
-"""Evidence: the grades as the judge gave them; how many of them were lowered."""
-
-NUMBERS, OUT_OF_RANGE = "numbers", "out of range"
-"""Of the evidence `grades` in `official`: how many numbers were averaged, and how many of them are no grade."""
+from .graded_edit import CAPPED, GRADES, PROTOCOLS, GradedEdit
+from .reply_reading import HIGHEST, LOWEST, read_grades
 
 
 @dataclass(frozen=True)
-class ImgEditScore(ImgEditOptions):
+class ImgEditScore(GradedEdit):
     """The mean of three grades, from 1 to 5, by criteria of the edit's type. Both images and the instruction are shown.
 
     The second and the third grade may not exceed the first: the judge is told so. In `fixed` one that does counts as
@@ -77,26 +71,17 @@ class ImgEditScore(ImgEditOptions):
         options = [f"{name}={value}" for name, value in values.items() if value is not None]
         return self.card.signature_with(self.protocol, [*options, *self.prompt_pack.options])
 
-    def __call__(self, sample: EditSample) -> Program[Score]:
-        if len(sample.sources) > 1:
-            return several_sources(sample).with_signature(self.signature)
-        edit_type = self.edit_type or edit_type_of(sample)
+    def _score(self, sample: EditSample) -> Program[Score]:
+        edit_type = self._type_of(sample)
         if edit_type is None:
             return Score.not_applicable(
                 f"the type of this edit is not known: give edit_type, or operations with one of the names "
                 f"{', '.join(EDIT_TYPES)}"
-            ).with_signature(self.signature)
-        question = self._question_about(sample, edit_type)
-        reply = yield from ask(question)
-        try:
-            score = (
-                released_score(reply, sample)
-                if self.protocol == "official"
-                else _fixed_score(reply, sample, CRITERIA[edit_type])
             )
-        except ValueError as error:
-            raise unparsable_reply(f"{question.topic}: {error}", reply) from None
-        return score.with_signature(self.signature)
+        return (yield from self._graded(self._question_about(sample, edit_type), sample))
+
+    def _type_of(self, sample: EditSample) -> EditType | None:
+        return self.edit_type or edit_type_of(sample)
 
     def _question_about(self, sample: EditSample, edit_type: EditType) -> Judge:
         first, second, third = CRITERIA[edit_type]
@@ -107,31 +92,19 @@ class ImgEditScore(ImgEditOptions):
         pictures = (sample.edited,) if alone else (sample.source, sample.edited)
         return self._question(edit_type, pictures, sample.instruction, ending)
 
-
-def _fixed_score(reply: Reply, sample: EditSample, criteria: tuple[str, str, str]) -> Score:
-    """The mean of the grades that count. Raises ValueError."""
-    given = read_grades(reply.text, criteria)
-    counted = [min(grade, given[0]) for grade in given]
-    capped = sum(low < grade for low, grade in zip(counted, given, strict=True))
-    numbers = {name: float(grade) for name, grade in zip(criteria, given, strict=True)}
-    evidence = [Evidence(GRADES, sample.edited.digest, text=reply.text, numbers=numbers)]
-    if capped:
-        evidence.append(Evidence(CAPPED, numbers={GRADES: float(capped)}))
-    listed = ", ".join(map(str, given))
-    reason = f"mean of {listed}" + (f", none above {given[0]}" if capped else "")
-    parts = {name: Score.of(grade) for name, grade in zip(criteria, counted, strict=True)}
-    return Score.of(fmean(counted), reason, evidence=evidence, parts=parts)
-
-
-def several_sources(sample: EditSample) -> Score:
-    """Not applicable, with the reason."""
-    reason = f"ImgEdit-Bench judges the edit of one picture, and this sample has {len(sample.sources)} sources"
-    return Score.not_applicable(f"{reason}: use a metric for several")
-
-
-def released_score(reply: Reply, sample: EditSample) -> Score:
-    """The mean of whatever numbers the lines have. Raises ValueError for a reply without any."""
-    grade = released_grade(reply.text)
-    numbers = {NUMBERS: float(len(grade.numbers)), OUT_OF_RANGE: float(grade.out_of_range)}
-    evidence = Evidence(GRADES, sample.edited.digest, text=reply.text, numbers=numbers)
-    return Score.of(grade.value, f"mean of {', '.join(map(str, grade.numbers))}", evidence=[evidence])
+    def _fixed_score(self, reply: Reply, sample: EditSample) -> Score:
+        """The mean of the grades that count."""
+        edit_type = self._type_of(sample)
+        assert edit_type is not None  # it was asked about
+        criteria = CRITERIA[edit_type]
+        given = read_grades(reply.text, criteria)
+        counted = [min(grade, given[0]) for grade in given]
+        capped = sum(low < grade for low, grade in zip(counted, given, strict=True))
+        numbers = {name: float(grade) for name, grade in zip(criteria, given, strict=True)}
+        evidence = [Evidence(GRADES, sample.edited.digest, text=reply.text, numbers=numbers)]
+        if capped:
+            evidence.append(Evidence(CAPPED, numbers={GRADES: float(capped)}))
+        listed = ", ".join(map(str, given))
+        reason = f"mean of {listed}" + (f", none above {given[0]}" if capped else "")
+        parts = {name: Score.of(grade) for name, grade in zip(criteria, counted, strict=True)}
+        return Score.of(fmean(counted), reason, evidence=evidence, parts=parts)

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from ...queries.parsing import shorten
-from .options import HIGHEST, LOWEST
+
+LOWEST, HIGHEST = 1, 5
+"""Of every grade."""
 
 SCORE, NON_EDITED = "Score", "Non-edited areas"
 """The lines of a reply on a hard instruction."""

@@ -7,20 +7,19 @@ from functools import cached_property
 from typing import ClassVar
 
 from ...card import Card
-from ...engine.program import Program, ask, unparsable_reply
+from ...engine.program import Program
 from ...queries.response_formats import Reply
 from ...sample import EditSample
 from ...score import Evidence, Score
-from .basic import CAPPED, GRADES, released_score, several_sources
-from .options import HIGHEST, LOWEST, PROTOCOLS, ImgEditOptions
-from .reply_reading import SCORE, read_damage, read_grades
+from .graded_edit import CAPPED, GRADES, PROTOCOLS, GradedEdit
+from .reply_reading import HIGHEST, LOWEST, SCORE, read_damage, read_grades
 
 DAMAGED_MAX = 3
 """The highest grade of an edit that changed what was not to be edited."""
 
 
 @dataclass(frozen=True)
-class ImgEditUge(ImgEditOptions):
+class ImgEditUge(GradedEdit):
     """One grade from 1 to 5, at most 3 if areas changed that were not to be edited. Not applicable to several sources.
 
     The judge is told so and says of these areas whether they changed. In `fixed` a higher grade counts as 3 where it
@@ -54,26 +53,18 @@ class ImgEditUge(ImgEditOptions):
         """As in `imgedit-uge@1/fixed`, with a prompt pack's digest."""
         return self.card.signature_with(self.protocol, self.prompt_pack.options)
 
-    def __call__(self, sample: EditSample) -> Program[Score]:
-        if len(sample.sources) > 1:
-            return several_sources(sample).with_signature(self.signature)
+    def _score(self, sample: EditSample) -> Program[Score]:
         question = self._question("uge", (sample.source, sample.edited), sample.instruction)
-        reply = yield from ask(question)
-        try:
-            score = released_score(reply, sample) if self.protocol == "official" else _fixed_score(reply, sample)
-        except ValueError as error:
-            raise unparsable_reply(f"{question.topic}: {error}", reply) from None
-        return score.with_signature(self.signature)
+        return (yield from self._graded(question, sample))
 
-
-def _fixed_score(reply: Reply, sample: EditSample) -> Score:
-    """The grade that counts. Raises ValueError."""
-    (given,) = read_grades(reply.text, (SCORE,))
-    damaged = read_damage(reply.text)
-    counted = min(given, DAMAGED_MAX) if damaged else given
-    numbers = {SCORE: float(given), "changed": float(damaged)}
-    evidence = [Evidence(GRADES, sample.edited.digest, text=reply.text, numbers=numbers)]
-    if counted < given:
-        evidence.append(Evidence(CAPPED, numbers={GRADES: 1.0}))
-    what = "changed" if damaged else "unchanged"
-    return Score.of(counted, f"graded {given}, the other areas {what}", evidence=evidence)
+    def _fixed_score(self, reply: Reply, sample: EditSample) -> Score:
+        """The grade that counts."""
+        (given,) = read_grades(reply.text, (SCORE,))
+        damaged = read_damage(reply.text)
+        counted = min(given, DAMAGED_MAX) if damaged else given
+        numbers = {SCORE: float(given), "changed": float(damaged)}
+        evidence = [Evidence(GRADES, sample.edited.digest, text=reply.text, numbers=numbers)]
+        if counted < given:
+            evidence.append(Evidence(CAPPED, numbers={GRADES: 1.0}))
+        what = "changed" if damaged else "unchanged"
+        return Score.of(counted, f"graded {given}, the other areas {what}", evidence=evidence)
