@@ -89,6 +89,10 @@ class MonitoredReward(BaseReward):
             self.monitor.add([in_flight.popleft()], [score])
             yield score
 
+    def without_failure_limit(self) -> BaseReward:
+        """That of the reward, which no monitor watches: a sample that is asked again is no other edit."""
+        return self.reward.without_failure_limit()
+
     def offload(self) -> None:
         self.reward.offload()
         if isinstance(self.monitor.heldout, BaseReward):

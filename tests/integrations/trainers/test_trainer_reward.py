@@ -9,6 +9,7 @@ import pytest
 from editcritic.integrations.serving.server import ScoringService, serve_in_thread
 from editcritic.integrations.trainers.trainer_reward import TrainerReward, UnscoredError, resolve_scorer
 from editcritic.reward import EditSample, Image, Score
+from editcritic.reward.training.monitored_reward import MonitoredReward
 
 from .trainer_cases import Batch, Judge, batch, values
 
@@ -51,6 +52,14 @@ def test_infrastructure_is_asked_again_after_pauses_within_a_deadline(monkeypatc
         TrainerReward(lasting.reward(on_failures="none"), retry_s=0)(rows(EDITS))
     again = pickle.loads(pickle.dumps(got.value))
     assert (again.scores, str(again)) == (got.value.scores, str(got.value))
+
+
+def test_a_monitored_reward_counts_an_edit_that_is_asked_again_once(monkeypatch):
+    monkeypatch.setattr(SLEEP, lambda seconds: None)
+    judge = Judge(failing={EDITS.edited[5].digest: 3})
+    reward = MonitoredReward(judge.reward(on_failures="none"), step_samples=len(EDITS.edited) + 1)
+    assert TrainerReward(reward)(rows(EDITS)).values == values(EDITS)
+    assert reward.monitor.steps == 0  # one more edit would complete the first
 
 
 @pytest.mark.parametrize("on_failures", ["raise", "wait"])
