@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
-import PIL.Image
 
-from ...reward import Image
+from ...reward.audit.pixel_changes import jpeg
 from .photographs import Pixels
 
 
@@ -21,6 +18,4 @@ def perturb(pixels: Pixels, seed: int) -> Pixels:
     quality = int(random.integers(80, 96))
     noise = random.standard_normal(pixels.shape, np.float32)  # float32: half the time of float64
     noisy = pixels * np.float32(brightness) + noise * np.float32(sigma)
-    file = io.BytesIO()
-    PIL.Image.fromarray(np.clip(np.rint(noisy), 0, 255).astype(np.uint8)).save(file, "JPEG", quality=quality)
-    return Image.of(file.getvalue()).pixels
+    return jpeg(np.clip(np.rint(noisy), 0, 255).astype(np.uint8), quality)

@@ -12,6 +12,7 @@ from types import MappingProxyType
 import cv2
 import numpy as np
 
+from ....reward.audit.pixel_changes import jpeg
 from ...sceneedit.render import Plane
 from ...sceneedit.vocabulary import LETTER_HEIGHT, LETTER_WIDTH, LETTERS
 
@@ -57,10 +58,7 @@ def _noise(pixels: Plane, amount: float, rng: random.Random) -> Plane:
 
 
 def _jpeg(pixels: Plane, amount: float, rng: random.Random) -> Plane:
-    quality = round(95 - 90 * amount)
-    _, encoded = cv2.imencode(".jpg", _bytes(pixels)[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])
-    decoded = np.asarray(cv2.imdecode(encoded, cv2.IMREAD_COLOR), np.float64)
-    return decoded[..., ::-1]
+    return jpeg(_bytes(pixels), round(95 - 90 * amount)).astype(np.float64)
 
 
 def _posterise(pixels: Plane, amount: float, rng: random.Random) -> Plane:

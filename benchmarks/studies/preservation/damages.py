@@ -10,6 +10,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from ....reward.audit.pixel_changes import jpeg, moved, noisy, resized, scaled
+
 Pixels = NDArray[np.uint8]
 Generator = np.random.Generator
 Area = tuple[int, int, int, int]
@@ -158,40 +160,6 @@ DAMAGES: Mapping[str, Callable[[Pixels, Area, Generator], Pixels]] = MappingProx
 
 
 # -- harmless ---------------------------------------------------------------------------------------------------------
-
-
-def jpeg(pixels: Pixels, quality: int) -> Pixels:
-    """As JPEG and back."""
-    _, data = cv2.imencode(".jpg", np.ascontiguousarray(pixels[:, :, ::-1]), [cv2.IMWRITE_JPEG_QUALITY, quality])
-    return np.asarray(np.asarray(cv2.imdecode(data, cv2.IMREAD_COLOR))[:, :, ::-1], np.uint8)
-
-
-def resized(pixels: Pixels, scale: float) -> Pixels:
-    """Averaged to a smaller size and back."""
-    height, width = pixels.shape[:2]
-    small = cv2.resize(pixels, (round(width * scale), round(height * scale)), interpolation=cv2.INTER_AREA)
-    return np.asarray(cv2.resize(small, (width, height), interpolation=cv2.INTER_LANCZOS4), np.uint8)
-
-
-def moved(pixels: Pixels, zoom: float, x: float, y: float) -> Pixels:
-    """Content scaled about the centre and shifted, in pixels; the border is reflected."""
-    height, width = pixels.shape[:2]
-    cx, cy = (width - 1) / 2, (height - 1) / 2
-    warp = np.array([[zoom, 0, cx - zoom * cx + x], [0, zoom, cy - zoom * cy + y]])
-    flags = cv2.INTER_CUBIC
-    return np.asarray(
-        cv2.warpAffine(pixels, warp, (width, height), flags=flags, borderMode=cv2.BORDER_REFLECT), np.uint8
-    )
-
-
-def scaled(pixels: Pixels, gain: float) -> Pixels:
-    """All channels times a gain."""
-    return np.asarray(np.clip(pixels.astype(np.float32) * gain + 0.5, 0, 255), np.uint8)
-
-
-def noisy(pixels: Pixels, sigma: float, generator: Generator) -> Pixels:
-    """With Gaussian noise of sigma grey levels."""
-    return np.clip(pixels + generator.standard_normal(pixels.shape) * sigma + 0.5, 0, 255).astype(np.uint8)
 
 
 HARMLESS: Mapping[str, Callable[[Pixels, Generator], Pixels]] = MappingProxyType(

@@ -8,8 +8,9 @@ from types import MappingProxyType
 import cv2
 import numpy as np
 
+from ....reward.audit.pixel_changes import clipped, contrasted, gridded, noisy, scaled, sharpened, with_cast
 from .autoencoder import RoundTrip
-from .damages import Pixels, noisy, scaled
+from .damages import Pixels
 from .pairs import Pair
 from .photographs import photograph
 
@@ -20,33 +21,9 @@ def _blurred(pixels: Pixels, sigma: float) -> Pixels:
     return np.asarray(cv2.GaussianBlur(pixels, (0, 0), sigma), np.uint8) if sigma else pixels
 
 
-def _clipped(values: np.ndarray) -> Pixels:
-    return np.clip(values + 0.5, 0, 255).astype(np.uint8)
-
-
-def _cast(pixels: Pixels, strength: float) -> Pixels:
-    return _clipped(pixels + np.array([1.0, 0.0, -1.0]) * strength)
-
-
-def _sharpened(pixels: Pixels, strength: float) -> Pixels:
-    smooth = cv2.GaussianBlur(pixels, (0, 0), 1.5).astype(np.float64)
-    return _clipped(pixels + strength * (pixels - smooth))
-
-
 def _saturated(pixels: Pixels, strength: float) -> Pixels:
     grey = pixels.mean(axis=2, keepdims=True)
-    return _clipped(grey + (pixels - grey) * (1 + strength))
-
-
-def _contrast(pixels: Pixels, strength: float) -> Pixels:
-    return _clipped(128 + (pixels.astype(np.float64) - 128) * (1 + strength))
-
-
-def _grid(pixels: Pixels, strength: float) -> Pixels:
-    wave = np.zeros(pixels.shape[:2])
-    wave[::8] += strength
-    wave[:, ::8] += strength
-    return _clipped(pixels + wave[..., None])
+    return clipped(grey + (pixels - grey) * (1 + strength))
 
 
 def _noise(pixels: Pixels, sigma: float) -> Pixels:
@@ -57,13 +34,16 @@ DRIFTS: Mapping[str, tuple[Change, tuple[float, ...]]] = MappingProxyType(
     {
         "gain": (lambda pixels, strength: scaled(pixels, 1 + strength), (0, 0.02, 0.05, 0.1, 0.2, 0.4)),
         "darker": (lambda pixels, strength: scaled(pixels, 1 - strength), (0, 0.02, 0.05, 0.1, 0.2, 0.4)),
-        "contrast": (_contrast, (0, 0.05, 0.1, 0.2, 0.4)),
-        "colour cast, grey levels": (_cast, (0, 2, 5, 10, 20, 40)),
+        "contrast": (lambda pixels, strength: contrasted(pixels, 1 + strength), (0, 0.05, 0.1, 0.2, 0.4)),
+        "colour cast, grey levels": (
+            lambda pixels, strength: with_cast(pixels, (strength, 0, -strength)),
+            (0, 2, 5, 10, 20, 40),
+        ),
         "saturation": (_saturated, (0, 0.05, 0.1, 0.2, 0.4, 0.8)),
         "blur, sigma in pixels": (_blurred, (0, 0.5, 1, 1.5, 2, 3, 5)),
-        "sharpening": (_sharpened, (0, 0.25, 0.5, 1, 2, 4)),
+        "sharpening": (lambda pixels, strength: sharpened(pixels, strength, 1.5), (0, 0.25, 0.5, 1, 2, 4)),
         "noise, sigma in grey levels": (_noise, (0, 2, 5, 10, 20)),
-        "grid of 8 px, grey levels": (_grid, (0, 2, 5, 10, 20)),
+        "grid of 8 px, grey levels": (lambda pixels, strength: gridded(pixels, strength, 8), (0, 2, 5, 10, 20)),
     }
 )
 """Name -> change and strengths."""

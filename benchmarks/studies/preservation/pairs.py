@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ....reward.audit.pixel_changes import moved
 from .autoencoder import RoundTrip
-from .damages import DAMAGES, HARMLESS, MOVES, Generator, Pixels, damaged, moved
+from .damages import DAMAGES, HARMLESS, MOVES, Generator, Pixels, damaged
 from .photographs import photograph
 
 _MOVING = 2

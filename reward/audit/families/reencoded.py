@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import io
-
-import PIL.Image
-
-from ...image import Image
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
+from ..pixel_changes import jpeg
 
 
 def _vary(edit: AuditedEdit, amount: float) -> Variant:
-    file = io.BytesIO()
-    PIL.Image.fromarray(edit.after).save(file, "JPEG", quality=round(amount))
-    return edit.edited(Image.of(file.getvalue()))
+    return edit.picture(jpeg(edit.after, round(amount)))
 
 
 FAMILY = Family(
