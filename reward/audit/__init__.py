@@ -10,11 +10,12 @@ from .audited_reward import AuditedReward, reward_of_pictures
 from .families import all_families, select_families
 from .family import Family, Severity, Variant
 from .findings import AuditReport, FamilyFinding
-from .run_audit import audit
+from .run_audit import AuditRun, audit
 from .trials import Trial, TrialMaker
 
 __all__ = [
     "AuditReport",
+    "AuditRun",
     "AuditedReward",
     "Family",
     "FamilyFinding",

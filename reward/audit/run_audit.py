@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,12 +12,13 @@ from ..config import ExpertBindings
 from ..queries.specs import Spec
 from ..reward import Reward
 from ..sample import EditSample
+from ..score import Score
 from .audited_edit import EditAgain
 from .audited_reward import AnyScorer, AuditedReward
 from .families import all_families
 from .family import Family
 from .findings import TOLERANCE, AuditReport
-from .trials import TrialMaker, run_trials
+from .trials import Trial, TrialMaker, score_edits, score_variants
 
 
 def audit(
@@ -43,34 +44,104 @@ def audit(
     An edit without a score is compared with nothing. Raises ValueError without samples, for a tolerance outside of
     [0, 1], and where samples lack fields that the reward requires.
     """
-    edits = list(samples)
-    if not edits:
-        raise ValueError("an audit needs edits, got none: give 16 or more good ones, of different sources")
-    if not 0 <= tolerance <= 1:
-        raise ValueError(f"the tolerance is a share of the reward's scale, from 0 to 1, got {tolerance}")
-    scorer = _scorer(reward, experts)
-    if isinstance(scorer, BaseReward):
-        scorer.validate(edits)
-    chosen = all_families() if families is None else tuple(families)
-    audited = AuditedReward(scorer)
-    begun = time.perf_counter()
-    with TemporaryDirectory(prefix="editcritic-audit-") as folder:
-        maker = TrialMaker(edits, chosen, seed, edit_again, Path(folder))
-        scores, trials = run_trials(audited, maker, step)
-    return AuditReport(
-        audited.name,
-        _identity(scorer),
-        [sample.id for sample in edits],
-        [" ".join(image.digest for image in sample.sources) for sample in edits],
-        audited.range,
-        chosen,
-        trials,
-        scores,
-        tolerance,
-        seed,
-        audited.experts,
-        time.perf_counter() - begun,
-    )
+    with AuditRun(
+        reward, samples, experts=experts, families=families, tolerance=tolerance, seed=seed, edit_again=edit_again
+    ) as run:
+        run.run(step)
+        return run.report()
+
+
+class AuditRun:
+    """An audit that can be reported on at any time, so that nothing is lost where it is interrupted:
+
+        with AuditRun(reward, samples) as run:
+            run.run()
+            report = run.report()
+
+    Arguments and errors as of `audit`. maker: makes each variant again, within the block.
+    """
+
+    def __init__(
+        self,
+        reward: BaseReward | AnyScorer | Spec,
+        samples: Iterable[EditSample],
+        *,
+        experts: ExpertBindings | None = None,
+        families: Sequence[Family] | None = None,
+        tolerance: float = TOLERANCE,
+        seed: int = 0,
+        edit_again: EditAgain | None = None,
+    ) -> None:
+        edits = list(samples)
+        if not edits:
+            raise ValueError("an audit needs edits, got none: give 16 or more good ones, of different sources")
+        if not 0 <= tolerance <= 1:
+            raise ValueError(f"the tolerance is a share of the reward's scale, from 0 to 1, got {tolerance}")
+        scorer = _scorer(reward, experts)
+        if isinstance(scorer, BaseReward):
+            scorer.validate(edits)
+        self.reward = AuditedReward(scorer)
+        self.tolerance = tolerance
+        self._identity = _identity(scorer)
+        self._folder = TemporaryDirectory(prefix="editcritic-audit-")
+        chosen = all_families() if families is None else tuple(families)
+        self.maker = TrialMaker(edits, chosen, seed, edit_again, Path(self._folder.name))
+        self.edits: list[Score] = []
+        self.trials: list[Trial] = []
+        self.stopped = "interrupted"
+        """Why not all variants are scored; empty where they are."""
+        self._seconds = 0.0
+
+    def __enter__(self) -> AuditRun:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+
+    def run(self, step: Callable[[], None] = lambda: None, stop: Callable[[], str] = lambda: "") -> None:
+        """Score all edits and their variants. step: called after each edit whose variants are scored. stop: asked after
+        each batch; a reason ends the run.
+        """
+        begun = time.perf_counter()
+        try:
+            for _ in self._batches(step):
+                if reason := stop():
+                    self.stopped = reason
+                    return
+            self.stopped = ""
+        finally:
+            self._seconds += time.perf_counter() - begun
+
+    def _batches(self, step: Callable[[], None]) -> Iterator[None]:
+        for scores in score_edits(self.reward, self.maker):
+            self.edits += scores
+            yield
+        for number, edit in enumerate(self.edits):
+            for trials in score_variants(self.reward, self.maker, number, edit):
+                self.trials += trials
+                yield
+            step()
+
+    def report(self) -> AuditReport:
+        """What is found by now. Raises ValueError before any edit is scored."""
+        if not self.edits:
+            raise ValueError(f"no edit is scored: {self.stopped}")
+        samples = self.maker.samples[: len(self.edits)]
+        return AuditReport(
+            self.reward.name,
+            self._identity,
+            [sample.id for sample in samples],
+            [" ".join(image.digest for image in sample.sources) for sample in samples],
+            self.reward.range,
+            self.maker.families,
+            tuple(self.trials),
+            tuple(self.edits),
+            self.tolerance,
+            self.maker.seed,
+            {name: dict(counts) for name, counts in self.reward.experts.items()},
+            self._seconds,
+            self.stopped,
+        )
 
 
 def _scorer(reward: BaseReward | AnyScorer | Spec, experts: ExpertBindings | None) -> BaseReward | AnyScorer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -69,19 +69,21 @@ class TrialMaker:
         return replace(variant, sample=replace(variant.sample, id=f"{variant.sample.id}/{family.name}/{severity}"))
 
 
-def run_trials(
-    reward: AuditedReward, maker: TrialMaker, step: Callable[[], None] = lambda: None
-) -> tuple[list[Score], list[Trial]]:
-    """Score all edits and their variants. step: called after each edit whose variants are scored."""
-    edits = [score for batch in _batches(maker.samples) for score in reward(batch)]
-    trials: list[Trial] = []
-    for number in range(len(maker.samples)):
-        made = maker.variants(number)
-        while batch := list(islice(made, BATCH)):
-            for (family, severity, _), score in zip(batch, _score(reward, batch), strict=True):
-                trials.append(Trial(number, family.name, severity, edits[number], score))
-        step()
-    return edits, trials
+def score_edits(reward: AuditedReward, maker: TrialMaker) -> Iterator[list[Score]]:
+    """The scores of all edits, in batches."""
+    for start in range(0, len(maker.samples), BATCH):
+        yield reward(maker.samples[start : start + BATCH])
+
+
+def score_variants(reward: AuditedReward, maker: TrialMaker, number: int, edit: Score) -> Iterator[list[Trial]]:
+    """The trials of a sample whose edit has this score, in batches."""
+    made = maker.variants(number)
+    while batch := list(islice(made, BATCH)):
+        scores = _score(reward, batch)
+        yield [
+            Trial(number, family.name, severity, edit, score)
+            for (family, severity, _), score in zip(batch, scores, strict=True)
+        ]
 
 
 def _score(reward: AuditedReward, batch: Sequence[tuple[Family, int, Variant]]) -> list[Score]:
@@ -94,8 +96,3 @@ def _score_alone(reward: AuditedReward, family: Family, _severity: int, variant:
     samples = [*variant.before, variant.sample, *variant.after]
     scores = reward.without_cache(samples) if family.relation == "same" else reward(samples)
     return scores[len(variant.before)]
-
-
-def _batches(samples: Sequence[EditSample]) -> Iterator[Sequence[EditSample]]:
-    for start in range(0, len(samples), BATCH):
-        yield samples[start : start + BATCH]
