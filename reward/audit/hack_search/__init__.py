@@ -1,0 +1,1 @@
+"""A search for hacks: mixtures of the families that are worse than an edit and score higher."""
