@@ -117,7 +117,7 @@ class AuditRun:
             self.edits += scores
             yield
         for number, edit in enumerate(self.edits):
-            for trials in score_variants(self.reward, self.maker, number, edit):
+            for trials in score_variants(self.reward, self.maker.variants(number), number, edit):
                 self.trials += trials
                 yield
             step()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -75,9 +75,11 @@ def score_edits(reward: AuditedReward, maker: TrialMaker) -> Iterator[list[Score
         yield reward(maker.samples[start : start + BATCH])
 
 
-def score_variants(reward: AuditedReward, maker: TrialMaker, number: int, edit: Score) -> Iterator[list[Trial]]:
-    """The trials of a sample whose edit has this score, in batches."""
-    made = maker.variants(number)
+def score_variants(
+    reward: AuditedReward, variants: Iterable[tuple[Family, int, Variant]], number: int, edit: Score
+) -> Iterator[list[Trial]]:
+    """The trials of a sample whose edit has this score, in batches. variants: as `TrialMaker.variants` has them."""
+    made = iter(variants)
     while batch := list(islice(made, BATCH)):
         scores = _score(reward, batch)
         yield [
