@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -28,6 +28,7 @@ EditAgain = Callable[[EditSample], Image]
 _CHANGED = 6.0  # grey levels, after smoothing: less is re-encoding
 _MARGIN = 0.015  # of the longer side: added around what changed
 _ATTEMPTS = 40
+_SMALL_PIXELS = 128  # on the shorter side
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,6 @@ class AuditedEdit:
     seed: int = 0
     edit_again: EditAgain | None = None
     folder: Path | None = None
-    _changes: dict[str, Mask] = field(default_factory=dict, repr=False)
 
     @cached_property
     def after(self) -> Pixels:
@@ -53,6 +53,11 @@ class AuditedEdit:
     def before(self) -> Pixels:
         """The source at the size of the edited picture, H x W x 3 uint8, read-only."""
         return self.sample.source.resized(*self.sample.edited.size).pixels
+
+    @property
+    def has_small_pixels(self) -> bool:
+        """Whether a person sees no single pixels: families of what nobody sees apply to such pictures only."""
+        return min(self.sample.edited.size) >= _SMALL_PIXELS
 
     @cached_property
     def changed(self) -> Mask:
