@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..image import Image, Pixels
 from ..sample import EditSample
 from .family import Variant
+from .request import Request
 
 Mask = NDArray[np.bool_]
 """H x W."""
@@ -27,7 +28,6 @@ EditAgain = Callable[[EditSample], Image]
 
 _CHANGED = 6.0  # grey levels, after smoothing: less is re-encoding
 _MARGIN = 0.015  # of the longer side: added around what changed
-_ATTEMPTS = 40
 _SMALL_PIXELS = 128  # on the shorter side
 
 
@@ -83,25 +83,18 @@ class AuditedEdit:
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
         return np.random.default_rng(int.from_bytes(digest[:8], "little"))
 
-    def area_elsewhere(self, share: float, name: str, *, min_texture: float = 6.0) -> Area | None:
-        """A box of this share of the picture outside of what the edit changed, with some texture; None without one.
+    @cached_property
+    def request(self) -> Request:
+        """What the instruction asks for."""
+        return Request(self.sample)
 
-        min_texture: standard deviation of its grey levels.
-        """
-        height, width = self.after.shape[:2]
-        rng = self.random(name)
-        changed = cv2.integral(self.changed.astype(np.uint8))
-        for _ in range(_ATTEMPTS):
-            ratio = float(np.exp(rng.uniform(-0.3, 0.3)))
-            w, h = (max(4, round(np.sqrt(share * width * height) * side)) for side in (ratio, 1 / ratio))
-            if w >= width or h >= height:
-                continue
-            x, y = int(rng.integers(width - w + 1)), int(rng.integers(height - h + 1))
-            if changed[y + h, x + w] - changed[y, x + w] - changed[y + h, x] + changed[y, x]:
-                continue
-            if float(self.after[y : y + h, x : x + w].mean(axis=2).std()) >= min_texture:
-                return x, y, w, h
-        return None
+    @cached_property
+    def edited_again(self) -> Image | None:
+        """What the editor makes of its own output by the same instruction, at the same size; None without an editor."""
+        if self.edit_again is None:
+            return None
+        again = replace(self.sample, sources=(self.sample.edited, *self.sample.sources[1:]), group="")
+        return self.edit_again(again).resized(*self.sample.edited.size)
 
     def picture(self, pixels: NDArray[np.generic]) -> Variant:
         """The edit with another edited picture, H x W x 3 of any number type, rounded and clipped to uint8."""

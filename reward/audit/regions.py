@@ -1,0 +1,145 @@
+"""Parts of a picture: places outside of what an edit changed, soft edges, and how visible a difference is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from ..image import Image, Pixels
+from ..sample import EditSample
+from .audited_edit import Area, AuditedEdit, Mask
+
+Alpha = NDArray[np.float32]
+"""H x W, in [0, 1]: how much of another picture shows."""
+
+Numbers = NDArray[np.integer[Any] | np.floating[Any]]
+"""H x W x 3, in grey levels."""
+
+_Item = TypeVar("_Item", bound=np.generic)
+
+VISIBLE = 6.0
+"""Grey levels: a mean difference over a region, finest grain left out, that a person notices."""
+
+MAX_CHANGED = 0.6
+"""Share of the picture: an edit that changed more leaves no room for damage elsewhere."""
+
+_STRONG = 24.0  # grey levels
+_ATTEMPTS = 60
+_PLACES = 6
+_LARGEST = 96  # px: sides at which differences are looked at
+
+
+def changed_share(edit: AuditedEdit) -> float:
+    """The share of the picture that the edit changed."""
+    return float(edit.changed.mean())
+
+
+def is_clear(edit: AuditedEdit) -> bool:
+    """Whether half of the change would still be plain to see."""
+    changed = edit.changed
+    if not changed.any():
+        return False
+    difference = cv2.absdiff(edit.before, edit.after).max(axis=2)
+    return float(np.quantile(difference[changed], 0.75)) >= _STRONG
+
+
+def areas_elsewhere(edit: AuditedEdit, share: float, name: str, count: int = _PLACES) -> Iterator[Area]:
+    """Boxes of this share of the picture outside of what the edit changed, at random, at most `count`."""
+    height, width = edit.after.shape[:2]
+    rng = edit.random(name)
+    changed = cv2.integral(edit.changed.astype(np.uint8))
+    for _ in range(_ATTEMPTS):
+        ratio = float(np.exp(rng.uniform(-0.3, 0.3)))
+        w, h = (max(4, round(np.sqrt(share * width * height) * side)) for side in (ratio, 1 / ratio))
+        if w >= width or h >= height:
+            continue
+        x, y = int(rng.integers(width - w + 1)), int(rng.integers(height - h + 1))
+        if changed[y + h, x + w] - changed[y, x + w] - changed[y + h, x] + changed[y, x]:
+            continue
+        yield x, y, w, h
+        count -= 1
+        if not count:
+            return
+
+
+def within(pixels: NDArray[_Item], area: Area) -> NDArray[_Item]:
+    """A view of the part of a picture or mask."""
+    x, y, w, h = area
+    return pixels[y : y + h, x : x + w]
+
+
+def most_visible(edit: AuditedEdit, areas: Iterator[Area], patch: Callable[[Area], Pixels | None]) -> Pixels | None:
+    """The edit with a patch blended into the inscribed ellipse of the area where that is most visible; None where it
+    is visible nowhere. patch: of an area, pixels of its size.
+    """
+    best: tuple[float, Area, Pixels] | None = None
+    for area in areas:
+        pixels = patch(area)
+        if pixels is None:
+            continue
+        seen = visible_difference(within(edit.after, area), pixels)
+        if best is None or seen > best[0]:
+            best = seen, area, pixels
+    if best is None or best[0] < VISIBLE:
+        return None
+    _, area, pixels = best
+    return with_patch(edit.after, pixels, area, ellipse(area[2], area[3]))
+
+
+def visible_difference(first: Numbers, second: Numbers) -> float:
+    """Mean over the pixels of the largest channel's difference, in grey levels, looked at from some distance."""
+    height, width = first.shape[:2]
+    scale = min(1.0, _LARGEST / max(height, width))
+    size = (max(1, round(width * scale)), max(1, round(height * scale)))
+    a, b = (cv2.resize(pixels.astype(np.float32), size, interpolation=cv2.INTER_AREA) for pixels in (first, second))
+    return float(np.abs(a - b).max(axis=2).mean())
+
+
+def ellipse(width: int, height: int) -> Alpha:
+    """1 inside the inscribed ellipse, with a soft edge, 0 on and outside of it."""
+    y, x = np.ogrid[0:height, 0:width]
+    radius = np.hypot((x + 0.5) * 2 / width - 1, (y + 0.5) * 2 / height - 1)
+    return np.asarray(np.clip((1 - radius) / 0.15, 0, 1), np.float32)
+
+
+def softened(mask: Mask, width: float = 0.006) -> Alpha:
+    """1 inside a mask, falling to 0 at its edge, never outside. width: of the edge, as a share of the longer side."""
+    inside = cv2.distanceTransform(mask.astype(np.uint8), cv2.DIST_L2, 3)
+    return np.asarray(np.clip(inside / max(1.0, width * max(mask.shape)), 0, 1), np.float32)
+
+
+def blended(below: Pixels, above: Numbers, alpha: Alpha | float) -> Pixels:
+    """The picture below with `alpha` of that above; where alpha is 0, the same to the bit."""
+    share = alpha if isinstance(alpha, float) else alpha[..., None]
+    values = below + (above.astype(np.float32) - below) * np.float32(share)
+    return np.clip(np.rint(values), 0, 255).astype(np.uint8)
+
+
+def with_patch(pixels: Pixels, patch: Numbers, area: Area, alpha: Alpha) -> Pixels:
+    """A copy with a patch blended into an area. patch, alpha: of the area's size."""
+    changed = pixels.copy()
+    within(changed, area)[...] = blended(within(pixels, area), patch, alpha)
+    return changed
+
+
+def grown(area: Area, by: float, edit: AuditedEdit) -> Area:
+    """The area, wider on each side by a share of its longer side, as far as the picture goes."""
+    height, width = edit.after.shape[:2]
+    x, y, w, h = area
+    margin = max(1, round(by * max(w, h)))
+    x0, y0, x1, y1 = max(0, x - margin), max(0, y - margin), min(width, x + w + margin), min(height, y + h + margin)
+    return x0, y0, x1 - x0, y1 - y0
+
+
+def another_picture(edit: AuditedEdit, name: str, picture: Callable[[EditSample], Image]) -> Pixels | None:
+    """A picture of another sample, at random, at the size of the edited one; None where all look like its source."""
+    size = edit.sample.edited.size
+    for number in edit.random(name).permutation(len(edit.others)):
+        pixels = picture(edit.others[number]).resized(*size, resample="area").pixels
+        if visible_difference(edit.before, pixels) >= _STRONG:
+            return pixels
+    return None
