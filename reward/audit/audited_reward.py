@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from numbers import Real
+from functools import cached_property
 from typing import Any
 
 from ..base_reward import BaseReward
+from ..config import ExpertBindings
 from ..engine.engine import Engine
 from ..image import Image
+from ..queries.specs import Spec
 from ..reward import Reward
 from ..sample import EditSample
-from ..score import Score
+from ..score import Score, Scores
 
 AnyScorer = Callable[[Sequence[EditSample]], Sequence[Any]]
 """A batch of samples -> for each a number, None, or a `Score`."""
@@ -31,6 +34,8 @@ class AuditedReward:
     name: str = ""
     calls: int = 0
     """Of the callable."""
+    samples: int = 0
+    """Scored in these calls, with companions."""
     seconds: float = 0.0
     """In the callable."""
     experts: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -40,7 +45,26 @@ class AuditedReward:
         if isinstance(self.scorer, BaseReward):
             self.scorer = self.scorer.without_failure_limit()
         self.name = self.name or str(getattr(self.scorer, "__name__", type(self.scorer).__name__))
-        self._uncached: AnyScorer | None = None
+
+    @staticmethod
+    def bound(
+        reward: BaseReward | AnyScorer | Spec, experts: ExpertBindings | None, samples: Sequence[EditSample]
+    ) -> AuditedReward:
+        """From whatever a caller gives (see `audit`). Raises ValueError, also where samples lack fields it requires."""
+        if isinstance(reward, AuditedReward):
+            return reward
+        if not callable(reward):
+            reward = Reward.of(reward, experts, on_failures="none")
+        elif experts is not None:
+            raise ValueError("this reward has its experts already: pass experts= only with a spec")
+        if isinstance(reward, BaseReward):
+            reward.validate(samples)
+        return AuditedReward(reward)
+
+    @property
+    def identity(self) -> str:
+        """The reward's signature; empty where unknown."""
+        return self.scorer.known_signature if isinstance(self.scorer, BaseReward) else ""
 
     @property
     def range(self) -> tuple[float | None, float | None]:
@@ -49,37 +73,54 @@ class AuditedReward:
 
     def __call__(self, samples: Sequence[EditSample]) -> list[Score]:
         """A score each. A batch that raises is scored sample by sample, so that only what raises alone has failed."""
-        return self._scores(self.scorer, samples)
+        return self._each(self.scorer, samples)
 
     def without_cache(self, samples: Sequence[EditSample]) -> list[Score]:
         """The same, with all experts of a `Reward` asked again. A server's cache cannot be left out."""
-        if self._uncached is None:
-            self._uncached = self.scorer
-            if isinstance(self.scorer, Reward):
-                engine = Engine(cache_bytes=0)
-                self._uncached = Reward(self.scorer.metric, self.scorer.experts, engine=engine, on_failures="none")
-        return self._scores(self._uncached, samples)
+        return self._each(self._uncached, samples)
 
-    def _scores(self, scorer: AnyScorer, samples: Sequence[EditSample]) -> list[Score]:
+    def whole_batch(self, samples: Sequence[EditSample]) -> list[Score]:
+        """The same, without a second try: in a batch that raises, all have failed."""
+        try:
+            return self._call(self._uncached, samples)
+        except Exception as error:  # noqa: BLE001  (whatever a callable of anybody's raises)
+            return [_failed(error)] * len(samples)
+
+    @cached_property
+    def _uncached(self) -> AnyScorer:
+        if not isinstance(self.scorer, Reward):
+            return self.scorer
+        # Broken pictures are scored with it, too: their failures are expected, and open no expert's circuit.
+        engine = Engine(cache_bytes=0, breaker=sys.maxsize)
+        return Reward(self.scorer.metric, self.scorer.experts, engine=engine, on_failures="none")
+
+    def _each(self, scorer: AnyScorer, samples: Sequence[EditSample]) -> list[Score]:
+        try:
+            return self._call(scorer, samples)
+        except Exception as error:  # noqa: BLE001  (whatever a callable of anybody's raises)
+            if len(samples) == 1:
+                return [_failed(error)]
+            return [score for sample in samples for score in self._each(scorer, [sample])]
+
+    def _call(self, scorer: AnyScorer, samples: Sequence[EditSample]) -> list[Score]:
         if not samples:
             return []
         begun = time.perf_counter()
         self.calls += 1
         try:
-            values: Sequence[Any] = list(results := scorer(samples))
-            if len(values) != len(samples):
-                raise ValueError(f"{len(values)} scores for {len(samples)} samples")
-        except Exception as error:  # noqa: BLE001  (whatever a callable of anybody's raises)
-            if len(samples) == 1:
-                return [Score.failed(f"{type(error).__name__}: {error}"[:500] or "an exception")]
+            results = scorer(samples)
+            scores = [score_of(value) for value in results]
+        finally:
             self.seconds += time.perf_counter() - begun
-            return [score for sample in samples for score in self._scores(scorer, [sample])]
-        self.seconds += time.perf_counter() - begun
-        self._count_experts(results)
-        return [score_of(value) for value in values]
+        if len(scores) != len(samples):
+            raise ValueError(f"{len(scores)} scores for {len(samples)} samples")
+        self.samples += len(samples)
+        if isinstance(results, Scores):
+            self._count_experts(results)
+        return scores
 
-    def _count_experts(self, results: Any) -> None:
-        for name, counts in getattr(results, "stats", {}).get("experts", {}).items():
+    def _count_experts(self, results: Scores) -> None:
+        for name, counts in results.stats.get("experts", {}).items():  # a server's client has none
             total = self.experts.setdefault(name, {})
             for key, count in counts.items():
                 total[key] = total.get(key, 0) + count
@@ -91,14 +132,21 @@ def score_of(value: Any) -> Score:
         return value
     if value is None:
         return Score.failed("the reward returned None")
-    if hasattr(value, "item"):  # numpy's and torch's numbers
-        try:
-            value = value.item()
-        except (TypeError, ValueError, RuntimeError):
-            return Score.failed(f"the reward returned {type(value).__name__}, not a number")
-    if isinstance(value, Real) and math.isfinite(value):
-        return Score.of(float(value))
-    return Score.failed(f"the reward returned {value!r:.80}, not a finite number")
+    try:
+        number = float(value.item() if hasattr(value, "item") else value)  # numpy's and torch's numbers have it
+    except OverflowError:
+        return Score.failed("the reward returned an integer that is too large for a float")
+    except (TypeError, ValueError, RuntimeError):
+        number = None
+    if number is None or isinstance(value, str | bytes):
+        return Score.failed(f"the reward returned {type(value).__name__}, not a number")
+    if not math.isfinite(number):
+        return Score.failed(f"the reward returned {number}, not a finite number")
+    return Score.of(number)
+
+
+def _failed(error: Exception) -> Score:
+    return Score.failed(f"{type(error).__name__}: {error}"[:500])
 
 
 def reward_of_pictures(

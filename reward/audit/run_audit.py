@@ -10,7 +10,6 @@ from tempfile import TemporaryDirectory
 from ..base_reward import BaseReward
 from ..config import ExpertBindings
 from ..queries.specs import Spec
-from ..reward import Reward
 from ..sample import EditSample
 from ..score import Score
 from .audited_edit import EditAgain
@@ -77,12 +76,8 @@ class AuditRun:
             raise ValueError("an audit needs edits, got none: give 16 or more good ones, of different sources")
         if not 0 <= tolerance <= 1:
             raise ValueError(f"the tolerance is a share of the reward's scale, from 0 to 1, got {tolerance}")
-        scorer = _scorer(reward, experts)
-        if isinstance(scorer, BaseReward):
-            scorer.validate(edits)
-        self.reward = AuditedReward(scorer)
+        self.reward = AuditedReward.bound(reward, experts, edits)
         self.tolerance = tolerance
-        self._identity = _identity(scorer)
         self._folder = TemporaryDirectory(prefix="editcritic-audit-")
         chosen = all_families() if families is None else tuple(families)
         self.maker = TrialMaker(edits, chosen, seed, edit_again, Path(self._folder.name))
@@ -129,7 +124,7 @@ class AuditRun:
         samples = self.maker.samples[: len(self.edits)]
         return AuditReport(
             self.reward.name,
-            self._identity,
+            self.reward.identity,
             [sample.id for sample in samples],
             [" ".join(image.digest for image in sample.sources) for sample in samples],
             self.reward.range,
@@ -142,15 +137,3 @@ class AuditRun:
             self._seconds,
             self.stopped,
         )
-
-
-def _scorer(reward: BaseReward | AnyScorer | Spec, experts: ExpertBindings | None) -> BaseReward | AnyScorer:
-    if callable(reward):
-        if experts is not None:
-            raise ValueError("this reward has its experts already: pass experts= only with a spec")
-        return reward
-    return Reward.of(reward, experts, on_failures="none")
-
-
-def _identity(scorer: BaseReward | AnyScorer) -> str:
-    return scorer.known_signature if isinstance(scorer, BaseReward) else ""

@@ -73,7 +73,8 @@ class SearchResult:
 
     reward, identity, ids, sources, range: as in `AuditReport`. families: the components of recipes. evaluations: the
     most that each edit was given. known_scale: of another report, so that gains can be compared; None: as there, from
-    the range or the scores. editor_errors: what an editor raised when it was used wrongly, and how often.
+    the range or the scores. editor_errors: what an editor raised when it was used wrongly, and how often. stopped: why
+    not all edits are searched; empty where they are.
     """
 
     reward: str
@@ -88,6 +89,7 @@ class SearchResult:
     seconds: float
     known_scale: float | None
     editor_errors: Mapping[str, int]
+    stopped: str = ""
 
     @cached_property
     def scale(self) -> float:
@@ -176,6 +178,7 @@ class SearchResult:
             "finds": self.find_count,
             "finds_per_100": 100 * self.find_count / self.evaluated if self.evaluated else None,
             "curve": self.curve,
+            "stopped": self.stopped,
             "editor_errors": dict(self.editor_errors),
             "edits": [self._search_json(one) for one in self.searches],
         }
