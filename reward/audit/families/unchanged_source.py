@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
 
@@ -9,8 +11,10 @@ from ..family import Family, Severity, Variant
 def _vary(edit: AuditedEdit, amount: float) -> Variant | None:
     if edit.changed_area is None:
         return None  # the edit is a copy itself
-    noise = edit.random("unchanged-source").standard_normal(edit.before.shape) * amount
-    return edit.picture(edit.before + noise)
+    if amount == 0:
+        return edit.picture(edit.before)
+    noise = edit.random("unchanged-source").standard_normal(edit.before.shape, np.float32)
+    return edit.picture(edit.before + np.float32(amount) * noise)
 
 
 FAMILY = Family(

@@ -149,8 +149,7 @@ class Mixer:
         What the edit changed stays what it was, so that families do not take the damage before them for the edit.
         """
         here = replace(base, sample=replace(base.sample, edited=picture), seed=component.seed)
-        if picture is not base.sample.edited:
-            vars(here).update(before=base.before, changed=base.changed)
+        vars(here).update(before=base.before, changed=base.changed)  # its cached properties
         family = self._families[component.family]
         variant = family.vary(here, amount(family, component.strength))
         if variant is None:

@@ -14,6 +14,7 @@ _BASE_SHARE = 0.3  # of random recipes that start from what an editor made, if t
 _WHOLE_SHARE = 0.6
 _OPAQUE_SHARE = 0.6
 _MIN_OPACITY = 0.2
+_SEEDS = 16  # of each family, so that its mildest severity is made this often at most
 _STEP = 0.15  # standard deviation of a change of a number
 
 
@@ -66,4 +67,4 @@ class RecipeDraw:
 
 
 def _seed(rng: random.Random) -> int:
-    return rng.randrange(2**31)
+    return rng.randrange(_SEEDS)
