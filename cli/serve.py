@@ -108,6 +108,14 @@ def serve(
             "most 32 edits of a step.",
         ),
     ] = None,
+    monitor_probe: Annotated[
+        str,
+        typer.Option(
+            "--monitor-probe",
+            help="With --monitor: measure how far hacks would pay, as every=10 for every 10 steps; other options are "
+            "samples, families, severities and seed, with & between them.",
+        ),
+    ] = "",
     monitor_state: Annotated[
         Path | None,
         typer.Option(
@@ -193,7 +201,7 @@ def serve(
         log = None if cache is None else stack.enter_context(AnswerLog(cache))
         engine = stack.enter_context(Engine(log=log))
         rewards = load_rewards(reward or ["any-edit"], experts, engine)
-        monitors = load_monitors(rewards, monitor, heldout, monitor_state, experts, engine)
+        monitors = load_monitors(rewards, monitor, heldout, monitor_probe, monitor_state, experts, engine)
         service = ScoringService(rewards, limits=limits, monitors=monitors)
         app = create_app(service, settings)
         if trainer_protocol:
@@ -240,6 +248,7 @@ def load_monitors(
     rewards: Mapping[str, Reward],
     step_samples: int,
     heldout: str | None,
+    probe: str,
     folder: Path | None,
     experts: Sequence[str] | None,
     engine: Engine,
@@ -247,11 +256,14 @@ def load_monitors(
     """A monitor for each reward, by name, and none if `step_samples` is 0. Raises `InputError`."""
     from ..benchmarks.common.errors import InputError
     from ..integrations.trainers.trainer_reward import resolve_heldout
+    from ..reward.training.audit_probe import AuditProbe
     from ..reward.training.step_monitor import StepMonitor
 
     if not step_samples:
-        if heldout is not None or folder is not None:
-            raise InputError("--heldout and --monitor-state are for the monitor: give --monitor 64 with them, say")
+        if heldout is not None or probe or folder is not None:
+            raise InputError(
+                "--heldout, --monitor-probe and --monitor-state are for the monitor: give --monitor 64 with them, say"
+            )
         return {}
     scorer: Scorer | None = None
     try:
@@ -265,6 +277,7 @@ def load_monitors(
             name: StepMonitor(
                 step_samples,
                 heldout=scorer,
+                probe=AuditProbe.of(reward, probe) if probe else None,
                 state="" if folder is None else folder / f"{quote(name, safe='')}.json",
                 name=reward.card.signature,
             )

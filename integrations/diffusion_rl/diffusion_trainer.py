@@ -41,6 +41,8 @@ from torch import Tensor
 from ...reward import BaseReward, EditSample, Score
 from ...reward.strict_json import read_json
 from ...reward.training.advantages import Advantages, advantages
+from ...reward.training.audit_probe import AuditProbe
+from ...reward.training.hack_gains import HackGains
 from ...reward.training.reward_hacking_monitor import RewardHackingMonitor
 from ...verifiers.selection import NoiseSpec
 from ..diffusers.partial_denoising import initial_state
@@ -87,13 +89,19 @@ class RolloutBatch:
         """What is scored: the samples, or the reason why there is no image."""
         return [self.failures.get(row, sample) for row, sample in enumerate(self.samples)]
 
+    @property
+    def made(self) -> list[int]:
+        """The indices in `samples` of those that have an image."""
+        return [row for row in range(len(self.samples)) if row not in self.failures]
+
 
 @dataclass(slots=True)
 class BatchScores:
-    """The scores of a batch."""
+    """The scores of a batch, and what hacks would gain over its images, in steps that are probed."""
 
     scores: Sequence[Score]
     heldout: Sequence[Score] | None
+    gains: HackGains | None
     seconds: float
 
 
@@ -108,6 +116,8 @@ class DiffusionTrainer:
     heldout: a reward that is not trained on, for `monitor`; scores the same images. monitor: raises alarms, on the main
     process and its own images; see `trainer.monitor.alarms`. probes: samples edited from fixed noise before the first
     step and every `probe_steps` steps, for `monitor.observe_probe`; preferably 100 or more that are not trained on.
+    audit_probe: measures on the images of some steps what hacks would gain, for `monitor.observe_hacks`; on the main
+    process, beside the scoring.
 
     log_history: the metrics of each step, over the images of all processes: `reward`, `frac_unscored`,
     `frac_reward_zero_std` and the other metrics of `Advantages`; for `grpo` `clip_ratio` (fraction of clipped ratios),
@@ -128,12 +138,14 @@ class DiffusionTrainer:
         heldout: ScoreFn | None = None,
         monitor: RewardHackingMonitor | None = None,
         probes: Sequence[EditSample] = (),
+        audit_probe: AuditProbe | None = None,
         callbacks: Sequence[StepCallback] = (),
     ) -> None:
         if not len(dataset):
             raise ValueError("the dataset is empty: pass at least one sample")
-        if heldout is not None and monitor is None:
-            raise ValueError("a held-out reward is for the monitor: pass monitor=RewardHackingMonitor() with it")
+        if monitor is None and (heldout is not None or audit_probe is not None):
+            given = "a held-out reward" if heldout is not None else "an audit probe"
+            raise ValueError(f"{given} is for the monitor: pass monitor=RewardHackingMonitor() with it")
         if bool(probes) != bool(config.probe_steps) or (probes and heldout is None):
             raise ValueError("probes need a held-out reward: pass probes=, heldout= and probe_steps together")
         family = family_of(pipeline)
@@ -145,6 +157,7 @@ class DiffusionTrainer:
         self.transitions = transitions_of(pipeline, config.noise_level, config.sampling)
         self.config, self.pipeline, self.reward, self.dataset = config, pipeline, reward, dataset
         self.heldout, self.monitor, self.probes, self.callbacks = heldout, monitor, probes, callbacks
+        self.audit_probe = audit_probe
         self.accelerator = Accelerator(
             mixed_precision=config.mixed_precision, log_with=config.report_to, project_dir=str(config.output_dir)
         )
@@ -451,27 +464,33 @@ class DiffusionTrainer:
 
     def _start_step(self, step: int, executor: ThreadPoolExecutor) -> tuple[RolloutBatch, Future[BatchScores]]:
         batch = self.rollout(step)
-        return batch, executor.submit(self._score, batch.rows)
+        return batch, executor.submit(self._score, batch)
 
-    def _score(self, rows: Sequence[EditSample | str]) -> BatchScores:
+    def _score(self, batch: RolloutBatch) -> BatchScores:
         start = time.perf_counter()
         with preserve_rng_state():
-            scores = score_usable(self.reward, rows)
+            scores = score_usable(self.reward, batch.rows)
             is_main = self.accelerator.is_main_process
-            heldout = score_usable(self.heldout, rows) if is_main and self.heldout is not None else None
-        return BatchScores(scores, heldout, time.perf_counter() - start)
+            heldout = score_usable(self.heldout, batch.rows) if is_main and self.heldout is not None else None
+            gains = None
+            if is_main and self.audit_probe is not None:
+                made = batch.made
+                samples, made_scores = [batch.samples[row] for row in made], [scores[row] for row in made]
+                gains = self.audit_probe(batch.step, samples, made_scores)
+        return BatchScores(scores, heldout, gains, time.perf_counter() - start)
 
     def _log(self, metrics: dict[str, float], batch: RolloutBatch, batch_scores: BatchScores) -> None:
         log = dict(metrics)
         if self.monitor is not None and self.accelerator.is_main_process:
-            made = [row for row in range(len(batch.samples)) if row not in batch.failures]  # the rest has no image
-            scores, heldout = batch_scores.scores, batch_scores.heldout
+            made, scores, heldout = batch.made, batch_scores.scores, batch_scores.heldout
             log |= self.monitor.observe(
                 batch.step,
                 [batch.samples[row] for row in made],
                 [scores[row] for row in made],
                 None if heldout is None else [heldout[row] for row in made],
             )
+            if batch_scores.gains is not None:
+                log |= self.monitor.observe_hacks(batch.step, batch_scores.gains)
         if self.config.probe_steps and (batch.step + 1) % self.config.probe_steps == 0:
             log |= self._probe(batch.step)
         for callback in self.callbacks:

@@ -34,6 +34,7 @@ from ...reward import BaseReward, EditSample, Expert, Reward, Score
 from ...reward.config import read_spec
 from ...reward.queries.specs import Spec
 from ...reward.training.advantages import AbstainedPolicy, training_values
+from ...reward.training.audit_probe import AuditProbe
 from ...reward.training.step_monitor import StepMonitor
 from ..rng_state import preserve_rng_state
 from ..unusable_rows import score_usable
@@ -101,8 +102,9 @@ class TrainerReward:
 
     monitor: number of edits that this process scores in a step of the trainer: a `StepMonitor`, then `self.monitor`,
     watches for reward hacking; 0: none. heldout: a reward that is not trained on, for it (see `resolve_heldout`).
-    monitor_state: its file; `{rank}` in it is the process's RANK, without which a file is refused where WORLD_SIZE is
-    above 1. With a monitor, columns have `alarms`, the number of alarms so far, too.
+    monitor_probe: how far hacks would pay, for it: options of `AuditProbe.of`, as every=10; empty: none. monitor_state:
+    its file; `{rank}` in it is the process's RANK, without which a file is refused where WORLD_SIZE is above 1. With a
+    monitor, columns have `alarms`, the number of alarms so far, too.
 
     Raises ValueError for unknown options and values.
     """
@@ -117,6 +119,7 @@ class TrainerReward:
         logged_parts: Sequence[str] = LOGGED_PARTS,
         monitor: int | str = 0,
         heldout: ScoreFn | Spec | None = None,
+        monitor_probe: str = "",
         monitor_state: str = "",
         **options: Any,
     ) -> None:
@@ -126,7 +129,27 @@ class TrainerReward:
         self.logged_parts = tuple(logged_parts)
         self.scorer = resolve_scorer(reward, **options)
         self.__name__ = scorer_name(self.scorer)
-        self.monitor = _monitor(_number("monitor", monitor, int), heldout, monitor_state, self.__name__)
+        self.monitor = self._monitor(_number("monitor", monitor, int), heldout, monitor_probe, monitor_state)
+
+    def _monitor(self, step_samples: int, heldout: ScoreFn | Spec | None, probe: str, state: str) -> StepMonitor | None:
+        if not step_samples:
+            if heldout or probe or state:
+                raise ValueError(
+                    "a held-out reward, a probe and a state are for the monitor: give monitor=64 with them, say"
+                )
+            return None
+        if state and "{rank}" not in state and int(os.environ.get("WORLD_SIZE") or 1) > 1:
+            raise ValueError(
+                f"each process has a monitor of its own: put {{rank}} into monitor_state, got {state!r:.200}"
+            )
+        path = state.replace("{rank}", os.environ.get("RANK") or "0")
+        return StepMonitor(
+            step_samples,
+            heldout=resolve_heldout(heldout),
+            probe=AuditProbe.of(self.scorer, probe) if probe else None,
+            state=path,
+            name=self.__name__ if path else "",
+        )
 
     def __call__(self, samples: Sequence[EditSample | str]) -> TrainerScores:
         """Score the rows of `build_samples`. Raises `UnscoredError`, and what the reward raises."""
@@ -163,17 +186,6 @@ class TrainerReward:
         if self.monitor is not None:
             columns["alarms"] = [float(len(self.monitor.alarms))] * len(scores)
         return columns
-
-
-def _monitor(step_samples: int, heldout: ScoreFn | Spec | None, state: str, name: str) -> StepMonitor | None:
-    if not step_samples:
-        if heldout or state:
-            raise ValueError("a held-out reward and a state are for the monitor: give monitor=64 with them, say")
-        return None
-    if state and "{rank}" not in state and int(os.environ.get("WORLD_SIZE") or 1) > 1:
-        raise ValueError(f"each process has a monitor of its own: put {{rank}} into monitor_state, got {state!r:.200}")
-    path = state.replace("{rank}", os.environ.get("RANK") or "0")
-    return StepMonitor(step_samples, heldout=resolve_heldout(heldout), state=path, name=name if path else "")
 
 
 def resolve_heldout(heldout: ScoreFn | Spec | None) -> ScoreFn | None:

@@ -16,14 +16,17 @@ from ..base_reward import BaseReward
 from ..card import Card
 from ..sample import EditSample
 from ..score import Score, Scores
-from .reward_hacking_monitor import Alarm, RewardHackingMonitor
+from .alarm import Alarm
+from .audit_probe import AuditProbe
+from .reward_hacking_monitor import RewardHackingMonitor
 from .step_monitor import Scorer, StepMonitor
 
 
 class MonitoredReward(BaseReward):
     """The same scores and errors as `reward`; a `StepMonitor` has seen them.
 
-    step_samples, heldout, monitor, state: see `StepMonitor`, which is `self.monitor`. Picklable if the rewards are.
+    step_samples, heldout, probe, monitor, state: see `StepMonitor`, which is `self.monitor`.
+    Picklable if the rewards are.
     """
 
     def __init__(
@@ -32,12 +35,13 @@ class MonitoredReward(BaseReward):
         *,
         step_samples: int,
         heldout: Scorer | None = None,
+        probe: AuditProbe | None = None,
         monitor: RewardHackingMonitor | None = None,
         state: str | os.PathLike[str] = "",
     ) -> None:
         self.reward = reward
         name = reward.__name__ if os.fspath(state) else ""  # a server is asked for it, which may not run yet
-        self.monitor = StepMonitor(step_samples, heldout=heldout, monitor=monitor, state=state, name=name)
+        self.monitor = StepMonitor(step_samples, heldout=heldout, probe=probe, monitor=monitor, state=state, name=name)
 
     @property
     def alarms(self) -> Sequence[Alarm]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from statistics import fmean, median, pstdev, stdev
 from types import MappingProxyType
 from typing import Any
@@ -25,95 +25,17 @@ from typing import Any
 from ..sample import EditSample
 from ..score import Score
 from .advantages import advantages
+from .alarm import Alarm
 from .drift_detection import DriftTracker, robust_std, within_group_kendall_tau
 from .group_reservoir import GroupReservoir
+from .hack_gains import HackGains, HackTracker
 from .image_statistics import batch_statistics, log_diversity, within_group_diversity
+from .monitored_quantities import LOGARITHMIC, MONITORED
 
-SCHEMA = 3
+SCHEMA = 4
 """Version of the JSON form of a monitor."""
 
-_READ_SCHEMAS = (2, SCHEMA)  # 2 has fewer numbers, whose baseline then begins
-
-
-@dataclass(frozen=True, slots=True)
-class MonitoredQuantity:
-    """A monitored number. side: 1 where only a rise alarms, -1 where only a fall does, 0 for both.
-
-    min_drift: the smallest drift that can alarm, in the number's units (for `LOGARITHMIC` ones as a natural logarithm).
-    rise_meaning, fall_meaning: the possible cause of a rise or fall.
-    """
-
-    description: str
-    min_drift: float
-    side: int = 0
-    rise_meaning: str = ""
-    fall_meaning: str = ""
-
-
-_BLURRED, _SHARPENED = "images are blurred, or empty", "images are sharpened, or noisy"
-_COPIED, _REDRAWN = "the source is copied", "more of the image is changed than before"
-_UNSCORED_EDITS = "edits cannot be scored, or an expert is down"
-_LOST_SIGNAL = "the policy has lost its diversity, or this reward has no signal left"
-_ALIKE = "the edits of a group look alike: the policy has lost its diversity"
-_GAMED = "the policy looks for what the reward pays and guards do not allow"
-_HELDOUT_DISAGREES = "the held-out reward ranks the edits of a group differently"
-
-MONITORED: Mapping[str, MonitoredQuantity] = {
-    "edge_density": MonitoredQuantity("edge density beyond the source's", 0.02, 0, _SHARPENED, _BLURRED),
-    "saturation": MonitoredQuantity(
-        "saturation beyond the source's", 0.02, 0, "colours are exaggerated", "colours fade"
-    ),
-    "exposure_1": MonitoredQuantity(
-        "the 1 % quantile of luminance beyond the source's", 0.03, 0, "haze", "crushed shadows"
-    ),
-    "exposure_50": MonitoredQuantity(
-        "median luminance beyond the source's", 0.03, 0, "images get lighter", "images get darker"
-    ),
-    "exposure_99": MonitoredQuantity(
-        "the 99 % quantile of luminance beyond the source's", 0.03, 0, "blown highlights", "haze"
-    ),
-    "difference": MonitoredQuantity("the difference to the source", 0.5, 0, _REDRAWN, _COPIED),
-    "unscored": MonitoredQuantity("the fraction of edits without a score", 0.15, 1, _UNSCORED_EDITS),
-    "degenerate": MonitoredQuantity("the fraction of degenerate groups", 0.2, 1, _LOST_SIGNAL),
-    "rejected": MonitoredQuantity("the fraction of edits that a guard rejects", 0.15, 1, _GAMED),
-    "heldout_rejected": MonitoredQuantity(
-        "the fraction of edits that a guard of the held-out reward rejects", 0.15, 1, _GAMED
-    ),
-    "diversity": MonitoredQuantity("the difference between edits of a group", 0.7, -1, "", _ALIKE),
-    "agreement": MonitoredQuantity(
-        "agreement with the held-out reward (Kendall's tau)", 0.2, -1, "", _HELDOUT_DISAGREES
-    ),
-}
-"""By name; `divergence` is monitored in addition."""
-
-LOGARITHMIC = ("difference", "diversity")
-"""Numbers that are compared as natural logarithms."""
-
-_LOOK = "compare edits of the last steps with the first ones"
-_GO_BACK = "continue from a checkpoint before it"
-_ADD_QUALITY = f"{_LOOK}; add a part for image quality to the reward, or a stronger KL penalty, and {_GO_BACK}"
-
-ACTIONS: Mapping[str, str] = {
-    "edge_density": _ADD_QUALITY,
-    "saturation": _ADD_QUALITY,
-    "exposure_1": _ADD_QUALITY,
-    "exposure_50": _ADD_QUALITY,
-    "exposure_99": _ADD_QUALITY,
-    "difference": f"{_LOOK}; if the source is copied, put guards before the reward; if more is redrawn than was asked "
-    f"for, add a part for preservation; {_GO_BACK}",
-    "unscored": "read the reasons of scores without a value and check the experts; if the edits are the reason, keep "
-    "`abstained` at lowest",
-    "degenerate": "look at the scores of a group; use a finer reward, harder prompts or more exploration",
-    "rejected": f"see which guard rejects, in the parts of the scores, and look at these edits; {_GO_BACK}",
-    "heldout_rejected": f"put these guards before the trained reward, and {_GO_BACK}",
-    "diversity": f"{_LOOK}; use a stronger KL penalty, a lower learning rate or more noise, and {_GO_BACK}",
-    "agreement": "look at edits on which the rewards differ most; train on a mean of several judges, or with guards",
-    "divergence": f"stop and look at edits that the trained reward pays most; add guards or other judges to it, and "
-    f"{_GO_BACK}",
-    "probe/heldout": f"stop, {_LOOK}, and {_GO_BACK}",
-    "probe/divergence": f"stop and look at edits that the trained reward pays most, and {_GO_BACK}",
-}
-"""What to do about an alarm, by its name."""
+_READ_SCHEMAS = (2, 3, SCHEMA)  # earlier ones have fewer numbers, whose baseline then begins
 
 RewardMoments = tuple[float, float, float, float]
 """Of a step: means of the trained and the held-out reward, and their standard deviations over samples."""
@@ -128,25 +50,6 @@ _EQUAL_WEIGHTS: Mapping[str, float] = MappingProxyType({})
 _MIN_SHOWN_RISE = 0.25  # standard deviations over samples: a smaller rise of the reward is not told with an alarm
 
 
-@dataclass(frozen=True, slots=True)
-class Alarm:
-    """name: of the number (`MONITORED`), `divergence`, or `probe/...`. value: robust z-score, beyond `z_limit`.
-
-    message: the change, its size, and its possible cause.
-    """
-
-    step: int
-    name: str
-    value: float
-    z_limit: float
-    message: str
-
-    @property
-    def action(self) -> str:
-        """What to do about it."""
-        return ACTIONS[self.name]
-
-
 class RewardHackingMonitor:
     """Observes each training step; raises an alarm where a number drifts from its baseline and stays there.
 
@@ -158,7 +61,8 @@ class RewardHackingMonitor:
     alarms: all so far, oldest first. max_images: number of images used per step (see `batch_statistics`).
 
     Prompts vary between steps far more than a policy does. `observe_probe` takes edits of fixed prompts from fixed
-    noise: paired differences detect a small rise or fall early.
+    noise: paired differences detect a small rise or fall early. `observe_hacks` takes what an `AuditProbe` measures:
+    how far hacks would pay that the policy has not found yet.
 
     Monitored: `image_statistics` of edited images relative to their sources; the difference between edited images of a
     group (`diversity`, see `within_group_diversity`); the fractions of unscored rows, of degenerate groups and, where
@@ -189,6 +93,7 @@ class RewardHackingMonitor:
         self._baseline_rewards: list[tuple[float, float]] = []  # of a step: mean and standard deviation
         self._recent_rewards: list[float] = []
         self._first_probe: list[RewardPair] = []
+        self._hacks = HackTracker(patience, z_limit)
 
     def observe(
         self,
@@ -382,6 +287,17 @@ class RewardHackingMonitor:
             self.alarms.append(Alarm(step, "probe/divergence", z, self.z_limit, message))
         return {**log, "alarms": float(len(self.alarms))}
 
+    def observe_hacks(self, step: int, gains: HackGains) -> dict[str, float]:
+        """Observe what hacks would gain over a step's edits, as `AuditProbe` measures it.
+
+        Alarms: `hack/<family>`, where a hack pays from now on, or gains more than before (see `HackTracker`). Returns
+        mean gains as shares of the reward's scale, by `hack/<family>` and `hack/best`, z-scores once the baseline is
+        complete, and the number of alarms.
+        """
+        log, alarms = self._hacks.observe(step, gains)
+        self.alarms += alarms
+        return {**log, "alarms": float(len(self.alarms))}
+
     # -- checkpoints --------------------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
@@ -394,12 +310,13 @@ class RewardHackingMonitor:
             "reward_moments": {"baseline": self._baseline_moments, "recent": self._recent_moments},
             "rewards": {"baseline": self._baseline_rewards, "recent": self._recent_rewards},
             "first_probe": self._first_probe,
+            "hacks": self._hacks.to_json(),
             "alarms": [asdict(alarm) for alarm in self.alarms],
         }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> RewardHackingMonitor:
-        """Restore the monitor from `to_json`, also that of schema 2. Raises ValueError for another schema."""
+        """Restore the monitor from `to_json`, also that of schemas 2 and 3. Raises ValueError for another schema."""
         if data.get("schema") not in _READ_SCHEMAS:
             raise ValueError(f"this monitor has schema {data.get('schema')}, expected {SCHEMA}: start a new one")
         monitor = RewardHackingMonitor(**data["options"])
@@ -411,6 +328,7 @@ class RewardHackingMonitor:
         monitor._baseline_rewards = [(mean, std) for mean, std in rewards["baseline"]]
         monitor._recent_rewards = list(rewards["recent"])
         monitor._first_probe = [(trained, heldout) for trained, heldout in data["first_probe"]]
+        monitor._hacks.load(data.get("hacks", {}))
         monitor.alarms = [Alarm(**alarm) for alarm in data["alarms"]]
         return monitor
 

@@ -25,8 +25,12 @@ from ..regular_files import read_regular, require_no_link
 from ..sample import EditSample
 from ..score import Score
 from ..strict_json import parse_json
+from .alarm import Alarm
+from .audit_probe import AuditProbe
+from .failure_pauses import FailurePauses
 from .group_reservoir import GroupReservoir
-from .reward_hacking_monitor import Alarm, RewardHackingMonitor
+from .hack_gains import is_gain
+from .reward_hacking_monitor import RewardHackingMonitor
 
 SCHEMA = 1
 """Version of the JSON form of a state."""
@@ -36,10 +40,9 @@ SHOWN = (
     "reward", "heldout", "rejected", "heldout_rejected", "diversity", "unscored", "degenerate", "agreement",
     "difference", "edge_density", "saturation",
 )  # fmt: skip
-"""Numbers whose history is kept."""
+"""Numbers whose history is kept, and those of hacks."""
 
 _MAX_POINTS = 1024  # of the history; with more, every other one is dropped
-_MAX_PAUSE = 64  # steps without the held-out reward after it failed
 _MAX_KEPT_BYTES = 256 * 2**20  # of a step's images
 _MAX_STATE_BYTES = 16 * 2**20
 _MAX_STATE_VALUES = 10**6
@@ -70,14 +73,18 @@ class StepMonitor:
     A call of it that raises, or scores nothing, is logged, and it is left out for 1, 2, 4, ... up to 64 steps. It
     should neither wait nor retry for long: `on_failures="none"`, and `deadline_s` for a `RemoteReward`.
 
+    probe: an `AuditProbe` of the trained reward; measures on the kept images of some steps, in the same call, what
+    hacks would gain. With fewer kept images it has fewer groups.
+
     state: file with all of it, written after each step, so that a restarted trainer has the same baseline; rows of the
     step in progress are not in it. One file per process. name: of the trained reward; a state of another one is
     refused. Pickled, it takes a copy of its state along; rows of the step in progress are left behind.
 
     alarms: all so far, oldest first. latest: numbers of the last observed step, by name (see
-    `RewardHackingMonitor.observe`). history: (step, numbers of `SHOWN`), oldest first, over the whole run in at most
-    1024 points. steps: number of complete steps; dropped: those that were not observed. heldout_failures: calls of the
-    held-out reward that failed.
+    `RewardHackingMonitor.observe`), and what hacks would gain, of the last step that was probed. history: (step,
+    numbers of `SHOWN` and gains of hacks), oldest first, over the whole run in at most 1024 points. steps: number of
+    complete steps; dropped: those that were not observed. heldout_failures, probe_failures: calls of the held-out
+    reward, and probes, that failed.
 
     Raises ValueError for invalid options, for a state that is none, or of another reward or step size.
     """
@@ -87,6 +94,7 @@ class StepMonitor:
         step_samples: int,
         *,
         heldout: Scorer | None = None,
+        probe: AuditProbe | None = None,
         monitor: RewardHackingMonitor | None = None,
         state: str | os.PathLike[str] = "",
         name: str = "",
@@ -98,13 +106,14 @@ class StepMonitor:
             )
         self.step_samples = step_samples
         self.heldout = heldout
+        self.probe = probe
         self.monitor = monitor or RewardHackingMonitor()
         self.name = name
         self.latest: dict[str, float] = {}
         self.history: list[tuple[int, dict[str, float]]] = []
-        self.steps = self.dropped = self.heldout_failures = 0
+        self.steps = self.dropped = 0
         self._stride = 1  # of the history, in steps
-        self._failures_in_a_row = self._pause = 0
+        self._heldout_pauses = FailurePauses()
         self._state = Path(state) if os.fspath(state) else None
         self._state_failed = False
         self._begin()
@@ -140,6 +149,14 @@ class StepMonitor:
     def alarms(self) -> Sequence[Alarm]:
         return self.monitor.alarms
 
+    @property
+    def heldout_failures(self) -> int:
+        return self._heldout_pauses.failures
+
+    @property
+    def probe_failures(self) -> int:
+        return 0 if self.probe is None else self.probe.failures
+
     def add(self, samples: Sequence[EditSample], scores: Sequence[Score]) -> None:
         """Add scored edits, and observe the steps that they complete."""
         for sample, score in zip(samples, scores, strict=True):
@@ -167,22 +184,26 @@ class StepMonitor:
             self.dropped += 1
 
     def observe(self, step: CollectedStep) -> None:
-        """Score a step by the held-out reward, look at its images, log new alarms, and write the state.
+        """Score a step by the held-out reward, probe it, look at its images, log new alarms, and write the state.
 
-        About 15 ms per image, and what the held-out reward takes.
+        About 15 ms per image, and what the held-out reward and the probe take.
         """
         with self._observing:
             heldout = self._score_heldout(step)
             known = len(self.monitor.alarms)
+            samples = [sample for _, sample in step.kept]
+            scores = [step.scores[row] for row, _ in step.kept]
+            gains = None if self.probe is None else self.probe(step.number, samples, scores)
             try:
-                numbers = self.monitor.observe_rows(
-                    step.number, step.groups, step.scores, [sample for _, sample in step.kept], heldout
-                )
+                numbers = self.monitor.observe_rows(step.number, step.groups, step.scores, samples, heldout)
+                if gains is not None:
+                    numbers |= self.monitor.observe_hacks(step.number, gains)
             except Exception:
                 log.exception("step %d was not observed", step.number)
                 self.drop(step)
                 return
-            self.latest = numbers
+            probed = {} if gains is not None else {name: self.latest[name] for name in self.latest if is_gain(name)}
+            self.latest = probed | numbers
             self._remember(step.number, numbers)
             for alarm in self.monitor.alarms[known:]:
                 log.warning("%s", describe_alarm(alarm, self))
@@ -192,8 +213,7 @@ class StepMonitor:
         """Scores of all rows, None for rows whose images are not kept; None without any."""
         if self.heldout is None or not step.kept:
             return None
-        if self._pause:
-            self._pause -= 1
+        if not self._heldout_pauses.is_turn():
             return None
         rows, samples = zip(*step.kept, strict=True)
         scores: Sequence[Score] = ()
@@ -206,24 +226,22 @@ class StepMonitor:
         except Exception as error:  # noqa: BLE001  (training goes on without it)
             values, problem = [], f"{type(error).__name__}: {error}"
         if problem:
-            self.heldout_failures += 1
-            self._pause = min(2**self._failures_in_a_row, _MAX_PAUSE)
-            self._failures_in_a_row = min(self._failures_in_a_row + 1, 8)
             log.warning(
                 "the held-out reward did not score step %d, and is left out for %d: %.300s",
                 step.number,
-                self._pause,
+                self._heldout_pauses.failed(),
                 problem,
             )
             return None
-        self._failures_in_a_row = 0
+        self._heldout_pauses.succeeded()
         by_row = dict(zip(rows, scores, strict=True))
         return [by_row.get(row) for row in range(len(step.groups))]
 
     def _remember(self, number: int, numbers: Mapping[str, float]) -> None:
         if number % self._stride:
             return
-        self.history.append((number, {name: numbers[name] for name in SHOWN if name in numbers}))
+        shown = [*SHOWN, *(name for name in numbers if is_gain(name))]
+        self.history.append((number, {name: numbers[name] for name in shown if name in numbers}))
         if len(self.history) > _MAX_POINTS:
             self._stride *= 2
             self.history = [point for point in self.history if point[0] % self._stride == 0]
@@ -296,9 +314,9 @@ def _numbers(data: Mapping[str, Any]) -> dict[str, float]:
 
 def describe_alarm(alarm: Alarm, monitor: StepMonitor) -> str:
     """An alarm in words: what, since when, and what to do."""
-    since = alarm.step - monitor.monitor.patience + 1
     name = f" of {monitor.name}" if monitor.name else ""
     return (
-        f"reward hacking? {alarm.name}{name}, since about step {max(since, 0)} of {monitor.step_samples} edits: "
+        f"reward hacking? {alarm.name}{name}, since about step {alarm.began(monitor.monitor.patience)} of "
+        f"{monitor.step_samples} edits: "
         f"{alarm.message}. What to do: {alarm.action}."
     )

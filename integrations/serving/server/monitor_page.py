@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from ....reward.training.hack_gains import BEST_HACK, HACK, is_gain
 from ....reward.training.step_monitor import StepMonitor
 
 PAGE_HEADERS: Mapping[str, str] = {
@@ -43,7 +44,10 @@ _LABELS: Mapping[str, str] = {
     "agreement": "agreement (Kendall's tau)",
     "degenerate": "degenerate groups",
     "edge_density": "edge density",
+    BEST_HACK: "best hack of each edit",
 }
+
+_SHOWN_HACKS = 2  # as curves, beside the best hack of each edit
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,9 @@ class _Curve:
 
 @dataclass(frozen=True)
 class _Chart:
-    """alarms: positions and names. baseline: where the first steps end, or None if they are not in it."""
+    """alarms: positions and names. baseline: where the first steps end, 0 if they are not in it. zero: position of 0
+    where it is marked.
+    """
 
     title: str
     curves: list[_Curve]
@@ -69,6 +75,17 @@ class _Chart:
     last: int
     baseline: float
     alarms: list[tuple[float, str]]
+    zero: float | None = None
+
+
+@dataclass(frozen=True)
+class _Hack:
+    """What a hack would gain at the first and the latest probe, and at most, as shares of the reward's scale."""
+
+    name: str
+    first: float
+    latest: float
+    highest: float
 
 
 def monitor_page(monitors: Mapping[str, StepMonitor]) -> str:
@@ -94,14 +111,43 @@ def _view(name: str, monitor: StepMonitor) -> dict[str, Any]:
         "monitor": monitor,
         "charts": [
             chart for title, names, limits in _CHARTS if (chart := _chart(title, names, limits, monitor, history))
-        ],
-        "alarms": [
-            {"alarm": alarm, "since": max(alarm.step - patience + 1, 0)} for alarm in reversed(alarms[-_MAX_ALARMS:])
-        ],
+        ]
+        + _hacks_chart(monitor, history),
+        "hacks": _hacks(history),
+        "alarms": [{"alarm": alarm, "since": alarm.began(patience)} for alarm in reversed(alarms[-_MAX_ALARMS:])],
         "num_alarms": len(alarms),
         "remaining": max(0, monitor.monitor.baseline - num_observed),
         "latest": sorted(monitor.latest.items()),
     }
+
+
+def _hacks(history: Sequence[tuple[int, Mapping[str, float]]]) -> list[_Hack]:
+    """Of each hack, the one that gains most first."""
+    gains: dict[str, list[float]] = {}
+    for _, numbers in history:
+        for name in filter(is_gain, numbers):
+            gains.setdefault(name, []).append(numbers[name])
+    hacks = [
+        _Hack(_LABELS.get(name, name.removeprefix(HACK)), values[0], values[-1], max(values))
+        for name, values in gains.items()
+    ]
+    return sorted(hacks, key=lambda hack: -hack.latest)
+
+
+def _hacks_chart(monitor: StepMonitor, history: Sequence[tuple[int, Mapping[str, float]]]) -> list[_Chart]:
+    """The best hack of each edit, and the hacks that gain most, over the steps that were probed; none without any."""
+    probed = [point for point in history if BEST_HACK in point[1]]
+    if not probed:
+        return []
+    latest = {name: value for name, value in probed[-1][1].items() if is_gain(name) and name != BEST_HACK}
+    names = (BEST_HACK, *sorted(latest, key=lambda name: -latest[name])[:_SHOWN_HACKS])
+    values = [0.0, *(numbers[name] for _, numbers in probed for name in names if name in numbers)]
+    low, high = min(values), max(values)
+    chart = _chart("Gain of hacks over the policy's best edits; above 0 they pay", names, (low, high), monitor, probed)
+    if chart is None:
+        return []
+    zero = _HEIGHT * high / (high - low) if high - low >= 1e-9 else _HEIGHT / 2
+    return [replace(chart, baseline=0.0, zero=zero)]
 
 
 def _chart(
@@ -147,6 +193,11 @@ def _chart(
             )
         )
     raised = [alarm for alarm in list(monitor.alarms) if first <= alarm.step <= last]
-    own = [(x(alarm.step), alarm.name) for alarm in raised if alarm.name in (*names, *_ALARMS_OF.get(names[0], ()))]
+    own = [(x(alarm.step), alarm.name) for alarm in raised if _is_of(alarm.name, names)]
     ends = first + monitor.monitor.baseline if first < monitor.monitor.baseline else first
     return _Chart(title, curves, f"{low:.3g}", f"{high:.3g}", first, last, min(_WIDTH, x(ends)), own)
+
+
+def _is_of(alarm: str, names: Sequence[str]) -> bool:
+    """Whether a chart of these quantities shows an alarm; that of hacks shows all of theirs."""
+    return alarm in (*names, *_ALARMS_OF.get(names[0], ())) or (names[0] == BEST_HACK and alarm.startswith(HACK))

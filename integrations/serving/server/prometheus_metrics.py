@@ -161,6 +161,9 @@ class PrometheusMetrics:
             "heldout_failures": counter(
                 "editcritic_monitor_heldout_failures", "Steps that the held-out reward failed.", labels=["reward"]
             ),
+            "probe_failures": counter(
+                "editcritic_monitor_probe_failures", "Audit probes that failed.", labels=["reward"]
+            ),
         }
         for reward, monitor in self._service.monitors.by_name.items():
             for name, value in monitor.latest.items():

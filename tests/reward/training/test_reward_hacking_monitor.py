@@ -13,8 +13,10 @@ import skimage.data
 
 from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.reward import EditSample, Image, Score
+from editcritic.reward.training.alarm import Alarm
 from editcritic.reward.training.image_statistics import batch_statistics, image_statistics
-from editcritic.reward.training.reward_hacking_monitor import MONITORED, Alarm, RewardHackingMonitor
+from editcritic.reward.training.monitored_quantities import MONITORED
+from editcritic.reward.training.reward_hacking_monitor import RewardHackingMonitor
 
 from ..fakes import picture, sample
 
@@ -380,5 +382,5 @@ def test_options_that_mean_nothing_are_refused(options):
 def test_lists_of_other_lengths_and_other_schemas_are_refused():
     with pytest.raises(ValueError, match="got 1 samples, 2 scores and 1 held-out scores"):
         RewardHackingMonitor().observe(0, [sample()], [1.0, 1.0], [1.0])
-    with pytest.raises(ValueError, match="has schema 0, expected 3: start a new one"):
+    with pytest.raises(ValueError, match="has schema 0, expected 4: start a new one"):
         RewardHackingMonitor.from_json({"schema": 0})

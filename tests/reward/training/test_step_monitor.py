@@ -21,9 +21,11 @@ import numpy as np
 import pytest
 
 from editcritic.reward import EditSample, Image, Reward, Score
+from editcritic.reward.training.alarm import ACTIONS
 from editcritic.reward.training.group_reservoir import GroupReservoir
+from editcritic.reward.training.monitored_quantities import MONITORED
 from editcritic.reward.training.monitored_reward import MonitoredReward
-from editcritic.reward.training.reward_hacking_monitor import ACTIONS, MONITORED, RewardHackingMonitor
+from editcritic.reward.training.reward_hacking_monitor import RewardHackingMonitor
 from editcritic.reward.training.step_monitor import StepMonitor
 
 from ..fakes import Fake, Rated, Says, known, picture, sample
@@ -123,7 +125,7 @@ def test_a_rejection_within_a_part_counts_and_numbers_have_none():
 
 
 def test_every_alarm_has_an_action():
-    assert set(ACTIONS) == {*MONITORED, "divergence", "probe/heldout", "probe/divergence"}
+    assert set(ACTIONS) == {*MONITORED, "divergence", "probe/heldout", "probe/divergence", "hack"}
 
 
 # -- steps ------------------------------------------------------------------------------------------------------------
@@ -329,9 +331,11 @@ def test_a_state_that_cannot_be_written_is_told_once(tmp_path, caplog):
 
 def test_a_monitor_of_an_earlier_version_is_read():
     data = RewardHackingMonitor(baseline=7).to_json()
-    del data["rewards"]
-    old = RewardHackingMonitor.from_json({**data, "schema": 2})
-    assert (old.baseline, old.to_json()["schema"]) == (7, 3)
+    del data["hacks"]
+    for schema in (3, 2):
+        old = RewardHackingMonitor.from_json({**data, "schema": schema})
+        assert (old.baseline, old.to_json()["schema"]) == (7, 4)
+        data.pop("rewards", None)
 
 
 # -- as a reward ------------------------------------------------------------------------------------------------------

@@ -18,7 +18,9 @@ from editcritic.integrations.serving.http_protocol import attach_images, images_
 from editcritic.integrations.serving.server import ScoringService, ServerConfig, serve_in_thread
 from editcritic.integrations.serving.server.monitor_page import monitor_page
 from editcritic.reward import EditSample, Image, Reward, Score
-from editcritic.reward.training.reward_hacking_monitor import MONITORED, Alarm, RewardHackingMonitor
+from editcritic.reward.training.alarm import Alarm
+from editcritic.reward.training.monitored_quantities import MONITORED
+from editcritic.reward.training.reward_hacking_monitor import RewardHackingMonitor
 from editcritic.reward.training.step_monitor import StepMonitor
 
 from ....reward.fakes import Fake, Rated, known, picture, sample
@@ -180,7 +182,7 @@ def test_the_page_of_no_step_and_of_one_step_are_pages():
     monitor = StepMonitor(8, heldout=lambda samples: [])
     monitor.add([sample(str(row), edited=picture(row)) for row in range(8)], [Score.abstained("who knows")] * 8)
     page = monitor_page({"a": monitor})
-    assert "1 step of 8 edits; the held-out reward failed 1 time." in page
+    assert "1 step of 8 edits; the held-out reward failed 1 time; no probe of hacks (" in page
     assert "nan" not in page.lower()
 
 

@@ -1,0 +1,218 @@
+"""How far hacks would pay now: the audit's families on a policy's own edits, every few steps of training.
+
+    probe = AuditProbe(reward, every=10)
+    monitor = StepMonitor(64, probe=probe)
+
+The best-scored edits of some groups of a step are the policy's honest edits as they are now. The trained reward scores
+variants of them that are known to be worse, as in `editcritic audit`. What a variant has above its edit is what the
+policy would gain by learning it: a reason to find it, seen before it is found.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qsl
+
+from ..audit.audited_reward import AnyScorer, score_of
+from ..audit.families import select_families
+from ..audit.family import Family
+from ..audit.findings import TOLERANCE, AuditReport
+from ..audit.trials import Trial, TrialMaker
+from ..base_reward import BaseReward
+from ..sample import EditSample
+from ..score import Score
+from .failure_pauses import FailurePauses
+from .hack_gains import HackGains
+
+DEFAULT_FAMILIES = ("unchanged-source", "blurred")
+"""Those that policies have been seen to find, each made in milliseconds: copying in whole or in part, emptying,
+smoothing, sharpening, stronger colours, noise, a collage, words to the judge, and damage beside the edit.
+"""
+
+log = logging.getLogger("editcritic.monitor")
+
+
+class AuditProbe:
+    """Measures what hacks would gain, over the edits of a step. Nothing in it raises for what a step contains, or for a
+    reward that fails.
+
+    reward: the trained one, as in `audit`; of a monitored one, its monitor does not see the variants. every: steps
+    between probes; the first is step 0. families: names of families that must score lower. samples: at most so many
+    edits, the best-scored of as many groups. severities: 0 to 2, mildest first. seed: of what is random in variants.
+
+    A probe scores samples x families x severities variants in one call, by default 40: 4 a step on average, 6 % of
+    steps of 64 edits (`scores_per_step`). If no variant has a score, or the call raises, this is logged, and the next
+    1, 2, 4, ... up to 64 probes are left out.
+
+    Edits without a score, or with the lowest of the reward's range, are compared with nothing. A variant without a
+    score counts as the lowest, but for failures of infrastructure, which count nowhere. Of an unbounded reward the
+    scale is the distance of the 5 % and 95 % quantiles of all scores of the step and its variants.
+
+    Raises ValueError for options that mean nothing.
+    """
+
+    def __init__(
+        self,
+        reward: BaseReward | AnyScorer,
+        *,
+        every: int = 10,
+        families: Collection[str] = DEFAULT_FAMILIES,
+        samples: int = 4,
+        severities: Sequence[int] = (1,),
+        seed: int = 0,
+    ) -> None:
+        if every < 1 or samples < 1 or not severities or not set(severities) <= {0, 1, 2}:
+            raise ValueError(
+                "an audit probe needs every >= 1, samples >= 1 and severities out of 0, 1 and 2, "
+                f"got {every}, {samples} and {list(severities)}"
+            )
+        self.reward = reward.without_failure_limit() if isinstance(reward, BaseReward) else reward
+        self.every = every
+        if not families:
+            raise ValueError(f"an audit probe needs families: give some of {', '.join(DEFAULT_FAMILIES)}, say")
+        self.families = select_families(families)
+        if other := [family.name for family in self.families if family.relation != "lower"]:
+            raise ValueError(f"an audit probe has families whose variants must score lower, got {', '.join(other)}")
+        self.samples = samples
+        self.severities = tuple(sorted(set(severities)))
+        self.seed = seed
+        self._pauses = FailurePauses()
+
+    @staticmethod
+    def of(reward: BaseReward | AnyScorer, options: str) -> AuditProbe:
+        """From options as in a URL, for trainers configured by strings: every=10&samples=4&severities=0,1.
+
+        Several families or severities have commas between them. Raises ValueError for what it cannot read.
+        """
+        return AuditProbe(reward, **_read_options(options))
+
+    @property
+    def failures(self) -> int:
+        """Probes that failed."""
+        return self._pauses.failures
+
+    @property
+    def scores_per_step(self) -> float:
+        """The most additional scores per step of training, on average."""
+        return self.samples * len(self.families) * len(self.severities) / self.every
+
+    def __call__(
+        self, step: int, samples: Sequence[EditSample], scores: Sequence[Score | float | None]
+    ) -> HackGains | None:
+        """The gains over a step's edits; None at other steps than each `every`-th, and where nothing can be compared.
+
+        samples: of a step, or those whose images are there. scores: of the trained reward, one per sample.
+        """
+        if step % self.every or not self._pauses.is_turn():
+            return None
+        try:
+            gains = self._measure(samples, [score_of(score) for score in scores])
+        except Exception as error:  # noqa: BLE001  (training goes on without it)
+            pause = self._pauses.failed()
+            log.warning(
+                "the audit probe of step %d failed, and is left out for %d probes: %s: %.300s",
+                step,
+                pause,
+                type(error).__name__,
+                error,
+            )
+            return None
+        self._pauses.succeeded()
+        return gains
+
+    def _measure(self, samples: Sequence[EditSample], scores: Sequence[Score]) -> HackGains | None:
+        score_range = self.reward.card.range if isinstance(self.reward, BaseReward) else (None, None)
+        chosen = self._best(samples, scores, score_range[0])
+        edits = [sample for sample, _ in chosen]
+        made = self._variants(edits)
+        if not made:
+            return None
+        results = self.reward([variant for _, _, _, variant in made])
+        if len(results) != len(made):
+            raise ValueError(f"{len(results)} scores for {len(made)} variants")
+        trials = [
+            Trial(number, family.name, severity, chosen[number][1], score_of(result))
+            for (number, family, severity, _), result in zip(made, results, strict=True)
+        ]
+        failed = [trial.variant.reason for trial in trials if trial.variant.status == "failed"]
+        if len(failed) == len(trials):
+            raise ValueError(f"no variant has a score: {failed[0]}")
+        if failed:
+            log.warning("%d of %d variants of an audit probe failed: %.300s", len(failed), len(trials), failed[0])
+        # Gains are those of an audit, with the scale of all the step's scores.
+        report = AuditReport(
+            reward="",
+            identity="",
+            ids=[],
+            sources=[],
+            range=score_range,
+            families=self.families,
+            trials=trials,
+            edits=scores,
+            tolerance=TOLERANCE,
+            seed=self.seed,
+            costs={},
+            seconds=0.0,
+        )
+        by_family: dict[str, list[float]] = {}
+        best: dict[int, float] = {}
+        for trial in trials:
+            gain = report.gain(trial)
+            if gain is not None and trial.variant.status != "failed":
+                by_family.setdefault(trial.family, []).append(gain)
+                best[trial.sample] = max(gain, best.get(trial.sample, gain))
+        return HackGains(by_family, list(best.values()))
+
+    def _best(
+        self, samples: Sequence[EditSample], scores: Sequence[Score], lowest: float | None
+    ) -> list[tuple[EditSample, Score]]:
+        """The best-scored edit of each group, of as many groups as are looked at, those that come first."""
+        best: dict[str, tuple[float, EditSample, Score]] = {}
+        for sample, score in zip(samples, scores, strict=True):
+            if score.value is None or (lowest is not None and score.value <= lowest):
+                continue
+            if sample.group not in best or score.value > best[sample.group][0]:
+                best[sample.group] = (score.value, sample, score)
+        return [(sample, score) for _, sample, score in list(best.values())[: self.samples]]
+
+    def _variants(self, edits: Sequence[EditSample]) -> list[tuple[int, Family, int, EditSample]]:
+        """Those that can be made: number of the edit, family, severity, variant."""
+        maker = TrialMaker(edits, self.families, self.seed)
+        made = []
+        broken: dict[str, str] = {}
+        for number in range(len(edits)):
+            for family in self.families:
+                for severity in self.severities:
+                    try:
+                        variant = maker.variant(number, family, severity)
+                    except Exception as error:  # noqa: BLE001  (the other families are still worth knowing)
+                        broken[family.name] = f"{type(error).__name__}: {error}"
+                        continue
+                    if variant is not None:
+                        made.append((number, family, severity, variant.sample))
+        for name, problem in broken.items():
+            log.warning("an audit probe could not make %s variants: %.300s", name, problem)
+        return made
+
+
+_READ: Mapping[str, Callable[[str], Any]] = {
+    "every": int,
+    "families": lambda text: text.split(","),
+    "samples": int,
+    "severities": lambda text: [int(word) for word in text.split(",")],
+    "seed": int,
+}
+
+
+def _read_options(options: str) -> dict[str, Any]:
+    given = dict(parse_qsl(options, keep_blank_values=True))
+    if not given or not set(given) <= set(_READ):
+        raise ValueError(
+            f"an audit probe has the options {', '.join(_READ)}, as in every=10&samples=4, got {options!r:.200}"
+        )
+    try:
+        return {name: _READ[name](value) for name, value in given.items()}
+    except ValueError as error:
+        raise ValueError(f"an option of the audit probe {options!r:.200} is no number: {error}") from None
