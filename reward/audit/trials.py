@@ -17,7 +17,6 @@ BATCH = 64
 """Variants per call: bounds the pictures in memory."""
 
 _OTHERS = 8
-_TOGETHER = ("lower", "equal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +88,31 @@ def score_variants(
 
 
 def _score(reward: AuditedReward, batch: Sequence[tuple[Family, int, Variant]]) -> list[Score]:
-    """Together, but for those that must be asked anew, and those that may end their batch."""
-    together = iter(reward([row[2].sample for row in batch if row[0].relation in _TOGETHER]))
-    return [next(together) if row[0].relation in _TOGETHER else _score_alone(reward, *row) for row in batch]
+    """In as few calls as their relations allow."""
+    calls: dict[tuple[object, ...], list[int]] = {}
+    for row, (family, severity, variant) in enumerate(batch):
+        calls.setdefault(_call(family, severity, variant, row), []).append(row)
+    scores: dict[int, Score] = {}
+    for rows in calls.values():
+        scores.update(zip(rows, _scores(reward, [batch[row] for row in rows]), strict=True))
+    return [scores[row] for row in range(len(batch))]
 
 
-def _score_alone(reward: AuditedReward, family: Family, _severity: int, variant: Variant) -> Score:
-    samples = [*variant.before, variant.sample, *variant.after]
-    scores = reward.without_cache(samples) if family.relation == "same" else reward(samples)
-    return scores[len(variant.before)]
+def _call(family: Family, severity: int, variant: Variant, row: int) -> tuple[object, ...]:
+    """What is scored in one call has the same key: what may be answered from a cache; what is asked anew, of which
+    equal samples cost one question, so that each severity asks once; what cannot be read; a batch of its own.
+    """
+    if variant.before or variant.after:
+        return "batch", row
+    if family.relation == "same":
+        return family.relation, severity
+    return ("cached",) if family.relation in ("lower", "equal") else (family.relation,)
+
+
+def _scores(reward: AuditedReward, call: Sequence[tuple[Family, int, Variant]]) -> list[Score]:
+    relation, variant = call[0][0].relation, call[0][2]
+    if variant.before or variant.after:
+        scores = reward.whole_batch([*variant.before, variant.sample, *variant.after])
+        return [scores[len(variant.before)]]
+    samples = [variant.sample for _, _, variant in call]
+    return reward(samples) if relation in ("lower", "equal") else reward.without_cache(samples)
