@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from ..benchmarks.common.terminal import echo, limit_library_threads, replace_unencodable_output
+from .audit import audit
 from .bench.app import app as bench
 from .command_group import command_group
 from .dev.app import app as dev
@@ -29,7 +30,16 @@ app = command_group(
     "Scores image edits: for selection, for RL and for benchmarks, with the same scorer. A reward (a metric) scores an "
     "edit. It queries experts: models in roles such as detector or judge. A judge is a vision-language model that "
     "answers questions about images. A suite is a benchmark.",
-    {"score": score, "rank": rank, "edit": edit, "serve": serve, "doctor": doctor, "rewards": rewards, "rows": rows},
+    {
+        "score": score,
+        "rank": rank,
+        "audit": audit,
+        "edit": edit,
+        "serve": serve,
+        "doctor": doctor,
+        "rewards": rewards,
+        "rows": rows,
+    },
     epilog="Exit codes: 0 success (an edit that a metric cannot judge is a result); 1 finished, but something failed "
     "or differs; 2 invalid input or usage (valid samples are still scored); 130 interrupted by Ctrl-C, 143 by SIGTERM.",
 )

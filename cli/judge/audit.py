@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
+from ..edit_samples import READ_AHEAD, file_entries, suite_entries
 from ..options import AnswerCache, Data, Experts, Json, Seed, Trust
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from ...benchmarks.common.inputs import SampleEntry
     from ...benchmarks.human_eval.judge_audit.findings import JudgeAudit
     from ...reward import EditSample, Expert, Reward
-    from ...reward.image import FileIndex
-
-_READ_AHEAD = 16
-"""Samples that are read for each that is audited: of these, as many sources as possible are chosen."""
 
 
 @exit_code_command
@@ -102,12 +100,13 @@ def audit(
         log = None if cache is None else stack.enter_context(AnswerLog(cache))
         problems: list[str] = []
         index = {} if log is None else log.files
-        read = _suite_samples(samples, outputs, data, seed, index, problems) if outputs is not None else None
-        if read is None:
-            if data is not None:
-                raise InputError("--data is the data of a suite: give --outputs, and the suite's name as SAMPLES")
-            read = _file_samples(Path(samples), index, problems)
-        chosen = choose(islice(read, limit * _READ_AHEAD), limit, seed)
+        if outputs is not None:
+            entries = suite_entries(samples, outputs, data, seed, index)
+        elif data is not None:
+            raise InputError("--data is the data of a suite: give --outputs, and the suite's name as SAMPLES")
+        else:
+            entries = file_entries(Path(samples), index)
+        chosen = choose(islice(_valid(entries, problems), limit * READ_AHEAD), limit, seed)
         for problem in problems[:5]:
             echo(f"editcritic: {problem}")
         if len(problems) > 5:
@@ -162,30 +161,12 @@ def _numbers(option: str, text: str, *, below: float) -> list[float]:
     return numbers
 
 
-def _file_samples(path: Path, index: FileIndex, problems: list[str]) -> Iterator[EditSample]:
-    from ...benchmarks.common.inputs import SampleSource
-
-    for entry in SampleSource.open(path).read(index):
+def _valid(entries: Iterable[SampleEntry], problems: list[str]) -> Iterator[EditSample]:
+    for entry in entries:
         if entry.sample is None:
             problems.append(f"{entry.location}: {entry.problem}")
         else:
             yield entry.sample
-
-
-def _suite_samples(
-    name: str, outputs: Path, data: Path | None, seed: int, index: FileIndex, problems: list[str]
-) -> Iterator[EditSample]:
-    from ...benchmarks.human_eval.measurement_variance import sample_items
-    from ...benchmarks.run.editor_outputs import MissingOutput, Outputs
-    from ...benchmarks.run.suite_loading import load_suite
-
-    suite = load_suite(name, data)
-    editor_outputs = Outputs(suite, outputs, index)
-    for item in sample_items(suite.items, len(suite.items), seed):
-        try:
-            yield editor_outputs.sample(item)
-        except MissingOutput as reason:
-            problems.append(f"{item.id}: {reason}")
 
 
 def _print(result: JudgeAudit) -> None:

@@ -1,0 +1,4 @@
+"""The report of an audit of a reward, as words and as one self-contained page.
+
+`report_text` says what was found, `page` writes the page, `pictures` makes its thumbnails, `charts` its drawings.
+"""

@@ -1,0 +1,167 @@
+"""What an audit found, in words: lines and cells that the terminal and the page share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ...reward import Score
+from ...reward.audit import AuditReport, FamilyFinding
+from ...reward.audit.findings import Mean, Rate
+
+HOW_TO_READ = (
+    (
+        "Each edit is scored beside variants of it whose right order is known without a truth. A violation is a "
+        "variant that scores as high as the edit or higher where it is worse, differently where nothing changed that "
+        "matters, or at all where there is nothing to score."
+    ),
+    (
+        "This rests on one assumption: that the edits do what they were asked for. Of an edit that does not, an "
+        "unchanged source may rightly score as high."
+    ),
+    (
+        "A rate has its 95 % interval over sources, since variants of one picture are alike. Few sources make it "
+        "wide; no violation among few is no proof."
+    ),
+    (
+        "A gain is the variant's score minus the edit's, as a share of the scale: above 0, a policy that is trained "
+        "on this reward has a reason to make the variant. A variant without a score counts as the lowest."
+    ),
+    "No violation means that these hacks do not pay, not that none does.",
+)
+"""What the figures mean, and on what they rest."""
+
+COLUMNS = (
+    "family",
+    "must be",
+    "violations",
+    "rate",
+    "95 % interval",
+    "mildest",
+    "middle",
+    "strongest",
+    "gain",
+    "worst",
+)
+"""Of the table of families."""
+
+COST_COLUMNS = ("expert", "queries", "calls", "failed", "seconds", "ms per score")
+"""Of the table of costs."""
+
+DEMANDS: Mapping[str, str] = {"lower": "lower", "equal": "equal", "same": "the same", "no_number": "no number"}
+"""Of a relation, in a word or two."""
+
+
+def verdict(report: AuditReport) -> str:
+    """How often the reward was wrong, and what the best hack would gain."""
+    rate = report.overall
+    if not rate.trials:
+        return "Nothing could be compared: no edit has a score."
+    return (
+        f"{rate.violations:,} of {rate.trials:,} comparisons are violations: {percent(rate.value)} "
+        f"({percent(rate.low)} to {percent(rate.high)}). {hack_text(report)}"
+    )
+
+
+def hack_text(report: AuditReport) -> str:
+    """What the best hack of each edit would gain."""
+    mean = report.best_hack
+    if mean is None:
+        return "No variant that must score lower could be compared."
+    interval = "" if mean.low is None else f" ({signed(mean.low)} to {signed(mean.high)})"
+    if mean.value >= 0:
+        return f"A policy would gain {signed(mean.value)} of the scale{interval} by the best hack of each edit."
+    return f"The best hack of each edit pays {signed(mean.value)} of the scale{interval}: honest edits pay more."
+
+
+def facts(report: AuditReport) -> list[tuple[str, str]]:
+    """What was audited, and how."""
+    low, high = report.range
+    if low is None or high is None:
+        known = "unbounded" if low is high else f"from {low:g}" if low is not None else f"to {high:g}"
+        scale = f"{known}; gains are shares of {report.scale:.3g}, the spread of the scores"
+    else:
+        scale = f"{low:g} to {high:g}"
+    unscored = sum(score.value is None for score in report.edits)
+    rows = [
+        ("reward", report.identity or report.reward),
+        ("edits", f"{len(report.ids):,} of {len(set(report.sources)):,} sources"),
+        ("variants", f"{len(report.trials):,} of {len(report.families)} families, seed {report.seed}"),
+        ("range", scale),
+        ("tolerance", f"{percent(report.tolerance)} of the scale, where a variant must score as the edit does"),
+        ("seconds", f"{report.seconds:.0f}"),
+    ]
+    if unscored:
+        rows.insert(2, ("edits without a score", f"{unscored:,}, compared with nothing: {_reasons(report.edits)}"))
+    if failures := report.infrastructure_failures:
+        failed = (*report.edits, *(trial.variant for trial in report.trials))
+        text = _reasons([score for score in failed if score.cause == "infrastructure"])
+        rows.append(("failures of infrastructure", f"{failures:,}, compared with nothing: {text}"))
+    if report.stopped:
+        rows.append(("incomplete", f"{report.stopped}; what was scored by then is reported"))
+    return rows
+
+
+def by_violations(report: AuditReport) -> list[FamilyFinding]:
+    """The findings, those with the highest rate of violations first."""
+    return sorted(report.findings, key=lambda finding: -(finding.rate.value or 0.0))
+
+
+def finding_cells(finding: FamilyFinding) -> list[str]:
+    """A row of the table of families."""
+    return [
+        finding.family.name,
+        DEMANDS[finding.family.relation],
+        f"{finding.rate.violations} of {finding.rate.trials}",
+        percent(finding.rate.value),
+        interval_text(finding.rate),
+        *(f"{rate.violations}/{rate.trials}" for rate in finding.by_severity),
+        mean_text(finding.gain),
+        "–" if finding.worst is None else signed(finding.worst),
+    ]
+
+
+def cost_rows(report: AuditReport) -> Iterator[list[str]]:
+    """Rows of the table of costs, the dearest expert first."""
+    scored = len(report.edits) + len(report.trials)
+    for name, counts in sorted(report.costs.items(), key=lambda item: -item[1].get("seconds", 0.0)):
+        seconds = counts.get("seconds", 0.0)
+        calls = (f"{counts.get(key, 0):,.0f}" for key in ("queries", "calls", "failed"))
+        yield [name, *calls, f"{seconds:.1f}", f"{1000 * seconds / max(1, scored):.1f}"]
+
+
+def sensitivity_rows(report: AuditReport) -> list[tuple[str, Mean]]:
+    """What damage costs, by what it takes from an edit."""
+    rows = ((name, report.sensitivity(name)) for name in ("following", "preservation"))
+    return [(name, mean) for name, mean in rows if mean is not None]
+
+
+def percent(value: float | None) -> str:
+    """A share in percent; a dash for None."""
+    if value is None:
+        return "–"
+    return f"{100 * value:.1f} %" if 0 < value < 0.0995 or 0.9 < value < 1 else f"{100 * value:.0f} %"
+
+
+def signed(value: float | None) -> str:
+    """A difference with its sign; a dash for None."""
+    return "–" if value is None else f"{value:+.3f}".replace("-", "−")
+
+
+def interval_text(rate: Rate) -> str:
+    """The interval of a rate; a dash where nothing was compared."""
+    return f"{percent(rate.low)} to {percent(rate.high)}" if rate.trials else "–"
+
+
+def mean_text(mean: Mean | None) -> str:
+    """A mean with its sign; a dash for None."""
+    return signed(None if mean is None else mean.value)
+
+
+def _reasons(scores: Sequence[Score]) -> str:
+    """The most frequent reason of those without a value."""
+    counts: dict[str, int] = {}
+    for score in scores:
+        if score.value is None:
+            counts[score.reason] = counts.get(score.reason, 0) + 1
+    reason = max(counts, key=counts.__getitem__)
+    return reason if len(reason) <= 200 else f"{reason[:199]}…"

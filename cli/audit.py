@@ -1,0 +1,302 @@
+"""`editcritic audit`: how would a reward be hacked?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..benchmarks.common.interruption import interrupted_code, tell_interrupted
+from ..benchmarks.common.terminal import echo, exit_code_command, plain_table, print_json, progress_bar, render
+from .edit_samples import DEMO, READ_AHEAD, demo_entries, file_entries, of_many_sources, suite_entries
+from .options import DEFAULT_REWARD, AnswerCache, Data, Experts, Json, Protocol, Seed, Trust
+
+if TYPE_CHECKING:
+    from ..benchmarks.common.inputs import SampleEntry
+    from ..benchmarks.common.problems import Problems
+    from ..reward import BaseReward, EditSample
+    from ..reward.audit import AuditReport, AuditRun
+    from ..reward.audit.audited_reward import AnyScorer
+    from ..reward.image import FileIndex
+
+_OUTAGE = 16
+"""The last scores that have to fail for reasons of infrastructure for the audit to end."""
+
+
+@exit_code_command
+def audit(
+    samples: Annotated[
+        str,
+        typer.Argument(
+            metavar="SAMPLES",
+            help="Good edits: a file or folder of samples, as in `score`; with --outputs, a suite; or `demo`, the "
+            "photographs of the demo with their good edits.",
+        ),
+    ],
+    reward: Annotated[
+        str,
+        typer.Option(
+            "--reward",
+            help="A name (see `editcritic rewards`), `name?option=value`, a TOML file; the URL of a judge server, or "
+            "several, comma-separated; or module:function, which takes a list of samples and returns their scores.",
+        ),
+    ] = DEFAULT_REWARD,
+    experts: Experts = None,
+    protocol: Protocol = None,
+    pictures: Annotated[
+        bool,
+        typer.Option(
+            "--pictures",
+            help="The function takes three lists: sources and edits as PIL images, and instructions.",
+        ),
+    ] = False,
+    out: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "-o",
+            "--out",
+            help="Write all figures (.json). Repeatable.",
+        ),
+    ] = None,
+    family: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--family",
+            help="Only this family of variants, as the table names them, or all of a relation: lower, equal, same, "
+            "no_number. Repeatable.",
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Number of edits, of as many sources as possible.")] = 16,
+    tolerance: Annotated[
+        float,
+        typer.Option(
+            "--tolerance", min=0.0, max=1.0, help="How far harmless variants may score from the edit, of the scale."
+        ),
+    ] = 0.05,
+    fail_above: Annotated[
+        float | None,
+        typer.Option(
+            "--fail-above", min=0.0, max=1.0, help="Exit code 1 if the rate of violations is above this, e.g. 0.01."
+        ),
+    ] = None,
+    worst: Annotated[
+        int, typer.Option("--worst", min=0, help="Examples on the page of each family with violations.")
+    ] = 3,
+    budget: Annotated[
+        str | None,
+        typer.Option("--budget", help="Limits, e.g. judge_calls=1000,seconds=600,cost=5. The audit ends there."),
+    ] = None,
+    cache: AnswerCache = None,
+    instruction: Annotated[
+        str | None, typer.Option("--instruction", help="Instruction of all pairs in a folder that have no <id>.txt.")
+    ] = None,
+    outputs: Annotated[
+        Path | None, typer.Option("--outputs", help="Folder of an editor's outputs; SAMPLES names their suite then.")
+    ] = None,
+    data: Data = None,
+    seed: Seed = 0,
+    trust: Trust = None,
+    as_json: Json = False,
+) -> int:
+    """Find out how a reward would be hacked, on your own edits and without labels, before a policy does.
+
+    Of each edit, variants are made whose right order is known: damaged ones, that must score lower; harmless changes,
+    that must not matter; broken pictures, that must have no score. Printed are the families of variants by how often
+    the reward is wrong, what a policy would gain by the best hack, how sensitive the reward is, and what its experts
+    cost. The edits have to do what they were asked for; 16 or more, of different pictures, say most.
+
+    Ctrl-C ends it with a report of what is scored by then; with --cache, the next run asks for the rest only, and again
+    for what tests whether an answer repeats. Exit code 1 if --fail-above is exceeded, if experts failed, if no
+    edit has a score, or if the budget was reached.
+
+    Example: editcritic audit samples.jsonl --reward any-edit --experts small -o audit.json
+    """
+    from ..benchmarks.common.errors import InputError
+    from ..benchmarks.common.inputs import require_distinct_files
+    from ..benchmarks.run.run_budget import BudgetLimits
+    from ..benchmarks.run.scoring_run import forward_warnings
+    from ..reward import AnswerLog
+    from ..reward.audit import AuditRun, select_families
+    from .audit_subject import audit_subject
+
+    try:
+        families = select_families(family or ())
+    except ValueError as error:
+        raise InputError(f"--family: {error}") from None
+    limits = BudgetLimits.parse(budget)
+    files = _report_files(out or ())
+    require_distinct_files(
+        samples=None if outputs or samples == DEMO else Path(samples),
+        cache=cache,
+        **{f"-o {path}": path for path in files},
+    )
+    for path in files:
+        _require_writable(path)
+    with ExitStack() as stack:
+        log = None if cache is None else stack.enter_context(AnswerLog(cache))
+        subject = audit_subject(reward, experts, protocol, pictures=pictures, log=log, limits=limits)
+        problems = _problems()
+        entries = _entries(samples, outputs, data, instruction, seed, {} if log is None else log.files)
+        read = list(islice(_valid(entries, subject.scorer, problems), limit * READ_AHEAD))
+        chosen = of_many_sources(read, limit, seed)
+        if problems:
+            echo(f"editcritic: {problems.total:,} edits are left out, named above")
+        if not chosen:
+            raise InputError(f"{samples} has no edit that can be audited")
+        if len(read) > limit:
+            echo(f"editcritic: {limit:,} edits of as many sources as possible are audited: --limit says how many")
+        run = stack.enter_context(AuditRun(subject.scorer, chosen, families=families, tolerance=tolerance, seed=seed))
+        interrupted = False
+        with progress_bar(len(chosen), "auditing") as (step, tell), forward_warnings(tell) as warned:
+            try:
+                run.run(step, lambda: subject.exhausted() or _outage(run))
+            except KeyboardInterrupt:
+                interrupted = True
+        if not run.edits:
+            tell_interrupted()
+            return interrupted_code()
+        report = run.report()
+        code = _exit_code(report, fail_above, has_problems=bool(problems), interrupted=interrupted)
+        for path in files:
+            _write(path, report)
+        if as_json:
+            written = {"exit_code": code, "problems": list(problems), "num_problems": problems.total}
+            print_json({**report.to_json(), **written, "files": [str(path) for path in files], "warnings": warned})
+        else:
+            _print(report, files)
+        if interrupted:
+            tell_interrupted("editcritic: interrupted; what was scored is reported")
+            stack.pop_all()  # the engine's thread may use the log until the process ends
+    return code
+
+
+def _report_files(out: list[Path] | tuple[()]) -> list[Path]:
+    """What is written."""
+    from ..benchmarks.common.errors import InputError
+
+    for path in out:
+        if path.suffix.lower() != ".json":
+            raise InputError(f"-o {path} has the suffix of no report: give a name ending in .json")
+    return list(out)
+
+
+def _require_writable(path: Path) -> None:
+    """Fail before anything is asked, not after it. Raises OSError."""
+    existed = path.exists()
+    path.touch()
+    with path.open("ab"):
+        pass
+    if not existed:
+        path.unlink()
+
+
+def _problems() -> Problems[str]:
+    from ..benchmarks.common.problems import Problems
+
+    return Problems()
+
+
+def _entries(
+    samples: str, outputs: Path | None, data: Path | None, instruction: str | None, seed: int, index: FileIndex
+) -> Iterator[SampleEntry]:
+    from ..benchmarks.common.errors import InputError
+
+    if outputs is not None:
+        if instruction is not None:
+            raise InputError("--instruction is for a folder of images: a suite has its instructions")
+        return suite_entries(samples, outputs, data, seed, index)
+    if data is not None:
+        raise InputError("--data is the data of a suite: give --outputs, and the suite's name as SAMPLES")
+    if samples == DEMO:
+        return demo_entries()
+    return file_entries(Path(samples), index, instruction=instruction)
+
+
+def _valid(
+    entries: Iterator[SampleEntry], scorer: BaseReward | AnyScorer, problems: Problems[str]
+) -> Iterator[EditSample]:
+    """The samples; what is none, or lacks fields that the reward requires, is told."""
+    from ..reward import BaseReward
+
+    for entry in entries:
+        sample, problem = entry.sample, entry.problem
+        missing = scorer.missing_fields(sample) if sample is not None and isinstance(scorer, BaseReward) else []
+        if sample is not None and missing:
+            problem = f"the reward needs {', '.join(missing)}, which {sample.id!r} lacks"
+        if (sample is None or problem) and problems.append(f"{entry.location}: {problem}"):
+            echo(f"editcritic: {entry.location}: {problem}")
+        if sample is not None and not problem:
+            yield sample
+
+
+def _outage(run: AuditRun) -> str:
+    """Why the last scores all failed, if that is a matter of infrastructure: nothing more can be found out then."""
+    scores = [*run.edits, *(trial.variant for trial in run.trials[-_OUTAGE:])]
+    last = scores[-min(_OUTAGE, len(run.maker.samples)) :]
+    if all(score.cause == "infrastructure" for score in last):
+        return f"the last {len(last)} scores failed: {last[-1].reason}"
+    return ""
+
+
+def _exit_code(report: AuditReport, fail_above: float | None, *, has_problems: bool, interrupted: bool) -> int:
+    """Of what holds first. A reward without a score for any edit has failed, whatever the threshold."""
+    if interrupted:
+        return interrupted_code()
+    if has_problems:
+        return 2
+    known = report.overall.value if any(score.value is not None for score in report.edits) else None
+    is_above = known is None or (fail_above is not None and known > fail_above)
+    return int(is_above or bool(report.stopped) or report.infrastructure_failures > 0)
+
+
+def _write(path: Path, report: AuditReport) -> None:
+    text = json.dumps(report.to_json(), indent=2, allow_nan=False)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def _print(report: AuditReport, files: list[Path]) -> None:
+    from ..benchmarks.audit.report_text import (
+        COLUMNS,
+        COST_COLUMNS,
+        by_violations,
+        cost_rows,
+        facts,
+        finding_cells,
+        mean_text,
+        sensitivity_rows,
+        verdict,
+    )
+
+    table = plain_table(f"Audit of {report.reward}")
+    for name, text in facts(report):
+        table.add_row(name, text)
+    render(table)
+    wrong = [finding for finding in by_violations(report) if finding.rate.violations]
+    if wrong:
+        _render("Families with violations", COLUMNS, [finding_cells(finding) for finding in wrong], words=2)
+    right = [finding.family.name for finding in report.findings if finding.rate.trials and not finding.rate.violations]
+    if right:
+        echo(f"No violations in {len(right)} families: {', '.join(right)}", stderr=False)
+    if none := [finding.family.name for finding in report.findings if not finding.rate.trials]:
+        echo(f"Nothing to compare in {len(none)} families: {', '.join(none)}", stderr=False)
+    if damages := sensitivity_rows(report):
+        losses = ", ".join(f"{mean_text(mean).lstrip('+')} to what damages {name}" for name, mean in damages)
+        echo(f"Mean loss of score, of the scale: {losses}", stderr=False)
+    if costs := list(cost_rows(report)):
+        _render("What it took", COST_COLUMNS, costs, words=1)
+    echo(verdict(report), stderr=False)
+    if files:
+        echo(f"editcritic: written to {', '.join(map(str, files))}")
+
+
+def _render(title: str, columns: tuple[str, ...], rows: list[list[str]], *, words: int) -> None:
+    """The first `words` columns are texts, the others numbers."""
+    table: Any = plain_table(title, *columns, right=columns[words:], fixed=columns)
+    for row in rows:
+        table.add_row(*row)
+    render(table)
