@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from ..sample import EditSample
 
 if TYPE_CHECKING:
+    from .asked_changes import AskedChange
     from .audited_edit import AuditedEdit
 
 Relation = Literal["lower", "equal", "same", "no_number"]
@@ -62,6 +63,7 @@ class Family:
 
     damages: of `lower` families. needs_good_edit: the order holds only if the edit does what its instruction asks, as
     against the unchanged source; without it, the variant is worse than any edit that is not already as damaged.
+    unless_asked: what `vary` does, where an instruction may ask for it: the order is not known then.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Family:
     vary: Callable[[AuditedEdit, float], Variant | None]
     damages: Damages = ""
     needs_good_edit: bool = False
+    unless_asked: tuple[AskedChange, ...] = ()
 
     def __post_init__(self) -> None:
         amounts = [severity.amount for severity in self.severities]
@@ -78,3 +81,9 @@ class Family:
             raise ValueError(f"{self.name}: three severities with rising or falling amounts are needed, got {amounts}")
         if bool(self.damages) != (self.relation == "lower"):
             raise ValueError(f"{self.name}: `damages` belongs to families that must score lower, and to each of them")
+
+    def variant(self, edit: AuditedEdit, amount: float) -> Variant | None:
+        """`vary`, or None where the instruction may ask for what it does."""
+        if any(change.may_be_asked_by(edit.request) for change in self.unless_asked):
+            return None
+        return self.vary(edit, amount)

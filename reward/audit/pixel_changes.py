@@ -35,8 +35,8 @@ def mapped(pixels: Pixels, levels: NDArray[np.uint8]) -> Pixels:
 
 def jpeg(pixels: Pixels, quality: int) -> Pixels:
     """As JPEG of this quality (1 to 100, colours at half resolution) and back. No side above 65,500 px."""
-    _, data = cv2.imencode(".jpg", np.ascontiguousarray(pixels[:, :, ::-1]), [cv2.IMWRITE_JPEG_QUALITY, quality])
-    return np.asarray(np.asarray(cv2.imdecode(data, cv2.IMREAD_COLOR))[:, :, ::-1], np.uint8)
+    _, data = cv2.imencode(".jpg", cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, quality])
+    return np.asarray(cv2.cvtColor(np.asarray(cv2.imdecode(data, cv2.IMREAD_COLOR)), cv2.COLOR_BGR2RGB), np.uint8)
 
 
 def resized(pixels: Pixels, scale: float) -> Pixels:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import cv2
 
+from ..asked_changes import DETAIL
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
 
+_SMALL = 128  # px: single pixels are seen in smaller pictures, and little of them is too little
 
-def _vary(edit: AuditedEdit, amount: float) -> Variant:
-    return edit.picture(cv2.GaussianBlur(edit.after, (0, 0), amount * max(edit.after.shape[:2])))
+
+def _vary(edit: AuditedEdit, amount: float) -> Variant | None:
+    return edit.damaged(cv2.GaussianBlur(edit.after, (0, 0), amount * max(_SMALL, *edit.after.shape[:2])))
 
 
 FAMILY = Family(
@@ -19,4 +22,5 @@ FAMILY = Family(
     (Severity(0.003, "1.5 of 512 px"), Severity(0.008, "4 of 512 px"), Severity(0.02, "10 of 512 px")),
     _vary,
     damages="preservation",
+    unless_asked=(DETAIL,),
 )

@@ -1,0 +1,26 @@
+"""Visible noise over the whole edited picture."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..asked_changes import DETAIL
+from ..audited_edit import AuditedEdit
+from ..family import Family, Severity, Variant
+from ..pixel_changes import clipped
+
+
+def _vary(edit: AuditedEdit, amount: float) -> Variant | None:
+    noise = edit.random("noisy").standard_normal(edit.after.shape, np.float32)  # float32: half the time of float64
+    return edit.damaged(clipped(edit.after + noise * np.float32(amount)))
+
+
+FAMILY = Family(
+    "noisy",
+    "lower",
+    "Noise that a person sees at once was neither in the source nor asked for.",
+    (Severity(20, "20 grey levels"), Severity(35, "35 grey levels"), Severity(60, "60 grey levels")),
+    _vary,
+    damages="preservation",
+    unless_asked=(DETAIL,),
+)
