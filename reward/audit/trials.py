@@ -62,7 +62,7 @@ class TrialMaker:
                     yield family, severity, variant
 
     def _variant(self, edit: AuditedEdit, number: int, family: Family, severity: int) -> Variant | None:
-        variant = family.vary(edit, family.severities[severity].amount)
+        variant = family.variant(edit, family.severities[severity].amount)
         if variant is None or variant.sample.id != self.samples[number].id:
             return variant  # the id is what it changes
         return replace(variant, sample=replace(variant.sample, id=f"{variant.sample.id}/{family.name}/{severity}"))

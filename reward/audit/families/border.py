@@ -31,5 +31,6 @@ FAMILY = Family(
     ),
     _vary,
     damages="preservation",
+    needs_good_edit=True,  # what should have gone may lie near the rim
     unless_asked=(FRAMING,),
 )

@@ -23,5 +23,6 @@ FAMILY = Family(
     (Severity(0.8, "80 % of the sides"), Severity(0.6, "60 % of the sides"), Severity(0.4, "40 % of the sides")),
     _vary,
     damages="preservation",
+    needs_good_edit=True,  # what should have gone may lie near the rim
     unless_asked=(FRAMING,),
 )

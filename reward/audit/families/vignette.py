@@ -24,5 +24,6 @@ FAMILY = Family(
     (Severity(0.85, "corners at 15 %"), Severity(1.3, "black corners"), Severity(2.0, "black rim")),
     _vary,
     damages="preservation",
+    needs_good_edit=True,  # what should have gone may lie near the rim
     unless_asked=(FRAMING, LIGHT),
 )
