@@ -58,7 +58,11 @@ def _load(file: str, crop: Corners | None) -> Pixels:
     if find_spec("skimage") is None:
         raise InputError("the photographs come with scikit-image: pip install 'editcritic[bench]'")
     with resources.files("skimage").joinpath(f"data/{file}").open("rb") as opened:
-        picture = Image.of(opened.read()).pil()
+        return fitted(Image.of(opened.read()).pil(), crop)
+
+
+def fitted(picture: PIL.Image.Image, crop: Corners | None = None) -> Pixels:
+    """A picture, or a part of it, averaged down to `MAX_SIDE`. Read-only."""
     if crop is not None:
         picture = picture.crop(crop)
     shrink = MAX_SIDE / max(picture.size)
@@ -70,7 +74,8 @@ def _load(file: str, crop: Corners | None) -> Pixels:
     return pixels
 
 
-def _ellipse(cx: float, cy: float, rx: float, ry: float) -> Polygon:
+def ellipse(cx: float, cy: float, rx: float, ry: float) -> Polygon:
+    """An outline by centre and radii."""
     steps = [2 * math.pi * step / 48 for step in range(48)]
     return tuple((cx + rx * math.cos(turn), cy + ry * math.sin(turn)) for turn in steps)
 
@@ -85,8 +90,8 @@ PHOTOS: Mapping[str, AnnotatedPhoto] = {
             "black helmet": ((277, 343, 512, 512),),
         },
         outlines={
-            "embroidered purple patch": (_ellipse(170.7, 385.2, 37.6, 37.6),),
-            "patch and its seam": (_ellipse(170.7, 385.4, 40.5, 40.5),),
+            "embroidered purple patch": (ellipse(170.7, 385.2, 37.6, 37.6),),
+            "patch and its seam": (ellipse(170.7, 385.4, 40.5, 40.5),),
             "fabric blue name tag": (((278, 339), (328, 347), (330, 358), (321, 368), (314, 377.5), (282, 373)),),
         },
     ),
@@ -178,7 +183,7 @@ PHOTOS: Mapping[str, AnnotatedPhoto] = {
                     *((243, 150), (243, 128), (246, 114), (250, 103)),
                 ),
             ),
-            "floodlight at the pad": (_ellipse(291, 318, 13, 13),),
+            "floodlight at the pad": (ellipse(291, 318, 13, 13),),
             "metal left mast": (
                 ((157, 97), (164, 98), (164, 180), (162, 342), (131, 342), (137, 270), (150, 180), (151, 150)),
             ),
