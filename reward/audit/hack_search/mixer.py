@@ -149,9 +149,9 @@ class Mixer:
         What the edit changed stays what it was, so that families do not take the damage before them for the edit.
         """
         here = replace(base, sample=replace(base.sample, edited=picture), seed=component.seed)
-        vars(here).update(before=base.before, changed=base.changed)  # its cached properties
+        vars(here).update(before=base.before, changed=base.changed, request=base.request)  # its cached properties
         family = self._families[component.family]
-        variant = family.vary(here, amount(family, component.strength))
+        variant = family.variant(here, amount(family, component.strength))
         if variant is None:
             return None
         result = variant.sample.edited
