@@ -10,17 +10,23 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import PIL.Image
+
 from ..base_reward import BaseReward
 from ..config import ExpertBindings
 from ..engine.engine import Engine
-from ..image import Image
+from ..image import ImageError
 from ..queries.specs import Spec
 from ..reward import Reward
 from ..sample import EditSample
 from ..score import Score, Scores
+from ..timeout_compat import TIMEOUTS
 
 AnyScorer = Callable[[Sequence[EditSample]], Sequence[Any]]
 """A batch of samples -> for each a number, None, or a `Score`."""
+
+_LARGEST = 1e100
+"""Of a score: differences of larger ones, as shares of others, are no floats."""
 
 
 @dataclass
@@ -53,6 +59,8 @@ class AuditedReward:
         """From whatever a caller gives (see `audit`). Raises ValueError, also where samples lack fields it requires."""
         if isinstance(reward, AuditedReward):
             return reward
+        if not isinstance(reward, BaseReward) and hasattr(reward, "card"):
+            raise ValueError(f"{type(reward).__name__} is a metric: give its name and its experts, or a Reward of both")
         if not callable(reward):
             reward = Reward.of(reward, experts, on_failures="none")
         elif experts is not None:
@@ -65,6 +73,14 @@ class AuditedReward:
     def identity(self) -> str:
         """The reward's signature; empty where unknown."""
         return self.scorer.known_signature if isinstance(self.scorer, BaseReward) else ""
+
+    @property
+    def roles(self) -> dict[str, tuple[str, ...]]:
+        """Of the experts that were asked, by id."""
+        if not self.experts or not isinstance(self.scorer, BaseReward):
+            return {}
+        bound = self.scorer.expert_ids
+        return {name: tuple(role for role, expert in bound.items() if expert == name) for name in self.experts}
 
     @property
     def range(self) -> tuple[float | None, float | None]:
@@ -127,7 +143,7 @@ class AuditedReward:
 
 
 def score_of(value: Any) -> Score:
-    """A callable's value as a score: a finite number, or none and why."""
+    """A callable's value as a score: a number of at most 1e100, or none and why."""
     if isinstance(value, Score):
         return value
     if value is None:
@@ -142,11 +158,14 @@ def score_of(value: Any) -> Score:
         return Score.failed(f"the reward returned {type(value).__name__}, not a number")
     if not math.isfinite(number):
         return Score.failed(f"the reward returned {number}, not a finite number")
+    if abs(number) > _LARGEST:
+        return Score.failed(f"the reward returned {number:g}, too large to be compared")
     return Score.of(number)
 
 
 def _failed(error: Exception) -> Score:
-    return Score.failed(f"{type(error).__name__}: {error}"[:500])
+    outage = isinstance(error, (ConnectionError, MemoryError, *TIMEOUTS))
+    return Score.failed(f"{type(error).__name__}: {error}"[:500], cause="infrastructure" if outage else "")
 
 
 def reward_of_pictures(
@@ -154,16 +173,29 @@ def reward_of_pictures(
 ) -> AnyScorer:
     """A scorer from a function of three lists: sources and edited pictures (PIL, RGB), and instructions.
 
-    Of several sources, it sees the first.
+    Of several sources, it sees the first. Samples whose pictures cannot be read have failed, and it sees the others.
     """
 
     def scorer(samples: Sequence[EditSample]) -> Sequence[Any]:
-        sources, edited = ([image.pil() for image in images] for images in zip(*map(_pictures, samples), strict=True))
-        return function(sources, edited, [sample.instruction for sample in samples])
+        read = [_pictures(sample) for sample in samples]
+        seen = [
+            (*pair, sample.instruction) for pair, sample in zip(read, samples, strict=True) if isinstance(pair, tuple)
+        ]
+        if not seen:
+            return read
+        sources, edited, instructions = (list(column) for column in zip(*seen, strict=True))
+        values = list(function(sources, edited, instructions))
+        if len(values) != len(seen):
+            raise ValueError(f"{len(values)} scores for {len(seen)} pictures")
+        scores = iter(values)
+        return [next(scores) if isinstance(pair, tuple) else pair for pair in read]
 
     scorer.__name__ = getattr(function, "__name__", type(function).__name__)
     return scorer
 
 
-def _pictures(sample: EditSample) -> tuple[Image, Image]:
-    return sample.source, sample.edited
+def _pictures(sample: EditSample) -> tuple[PIL.Image.Image, PIL.Image.Image] | Score:
+    try:
+        return sample.source.pil(), sample.edited.pil()
+    except ImageError as error:
+        return Score.failed(str(error))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
@@ -74,7 +74,7 @@ class FamilyFinding:
     scale: what a policy would win by doing this instead, a missing value counting as the lowest. worst: the largest
     gain (of families whose variants must score as the edit: the largest distance); None without comparable trials.
     unscored: variants without a score. incomparable: trials whose edit has no score, or already the lowest of the
-    range, or whose variant has none for reasons of infrastructure.
+    range or a guard's rejection, or whose variant has none for reasons of infrastructure.
     """
 
     family: Family
@@ -104,6 +104,27 @@ class FamilyFinding:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class ExpertCost:
+    """What one expert took in an audit.
+
+    expert: its id. roles: that it is bound to. queries, calls, failed, seconds: of the whole audit; experts work at the
+    same time, so their seconds may add up to more than its own. seconds_per_edit: mean of the samples scored; answers
+    that are known already cost nothing, so a single edit costs more. None without any.
+    """
+
+    expert: str
+    roles: tuple[str, ...]
+    queries: int
+    calls: int
+    failed: int
+    seconds: float
+    seconds_per_edit: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "roles": list(self.roles)}
+
+
 @dataclass(frozen=True)
 class AuditReport:
     """The result of an audit.
@@ -111,7 +132,9 @@ class AuditReport:
     reward: its name; identity: its signature, empty where unknown. ids, sources: of each sample, its id and the key of
     its sources. range: of the reward. scale: the reward's range, or, where it is unbounded, the distance of the 5 % and
     95 % quantiles of all scores; gains and tolerances are shares of it. costs: of each expert, by id: queries, calls,
-    failed, seconds. stopped: why it ended before all variants were scored; empty: it did not.
+    failed, seconds. seconds: of the audit; reward_seconds: of these, in the reward. scored: samples that it was given,
+    with companions of the batch and repetitions. roles: of each expert, by id. stopped: why it ended before all
+    variants were scored; empty: it did not.
     """
 
     reward: str
@@ -128,6 +151,9 @@ class AuditReport:
     seconds: float
     stopped: str = ""
     search: SearchResult | None = None
+    reward_seconds: float = 0.0
+    scored: int = 0
+    roles: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @cached_property
     def scale(self) -> float:
@@ -152,9 +178,11 @@ class AuditReport:
             return "incomparable"
         match relation:
             case "no_number":
-                return "right" if variant is None or trial.variant.rejected else "violation"
+                if variant is not None and not trial.variant.rejected:
+                    return "violation"
+                return "incomparable" if edit is None else "right"  # a reward without any number proves nothing
             case "lower":
-                if edit is None or (self.range[0] is not None and edit <= self.range[0]):
+                if edit is None or trial.edit.rejected or (self.range[0] is not None and edit <= self.range[0]):
                     return "incomparable"
                 return "violation" if variant is not None and variant >= edit - TIE * self.scale else "right"
             case "equal" | "same":
@@ -191,6 +219,17 @@ class AuditReport:
         """Of all families together, each trial counting once."""
         return self.rate(self.trials)
 
+    @property
+    def expert_costs(self) -> list[ExpertCost]:
+        """What each expert took, the dearest first; none where the reward does not say, as a server's client."""
+        costs = []
+        for name, counts in self.costs.items():
+            queries, calls, failed = (int(counts.get(key, 0)) for key in ("queries", "calls", "failed"))
+            seconds = counts.get("seconds", 0.0)
+            mean = seconds / self.scored if self.scored else None
+            costs.append(ExpertCost(name, tuple(self.roles.get(name, ())), queries, calls, failed, seconds, mean))
+        return sorted(costs, key=lambda cost: -cost.seconds)
+
     def rate(self, trials: Sequence[Trial]) -> Rate:
         """The rate of violations among trials."""
         compared = [(trial, outcome) for trial in trials if (outcome := self.outcome(trial)) != "incomparable"]
@@ -203,7 +242,7 @@ class AuditReport:
         compared = [trial for trial in trials if self.outcome(trial) != "incomparable"]
         gains = [gain for trial in compared if (gain := self.gain(trial)) is not None]
         sources = [self.sources[trial.sample] for trial in compared if self.gain(trial) is not None]
-        distances = gains if family.relation == "lower" else [abs(gain) for gain in gains]
+        distances = [abs(gain) for gain in gains] if family.relation in ("equal", "same") else gains
         by_severity = [self.rate([trial for trial in trials if trial.severity == number]) for number in range(3)]
         return FamilyFinding(
             family,
@@ -240,7 +279,10 @@ class AuditReport:
         trials = [t for t in self.trials if t.family == family and self.outcome(t) == "violation"]
         relation = self._family_by_name[family].relation
         ranked = sorted(trials, key=lambda trial: self._error(trial, relation), reverse=True)
-        return list({trial.sample: trial for trial in reversed(ranked)}.values())[::-1][:count]
+        of_each: dict[int, Trial] = {}
+        for trial in ranked:
+            of_each.setdefault(trial.sample, trial)
+        return list(of_each.values())[:count]
 
     def _error(self, trial: Trial, relation: str) -> float:
         gain = self.gain(trial)
@@ -271,7 +313,9 @@ class AuditReport:
                 for name in ("following", "preservation")
             },
             "families": [finding.to_json() for finding in self.findings],
-            "experts": {name: dict(counts) for name, counts in self.costs.items()},
+            "expert_costs": [cost.to_json() for cost in self.expert_costs],
+            "scored": self.scored,
+            "reward_seconds": self.reward_seconds,
             "seconds": self.seconds,
             "search": None if self.search is None else self.search.to_json(),
             "trials": [

@@ -40,8 +40,8 @@ def audit(
     `equal` families, as a share of the scale. seed: of what is random in variants. edit_again: the editor that is to be
     trained; families use it where it helps. step: called after each edit.
 
-    An edit without a score is compared with nothing. Raises ValueError without samples, for a tolerance outside of
-    [0, 1], and where samples lack fields that the reward requires.
+    An edit without a score is compared with nothing, so it has no variants. Raises ValueError without samples or
+    families, for a tolerance outside of [0, 1], and where samples lack fields that the reward requires.
     """
     with AuditRun(
         reward, samples, experts=experts, families=families, tolerance=tolerance, seed=seed, edit_again=edit_again
@@ -76,6 +76,8 @@ class AuditRun:
             raise ValueError("an audit needs edits, got none: give 16 or more good ones, of different sources")
         if not 0 <= tolerance <= 1:
             raise ValueError(f"the tolerance is a share of the reward's scale, from 0 to 1, got {tolerance}")
+        if families is not None and not families:
+            raise ValueError("an audit needs families, got none: give some of all_families(), or None for all")
         self.reward = AuditedReward.bound(reward, experts, edits)
         self.tolerance = tolerance
         self._folder = TemporaryDirectory(prefix="editcritic-audit-")
@@ -112,9 +114,12 @@ class AuditRun:
             self.edits += scores
             yield
         for number, edit in enumerate(self.edits):
-            for trials in score_variants(self.reward, self.maker.variants(number), number, edit):
-                self.trials += trials
-                yield
+            if edit.value is not None:  # else they would be compared with nothing
+                for trials in score_variants(self.reward, self.maker.variants(number), number, edit):
+                    self.trials += trials
+                    yield
+            for file in Path(self._folder.name).iterdir():  # of its variants; `maker` writes them again
+                file.unlink()
             step()
 
     def report(self) -> AuditReport:
@@ -136,4 +141,7 @@ class AuditRun:
             {name: dict(counts) for name, counts in self.reward.experts.items()},
             self._seconds,
             self.stopped,
+            reward_seconds=self.reward.seconds,
+            scored=self.reward.samples,
+            roles=self.reward.roles,
         )

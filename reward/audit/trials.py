@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
+from ..image import ImageError
 from ..sample import EditSample
 from ..score import Score
 from .audited_edit import AuditedEdit, EditAgain
@@ -62,7 +63,12 @@ class TrialMaker:
                     yield family, severity, variant
 
     def _variant(self, edit: AuditedEdit, number: int, family: Family, severity: int) -> Variant | None:
-        variant = family.variant(edit, family.severities[severity].amount)
+        try:
+            variant = family.variant(edit, family.severities[severity].amount)
+        except ImageError:  # of the source, say, which the reward does not read
+            return None
+        except Exception as error:
+            raise RuntimeError(f"the family {family.name} fails for sample {edit.sample.id!r:.80}: {error}") from error
         if variant is None or variant.sample.id != self.samples[number].id:
             return variant  # the id is what it changes
         return replace(variant, sample=replace(variant.sample, id=f"{variant.sample.id}/{family.name}/{severity}"))

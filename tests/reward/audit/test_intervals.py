@@ -1,0 +1,67 @@
+"""Intervals over sources, against a direct computation."""
+
+import random
+
+import numpy as np
+import pytest
+
+from editcritic.reward.audit.intervals import mean_interval, rate_interval
+from editcritic.reward.bootstrap_intervals import resampled_rows, wilson_interval
+
+SOURCES = [number // 3 for number in range(24)]  # 8 sources with 3 trials each
+
+
+def direct(values: list[float], sources: list[int]) -> tuple[float, float]:
+    """Sources drawn with replacement, all trials of each, the mean of all trials."""
+    names = list(dict.fromkeys(sources))
+    means = []
+    for rows in resampled_rows(len(names), np.random.default_rng(0)):
+        drawn = [value for row in rows for value, source in zip(values, sources, strict=True) if source == names[row]]
+        means.append(sum(drawn) / len(drawn))
+    low, high = np.quantile(means, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def test_a_mean_is_resampled_over_sources():
+    values = [random.Random(1).uniform(source, source + 1) for source in SOURCES]
+    assert mean_interval(values, SOURCES) == pytest.approx(direct(values, SOURCES))
+
+
+def test_a_rate_is_resampled_over_sources_of_unequal_size():
+    sources = [0, 0, 0, 0, 0, 1, 2, 2, 3, 3, 3, 4]
+    flags = [True, True, False, True, True, False, False, True, False, False, False, True]
+    assert rate_interval(flags, sources) == pytest.approx(direct([float(flag) for flag in flags], sources))
+
+
+def test_trials_of_one_source_are_no_independent_evidence():
+    flags = [number % 2 == 0 for number in range(40)]
+    by_source = rate_interval(flags, [int(flag) for flag in flags])  # all trials of a source agree
+    by_trial = rate_interval(flags, range(40))
+    assert by_source[1] - by_source[0] > 2 * (by_trial[1] - by_trial[0])
+
+
+@pytest.mark.parametrize("hit", [False, True])
+def test_where_all_agree_the_interval_counts_sources(hit):
+    assert rate_interval([hit] * 24, SOURCES) == wilson_interval(8 * hit, 8)
+
+
+def test_equal_rates_of_all_sources_have_an_interval():
+    low, high = rate_interval([True, False] * 10, [number // 2 for number in range(20)])
+    assert (low, high) == wilson_interval(5, 10)
+
+
+def test_one_source_and_none():
+    assert rate_interval([False] * 9, [0] * 9) == wilson_interval(0, 1)
+    assert rate_interval([], []) == (0.0, 1.0)
+    assert mean_interval([0.1, 0.2], [0, 0]) is None
+    assert mean_interval([], []) is None
+
+
+def test_an_interval_holds_its_rate():
+    generator = random.Random(2)
+    for _ in range(40):
+        count = generator.randrange(1, 30)
+        sources = [generator.randrange(6) for _ in range(count)]
+        flags = [generator.random() < 0.2 for _ in range(count)]
+        low, high = rate_interval(flags, sources)
+        assert 0 <= low <= sum(flags) / count <= high <= 1
