@@ -1,4 +1,4 @@
-"""Changes of a whole picture that an instruction itself may ask for: a family that makes them has no known order then.
+"""Changes that an instruction itself may ask for: a family that makes them has no known order then.
 
 Kinds of changes are wide on purpose: a trial too few costs little, a violation that is none costs trust.
 """
@@ -130,3 +130,81 @@ NUMBER = AskedChange(
     "copy, copies, duplicat, repeat, number, count, multipl, more, another, several, many, twin",
 )
 """How many there are of something."""
+
+TEXT = AskedChange(
+    frozenset({"text_change", "text_remove", "text_style"}),
+    "text, writ, word, caption, letter, sign, label, logo, title, say, spell, slogan, quote, subtitle, watermark, "
+    "poster",
+)
+"""Words in the picture."""
+
+ADDITION = AskedChange(
+    frozenset(
+        {"subject_add", "count_change", "duplicate", "effect_add", "particles_add", "text_change", "composition"}
+    ),
+    "add, insert, put, place, draw, paint, includ, introduc, creat, give, fill, decorat, scatter, sprinkl, "
+    "appear, text, writ, word, caption, letter, copy, copies, duplicat, repeat, number, count, multipl, more, "
+    "another, several, many",
+)
+"""What may stand at other places, too, or be done to others: the place where it is asked for is not read here."""
+
+DEGREE = AskedChange(
+    frozenset(
+        {
+            "filter",
+            "light",
+            "weather",
+            "effect_add",
+            "effect_remove",
+            "particles_add",
+            "particles_remove",
+            "restoration",
+            "attribute",
+            "expression",
+            "camera",
+            "zoom",
+            "resize",
+            "reasoning",
+        }
+    ),
+    "slight, a bit, bit, little, subtl, somewhat, partly, partial, half, soft, gentl, faint, pale, transparen, "
+    "ghost, blend, fade, fading, tint, hint, touch of, more, less, increas, decreas, reduc, enhanc, adjust, "
+    "improv, bright, dark, dim, light, contrast, saturat, expos, warm, cool, glow, fog, mist, haz, smok, strong, "
+    "vivid, vibran, sharp, smooth",
+)
+"""What there may be more or less of: half of it, and twice of it, may be what was asked for."""
+
+SURROUNDINGS = AskedChange(
+    frozenset(
+        {
+            "background_change",
+            "extraction",
+            "composition",
+            "style",
+            "weather",
+            "filter",
+            "light",
+            "camera",
+            "reframe",
+            "reasoning",
+        }
+    ),
+    "background, backdrop, scene, setting, environment, surround, sky, landscape, extract, cut, isolat, "
+    "transparen, whole, entire, everything, world, behind, teleport, season, weather, styl, beach, street, "
+    "forest, indoors, outdoors",
+)
+"""What lies around the things that are named."""
+
+PANELS = AskedChange(
+    frozenset({"composition", "reasoning"}),
+    "collage, side, compar, split, panel, grid, diptych, triptych, sheet, both, half, inset, corner, thumbnail, "
+    "screen, frame, photo of, picture of, picture in, poster, television, tv, monitor, before and after, comic",
+)
+"""Several pictures in one."""
+
+SHAPES = AskedChange(
+    frozenset({"effect_add", "particles_add", "composition"}),
+    "star, cross, triangle, shape, geometric, logo, sticker, icon, draw, doodle, confetti, decorat, dot, pattern, "
+    "arrow, flag, kite, origami, paper",
+)
+"""Flat shapes."""

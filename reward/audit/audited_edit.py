@@ -28,6 +28,7 @@ EditAgain = Callable[[EditSample], Image]
 """An editor: carries out a sample's instruction on its sources."""
 
 _CHANGED = 6.0  # grey levels, after smoothing: less is re-encoding
+_CLEAR = 24.0  # grey levels
 _MARGIN = 0.015  # of the longer side: added around what changed
 _LEAST = 3.0  # grey levels
 _SMALL_PIXELS = 128  # on the shorter side
@@ -69,6 +70,17 @@ class AuditedEdit:
         margin = max(1, round(_MARGIN * max(core.shape)))
         kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * margin + 1, 2 * margin + 1))
         return np.asarray(cv2.dilate(core, kernel), np.bool_)
+
+    @cached_property
+    def changed_share(self) -> float:
+        """The share of the picture that changed."""
+        return float(self.changed.mean())
+
+    @cached_property
+    def is_clear(self) -> bool:
+        """Whether half of the change would still be plain to see."""
+        difference = cv2.absdiff(self.before, self.after).max(axis=2)[self.changed]
+        return len(difference) > 0 and float(np.quantile(difference, 0.75)) >= _CLEAR
 
     @cached_property
     def changed_area(self) -> Area | None:
