@@ -1,4 +1,9 @@
-"""A search for edits that a reward pays and should not: random restarts and local mutation, with the truth at hand."""
+"""A search for edits that a reward pays and should not, with the truth at hand.
+
+It evolves as the search of an audit does (`reward.audit.hack_search`), which has no truth. Its recipes are others: here
+scenes are drawn again with the failure modes of editors, good edits are candidates, and the truth says which are bad;
+there, mixtures are known to be worse by what they are made of.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +15,7 @@ from pathlib import Path
 from statistics import median
 
 from ....reward import EditSample, Engine, Expert, Image, Reward
+from ....reward.audit.hack_search.evolution import Evolution
 from ....reward.engine.answer_log import AnswerLog
 from ....reward.queries.specs import Spec
 from ....reward.sample import TASK_TYPES
@@ -29,9 +35,6 @@ MIN_UNCHANGED = 0.9
 is lost beyond a tenth of the image is damage that a person sees."""
 
 _BATCH = 10
-_RANDOM_SHARE = 0.3  # of the evaluations of a request: its first ones
-_RESTART_SHARE = 0.15  # of the others
-_ELITE = 6  # candidates that are mutated
 _TOP_PER_REQUEST = 2  # in the list of the best
 
 
@@ -179,9 +182,12 @@ def _attack(reward: Reward, darkroom: Darkroom, plan: AttackPlan, seed: int, rng
     honest = _score(reward, sample, _honest_pictures(darkroom, plan.honest, rng))
     values = sorted(score.value for score in honest if score.value is not None)
     candidates: list[Candidate] = []
+    evolution = Evolution(plan.evaluations, random_recipe, mutated, darkroom.develop)
+    known: set[str] = set()
     while len(candidates) < plan.evaluations:
         batch_size = min(_BATCH, plan.evaluations - len(candidates))
-        batch = _next_batch(darkroom, candidates, batch_size, plan, rng)
+        evaluated = [(one.recipe, one.fitness) for one in candidates]
+        batch = evolution.next_batch(batch_size, evaluated, known, rng)
         scores = _score(reward, sample, [picture for _, picture in batch])
         for (recipe, picture), score in zip(batch, scores, strict=True):
             truth = recovered_truth(prompt.request, prompt.before, picture)
@@ -201,24 +207,6 @@ def _honest_pictures(darkroom: Darkroom, count: int, rng: random.Random) -> list
         if len(pictures) == count:
             break
     return pictures
-
-
-def _next_batch(
-    darkroom: Darkroom, candidates: Sequence[Candidate], count: int, plan: AttackPlan, rng: random.Random
-) -> list[tuple[Recipe, Image]]:
-    """Recipes with their pictures, none of them evaluated before."""
-    elite = sorted(candidates, key=lambda one: one.fitness, reverse=True)[:_ELITE]
-    exploring = len(candidates) < _RANDOM_SHARE * plan.evaluations or not elite
-    known = {one.picture.digest for one in candidates}
-    batch: list[tuple[Recipe, Image]] = []
-    while len(batch) < count:
-        restart = exploring or rng.random() < _RESTART_SHARE
-        recipe = random_recipe(rng) if restart else mutated(rng, rng.choice(elite).recipe)
-        picture = darkroom.develop(recipe)
-        if picture is not None and picture.digest not in known:
-            known.add(picture.digest)
-            batch.append((recipe, picture))
-    return batch
 
 
 def _score(reward: Reward, sample: EditSample, pictures: Sequence[Image]) -> list[EditScore]:

@@ -251,7 +251,7 @@ def test_wrong_arguments_are_named() -> None:
         ({"families": select_families(["equal"])}, "families whose variants are worse"),
     ):
         with pytest.raises(ValueError, match=message):
-            search(reward, samples, **arguments)  # type: ignore[arg-type]
+            search(reward, samples, **arguments)
     with pytest.raises(ValueError, match="needs edits, got none"):
         search(reward, [])
 
