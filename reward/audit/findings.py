@@ -174,19 +174,23 @@ class AuditReport:
     def outcome(self, trial: Trial) -> Outcome:
         """Whether the reward behaves as the family demands."""
         relation, edit, variant = self._family_by_name[trial.family].relation, trial.edit.value, trial.variant.value
-        if trial.variant.cause == "infrastructure":  # says nothing about the reward
-            return "incomparable"
+        failed = trial.variant.cause == "infrastructure"  # which says nothing about the reward
         match relation:
-            case "no_number":
+            case "no_number":  # also where its experts crash
                 if variant is not None and not trial.variant.rejected:
                     return "violation"
                 return "incomparable" if edit is None else "right"  # a reward without any number proves nothing
             case "lower":
-                if edit is None or trial.edit.rejected or (self.range[0] is not None and edit <= self.range[0]):
+                if (
+                    failed
+                    or edit is None
+                    or trial.edit.rejected
+                    or (self.range[0] is not None and edit <= self.range[0])
+                ):
                     return "incomparable"
                 return "violation" if variant is not None and variant >= edit - TIE * self.scale else "right"
             case "equal" | "same":
-                if edit is None:
+                if failed or edit is None:
                     return "incomparable"
                 tolerance = self.tolerance if relation == "equal" else min(self.tolerance, _SAME_TOLERANCE)
                 near = variant is not None and abs(variant - edit) <= tolerance * self.scale
@@ -194,9 +198,14 @@ class AuditReport:
 
     @property
     def infrastructure_failures(self) -> int:
-        """Edits and variants without a score because an expert could not be asked, by time-out, outage or budget."""
-        scores = (*self.edits, *(trial.variant for trial in self.trials))
-        return sum(score.cause == "infrastructure" for score in scores)
+        """Edits and variants without a score because an expert could not be asked, by time-out, outage or budget.
+
+        Variants that must have none are not counted: some of them make experts crash.
+        """
+        readable = (
+            trial.variant for trial in self.trials if self._family_by_name[trial.family].relation != "no_number"
+        )
+        return sum(score.cause == "infrastructure" for score in (*self.edits, *readable))
 
     def gain(self, trial: Trial) -> float | None:
         """What the variant has above the edit, as a share of the scale; None where the edit has no score."""

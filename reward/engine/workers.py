@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import Any, Protocol
 
+from ..image import ImageError
 from ..queries.expert import AsyncExpert, Expert, ExpertDown
 from ..queries.kinds import InvalidAnswer, Outcome, Query
 from ..queries.outcomes import Abstention, Failure
@@ -114,6 +115,8 @@ class ExpertThread:
         except _CONNECTION_ERRORS as error:
             raise ExpertDown(format_exception_line(error)) from error
         except BaseException as error:
+            if len(queries) == 1 and isinstance(error, ImageError):
+                return [_unreadable(error)]
             if len(queries) == 1:
                 self._crashes += 1
                 failure = Failure(format_exception_line(error), infrastructure=True)
@@ -174,6 +177,8 @@ class ExpertLoop:
         except _EXPERT_DOWN_ERRORS as error:
             down = (str(error) or "down") if isinstance(error, ExpertDown) else format_exception_line(error)
             outcomes = [Failure(down, infrastructure=True)] * len(queries)
+        except ImageError as error:
+            outcomes = [_unreadable(error)] * len(queries)
         except Exception as error:
             crashes = 1
             outcomes = [Failure(format_exception_line(error), infrastructure=True)] * len(queries)
@@ -221,6 +226,11 @@ def _load(expert: Expert) -> None:
         raise
     except BaseException as error:  # SystemExit, too, must be reported
         raise ExpertDown(f"could not be loaded: {format_exception_line(error)}") from error
+
+
+def _unreadable(error: ImageError) -> Failure:
+    """A picture that cannot be read any more: the expert has not crashed, and the edit may be the reason."""
+    return Failure(format_exception_line(error))
 
 
 def _validated(queries: Sequence[Query[Any]], answers: object) -> list[Outcome]:

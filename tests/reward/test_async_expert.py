@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from editcritic.reward import AnswerLog, Engine, Score, ask
+from editcritic.reward import AnswerLog, Engine, ImageError, Score, ask
 from editcritic.reward.engine import ask_many
 from editcritic.reward.queries import AsyncExpert, ExpertDown, Failure, Measurement, Rate
 from editcritic.reward.queries.kinds import Query
@@ -129,6 +129,16 @@ def test_crashes_in_a_row_open_the_breaker():
         assert "3 consecutive failures" in engine.down_experts()["served"]
     assert {score.status for score in scores} == {"failed"}
     assert sum(expert.seen.values()) == 3
+
+
+def test_a_picture_that_cannot_be_read_is_no_crash():
+    def rule(query):
+        raise ImageError("cup.png is truncated")
+
+    with Engine(breaker=3) as engine:
+        scores = run_all(engine, [scores_of(number) for number in range(10)], Served(rule))
+        assert engine.down_experts() == {}
+    assert {(score.status, score.cause) for score in scores} == {("failed", "")}
 
 
 @pytest.mark.parametrize("error", [ExpertDown("budget of 5 requests is spent"), ConnectionRefusedError("nobody there")])

@@ -41,7 +41,7 @@ OUTAGE = Score.failed("no connection", cause="infrastructure")
         (NONE, 0.5, None, "right"),
         (NONE, 0.5, REJECTED, "right"),
         (NONE, 0.5, 0.0, "violation"),
-        (NONE, 0.5, OUTAGE, "incomparable"),
+        (NONE, 0.5, OUTAGE, "right"),
         (NONE, None, None, "incomparable"),
         (NONE, None, 0.1, "violation"),
     ],

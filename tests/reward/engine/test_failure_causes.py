@@ -83,6 +83,16 @@ def test_a_broken_image_may_be_the_edits_doing():
     assert isinstance(sample().edited, Image)
 
 
+def test_a_picture_that_an_expert_cannot_read_is_no_outage_and_opens_no_circuit():
+    unreadable = Fake(raising(ImageError("cup.png is truncated")))
+    edits = [replace(sample(), id=str(seed), edited=picture(seed)) for seed in range(40)]
+    with Engine(breaker=4) as engine:
+        scores = Reward(Rated(), {"preference": unreadable}, engine=engine, on_failures="none")(edits)
+        assert engine.down_experts() == {}
+    assert {(score.status, score.cause) for score in scores} == {("failed", "")}
+    assert sum(unreadable.seen.values()) >= 40  # each was tried alone
+
+
 def test_an_abstention_has_no_cause_unless_the_metric_knows_it():
     assert score_by(Fake(lambda query: Abstention("too dark"))).cause == ""
 
