@@ -7,8 +7,9 @@ not needed.
 
 Made on 24 November 2026, before any audit of it: photographs were chosen by sight, boxes and outlines read off
 enlarged crops, instructions written down with the rule planner at hand (one that it does not read has no score), and
-each edit looked at enlarged beside its source. Its scores were looked at once, for whether there is one; its audit was
-not. No family, tolerance, metric or expert may be changed because of what an audit of it shows.
+each edit looked at enlarged beside its source. Scores were looked at once, for whether there is one: without a judge,
+`cheetah-to-the-right` has none. No audit was looked at. No family, tolerance, metric or expert may be changed because
+of what an audit of this set shows.
 """
 
 from __future__ import annotations
