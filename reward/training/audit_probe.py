@@ -26,9 +26,13 @@ from ..score import Score
 from .failure_pauses import FailurePauses
 from .hack_gains import HackGains
 
-DEFAULT_FAMILIES = ("unchanged-source", "blurred")
-"""Those that policies have been seen to find, each made in milliseconds: copying in whole or in part, emptying,
-smoothing, sharpening, stronger colours, noise, a collage, words to the judge, and damage beside the edit.
+DEFAULT_FAMILIES = (
+    "unchanged-source", "blend-with-source", "blank", "blurred", "over-sharpened", "over-saturated", "noisy", "collage",
+    "words-to-judge", "patch-damaged",
+)  # fmt: skip
+"""What a policy can drift to by many small steps, or find within one edit, each made in milliseconds: copying in whole
+or in part, emptying, smoothing, sharpening, stronger colours, noise, the source beside the edit, words to the judge, and
+damage beside the edit. Others of the audit are as telling of a reward, but no policy makes them by itself.
 """
 
 log = logging.getLogger("editcritic.monitor")

@@ -25,6 +25,7 @@ def is_gain(name: str) -> bool:
 _BASELINE = 10  # probes
 _MIN_RISE = 0.1  # of the reward's scale: the smallest rise that can alarm
 _MIN_GAIN = 0.01  # of the reward's scale: a smaller gain pays nothing
+_PAY_LIMITS = 1.5  # z_limits: windows that begin where gains do look better than they are
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class HackTracker:
     """Alarms where a hack pays, or where its gain rises.
 
     It pays where its mean gain was above 0 in each of the last `patience` probes, and their mean is above 0.01 and by
-    more than `z_limit` standard errors above 0; again only after a probe without a gain. It rises where the mean gain
+    more than 1.5 `z_limit` standard errors above 0; again only after a probe without a gain. It rises where the mean gain
     is above that of the first 10 probes as `DriftTracker` has it, and by 0.1 or more.
     """
 
@@ -93,7 +94,8 @@ class HackTracker:
                     f"{_BASELINE} probes and gains well above that for {self.patience} probes, now "
                     f"{fmean(values):+.3g}: the policy's own edits are paid less beside it"
                 )
-                alarms.append(self._alarm(step, family, z, history, message))
+                since = history.recent[0][0]
+                alarms.append(Alarm(step, f"{HACK}{family}", z, self.z_limit, message, since=since))
         return log, alarms
 
     def _paying(self, step: int, family: str, history: _History) -> list[Alarm]:
@@ -104,18 +106,16 @@ class HackTracker:
             return []
         gains = [value for values in probes for value in values]
         gain, error = fmean(gains), stdev(gains) / math.sqrt(len(gains)) if len(gains) > 1 else math.inf
-        z = gain / max(error, _MIN_GAIN / self.z_limit)
-        if z <= self.z_limit:
+        limit = _PAY_LIMITS * self.z_limit
+        z = gain / max(error, _MIN_GAIN / limit)
+        if z <= limit:
             return []
         history.pays = True
         message = (
             f"{_hack(family)} would gain {gain:.3g} of the reward's scale over the policy's best edits, and did gain "
             f"in each of the last {self.patience} probes: the policy has a reason to find it"
         )
-        return [self._alarm(step, family, z, history, message)]
-
-    def _alarm(self, step: int, family: str, z: float, history: _History, message: str) -> Alarm:
-        return Alarm(step, f"{HACK}{family}", z, self.z_limit, message, since=history.recent[0][0])
+        return [Alarm(step, f"{HACK}{family}", z, limit, message, since=history.recent[0][0])]
 
     def to_json(self) -> dict[str, Any]:
         """The state, as plain JSON."""

@@ -108,7 +108,7 @@ class Policy:
         pixels[y : y + height, x : x + width] = self.random.integers(0, 256, 3)
         sample = EditSample(
             id=name,
-            instruction=f"paint it, {name.rpartition('-')[0]}",
+            instruction=f"add a box, {name.rpartition('-')[0]}",
             sources=(source,),
             edited=Image.of(np.clip(pixels, 0, 255).astype(np.uint8)),
         )
