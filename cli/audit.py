@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
@@ -14,7 +14,7 @@ import typer
 from ..benchmarks.common.interruption import interrupted_code, tell_interrupted
 from ..benchmarks.common.terminal import echo, exit_code_command, plain_table, print_json, progress_bar, render
 from .edit_samples import DEMO, READ_AHEAD, demo_entries, file_entries, of_many_sources, suite_entries
-from .options import DEFAULT_REWARD, AnswerCache, Data, Experts, Json, Protocol, Seed, Trust
+from .options import DEFAULT_REWARD, AnswerCache, Data, Experts, Json, Protocol, Seed, Trust, command_line
 
 if TYPE_CHECKING:
     from ..benchmarks.common.inputs import SampleEntry
@@ -30,6 +30,7 @@ _OUTAGE = 16
 
 @exit_code_command
 def audit(
+    context: typer.Context,
     samples: Annotated[
         str,
         typer.Argument(
@@ -60,7 +61,8 @@ def audit(
         typer.Option(
             "-o",
             "--out",
-            help="Write all figures (.json). Repeatable.",
+            help="Write the report: a page (.html), with all figures as .json beside it, or these alone (.json). "
+            "Repeatable.",
         ),
     ] = None,
     family: Annotated[
@@ -114,7 +116,7 @@ def audit(
     for what tests whether an answer repeats. Exit code 1 if --fail-above is exceeded, if experts failed, if no
     edit has a score, or if the budget was reached.
 
-    Example: editcritic audit samples.jsonl --reward any-edit --experts small -o audit.json
+    Example: editcritic audit samples.jsonl --reward any-edit --experts small -o audit.html
     """
     from ..benchmarks.common.errors import InputError
     from ..benchmarks.common.inputs import require_distinct_files
@@ -162,8 +164,7 @@ def audit(
             return interrupted_code()
         report = run.report()
         code = _exit_code(report, fail_above, has_problems=bool(problems), interrupted=interrupted)
-        for path in files:
-            _write(path, report)
+        _write(files, report, run, command_line(context), worst)
         if as_json:
             written = {"exit_code": code, "problems": list(problems), "num_problems": problems.total}
             print_json({**report.to_json(), **written, "files": [str(path) for path in files], "warnings": warned})
@@ -175,14 +176,16 @@ def audit(
     return code
 
 
-def _report_files(out: list[Path] | tuple[()]) -> list[Path]:
-    """What is written."""
+def _report_files(out: Sequence[Path]) -> list[Path]:
+    """What is written: beside a page its figures, unless another file has them. Figures are written first."""
     from ..benchmarks.common.errors import InputError
 
     for path in out:
-        if path.suffix.lower() != ".json":
-            raise InputError(f"-o {path} has the suffix of no report: give a name ending in .json")
-    return list(out)
+        if path.suffix.lower() not in (".html", ".json"):
+            raise InputError(f"-o {path} has the suffix of no report: give a name ending in .html or .json")
+    pages = [path for path in out if path.suffix.lower() == ".html"]
+    figures = [path for path in out if path not in pages] or [path.with_suffix(".json") for path in pages]
+    return [*figures, *pages]
 
 
 def _require_writable(path: Path) -> None:
@@ -254,9 +257,15 @@ def _exit_code(report: AuditReport, fail_above: float | None, *, has_problems: b
     return int(is_above or bool(report.stopped) or report.infrastructure_failures > 0)
 
 
-def _write(path: Path, report: AuditReport) -> None:
-    text = json.dumps(report.to_json(), indent=2, allow_nan=False)
-    path.write_text(text + "\n", encoding="utf-8")
+def _write(files: Sequence[Path], report: AuditReport, run: AuditRun, command: str, worst: int) -> None:
+    from ..benchmarks.audit.page import write_audit_page
+
+    for path in files:
+        if path.suffix.lower() == ".html":
+            write_audit_page(path, report, run.maker, command, worst=worst)
+        else:
+            text = json.dumps({**report.to_json(), "command": command}, indent=2, allow_nan=False)
+            path.write_text(text + "\n", encoding="utf-8")
 
 
 def _print(report: AuditReport, files: list[Path]) -> None:
@@ -285,8 +294,8 @@ def _print(report: AuditReport, files: list[Path]) -> None:
     if none := [finding.family.name for finding in report.findings if not finding.rate.trials]:
         echo(f"Nothing to compare in {len(none)} families: {', '.join(none)}", stderr=False)
     if damages := sensitivity_rows(report):
-        losses = ", ".join(f"{mean_text(mean).lstrip('+')} to what damages {name}" for name, mean in damages)
-        echo(f"Mean loss of score, of the scale: {losses}", stderr=False)
+        losses = ", ".join(f"{name} {mean_text(mean)}" for name, mean in damages)
+        echo(f"Mean loss of score, of the scale, by what is damaged: {losses}", stderr=False)
     if costs := list(cost_rows(report)):
         _render("What it took", COST_COLUMNS, costs, words=1)
     echo(verdict(report), stderr=False)

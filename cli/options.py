@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -46,6 +47,24 @@ Trust = Annotated[
     ),
 ]
 """Takes effect by itself: a command that reads other people's files has it as a parameter, and need not use it."""
+
+
+def command_line(context: typer.Context) -> str:
+    """The command as one would type it, for reports: with the options that differ from their defaults."""
+    words = context.command_path.split()
+    for parameter in context.command.params:
+        value = context.params.get(str(parameter.name))
+        if value in (None, (), []) or value == parameter.get_default(context):
+            continue
+        if parameter.param_type_name == "argument":
+            words.append(str(value))
+        elif isinstance(value, bool):
+            words.append(parameter.opts[0] if value else parameter.secondary_opts[0])
+        else:
+            values = value if isinstance(value, list | tuple) else [value]
+            words += [word for one in values for word in (parameter.opts[0], str(one))]
+    return shlex.join(words)
+
 
 # -- rewards and experts -----------------------------------------------------------------------------------------------
 

@@ -139,12 +139,20 @@ def percent(value: float | None) -> str:
     """A share in percent; a dash for None."""
     if value is None:
         return "–"
-    return f"{100 * value:.1f} %" if 0 < value < 0.0995 or 0.9 < value < 1 else f"{100 * value:.0f} %"
+    decimals = 1 if 0 < value < 0.0995 or 0.99 < value < 1 else 0
+    return f"{100 * value:.{decimals}f}\u00a0%"
 
 
-def signed(value: float | None) -> str:
+def signed(value: float | None, decimals: int = 3) -> str:
     """A difference with its sign; a dash for None."""
-    return "–" if value is None else f"{value:+.3f}".replace("-", "−")
+    return "–" if value is None else f"{value:+.{decimals}f}".replace("-", "−")
+
+
+def rate_text(rate: Rate) -> str:
+    """A rate with its interval and the counts."""
+    if not rate.trials:
+        return "nothing to compare"
+    return f"{percent(rate.value)} ({interval_text(rate)}), {rate.violations:,} of {rate.trials:,}"
 
 
 def interval_text(rate: Rate) -> str:

@@ -102,9 +102,9 @@ def write_page(
     return folder
 
 
-def page_templates() -> jinja2.Environment:
-    """The templates of pages, with what their tables and charts need."""
-    loader = jinja2.FileSystemLoader(Path(__file__).parent)
+def page_templates(*folders: Path) -> jinja2.Environment:
+    """The templates of pages, with what their tables and charts need. folders: of others than those of reports."""
+    loader = jinja2.FileSystemLoader([Path(__file__).parent, *folders])
     templates = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     templates.globals.update(is_chart=lambda block: isinstance(block, Chart), swatch=legend_mark)
     return templates

@@ -1,0 +1,193 @@
+"""The pictures of an audit's page: the worst examples of each family, and what each family does to one edit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ...reward import EditSample, Image, ImageError, Score
+from ...reward.audit import AuditReport, Family, Trial, TrialMaker
+from ..report.ranking_sheet import score_bars
+from ..report.thumbnails import ThumbnailStore
+from .charts import ordered
+from .report_text import DEMANDS, signed
+
+MAX_BYTES = 8 * 2**20
+"""Of all pictures of a page, as they are written into it."""
+
+_MAX_PIXELS = 50_000_000
+_MAX_PARTS = 14
+_MAX_DEPTH = 2
+_SHOWN_SEVERITIES = (0, 2)
+_COARSE = 96
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """A picture of the page below a caption: `key` in the album, or why there is none. size: of the picture itself."""
+
+    caption: str
+    key: str = ""
+    size: tuple[int, int] = (1, 1)
+    note: str = ""
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether its pixels are to be seen."""
+        return max(self.size) <= _COARSE
+
+
+@dataclass
+class Album:
+    """Thumbnails of a page, each once, of at most `MAX_BYTES`."""
+
+    limit: int = MAX_BYTES
+    left_out: int = 0
+    """Pictures for which there was no room."""
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _store: ThumbnailStore = field(default_factory=ThumbnailStore)
+    _bytes: int = 0
+
+    @property
+    def thumbnails(self) -> list[tuple[str, tuple[int, int], str]]:
+        """Key, size of the picture, and data URI of each."""
+        return [(key, self.sizes[key], uri) for key, uri in self._store.kept.items()]
+
+    @property
+    def num_bytes(self) -> int:
+        """Of the thumbnails as they are written."""
+        return self._bytes
+
+    def shot(self, caption: str, image: Image) -> Shot:
+        """The picture, or why it cannot be shown."""
+        width, height = image.size
+        if width * height > _MAX_PIXELS:
+            return Shot(caption, note=f"{width:,} × {height:,} pixels, too large to show")
+        if self._bytes >= self.limit:
+            self.left_out += 1
+            return Shot(caption, note="left out: the page has no room for more pictures")
+        try:
+            key = self._store.add(image)
+        except (ImageError, OSError, ValueError):
+            key = None
+        if key is None:
+            return Shot(caption, note="the picture cannot be read")
+        if key not in self.sizes:
+            self.sizes[key] = image.size
+            self._bytes += len(self._store.kept[key])
+        return Shot(caption, key, image.size)
+
+
+@dataclass(frozen=True, slots=True)
+class PartRow:
+    """A part of both scores. depth: how deep it lies. differs: whether the variant has another text."""
+
+    name: str
+    depth: int
+    edit: str
+    variant: str
+
+    @property
+    def differs(self) -> bool:
+        return self.edit != self.variant
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A trial in which the reward was wrong."""
+
+    title: str
+    id: str
+    instruction: str
+    shots: tuple[Shot, ...]
+    parts: tuple[PartRow, ...]
+    gain: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """The worst trials of a family, worst first."""
+
+    name: str
+    demand: str
+    reason: str
+    rate: str
+    examples: tuple[Example, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What a family does to an edit."""
+
+    name: str
+    demand: str
+    reason: str
+    shots: tuple[Shot, ...]
+
+
+def worst_examples(report: AuditReport, maker: TrialMaker, count: int, album: Album) -> Iterator[Examples]:
+    """At most `count` of each family with violations, the most violated family first."""
+    families = {family.name: family for family in maker.families}
+    for finding in ordered(report.findings):
+        family = families[finding.family.name]
+        trials = report.worst(family.name, count) if count else []
+        if trials:
+            rate = f"{finding.rate.violations} of {finding.rate.trials}"
+            examples = tuple(_example(report, maker, family, trial, album) for trial in trials)
+            yield Examples(family.name, DEMANDS[family.relation], family.reason, rate, examples)
+
+
+def gallery(report: AuditReport, maker: TrialMaker, album: Album) -> tuple[EditSample, list[Shot], list[Card]]:
+    """An edit, its pictures, and what each family makes of it."""
+    number = next((number for number, score in enumerate(report.edits) if score.value is not None), 0)
+    sample = maker.samples[number]
+    shots = [album.shot("source", sample.source), album.shot("edit", sample.edited)]
+    cards = []
+    for family in maker.families:
+        made = (_card_shot(maker, number, family, severity, album) for severity in _SHOWN_SEVERITIES)
+        shown = tuple(shot for shot in made if shot is not None) or (Shot("", note="does not apply to this edit"),)
+        cards.append(Card(family.name, DEMANDS[family.relation], family.reason, shown))
+    return sample, shots, cards
+
+
+def part_rows(edit: Score, variant: Score) -> Iterator[PartRow]:
+    """The parts of both scores, side by side; the outermost of them."""
+    texts: dict[tuple[str, ...], list[str]] = {}
+    for column, score in enumerate((edit, variant)):
+        path: list[str] = []
+        for bar in score_bars(score):
+            path[bar.depth :] = [bar.name]
+            if bar.depth <= _MAX_DEPTH:
+                texts.setdefault(tuple(path), ["–", "–"])[column] = bar.text
+    for names, (first, second) in list(texts.items())[:_MAX_PARTS]:
+        yield PartRow(names[-1], len(names) - 1, first, second)
+
+
+def value_text(score: Score) -> str:
+    """The value, or why there is none in a word or two."""
+    return score.status.replace("_", " ") if score.value is None else f"{score.value:.3f}"
+
+
+def _example(report: AuditReport, maker: TrialMaker, family: Family, trial: Trial, album: Album) -> Example:
+    sample = maker.samples[trial.sample]
+    variant = maker.variant(trial.sample, family, trial.severity)
+    caption = f"variant {value_text(trial.variant)}"
+    shots = [album.shot("source", sample.source), album.shot(f"edit {value_text(trial.edit)}", sample.edited)]
+    shots.append(
+        Shot(caption, note="cannot be made again") if variant is None else album.shot(caption, variant.sample.edited)
+    )
+    severity = family.severities[trial.severity].label
+    parts = tuple(part_rows(trial.edit, trial.variant))
+    return Example(
+        severity, sample.id, sample.instruction, tuple(shots), parts, signed(report.gain(trial)), trial.variant.reason
+    )
+
+
+def _card_shot(maker: TrialMaker, number: int, family: Family, severity: int, album: Album) -> Shot | None:
+    variant = maker.variant(number, family, severity)
+    if variant is None:
+        return None
+    edited, label = maker.samples[number].edited, family.severities[severity].label
+    made = variant.sample.edited
+    return Shot(label, note="the picture is the edit's") if made == edited else album.shot(label, made)
