@@ -16,7 +16,7 @@ from ..queries.response_formats import Reply
 class AnswerCache:
     """LRU cache of answers by expert and digest, bounded by `limit_bytes`.
 
-    The latest answer is always kept, whatever its size. Not thread-safe.
+    The latest answer is always kept, whatever its size; of a cache of 0 bytes, none is. Not thread-safe.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -31,6 +31,8 @@ class AnswerCache:
         return answer
 
     def put(self, expert: str, digest: str, answer: Answer | Abstention) -> None:
+        if not self._limit:
+            return
         self._answers[expert, digest] = answer
         self._bytes += _approximate_bytes(answer)
         while self._bytes > self._limit and len(self._answers) > 1:

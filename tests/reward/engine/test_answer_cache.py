@@ -31,3 +31,9 @@ def test_one_answer_is_kept_however_large():
     memory = AnswerCache(1)
     memory.put("expert", "a", UpscaledImage(picture(1, 100, 100)))
     assert memory.get("expert", "a") is not None
+
+
+def test_a_cache_of_no_bytes_keeps_nothing():
+    cache = AnswerCache(0)
+    cache.put("fake", "0", known(question(0)))
+    assert cache.get("fake", "0") is None

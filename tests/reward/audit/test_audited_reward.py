@@ -1,0 +1,224 @@
+"""Whatever is audited gives a score for each sample, and never raises for what a sample contains."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import PIL.Image
+import pytest
+import torch
+
+from editcritic.reward import EditSample, Image, Reward, Score
+from editcritic.reward.audit import AuditedReward, reward_of_pictures
+from editcritic.reward.audit.audited_edit import AuditedEdit
+from editcritic.reward.audit.audited_reward import score_of
+from editcritic.reward.audit.picture_files import unreadable
+from editcritic.reward.queries import Measurement
+
+from ..fakes import Fake, Rated, picture, sample
+from .audit_cases import brightness, photographs
+
+EDITS = [sample(str(number), edited=picture(number)) for number in range(6)]
+
+
+def unreadable_picture(edit: EditSample, folder: Path) -> Image:
+    image = unreadable(AuditedEdit(edit, folder=folder), "broken", b"PNG?")
+    assert image is not None
+    return image
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(0.25, np.float32(0.25), np.float64(0.25), np.array(0.25), np.array([0.25]), torch.tensor(0.25)),
+        *(torch.tensor([0.25]), Fraction(1, 4), Decimal("0.25"), Score.of(0.25)),
+    ],
+)
+def test_numbers_of_any_library_are_scores(value):
+    assert score_of(value).value == 0.25
+
+
+def test_integers_and_truth_values_are_numbers():
+    assert [score_of(value).value for value in (True, False, np.bool_(True), 3, np.int64(3))] == [1, 0, 1, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (None, "returned None"),
+        (float("nan"), "returned nan, not a finite number"),
+        (float("-inf"), "returned -inf, not a finite number"),
+        (torch.tensor(float("nan")), "returned nan"),
+        (np.float16("inf"), "returned inf"),
+        (10**400, "too large for a float"),
+        (1e300, "too large to be compared"),
+        ("0.5", "returned str, not a number"),
+        (b"0.5", "returned bytes"),
+        ([0.5], "returned list"),
+        ({"reward": 0.5}, "returned dict"),
+        (0.5j, "returned complex"),
+        (torch.tensor([0.5, 0.5]), "returned Tensor"),
+        (np.array([0.5, 0.5]), "returned ndarray"),
+    ],
+)
+def test_what_is_no_finite_number_is_a_failure_that_says_why(value, says):
+    score = score_of(value)
+    assert (score.value, score.status) == (None, "failed")
+    assert says in score.reason
+
+
+def test_a_sample_that_raises_fails_alone():
+    def scorer(samples: Sequence[EditSample]) -> list[float]:
+        if any(one.id == "3" for one in samples):
+            raise ZeroDivisionError("nothing changed")
+        return [float(one.id) for one in samples]
+
+    reward = AuditedReward(scorer)
+    scores = reward(EDITS)
+    assert [score.value for score in scores] == [0.0, 1.0, 2.0, None, 4.0, 5.0]
+    assert scores[3].reason == "ZeroDivisionError: nothing changed"
+    assert (reward.calls, reward.samples, reward.name) == (7, 5, "scorer")
+
+
+def test_in_a_whole_batch_one_that_raises_takes_all_with_it():
+    def scorer(samples: Sequence[EditSample]) -> list[float]:
+        return [1 / float(one.id) for one in samples]
+
+    reward = AuditedReward(scorer)
+    assert [score.reason for score in reward.whole_batch(EDITS)] == ["ZeroDivisionError: float division by zero"] * 6
+    assert [score.value for score in reward.whole_batch(EDITS[1:3])] == [1.0, 0.5]
+    assert reward.calls == 2
+
+
+def test_a_batch_with_too_few_scores_is_scored_one_by_one():
+    reward = AuditedReward(lambda samples: brightness(samples)[: max(1, len(samples) - 1)])
+    assert [score.value for score in reward(EDITS)] == brightness(EDITS)
+    assert "5 scores for 6 samples" in reward.whole_batch(EDITS)[0].reason
+
+
+@pytest.mark.parametrize("nothing", [None, [], 0.5, [0.5] * 2])
+def test_a_scorer_without_scores_fails_for_each(nothing):
+    scores = AuditedReward(lambda samples: nothing)(EDITS)
+    assert {score.status for score in scores} == {"failed"}
+    assert all(score.reason for score in scores)
+
+
+def test_scores_may_come_from_a_generator_a_tensor_or_an_array():
+    scorers: list[Any] = [
+        lambda samples: (value for value in brightness(samples)),
+        lambda samples: torch.tensor(brightness(samples), dtype=torch.float64),
+        lambda samples: np.array(brightness(samples)),
+    ]
+    for scorer in scorers:
+        assert [score.value for score in AuditedReward(scorer)(EDITS)] == brightness(EDITS)
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [(ConnectionResetError("gone"), "infrastructure"), (TimeoutError("late"), "infrastructure"), (KeyError("x"), "")],
+)
+def test_an_outage_of_a_callable_is_infrastructure(error, cause):
+    def scorer(samples: Any) -> Any:
+        raise error
+
+    assert {score.cause for score in AuditedReward(scorer)(EDITS)} == {cause}
+
+
+def test_an_interruption_is_none_of_its_failures():
+    def scorer(samples: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        AuditedReward(scorer)(EDITS)
+
+
+def test_no_samples_are_no_call():
+    reward = AuditedReward(brightness)
+    assert (reward([]), reward.calls) == ([], 0)
+
+
+def test_without_cache_experts_are_asked_again_and_equal_samples_together_once():
+    expert = Fake()
+    reward = AuditedReward(Reward(Rated(), {"preference": expert}))
+    first = reward(EDITS)
+    assert reward(EDITS) == first
+    assert sum(expert.seen.values()) == 6
+    assert reward.without_cache(EDITS[:2]) == first[:2]
+    assert sum(expert.seen.values()) == 8
+    reward.without_cache([EDITS[0], replace(EDITS[0], id="again"), replace(EDITS[0], metadata={"score": 10})])
+    assert sum(expert.seen.values()) == 9
+    reward.whole_batch(EDITS[:1])
+    assert sum(expert.seen.values()) == 10
+
+
+def test_the_seconds_and_queries_of_all_calls_are_counted():
+    expert = Fake(jitter_s=0.01)
+    reward = AuditedReward(Reward(Rated(), {"preference": expert}))
+    reward(EDITS)
+    reward.without_cache(EDITS)
+    reward.whole_batch(EDITS)
+    assert reward.experts["fake"]["queries"] == sum(expert.seen.values()) == 18
+    assert reward.experts["fake"]["calls"] == len(expert.calls)
+    assert 0 < reward.experts["fake"]["seconds"] <= reward.seconds
+    assert reward.roles == {"fake": ("preference",)}
+
+
+def test_broken_pictures_open_no_circuit(tmp_path: Path):
+    def crashing(query: Any) -> Measurement:
+        if query.image.size == (1, 1):
+            raise RuntimeError("the kernel is larger than the picture")
+        return Measurement(float(query.image.pixels.mean()))
+
+    reward = AuditedReward(Reward(Rated(), {"preference": Fake(crashing)}))
+    broken = [replace(one, edited=unreadable_picture(one, tmp_path)) for one in EDITS]
+    tiny = [replace(EDITS[0], id="tiny", edited=picture(number, 1, 1)) for number in range(40)]
+    for one in (*broken, *tiny):
+        assert reward.without_cache([one])[0].value is None
+    assert [score.value for score in reward(EDITS)] == pytest.approx(brightness(EDITS))
+    assert [score.value for score in reward.without_cache(EDITS)] == pytest.approx(brightness(EDITS))
+
+
+def test_a_function_of_pictures_gets_three_lists_of_what_can_be_read(tmp_path: Path):
+    seen: list[tuple[list[str], list[tuple[int, int]], list[str]]] = []
+
+    def mean(sources: list[PIL.Image.Image], edited: list[PIL.Image.Image], instructions: list[str]) -> list[float]:
+        seen.append(([one.mode for one in sources], [one.size for one in edited], instructions))
+        return [float(np.asarray(one).mean()) for one in edited]
+
+    edits = photographs()[:3]
+    batch = [edits[0], replace(edits[1], edited=unreadable_picture(edits[1], tmp_path)), edits[2]]
+    reward = AuditedReward(reward_of_pictures(mean))
+    scores = reward(batch)
+    whole = [edits[0], edits[2]]
+    assert [score.value for score in scores] == pytest.approx([brightness(whole)[0], None, brightness(whole)[1]])
+    assert "broken" in scores[1].reason
+    assert seen == [(["RGB"] * 2, [one.edited.size for one in whole], [one.instruction for one in whole])]
+    assert reward.name == "mean"
+    assert reward([batch[1]])[0].status == "failed"
+    assert len(seen) == 1
+
+
+def test_a_function_of_pictures_with_too_few_scores_gives_nobody_anothers():
+    reward = AuditedReward(reward_of_pictures(lambda sources, edited, instructions: [1.0]))
+    assert {score.status for score in reward.whole_batch(EDITS)} == {"failed"}
+
+
+def test_a_metric_is_no_reward_and_says_so():
+    with pytest.raises(ValueError, match="Rated is a metric: give its name"):
+        AuditedReward.bound(Rated(), None, EDITS)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="has its experts already"):
+        AuditedReward.bound(brightness, "cpu", EDITS)
+
+
+def test_a_reward_is_asked_without_its_limit_of_failures():
+    reward = Reward(Rated(), {"preference": Fake(lambda query: 1 / 0)}, on_failures="raise")
+    many = [sample(str(number), edited=picture(number)) for number in range(40)]
+    assert {score.status for score in AuditedReward(reward)(many)} == {"failed"}
+
+
+def test_an_edit_of_one_pixel_is_still_a_picture():
+    assert AuditedReward(brightness)([sample(edited=Image.of(np.full((1, 1, 3), 7, np.uint8)))])[0].value == 7.0
