@@ -33,9 +33,9 @@ class Engine:
 
     window: programs in flight in `run`; bounds memory. log: stores answers on disk. cache_bytes: size of the in-memory
     LRU cache of answers; 0: every query is asked, equal ones in flight once. breaker: after `breaker` consecutive
-    failures of single queries, an expert's circuit opens; it also opens when the expert raises `ExpertDown`. While it is
-    open, queries fail at once, except for one trial batch every `cooldown_s`. If all worker threads hang, it stays open
-    until `reset_circuit`. reproducible: one query per call, so that floating-point results cannot depend on the
+    failures of single queries, an expert's circuit opens; it also opens when the expert raises `ExpertDown`. While it
+    is open, queries fail at once, except for one trial batch every `cooldown_s`. If all worker threads hang, it stays
+    open until `reset_circuit`. reproducible: one query per call, so that floating-point results cannot depend on the
     composition of a batch.
     """
 
