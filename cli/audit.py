@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,15 +15,31 @@ import typer
 from ..benchmarks.common.interruption import interrupted_code, tell_interrupted
 from ..benchmarks.common.terminal import echo, exit_code_command, plain_table, print_json, progress_bar, render
 from .edit_samples import DEMO, READ_AHEAD, demo_entries, file_entries, of_many_sources, suite_entries
-from .options import DEFAULT_REWARD, AnswerCache, Data, Experts, Json, Protocol, Seed, Trust, command_line
+from .options import (
+    DEFAULT_REWARD,
+    AnswerCache,
+    Data,
+    Device,
+    Download,
+    Dtype,
+    Experts,
+    Json,
+    PipelineArgs,
+    Protocol,
+    Seed,
+    Trust,
+    command_line,
+)
 
 if TYPE_CHECKING:
+    from ..benchmarks.audit.page import Remix
     from ..benchmarks.common.inputs import SampleEntry
     from ..benchmarks.common.problems import Problems
     from ..reward import BaseReward, EditSample
     from ..reward.audit import AuditReport, AuditRun
     from ..reward.audit.audited_reward import AnyScorer
     from ..reward.image import FileIndex
+    from .editor_spec import EditorSpec
 
 _OUTAGE = 16
 """The last scores that have to fail for reasons of infrastructure for the audit to end."""
@@ -93,6 +110,27 @@ def audit(
         str | None,
         typer.Option("--budget", help="Limits, e.g. judge_calls=1000,seconds=600,cost=5. The audit ends there."),
     ] = None,
+    search: Annotated[
+        int,
+        typer.Option(
+            "--search",
+            min=0,
+            help="Then search for the mixture of families that pays most, with so many evaluations of each edit, e.g. "
+            "100.",
+        ),
+    ] = 0,
+    pipeline: Annotated[
+        str | None,
+        typer.Option(
+            "--pipeline",
+            help="The editor to be trained, as in `edit`: the search mixes what it makes when it is asked for another "
+            "edit, for nothing, for something unrelated, twice, in 2 steps or without guidance.",
+        ),
+    ] = None,
+    pipeline_args: PipelineArgs = None,
+    dtype: Dtype = None,
+    device: Device = None,
+    download: Download = False,
     cache: AnswerCache = None,
     instruction: Annotated[
         str | None, typer.Option("--instruction", help="Instruction of all pairs in a folder that have no <id>.txt.")
@@ -112,6 +150,8 @@ def audit(
     the reward is wrong, what a policy would gain by the best hack, how sensitive the reward is, and what its experts
     cost. The edits have to do what they were asked for; 16 or more, of different pictures, say most.
 
+    With --search, mixtures of the worse families are tried at each edit, the best of them changed again and again.
+
     Ctrl-C ends it with a report of what is scored by then; with --cache, the next run asks for the rest only, and again
     for what tests whether an answer repeats. Exit code 1 if --fail-above is exceeded, if experts failed, if no
     edit has a score, or if the budget was reached.
@@ -124,12 +164,17 @@ def audit(
     from ..benchmarks.run.scoring_run import forward_warnings
     from ..reward import AnswerLog
     from ..reward.audit import AuditRun, select_families
+    from ..reward.audit.hack_search import HackSearch
+    from .audit_editor import audit_editor
     from .audit_subject import audit_subject
 
     try:
         families = select_families(family or ())
     except ValueError as error:
         raise InputError(f"--family: {error}") from None
+    if search and not any(one.relation == "lower" for one in families):
+        raise InputError("--search mixes families whose variants are worse: leave --family out, or add --family lower")
+    editor_spec = _editor_spec(pipeline, pipeline_args, dtype, device, download=download, search=search)
     limits = BudgetLimits.parse(budget)
     files = _report_files(out or ())
     require_distinct_files(
@@ -152,6 +197,7 @@ def audit(
             raise InputError(f"{samples} has no edit that can be audited")
         if len(read) > limit:
             echo(f"editcritic: {limit:,} edits of as many sources as possible are audited: --limit says how many")
+        editor = audit_editor(editor_spec, chosen)
         run = stack.enter_context(AuditRun(subject.scorer, chosen, families=families, tolerance=tolerance, seed=seed))
         interrupted = False
         with progress_bar(len(chosen), "auditing") as (step, tell), forward_warnings(tell) as warned:
@@ -162,9 +208,28 @@ def audit(
         if not run.edits:
             tell_interrupted()
             return interrupted_code()
-        report = run.report()
+        report, hunt = run.report(), None
+        if search and not report.stopped:
+            hunt = HackSearch(
+                run.reward,
+                chosen,
+                evaluations=search,
+                families=families,
+                seed=seed,
+                edit_again=editor.edit_again,
+                weakened=editor.weakened,
+                edits=run.edits,
+                scale=report.scale,
+            )
+            with progress_bar(len(chosen), "searching") as (step, tell), forward_warnings(tell) as more_warnings:
+                try:
+                    hunt.run(step, subject.exhausted)
+                except KeyboardInterrupt:
+                    interrupted = True
+            report = replace(report, search=hunt.result())
+            warned = [*warned, *more_warnings]
         code = _exit_code(report, fail_above, has_problems=bool(problems), interrupted=interrupted)
-        _write(files, report, run, command_line(context), worst)
+        _write(files, report, run, command_line(context), worst, None if hunt is None else hunt.picture)
         if as_json:
             written = {"exit_code": code, "problems": list(problems), "num_problems": problems.total}
             print_json({**report.to_json(), **written, "files": [str(path) for path in files], "warnings": warned})
@@ -174,6 +239,30 @@ def audit(
             tell_interrupted("editcritic: interrupted; what was scored is reported")
             stack.pop_all()  # the engine's thread may use the log until the process ends
     return code
+
+
+def _editor_spec(
+    pipeline: str | None,
+    pipeline_args: list[str] | None,
+    dtype: str | None,
+    device: str | None,
+    *,
+    download: bool,
+    search: int,
+) -> EditorSpec | None:
+    """The editor whose pictures are searched, too; None without one."""
+    from ..benchmarks.common.errors import InputError
+    from ..benchmarks.common.inputs import parse_pipeline_args
+    from .editor_spec import EditorSpec
+
+    if pipeline is None:
+        options = (("--pipeline-arg", pipeline_args), ("--dtype", dtype), ("--device", device), ("--download", download))
+        if given := [name for name, value in options if value]:
+            raise InputError(f"{given[0]} is for an editor: add --pipeline")
+        return None
+    if not search:
+        raise InputError("--pipeline is for the search: add --search, e.g. --search 100")
+    return EditorSpec(pipeline, parse_pipeline_args(pipeline_args or ()), 1, dtype, device, download)
 
 
 def _report_files(out: Sequence[Path]) -> list[Path]:
@@ -254,15 +343,18 @@ def _exit_code(report: AuditReport, fail_above: float | None, *, has_problems: b
         return 2
     known = report.overall.value if any(score.value is not None for score in report.edits) else None
     is_above = known is None or (fail_above is not None and known > fail_above)
-    return int(is_above or bool(report.stopped) or report.infrastructure_failures > 0)
+    is_stopped = report.stopped or (report.search is not None and report.search.stopped)
+    return int(is_above or bool(is_stopped) or report.infrastructure_failures > 0)
 
 
-def _write(files: Sequence[Path], report: AuditReport, run: AuditRun, command: str, worst: int) -> None:
+def _write(
+    files: Sequence[Path], report: AuditReport, run: AuditRun, command: str, worst: int, remix: Remix | None
+) -> None:
     from ..benchmarks.audit.page import write_audit_page
 
     for path in files:
         if path.suffix.lower() == ".html":
-            write_audit_page(path, report, run.maker, command, worst=worst)
+            write_audit_page(path, report, run.maker, command, worst=worst, remix=remix)
         else:
             text = json.dumps({**report.to_json(), "command": command}, indent=2, allow_nan=False)
             path.write_text(text + "\n", encoding="utf-8")
@@ -277,6 +369,7 @@ def _print(report: AuditReport, files: list[Path]) -> None:
         facts,
         finding_cells,
         mean_text,
+        search_lines,
         sensitivity_rows,
         verdict,
     )
@@ -296,8 +389,11 @@ def _print(report: AuditReport, files: list[Path]) -> None:
     if damages := sensitivity_rows(report):
         losses = ", ".join(f"{name} {mean_text(mean)}" for name, mean in damages)
         echo(f"Mean loss of score, of the scale, by what is damaged: {losses}", stderr=False)
+    if report.search is not None:
+        for line in search_lines(report.search):
+            echo(line, stderr=False)
     if costs := list(cost_rows(report)):
-        _render("What it took", COST_COLUMNS, costs, words=1)
+        _render("What it took", COST_COLUMNS, costs, words=2)
     echo(verdict(report), stderr=False)
     if files:
         echo(f"editcritic: written to {', '.join(map(str, files))}")

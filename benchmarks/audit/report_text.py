@@ -44,7 +44,7 @@ COLUMNS = (
 )
 """Of the table of families."""
 
-COST_COLUMNS = ("expert", "queries", "calls", "failed", "seconds", "ms per score")
+COST_COLUMNS = ("expert", "roles", "queries", "calls", "failed", "seconds", "ms per score")
 """Of the table of costs."""
 
 DEMANDS: Mapping[str, str] = {"lower": "lower", "equal": "equal", "same": "the same", "no_number": "no number"}
@@ -122,17 +122,28 @@ def finding_cells(finding: FamilyFinding) -> list[str]:
 
 def cost_rows(report: AuditReport) -> Iterator[list[str]]:
     """Rows of the table of costs, the dearest expert first."""
-    scored = len(report.edits) + len(report.trials)
-    for name, counts in sorted(report.costs.items(), key=lambda item: -item[1].get("seconds", 0.0)):
-        seconds = counts.get("seconds", 0.0)
-        calls = (f"{counts.get(key, 0):,.0f}" for key in ("queries", "calls", "failed"))
-        yield [name, *calls, f"{seconds:.1f}", f"{1000 * seconds / max(1, scored):.1f}"]
+    for cost in report.expert_costs:
+        each = "–" if cost.seconds_per_edit is None else f"{1000 * cost.seconds_per_edit:.1f}"
+        counts = (f"{count:,}" for count in (cost.queries, cost.calls, cost.failed))
+        yield [cost.expert, ", ".join(cost.roles), *counts, f"{cost.seconds:.1f}", each]
 
 
 def sensitivity_rows(report: AuditReport) -> list[tuple[str, Mean]]:
     """What damage costs, by what it takes from an edit."""
     rows = ((name, report.sensitivity(name)) for name in ("following", "preservation"))
     return [(name, mean) for name, mean in rows if mean is not None]
+
+
+def search_lines(search: SearchResult) -> list[str]:
+    """The result of a search, in sentences."""
+    edits = f"{len(search.compared):,} edits, at most {search.evaluations:,} of each"
+    ends = f"the search ends at or above the edit in {rate_text(search.found)}"
+    lines = [f"{search.evaluated:,} mixtures of families at {edits}: {ends}."]
+    if (best := search.best_gain) is not None:
+        interval = "" if best.low is None else f" ({signed(best.low)} to {signed(best.high)})"
+        lines.append(f"The best mixture of each edit gains {signed(best.value)} of the scale{interval} on average.")
+    lines += [f"The editor failed {count} times: {error}" for error, count in search.editor_errors.items()]
+    return lines
 
 
 def percent(value: float | None) -> str:
