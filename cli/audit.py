@@ -256,7 +256,12 @@ def _editor_spec(
     from .editor_spec import EditorSpec
 
     if pipeline is None:
-        options = (("--pipeline-arg", pipeline_args), ("--dtype", dtype), ("--device", device), ("--download", download))
+        options = (
+            ("--pipeline-arg", pipeline_args),
+            ("--dtype", dtype),
+            ("--device", device),
+            ("--download", download),
+        )
         if given := [name for name, value in options if value]:
             raise InputError(f"{given[0]} is for an editor: add --pipeline")
         return None

@@ -63,16 +63,34 @@ class EditorSpec:
 
     def load(self) -> Editor:
         """The loaded editor. Raises `InputError`."""
+        return self.load_weakened({})[0]
+
+    def load_weakened(self, weakened: Mapping[str, Mapping[str, Any]]) -> tuple[Editor, dict[str, Editor]]:
+        """The loaded editor, and by name the same pipeline with other arguments; only with those that its calls take.
+
+        An editor or a function takes none. Raises `InputError`.
+        """
         loaded = self._load_object()
         if isinstance(loaded, Editor):
             if self.pipeline_args:
                 raise InputError(f"{self.name} is an editor, not a pipeline: it takes no --pipeline-arg")
-            return loaded
+            return loaded, {}
         require_diffusers()
         from ..integrations.diffusers.pipeline_editor import make_editor
+        from ..integrations.diffusers.pipeline_families import family_of
 
+        taken = inspect.signature(loaded.__call__).parameters if family_of(loaded) is not None else {}
+        settings = {
+            name: {**self.pipeline_args, **known}
+            for name, arguments in weakened.items()
+            if (known := {key: value for key, value in arguments.items() if key in taken})
+        }
         try:
-            return make_editor(loaded, batch_size=self.batch_size, **self.pipeline_args)
+            editor = make_editor(loaded, batch_size=self.batch_size, **self.pipeline_args)
+            return editor, {
+                name: make_editor(loaded, batch_size=self.batch_size, **arguments)
+                for name, arguments in settings.items()
+            }
         except (TypeError, ValueError) as error:
             raise InputError(f"{self.name} cannot be used as an editor: {error}") from None
 

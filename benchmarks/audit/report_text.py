@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ...reward import Score
 from ...reward.audit import AuditReport, FamilyFinding
 from ...reward.audit.findings import Mean, Rate
+from ...reward.audit.hack_search import SearchResult
 
 HOW_TO_READ = (
     (
@@ -142,6 +143,8 @@ def search_lines(search: SearchResult) -> list[str]:
     if (best := search.best_gain) is not None:
         interval = "" if best.low is None else f" ({signed(best.low)} to {signed(best.high)})"
         lines.append(f"The best mixture of each edit gains {signed(best.value)} of the scale{interval} on average.")
+    if search.stopped:
+        lines.append(f"It ended before all edits were searched: {search.stopped}.")
     lines += [f"The editor failed {count} times: {error}" for error, count in search.editor_errors.items()]
     return lines
 

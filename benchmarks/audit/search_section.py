@@ -10,7 +10,7 @@ from ...reward.audit import AuditReport, TrialMaker
 from ...reward.audit.hack_search.search_result import Find, SearchResult
 from ..report.charts import Chart, Point, Series, line_chart
 from .pictures import Album, Example, Shot, part_rows, value_text
-from .report_text import rate_text, signed
+from .report_text import search_lines, signed
 
 MAX_FINDS = 12
 """Finds on the page, those furthest above their edit."""
@@ -34,22 +34,11 @@ def search_section(
     assert search is not None
     finds = search.finds[:MAX_FINDS]
     return SearchSection(
-        tuple(_lines(search)),
+        tuple(search_lines(search)),
         _curve(search),
         tuple(_example(search, find, maker, album, None if remix is None else remix(find)) for find in finds),
         len(search.finds),
     )
-
-
-def _lines(search: SearchResult) -> list[str]:
-    edits = f"{len(search.compared):,} edits, at most {search.evaluations:,} of each"
-    ends = f"the search ends at or above the edit in {rate_text(search.found)}"
-    lines = [f"{search.evaluated:,} mixtures of families at {edits}: {ends}."]
-    if (best := search.best_gain) is not None:
-        interval = "" if best.low is None else f" ({signed(best.low)} to {signed(best.high)})"
-        lines.append(f"The best mixture of each edit gains {signed(best.value)} of the scale{interval} on average.")
-    lines += [f"The editor failed {count} times: {error}" for error, count in search.editor_errors.items()]
-    return lines
 
 
 def _curve(search: SearchResult) -> Chart | None:

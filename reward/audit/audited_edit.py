@@ -28,7 +28,7 @@ EditAgain = Callable[[EditSample], Image]
 """An editor: carries out a sample's instruction on its sources."""
 
 _CHANGED = 6.0  # grey levels, after smoothing: less is re-encoding
-_CLEAR = 24.0  # grey levels
+_CLEAR = 30.0  # grey levels, in a tenth of what changed
 _MARGIN = 0.015  # of the longer side: added around what changed
 _LEAST = 3.0  # grey levels
 _SMALL_PIXELS = 128  # on the shorter side
@@ -80,7 +80,7 @@ class AuditedEdit:
     def is_clear(self) -> bool:
         """Whether half of the change would still be plain to see."""
         difference = cv2.absdiff(self.before, self.after).max(axis=2)[self.changed]
-        return len(difference) > 0 and float(np.quantile(difference, 0.75)) >= _CLEAR
+        return len(difference) > 0 and float(np.quantile(difference, 0.9)) >= _CLEAR
 
     @cached_property
     def changed_area(self) -> Area | None:
@@ -109,6 +109,16 @@ class AuditedEdit:
             return None
         again = replace(self.sample, sources=(self.sample.edited, *self.sample.sources[1:]), group="")
         return self.edit_again(again).resized(*self.sample.edited.size)
+
+    def covered(self, picture: Image, seed: int) -> AuditedEdit:
+        """The edit under another picture of the same size, to which a family is applied after others.
+
+        What the edit changed, and what can be seen on it, stays: the damage by others is no part of the edit.
+        """
+        edit = replace(self, sample=replace(self.sample, edited=picture), seed=seed)
+        kept = ("before", "changed", "changed_share", "changed_area", "is_clear", "request", "_visible")
+        vars(edit).update({name: getattr(self, name) for name in kept})  # where cached properties are
+        return edit
 
     def picture(self, pixels: NDArray[np.generic]) -> Variant:
         """The edit with another edited picture, H x W x 3 of any number type, rounded and clipped to uint8."""

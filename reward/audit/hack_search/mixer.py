@@ -144,14 +144,9 @@ class Mixer:
         return Image.of(np.where(inside[..., None], over, under.after))
 
     def _applied(self, component: Component, base: AuditedEdit, picture: Image) -> Image | None:
-        """One family applied to a picture in the place of the base; None where it does nothing, or changes the size.
-
-        What the edit changed stays what it was, so that families do not take the damage before them for the edit.
-        """
-        here = replace(base, sample=replace(base.sample, edited=picture), seed=component.seed)
-        vars(here).update(before=base.before, changed=base.changed, request=base.request)  # its cached properties
+        """One family applied to a picture that covers the base; None where it does nothing, or changes the size."""
         family = self._families[component.family]
-        variant = family.variant(here, amount(family, component.strength))
+        variant = family.variant(base.covered(picture, component.seed), amount(family, component.strength))
         if variant is None:
             return None
         result = variant.sample.edited

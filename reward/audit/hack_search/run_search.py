@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ...base_reward import BaseReward
 from ...config import ExpertBindings
+from ...image import Image
 from ...queries.specs import Spec
 from ...sample import EditSample
 from ...score import Score
@@ -24,7 +25,7 @@ from .misused_editor import misuses
 from .mixer import Mixer, Mixture
 from .mutation import RecipeDraw
 from .recipe import Recipe
-from .search_result import Candidate, SampleSearch, SearchResult
+from .search_result import Candidate, Find, SampleSearch, SearchResult
 
 EVALUATIONS = 100
 """Of the reward, for each edit, by default."""
@@ -146,6 +147,11 @@ class HackSearch:
         families = [family for family in self.families if family.relation in ("lower", "equal")]
         return Mixer(edit, families, self._is_good(edit.sample), misused, self._errors)
 
+    def picture(self, find: Find) -> Image | None:
+        """The picture of a find, made again; None where an editor does not make it again."""
+        mixture = self.mixer(find.sample).mix(find.candidate.recipe)
+        return None if mixture is None else mixture.picture
+
     def run(self, step: Callable[[], None] = lambda: None, stop: Callable[[], str] = lambda: "") -> None:
         """Search at all edits. step: called after each. stop: asked after each call of the reward; a reason ends the
         search.
@@ -227,9 +233,7 @@ class HackSearch:
         return list(dict.fromkeys(recipe for _, recipe in gains))[:_SHARED]
 
     def result(self) -> SearchResult:
-        """What is found by now. Raises ValueError before any edit is scored."""
-        if not self._searches:
-            raise ValueError(f"no edit is searched: {self.stopped}")
+        """What is found by now."""
         samples = self._maker.samples
         return SearchResult(
             self.reward.name,
