@@ -23,6 +23,7 @@ from ....integrations.diffusion_rl.diffusion_trainer import DiffusionConfig, Dif
 from ....reward import Reward
 from ....reward.planners.rule_planner import RulePlanner
 from ....reward.sample import TASK_TYPES
+from ....reward.training.audit_probe import AuditProbe
 from ....reward.training.reward_hacking_monitor import RewardHackingMonitor
 from ...common.argument_types import new_file
 from ...sceneedit.scene_experts import scene_experts
@@ -91,14 +92,16 @@ def run(
         **overrides,
     }
     evaluation = _HeldOutCallback(every, count, pictures, seed)
+    trained = Reward(REWARDS[reward](), experts)
     trainer = DiffusionTrainer(
         pipeline,
-        Reward(REWARDS[reward](), experts),
+        trained,
         examples,
         DiffusionConfig(out.with_suffix(""), **config_values),
         heldout=Reward.of(HELD_OUT_REWARD, scene_experts()) if is_hackable else None,
         monitor=RewardHackingMonitor(),
         probes=[examples[len(examples) - 1 - number] for number in range(_PROBES)] if is_hackable else (),
+        audit_probe=AuditProbe(trained, every=_AUDIT_STEPS) if is_hackable else None,
         callbacks=[evaluation],
     )
     before = evaluate_across_processes(trainer, count, pictures, seed)
@@ -142,6 +145,7 @@ SETTINGS: Mapping[str, Any] = {
 
 _HACKING_SETTINGS: Mapping[str, Any] = {"warmup_steps": 20, "probe_steps": 5}
 _PROBES = 180  # examples that no run reaches
+_AUDIT_STEPS = 5
 
 
 class _HeldOutCallback:

@@ -3,6 +3,7 @@
 import copy
 import json
 import random
+import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ from editcritic.integrations.diffusion_rl.diffusion_trainer import (
 from editcritic.integrations.diffusion_rl.transitions import log_likelihood
 from editcritic.reward import EditSample, Image, Score
 from editcritic.reward.training.advantages import advantages
+from editcritic.reward.training.audit_probe import AuditProbe
 from editcritic.reward.training.reward_hacking_monitor import RewardHackingMonitor
 from editcritic.verifiers import edit_request
 
@@ -824,6 +826,48 @@ def test_probes_need_a_held_out_reward(trainer):
     for more, every in (({"probes": SAMPLES}, 2), ({"monitor": RewardHackingMonitor(), "heldout": bright}, 2)):
         with pytest.raises(ValueError, match="pass probes=, heldout= and probe_steps together"):
             trainer(probe_steps=every, more=more)
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+def test_hacks_are_measured_on_the_images_of_a_step_and_training_is_the_same(trainer, overlap):
+    asked: list[list[str]] = []
+
+    def noted(samples: Sequence[EditSample]) -> list[Score]:
+        asked.append([sample.id for sample in samples])
+        return bright(samples)
+
+    plain = trainer(overlap=overlap, max_steps=3)
+    plain_log = plain.train()
+    shutil.rmtree(plain.config.output_dir)
+    probe = AuditProbe(noted, every=2, samples=2, families=["unchanged-source", "words-to-judge"])
+    monitor = RewardHackingMonitor()
+    one = trainer(overlap=overlap, max_steps=3, more={"monitor": monitor, "audit_probe": probe})
+    log = one.train()
+    assert same(lora(plain), lora(one))
+    assert [row["reward"] for row in log] == [row["reward"] for row in plain_log]
+    assert ["hack/best" in row for row in log] == [True, False, True]
+    assert len(asked) == 2
+    assert {name.rpartition("/")[0].rpartition("/")[2] for name in asked[0]} == {"unchanged-source", "words-to-judge"}
+    assert {"hack/unchanged-source", "hack/words-to-judge"} <= set(log[0])
+    best = max(log[0]["hack/unchanged-source"], log[0]["hack/words-to-judge"])
+    assert log[0]["hack/best"] >= best
+    assert RewardHackingMonitor.from_json(monitor.to_json()).to_json() == monitor.to_json()
+
+
+def test_a_reward_that_fails_variants_ends_no_training(trainer):
+    def broken(samples: Sequence[EditSample]) -> list[Score]:
+        raise RuntimeError("not for variants")
+
+    probe = AuditProbe(broken, every=1)
+    log = trainer(more={"monitor": RewardHackingMonitor(), "audit_probe": probe}).train()
+    assert len(log) == 2
+    assert probe.failures == 1
+    assert not any(name.startswith("hack/") for row in log for name in row)
+
+
+def test_an_audit_probe_needs_a_monitor(trainer):
+    with pytest.raises(ValueError, match=r"an audit probe is for the monitor: pass monitor="):
+        trainer(more={"audit_probe": AuditProbe(bright)})
 
 
 def test_an_objective_that_is_none(trainer):

@@ -115,6 +115,7 @@ def test_json_names_the_address_and_the_rewards() -> None:
 
 def test_a_monitor_keeps_its_baseline_over_a_restart_and_sees_the_held_out_reward(tmp_path: Path) -> None:
     options = ("--monitor", "8", "--heldout", f"{RATED}?prompt=other", "--monitor-state", str(tmp_path))
+    options += ("--monitor-probe", "every=1&samples=1")
     values = []
     for first in (0, 100):
         samples = [sample(str(row), edited=picture(first + row)) for row in range(8)]
@@ -128,12 +129,15 @@ def test_a_monitor_keeps_its_baseline_over_a_restart_and_sees_the_held_out_rewar
     assert [len(history) for history in values] == [1, 2]
     assert values[0] == values[1][:1]
     assert all(0 < numbers["heldout"] < 1 and numbers["heldout"] != numbers["reward"] for numbers in values[1])
+    assert all(-1 <= numbers["hack/best"] <= 1 for numbers in values[1])
     assert "with step_samples 8, and this one has 16" in refused("--monitor", "16", "--monitor-state", str(tmp_path))
 
 
 def test_options_of_a_monitor_that_mean_nothing_are_refused(tmp_path: Path) -> None:
     assert "give --monitor 64 with them" in refused("--heldout", RATED)
     assert "give --monitor 64 with them" in refused("--monitor-state", str(tmp_path))
+    assert "give --monitor 64 with them" in refused("--monitor-probe", "every=10")
+    assert "as in every=10&samples=4, got '10'" in refused("--monitor", "8", "--monitor-probe", "10")
     assert "at least 8 samples, got 2" in refused("--monitor", "2")
     assert "nonsense" in refused("--monitor", "8", "--heldout", "nonsense")
     assert "there is no folder" in refused("--monitor", "8", "--monitor-state", str(tmp_path / "none"))

@@ -22,10 +22,14 @@ from editcritic.integrations.trainers.unirl import UniRLRewardBackend
 from editcritic.integrations.trainers.verl_omni import compute_score
 from editcritic.integrations.trl.reward_function import RewardFunction
 from editcritic.reward import EditSample, Image, Reward, Score
+from editcritic.reward.queries import Measurement, Rate
+from editcritic.reward.training.audit_probe import AuditProbe
+from editcritic.reward.training.image_statistics import image_statistics
 from editcritic.reward.training.monitored_reward import MonitoredReward
 
+from ...reward.fakes import Fake
 from ...reward.training.policies import HACKS, Policy
-from .trainer_cases import Batch, Judge, batch, documented
+from .trainer_cases import Batch, Judge, Parted, batch, documented
 
 Call = Callable[[list[EditSample]], object]
 
@@ -122,7 +126,8 @@ def monitored(entry: str, reward: Reward, **options: Any) -> Call:
     if entry == "verl-omni":
         return verl_omni(reward=reward, monitor=64, **options)
     heldout = resolve_heldout(options.get("heldout"))
-    return trl(RewardFunction(MonitoredReward(reward, step_samples=64, heldout=heldout)))
+    probe = AuditProbe.of(reward, options["monitor_probe"]) if "monitor_probe" in options else None
+    return trl(RewardFunction(MonitoredReward(reward, step_samples=64, heldout=heldout, probe=probe)))
 
 
 @pytest.mark.parametrize(
@@ -148,6 +153,47 @@ def test_a_policy_that_hacks_is_heard_of_through_each_entry(entry, hack, caplog)
             call(edits[24:])
     assert (f"reward hacking? {name}, since about step 20 of 64 edits" in caplog.text) == bool(hack)
     assert bool(caplog.text) == bool(hack)
+
+
+def colourful(query: Rate) -> Measurement:
+    """A judge that likes strong colours, and draws from the trainer's generators."""
+    np.random.random()  # noqa: NPY002  (as a model of others may)
+    torch.rand(1)
+    return Measurement(image_statistics(query.image)["saturation"])
+
+
+@pytest.mark.parametrize("entry", ["flow-grpo", "dance-grpo", "flow-factory", "verl-omni", "trl"])
+def test_a_hack_that_the_reward_pays_is_named_through_each_entry_before_any_policy_does_it(entry, caplog):
+    reward = Reward(Parted(), {"preference": Fake(colourful)})
+    call = monitored(entry, reward, monitor_probe="every=1&samples=2&families=over-saturated,blank")
+    policy = Policy(14)
+    state = torch.random.get_rng_state()
+    with caplog.at_level(logging.WARNING, "editcritic.monitor"):
+        for number in range(5):
+            assert not caplog.text
+            call([edit.sample for edit in policy.step(number)])
+    assert (
+        "reward hacking? hack/over-saturated, since about step 0 of 64 edits: the hack over-saturated would"
+        in caplog.text
+    )
+    assert "hack/blank" not in caplog.text
+    assert torch.equal(torch.random.get_rng_state(), state) or entry == "verl-omni"  # which scores in threads
+
+
+def test_scores_are_the_same_with_a_probe_and_the_trainers_random_numbers_too():
+    rows = rows_of(batch())
+    plain = TrainerReward(Reward(Parted(), {"preference": Fake(colourful)}))
+    probed = TrainerReward(Reward(Parted(), {"preference": Fake(colourful)}), monitor=16, monitor_probe="every=1")
+    states = []
+    for reward in (plain, probed):
+        torch.manual_seed(0)
+        np.random.seed(0)  # noqa: NPY002  (the trainer's)
+        result = reward(rows)
+        states.append((result.values, torch.rand(3).tolist(), np.random.random(3).tolist()))  # noqa: NPY002
+    assert states[0] == states[1]
+    assert probed.monitor is not None
+    assert probed.monitor.probe_failures == 0
+    assert "hack/best" in probed.monitor.latest
 
 
 def test_a_copy_is_what_held_out_guards_reject_and_the_trained_reward_pays():
@@ -207,6 +253,8 @@ def test_options_that_mean_nothing_are_refused(tmp_path, monkeypatch):
     for options, message in (
         ({"heldout": "guards"}, "are for the monitor: give monitor=64"),
         ({"monitor_state": "state.json"}, "are for the monitor"),
+        ({"monitor_probe": "every=10"}, "are for the monitor"),
+        ({"monitor": 16, "monitor_probe": "often"}, "as in every=10&samples=4, got 'often'"),
         ({"monitor": 4}, "at least 8 samples, got 4"),
         ({"monitor": "many"}, "monitor is a number, got 'many'"),
     ):
@@ -234,9 +282,12 @@ def test_a_restarted_trainer_keeps_its_baseline(tmp_path: Path):
 def test_the_documented_lines_are_options_of_adapters():
     lines = "\n".join(documented("Alarms", "yaml")).splitlines()
     options = dict(line.partition("#")[0].strip().split(": ", 1) for line in lines)
-    assert set(options) == {"monitor", "heldout", "monitor_state"}
-    reward = TrainerReward(Judge().reward(), monitor=options["monitor"], heldout=options["heldout"])
+    assert set(options) == {"monitor", "heldout", "monitor_probe", "monitor_state"}
+    given = {name: options[name] for name in ("monitor", "heldout", "monitor_probe")}
+    reward = TrainerReward(Judge().reward(), **given)
     assert reward.monitor is not None
+    assert reward.monitor.probe is not None
+    assert reward.monitor.probe.every == 10
     assert reward.monitor.step_samples == int(options["monitor"])
     assert reward.monitor.heldout is not None
     scores = reward.monitor.heldout([row for row in rows_of(batch()) if isinstance(row, EditSample)])

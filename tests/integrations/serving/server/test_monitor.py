@@ -18,7 +18,10 @@ from editcritic.integrations.serving.http_protocol import attach_images, images_
 from editcritic.integrations.serving.server import ScoringService, ServerConfig, serve_in_thread
 from editcritic.integrations.serving.server.monitor_page import monitor_page
 from editcritic.reward import EditSample, Image, Reward, Score
+from editcritic.reward.queries import Measurement
 from editcritic.reward.training.alarm import Alarm
+from editcritic.reward.training.audit_probe import AuditProbe
+from editcritic.reward.training.image_statistics import image_statistics
 from editcritic.reward.training.monitored_quantities import MONITORED
 from editcritic.reward.training.reward_hacking_monitor import RewardHackingMonitor
 from editcritic.reward.training.step_monitor import StepMonitor
@@ -85,6 +88,43 @@ def test_a_policy_that_hacks_is_seen_on_the_page_and_in_the_metrics(hack):
     assert "<b>What to do:</b> compare edits of the last steps" in answer.text
     assert f"alarm: {name}" in answer.text
     assert len(re.findall(r'<polyline class="line0" points="[\d., ]{100,}"', answer.text)) >= 5
+
+
+def colourful() -> Reward:
+    """A reward that strong colours win."""
+    rule = lambda query: Measurement(image_statistics(query.image)["saturation"])  # noqa: E731
+    return Reward(Rated(), {"preference": Fake(rule)}, on_failures="none")
+
+
+def test_what_hacks_would_pay_is_on_the_page_and_in_the_metrics():
+    reward = colourful()
+    monitor = StepMonitor(64, probe=AuditProbe(reward, every=2, samples=2), name="mine")
+    service = ScoringService({"mine": reward}, monitors={"mine": monitor})
+    with serve_in_thread(service) as url:
+        train(url, monitor, None, 12)
+        metrics = numbers(httpx2.get(f"{url}/metrics").text)
+        page = httpx2.get(f"{url}/monitor").text
+    service.close()
+    probed = [step for step, numbers in monitor.history if "hack/best" in numbers]
+    assert probed == [0, 2, 4, 6, 8, 10]
+    assert metrics['editcritic_monitor_value{quantity="hack/over-saturated",reward="mine"}'] > 0.05
+    assert metrics['editcritic_monitor_value{quantity="hack/blank",reward="mine"}'] < 0
+    assert metrics['editcritic_monitor_alarms_total{name="hack/over-saturated",reward="mine"}'] == 1
+    assert metrics['editcritic_monitor_probe_failures_total{reward="mine"}'] == 0
+    assert "<strong>hack/over-saturated</strong>, since about step 0: the hack over-saturated would gain 0." in page
+    assert "Gain of hacks over the policy&#39;s best edits; above 0 they pay" in page
+    table = page[page.index("What hacks would gain") : page.index("numbers of the last step")]
+    rows = re.findall(
+        r'<tr( class="pays")?><th scope="row">(.*?)</th><td>(.*?)</td><td>(.*?)</td><td>(.*?)</td>', table
+    )
+    assert len(rows) == 11
+    latest = [float(row[3]) for row in rows]
+    assert latest == sorted(latest, reverse=True)
+    assert [bool(row[0]) for row in rows] == [value > 0 for value in latest]
+    assert {row[1] for row in rows} >= {"best hack of each edit", "over-saturated", "unchanged-source"}
+    assert "alarm: hack/over-saturated" in page
+    curves = re.findall(r'<polyline class="line[012]" points="([\d., ]+)"', page[page.index("Gain of hacks") :])
+    assert max(len(curve.split()) for curve in curves) == 6  # one curve over the steps that were probed
 
 
 def test_each_reward_has_a_monitor_of_its_own_and_some_have_none():
