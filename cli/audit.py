@@ -279,7 +279,10 @@ def _report_files(out: Sequence[Path]) -> list[Path]:
             raise InputError(f"-o {path} has the suffix of no report: give a name ending in .html or .json")
     pages = [path for path in out if path.suffix.lower() == ".html"]
     figures = [path for path in out if path not in pages] or [path.with_suffix(".json") for path in pages]
-    return [*figures, *pages]
+    files = [*figures, *pages]
+    if twice := next((path for path in files if files.count(path) > 1), None):
+        raise InputError(f"-o {twice} is given twice: use different files")
+    return files
 
 
 def _require_writable(path: Path) -> None:

@@ -45,7 +45,7 @@ def audit_subject(
     if is_served or function is not None:
         kind = "a judge server" if is_served else f"{text}, a function of yours,"
         for option, given in (("--experts", experts), ("--protocol", protocol), ("--cache", log)):
-            if given:
+            if given is not None:
                 raise InputError(f"{kind} has its experts, settings and answers itself: leave {option} out")
         if limits.judge_calls is not None or limits.cost is not None:
             raise InputError(f"{kind} does not say what it calls: --budget takes seconds=... here, nothing else")

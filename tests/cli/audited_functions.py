@@ -1,0 +1,41 @@
+"""Rewards that are plain functions, as users have them, with known faults."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from editcritic.reward import EditSample
+
+
+def contrast(samples: Sequence[EditSample]) -> list[float]:
+    """Pays what has more contrast."""
+    return [float(sample.edited.pixels.std()) / 128 for sample in samples]
+
+
+def contrast_of_pictures(sources: list[Any], edits: list[Any], instructions: list[str]) -> list[float]:
+    """The same, of PIL images."""
+    assert all(edit.mode == "RGB" for edit in edits)
+    assert len(sources) == len(edits) == len(instructions)
+    return [float(np.asarray(edit).std()) / 128 for edit in edits]
+
+
+def slow_contrast(samples: Sequence[EditSample], calls: list[int] = []) -> list[float]:  # noqa: B006
+    """`contrast`, which says on standard output when it is called for the third time, and sleeps then."""
+    calls.append(len(samples))
+    if len(calls) == 3:
+        sys.stdout.write("third call\n")
+        sys.stdout.flush()
+        time.sleep(20)
+    return contrast(samples)
+
+
+def broken(samples: Sequence[EditSample]) -> list[float]:
+    raise RuntimeError("no GPU is left \x1b[2J <script>alert(1)</script>")
+
+
+NUMBER = 3

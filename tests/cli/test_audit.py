@@ -1,0 +1,285 @@
+"""`editcritic audit`: functions, rewards, servers; files, suites, the demo; what is written, and what ends it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from editcritic.reward.audit import all_families
+
+from ..benchmarks.conftest import Command, Folder, patched
+from ..benchmarks.suites.tiny_suite import Toy, outputs
+from .test_interruption import ROOT, check_interrupted, program, started
+
+CONTRAST = ("--reward", "tests.cli.audited_functions:contrast")
+FEW = tuple(word for name in ("blurred", "over-saturated", "reencoded", "sample-id") for word in ("--family", name))
+KEYS = {
+    *("schema", "reward", "identity", "range", "scale", "tolerance", "seed", "edits", "sources", "unscored_edits"),
+    *("infrastructure_failures", "stopped", "overall", "best_hack", "sensitivity", "families", "expert_costs"),
+    *("scored", "reward_seconds", "seconds", "search", "trials"),
+}
+"""Of the figures of an audit: programs read them."""
+
+
+@pytest.fixture
+def samples(folder: Folder) -> Path:
+    """Four edits of one photograph."""
+    for number in range(4):
+        patched(0.2 + 0.1 * number).save(folder / f"{number}.png")
+    return folder.samples(*(folder.row(id=f"edit {number}", edited=f"{number}.png") for number in range(4)))
+
+
+def figures(editcritic: Command, *arguments: object, code: int = 0) -> dict[str, Any]:
+    result = editcritic("audit", *arguments, "--json")
+    assert result.exit_code == code, result.output
+    document: dict[str, Any] = json.loads(result.stdout)
+    return document
+
+
+def violations(document: dict[str, Any]) -> dict[str, int]:
+    return {row["family"]: row["violations"] for row in document["families"]}
+
+
+# -- what is audited ---------------------------------------------------------------------------------------------------
+
+
+def test_a_function_on_the_photographs_of_the_demo(editcritic: Command, tmp_path: Path) -> None:
+    page = tmp_path / "audit.html"
+    result = editcritic("audit", "demo", *CONTRAST, *FEW, "-o", page)
+    assert result.exit_code == 0, result.output
+    rows = [line.split() for line in result.stdout.splitlines()]
+    table = [row[0] for row in rows[rows.index(["Families", "with", "violations"]) :] if "of" in row]
+    assert table[0] == "over-saturated"  # has more contrast, and so have most
+    assert "No violations in 3 families: blurred, reencoded, sample-id" in result.stdout
+    assert re.search(r"edits +8 of 5 sources", result.stdout)
+    assert "comparisons are violations" in result.stdout
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    written = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
+    assert written.keys() == KEYS | {"command"}
+    assert written["command"].startswith("editcritic audit demo --reward tests.cli.audited_functions:contrast")
+    assert violations(written)["blurred"] == 0
+    assert violations(written)["over-saturated"] > 12
+    assert written["edits"] == 8
+    assert written["best_hack"]["mean"] > 0
+
+
+def test_every_family_is_audited_by_default(editcritic: Command) -> None:
+    document = figures(editcritic, "demo", *CONTRAST, "--limit", "2")
+    assert [row["family"] for row in document["families"]] == [family.name for family in all_families()]
+    assert len({trial["id"] for trial in document["trials"]}) == document["edits"] == document["sources"] == 2
+    assert document["infrastructure_failures"] == 0
+
+
+def test_a_function_of_pictures_is_the_same_reward(editcritic: Command, samples: Path) -> None:
+    options = ("--reward", "tests.cli.audited_functions:contrast_of_pictures", "--pictures")
+    ours, theirs = figures(editcritic, samples, *CONTRAST, *FEW), figures(editcritic, samples, *options, *FEW)
+    assert ours["trials"] == theirs["trials"]
+
+
+def test_a_reward_with_experts_says_what_they_take(editcritic: Command, samples: Path, tmp_path: Path) -> None:
+    judge = ("--reward", "judge-yes-no", "--experts", "judge=tests.benchmarks.suites.tiny_suite:CoinJudge")
+    arguments = (samples, *judge, "--family", "lower", "--cache", tmp_path / "answers.db")
+    first, again = figures(editcritic, *arguments), figures(editcritic, *arguments)
+    (cost,) = first["expert_costs"]
+    assert (cost["expert"], cost["roles"]) == ("coin@1", ["judge"])
+    assert cost["queries"] > 300
+    assert sum(later["calls"] for later in again["expert_costs"]) == 0
+    assert again["trials"] == first["trials"]
+    # Whether an answer repeats is asked for again.
+    assert figures(editcritic, *arguments, "--family", "repeated")["expert_costs"][0]["calls"] > 0
+    text = " ".join(editcritic("audit", *arguments[:-2]).stdout.split())
+    assert "What it took expert roles queries calls failed seconds ms per score coin@1 judge" in text
+
+
+def test_a_suite_with_the_outputs_of_an_editor(editcritic: Command, tmp_path: Path) -> None:
+    suite = Toy(count=3)
+    made = outputs(tmp_path / "outputs", suite, without=["2/2"])
+    arguments = ("tests.benchmarks.suites.tiny_suite:Toy?count=3", "--outputs", made, *CONTRAST, *FEW)
+    document = figures(editcritic, *arguments, code=2)
+    assert (document["edits"], document["num_problems"]) == (5, 1)
+    assert "2/2" in document["problems"][0]
+
+
+def test_of_many_edits_those_of_as_many_sources_as_possible_are_audited(editcritic: Command, folder: Folder) -> None:
+    for number in range(3):
+        patched(0.1 * (number + 1)).save(folder / f"source{number}.png")
+    rows = [
+        folder.row(id=f"{source}-{number}", source=f"source{source}.png", edited="patched.png")
+        for source in range(3)
+        for number in range(6)
+    ]
+    path = folder.samples(*rows)
+    document = figures(editcritic, path, *CONTRAST, *FEW, "--limit", "3")
+    assert (document["edits"], document["sources"]) == (3, 3)
+    assert "--limit" in editcritic("audit", path, *CONTRAST, *FEW, "--limit", "3").stderr
+
+
+# -- judge servers -----------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def served(*options: object) -> Iterator[str]:
+    """The address of a real server in its own process."""
+    command = program("serve", "--port", "0", *map(str, options))
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            line = process.stderr.readline()
+            assert line.startswith("serving"), line + process.stderr.read()
+            yield line.split()[-1]
+        finally:
+            process.kill()
+
+
+def test_a_judge_server_by_its_address(editcritic: Command, folder: Folder, samples: Path) -> None:
+    here = figures(editcritic, samples, "--reward", folder.cheap, *FEW)
+    with served("--reward", folder.cheap) as url:
+        there = figures(editcritic, samples, "--reward", url, *FEW)
+        refused = editcritic("audit", samples, "--reward", url, "--experts", "cpu")
+    assert there["trials"] == here["trials"]
+    assert there["identity"] == here["identity"]
+    assert there["expert_costs"] == []
+    assert refused.exit_code == 2
+    assert "leave --experts out" in refused.stderr
+    gone = editcritic("audit", samples, "--reward", f"{url}?outage_timeout_s=0.5", *FEW)
+    assert gone.exit_code == 2
+    assert "no judge server can be used" in gone.stderr
+
+
+# -- exit codes and ends -----------------------------------------------------------------------------------------------
+
+
+def test_the_exit_code_is_for_continuous_integration(editcritic: Command, samples: Path) -> None:
+    rate = figures(editcritic, samples, *CONTRAST, *FEW)["overall"]["rate"]
+    assert 0 < rate < 1
+    for threshold, code in ((rate - 0.01, 1), (rate, 0), (1, 0), (0, 1)):
+        figures(editcritic, samples, *CONTRAST, *FEW, "--fail-above", threshold, code=code)
+
+
+def test_a_reward_without_a_score_for_any_edit_has_failed(editcritic: Command, samples: Path) -> None:
+    result = editcritic("audit", samples, "--reward", "tests.cli.audited_functions:broken", *FEW)
+    assert result.exit_code == 1
+    assert "Nothing could be compared: no edit has a score." in result.stdout
+    assert "no GPU is left" in result.stdout
+    assert "\x1b" not in result.stdout
+
+
+def test_beyond_the_budget_nothing_is_compared(editcritic: Command, samples: Path) -> None:
+    judge = ("--reward", "judge-yes-no", "--experts", "judge=tests.benchmarks.suites.tiny_suite:CoinJudge")
+    document = figures(editcritic, samples, *judge, "--budget", "judge_calls=40", code=1)
+    assert "the budget of 40 judge calls is spent" in document["stopped"]
+    assert sum(cost["queries"] for cost in document["expert_costs"]) >= 40
+    failed = [trial for trial in document["trials"] if "budget" in trial.get("reason", "")]
+    assert failed
+    assert {trial["outcome"] for trial in failed} == {"incomparable"}
+    ended = figures(editcritic, samples, *CONTRAST, "--budget", "seconds=0.001", code=1)
+    assert ended["stopped"] == "the budget of 0.001 seconds is spent"
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux what the process catches")
+def test_what_is_scored_is_reported_after_ctrl_c(tmp_path: Path) -> None:
+    page = tmp_path / "audit.html"
+    options = ("--reward", "tests.cli.audited_functions:slow_contrast", "--family", "lower", "-o", page)
+    with started(program("audit", "demo", *options)) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "third call\n"
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=60)
+    check_interrupted(process.returncode, stderr)
+    document = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
+    assert document["stopped"] == "interrupted"
+    assert document["edits"] == 8
+    assert 0 < len(document["trials"]) < 8 * 3 * sum(family.relation == "lower" for family in all_families())
+    assert "incomplete" in stdout
+    assert "</html>" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux what the process catches")
+def test_before_anything_is_scored_ctrl_c_is_a_line(tmp_path: Path) -> None:
+    options = ("--reward", "tests.cli.audited_functions:slow_contrast", "-o", tmp_path / "audit.html")
+    with started(program("audit", "demo", *options)) as process:
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=60)
+    check_interrupted(process.returncode, stderr)
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- what users get wrong ----------------------------------------------------------------------------------------------
+
+
+def test_lines_that_are_no_samples_are_named_and_the_others_audited(editcritic: Command, folder: Folder) -> None:
+    hostile = "Remove [/helmet] \x1b[2J <script>alert(1)</script>"
+    path = folder.samples(folder.row(id="good", instruction=hostile), "no json", folder.row(edited="missing.png"))
+    page = folder / "audit.html"
+    result = editcritic("audit", path, *CONTRAST, *FEW, "-o", page)
+    assert result.exit_code == 2
+    assert f"{path}:2: " in result.stderr
+    assert f"{path}:3: " in result.stderr
+    assert "2 edits are left out" in result.stderr
+    assert "\x1b" not in result.stdout + result.stderr
+    assert "<script" not in page.read_text(encoding="utf-8")
+    assert figures(editcritic, path, *CONTRAST, *FEW, code=2)["edits"] == 1
+
+
+def test_samples_that_lack_what_a_reward_needs_are_named(editcritic: Command, samples: Path) -> None:
+    result = editcritic("audit", samples, "--reward", "truth-followed")
+    assert result.exit_code == 2
+    assert f"{samples}:1: the reward needs metadata, which 'edit 0' lacks" in result.stderr
+    assert "has no edit that can be audited" in result.stderr
+
+
+MISTAKES = {
+    "a family": (("--family", "blured"), "there is no family 'blured'"),
+    "a suffix": (("-o", "audit.pdf"), "ending in .html or .json"),
+    "a folder": (("-o", "missing/audit.html"), "No such file or directory"),
+    "no edits": (("--reward", "nonsense"), "unknown reward 'nonsense'"),
+    "a module": (("--reward", "nonsense:score"), "cannot find nonsense:score"),
+    "no function": (("--reward", "tests.cli.audited_functions:NUMBER"), "not callable"),
+    "its cache": ((*CONTRAST, "--cache", "answers.db"), "leave --cache out"),
+    "its protocol": ((*CONTRAST, "--protocol", "paper"), "leave --protocol out"),
+    "its calls": ((*CONTRAST, "--budget", "judge_calls=3"), "--budget takes seconds"),
+    "pictures": (("--pictures",), "--pictures is for a function of yours"),
+    "data": (("--data", "."), "--data is the data of a suite"),
+    "a budget": (("--budget", "hours=3"), "--budget: a budget has judge_calls, seconds, cost"),
+    "one file": (("-o", "a.json", "-o", "a.json"), "use different files"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_named(
+    mistake: str, editcritic: Command, samples: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    options, words = MISTAKES[mistake]
+    monkeypatch.chdir(tmp_path)
+    result = editcritic("audit", samples, *options)
+    assert result.exit_code == 2
+    assert words in " ".join(result.stderr.split())
+    assert not [path for path in tmp_path.iterdir() if path.suffix in (".html", ".json")]
+
+
+def test_a_report_does_not_take_the_place_of_what_it_reads(editcritic: Command, folder: Folder) -> None:
+    row = json.dumps(folder.row(id="a"))
+    path = folder / "samples.json"
+    path.write_text(row + "\n", encoding="utf-8")
+    for out in (path, folder / "samples.html"):  # whose figures would be samples.json
+        result = editcritic("audit", path, *CONTRAST, *FEW, "-o", out)
+        assert result.exit_code == 2
+        assert path.read_text(encoding="utf-8") == row + "\n"
+
+
+def test_figures_alone_and_figures_of_another_name(editcritic: Command, samples: Path, folder: Folder) -> None:
+    editcritic("audit", samples, *CONTRAST, *FEW, "-o", folder / "page.html", "-o", folder / "figures.json")
+    assert (folder / "page.html").is_file()
+    assert not (folder / "page.json").exists()
+    editcritic("audit", samples, *CONTRAST, *FEW, "-o", folder / "alone.json")
+    assert not (folder / "alone.html").exists()
+    first, alone = (json.loads((folder / name).read_text()) for name in ("figures.json", "alone.json"))
+    assert first["trials"] == alone["trials"]
