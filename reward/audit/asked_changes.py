@@ -8,7 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..edit_plan import OperationType
+from ..planners.english.lexicon import word_set
 from .request import Request
+
+_ENGLISH = word_set(
+    "the this that these those it its his their with into from and should let make made add change turn remove "
+    "delete erase replace swap put give move edit show keep wearing"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +29,13 @@ class AskedChange:
     def may_be_asked_by(self, request: Request) -> bool:
         """Whether a phrase is in the instruction, or its plan has an operation of one of the types.
 
-        An instruction with other than ASCII characters that has no plan may ask for anything. Other languages in ASCII
-        characters are read as if they were English: give their samples plans.
+        An instruction that has no plan, and no word that is English without doubt, may ask for anything.
         """
         text = " ".join(("", *request.words))
         if any(f" {phrase}" in text for phrase in self.phrases.split(", ")):
             return True
         if request.plan is None:
-            return not request.sample.instruction.isascii()
+            return _ENGLISH.isdisjoint(request.words)
         return any(operation.type in self.types for operation in request.plan.operations)
 
 
@@ -142,7 +147,7 @@ ADDITION = AskedChange(
     frozenset(
         {"subject_add", "count_change", "duplicate", "effect_add", "particles_add", "text_change", "composition"}
     ),
-    "add, insert, put, place, draw, paint, includ, introduc, creat, give, fill, decorat, scatter, sprinkl, "
+    "add, insert, put, place, draw, paint a, includ, introduc, creat, give, fill, decorat, scatter, sprinkl, "
     "appear, text, writ, word, caption, letter, copy, copies, duplicat, repeat, number, count, multipl, more, "
     "another, several, many",
 )

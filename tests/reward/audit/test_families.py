@@ -256,6 +256,7 @@ def asked(instruction: str, plan: EditPlan | None = None) -> AuditedEdit:
         ("Add a vignette", ["vignette"]),
         ("Swirl the image", ["warped"]),
         ("让图片更亮一些", ["overexposed", "mirrored", "noisy", "cropped"]),
+        ("Mach das Bild heller", ["overexposed", "mirrored", "noisy", "cropped"]),
     ],
 )
 def test_no_family_makes_what_the_instruction_may_ask_for(instruction: str, names: Sequence[str]) -> None:
@@ -265,7 +266,13 @@ def test_no_family_makes_what_the_instruction_may_ask_for(instruction: str, name
 
 
 @pytest.mark.parametrize(
-    "instruction", ["Replace the cat with a dog", "Remove the collar", "Change the color of the eyes to blue"]
+    "instruction",
+    [
+        "Replace the cat with a dog",
+        "Remove the collar",
+        "Change the color of the eyes to blue",
+        "what if that cat was reading the menu of a café, with a spoon in its paw",
+    ],
 )
 def test_other_requests_leave_every_family_of_the_whole_picture(instruction: str) -> None:
     edit = asked(instruction)
