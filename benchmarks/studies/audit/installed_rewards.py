@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -106,17 +107,18 @@ def score_edits(
     samples = edits.samples()
     arguments = (edits, tuple(specs), tuple(families), folder)
     end = time.monotonic() + 60 * minutes
+    order = random.Random(0).sample(range(len(samples)), len(samples))  # so that the first ones are of all kinds
     by_number: dict[int, Mapping[str, EditTrials]] = {}
     if processes == 1:
         auditor = EditAuditor(*arguments)
-        for number in range(len(samples)):
+        for number in order:
             if time.monotonic() < end:
                 by_number[number] = auditor.audit(number)
                 step(len(by_number), len(samples))
     else:
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(processes, context, initializer=_init, initargs=arguments) as pool:
-            pending = {pool.submit(_audit, number): number for number in range(len(samples))}
+            pending = {pool.submit(_audit, number): number for number in order}
             for future in as_completed(pending):
                 if not future.cancelled():
                     by_number[pending[future]] = future.result()

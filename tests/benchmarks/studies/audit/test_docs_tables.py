@@ -1,0 +1,43 @@
+"""docs/audit.md names every family, and sections of a document are replaced as wholes."""
+
+from pathlib import Path
+
+import pytest
+
+from editcritic.benchmarks.studies.audit import docs_tables
+from editcritic.reward.audit import all_families
+
+PAGE = Path(__file__).parents[4] / "docs" / "audit.md"
+
+
+def test_the_table_of_families_is_up_to_date() -> None:
+    hint = "write it again: python -m editcritic.benchmarks.studies.audit.docs_tables --write docs/audit.md"
+    page = PAGE.read_text(encoding="utf-8")
+    lines = list(docs_tables.families_lines(all_families()))
+    assert docs_tables.replace_section(page, docs_tables.FAMILIES, lines) == page, hint
+
+
+def test_a_section_is_replaced_whole_and_nothing_else() -> None:
+    document = "# A\n\n<!-- x -->\n\nold \\1\n\n<!-- end of x -->\n\nafter\n"
+    new = docs_tables.replace_section(document, "x", ["| a |", "", r"\g<0> b"])
+    assert new == "# A\n\n<!-- x -->\n\n| a |\n\n\\g<0> b\n\n<!-- end of x -->\n\nafter\n"
+    assert docs_tables.replace_section(new, "x", ["| a |", "", r"\g<0> b"]) == new
+
+
+@pytest.mark.parametrize(
+    "document", ["", "<!-- x -->", "<!-- end of x --> <!-- x -->", "<!-- x --><!-- x --><!-- end of x -->"]
+)
+def test_a_document_without_the_section_is_refused(document: str) -> None:
+    with pytest.raises(ValueError, match="end of x"):
+        docs_tables.replace_section(document, "x", [])
+
+
+def test_the_command_writes_the_families(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy = tmp_path / "audit.md"
+    copy.write_text("<!-- families -->\n<!-- end of families -->\n", encoding="utf-8")
+    docs_tables.main(["--write", str(copy)])
+    docs_tables.main([])
+    printed = capsys.readouterr().out
+    for family in all_families():
+        assert f"| `{family.name}` |" in copy.read_text(encoding="utf-8")
+        assert f"| `{family.name}` |" in printed
