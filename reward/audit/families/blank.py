@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
 
 from ..audited_edit import AuditedEdit
@@ -10,7 +11,7 @@ from ..pixel_changes import clipped, mapped
 
 
 def _vary(edit: AuditedEdit, amount: float) -> Variant | None:
-    mean = edit.after.mean(axis=(0, 1))
+    mean = np.array(cv2.mean(edit.after)[:3])
     return edit.damaged(mapped(edit.after, clipped(mean + (np.arange(256.0)[:, None] - mean) * amount)))
 
 
