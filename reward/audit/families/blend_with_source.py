@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from ..asked_changes import DEGREE
+from ..asked_changes import DEGREE, TEXT
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
 from ..regions import blended
+from ..request import Request
 
 
 def _vary(edit: AuditedEdit, amount: float) -> Variant | None:
-    # Half of "slightly brighter" may be what was asked for, and so may half of a new light or of fog.
-    if not edit.is_clear:
+    if not edit.is_clear or _adds_text(edit.request):
         return None
     return edit.picture(blended(edit.after, edit.before, amount))
+
+
+def _adds_text(request: Request) -> bool:
+    """Words half transparent are still these words, where nobody said how opaque; where others stood, these show."""
+    if request.plan is None:
+        return TEXT.may_be_asked_by(request)
+    return any(one.type == "text_change" and one.target is None and not one.old_text for one in request.plan.operations)
 
 
 FAMILY = Family(

@@ -15,7 +15,7 @@ _LETTERS = 160
 def _vary(edit: AuditedEdit, amount: float) -> Variant | None:
     words = textwrap.shorten(edit.sample.instruction, _LETTERS)
     # The letters at hand have no others; and where text is asked for, the caption may have it.
-    if not words or not words.isascii():
+    if edit.changed_area is None or not words or not words.isascii():
         return None
     return edit.picture(labelled(edit.before, words, strip(edit.before, amount, top=False)))
 
