@@ -76,12 +76,11 @@ class AuditRun:
             raise ValueError("an audit needs edits, got none: give 16 or more good ones, of different sources")
         if not 0 <= tolerance <= 1:
             raise ValueError(f"the tolerance is a share of the reward's scale, from 0 to 1, got {tolerance}")
-        if families is not None and not families:
-            raise ValueError("an audit needs families, got none: give some of all_families(), or None for all")
+        chosen = all_families() if families is None else tuple(families)
+        _check_types(edits, chosen)
         self.reward = AuditedReward.bound(reward, experts, edits)
         self.tolerance = tolerance
         self._folder = TemporaryDirectory(prefix="editcritic-audit-")
-        chosen = all_families() if families is None else tuple(families)
         self.maker = TrialMaker(edits, chosen, seed, edit_again, Path(self._folder.name))
         self.edits: list[Score] = []
         self.trials: list[Trial] = []
@@ -145,3 +144,19 @@ class AuditRun:
             scored=self.reward.samples,
             roles=self.reward.roles,
         )
+
+
+def _check_types(edits: Sequence[object], families: Sequence[object]) -> None:
+    """Raises TypeError, and ValueError without families or for two of one name."""
+    for edit in edits:
+        if not isinstance(edit, EditSample):
+            raise TypeError(f"an audit needs EditSamples, got {type(edit).__name__}")
+    if not families:
+        raise ValueError("an audit needs families, got none: give some of all_families(), or None for all")
+    names: set[str] = set()
+    for family in families:
+        if not isinstance(family, Family):
+            raise TypeError(f"families are Family objects, got {type(family).__name__}: see `select_families`")
+        if family.name in names:
+            raise ValueError(f"there are two families named {family.name}: trials are told apart by it")
+        names.add(family.name)

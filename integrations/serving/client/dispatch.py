@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ....reward import EditSample, Score
+from ....reward import EditSample, ImageError, Score
 from ....reward.timeout_compat import TIMEOUTS, timeout
 from ..http_protocol import Detail, ImageEncoding, scores_from_json
 from .replicas import Replica, ReplicaPool
@@ -156,6 +156,8 @@ class Dispatcher:
                 continue
             try:
                 response = await self._post(replica, body, len(samples))
+            except ImageError as error:  # of a sample, whose picture cannot be read any more
+                return await self._refuse(key, chunk, indices, str(error))
             except TransportError as error:
                 error_message, avoid = f"{replica.url}: {error}", replica
                 faults += error.timed_out
@@ -187,19 +189,25 @@ class Dispatcher:
     async def _handle_rejection(
         self, key: str, chunk: RequestChunk, indices: Sequence[int], replica: Replica, response: TransportResponse
     ) -> None:
-        """Handle a rejected request: split it, so that valid samples are scored without the invalid ones."""
-        if response.status in (400, 413, 422) and len(indices) > 1:
+        """Handle a rejected request: split it, if its samples may be the reason."""
+        reason = f"{replica.url} rejected it (HTTP {response.status}): {response.message}"
+        await self._refuse(key, chunk, indices, reason, split=response.status in (400, 413, 422))
+
+    async def _refuse(
+        self, key: str, chunk: RequestChunk, indices: Sequence[int], reason: str, *, split: bool = True
+    ) -> None:
+        """Split what cannot be sent or is rejected, so that valid samples are scored without the invalid ones."""
+        if split and len(indices) > 1:
             half = len(indices) // 2
-            self._count_retry("split", response.message)
+            self._count_retry("split", reason)
             await self._send(f"{key}/1", chunk, indices[:half])
             await self._send(f"{key}/2", chunk, indices[half:])
         else:
             chunk.refused.update(indices)
-            reason = f"{replica.url} rejected it (HTTP {response.status}): {response.message}"
             chunk.set_scores(indices, [Score.failed(reason)] * len(indices))  # maybe because of its images
 
     async def _post(self, replica: Replica, body: RequestBody, count: int) -> TransportResponse:
-        """Post a request. Raises `TransportError`."""
+        """Post a request. Raises `TransportError`, and ImageError for a picture that cannot be read."""
         remaining = self._remaining()
         content, content_type = await asyncio.to_thread(
             body.bytes, None if remaining is None else max(remaining, 0.001)

@@ -27,7 +27,7 @@ from editcritic.integrations.serving.load_test.synthetic_reward import (
 from editcritic.integrations.serving.server.app import ServerConfig, serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.trl.reward_function import AsyncRewardFunction, RewardFunction
-from editcritic.reward import Box, Card, Reward, Score, TooManyFailures, score
+from editcritic.reward import Box, Card, Image, Reward, Score, TooManyFailures, score
 from editcritic.reward.metrics.pairwise import pack_pair
 from editcritic.reward.queries import ExpertDown
 from editcritic.verifiers import BestOfN, Budget, Journal, Verifier, at_least, select
@@ -205,6 +205,17 @@ def test_a_bad_sample_fails_alone(server):
     scores = RemoteReward(server.url)(batch)
     assert [score.status for score in scores] == ["scored"] * 4 + ["failed"] + ["scored"] * 2
     assert "lone surrogate" in scores[4].reason
+
+
+@pytest.mark.parametrize("encoding", ["rgb", "png"])
+def test_a_picture_that_cannot_be_read_any_more_fails_alone(server, encoding, tmp_path):
+    samples = synthetic_samples(9, size=TINY)
+    lost = [Image((TINY, TINY), digest=f"{number:064x}", path=tmp_path / "lost.png") for number in range(2)]
+    broken = [*samples[:2], replace(samples[2], edited=lost[0]), *samples[3:7], replace(samples[7], sources=(lost[1],))]
+    scores = RemoteReward(server.url, image_encoding=encoding)([*broken, samples[8]])
+    assert [row for row, score in enumerate(scores) if score.status != "scored"] == [2, 7]
+    assert {(scores[row].status, scores[row].cause) for row in (2, 7)} == {("failed", "")}
+    assert all("lost.png" in scores[row].reason for row in (2, 7))
 
 
 def test_a_broken_server_is_not_asked_for_ever():

@@ -1,0 +1,380 @@
+"""Rewards with known faults are found out, by the families that are for them, and by no others."""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+from editcritic.integrations.serving.client import RemoteReward
+from editcritic.integrations.serving.server import ScoringService, serve_in_thread
+from editcritic.reward import EditSample, Engine, Image, ImageError, Reward, Score
+from editcritic.reward.audit import (
+    AuditReport,
+    all_families,
+    audit,
+    reward_of_pictures,
+    select_families,
+)
+from editcritic.reward.audit.run_audit import AuditRun
+from editcritic.reward.queries import Measurement
+
+from ..fakes import Fake, Rated
+from .audit_cases import AMOUNTS, brightness, darker, photographs
+
+EDITS = photographs()
+
+
+def violations(report: AuditReport) -> dict[str, int]:
+    """Of the families that have some."""
+    return {finding.family.name: finding.rate.violations for finding in report.findings if finding.rate.violations}
+
+
+def detail(samples: Sequence[EditSample]) -> list[float]:
+    return [float(cv2.Laplacian(sample.edited.pixels, cv2.CV_64F).std()) for sample in samples]
+
+
+def test_a_reward_that_pays_blur_is_found_and_what_it_pays_is_exact():
+    def blur(samples: Sequence[EditSample]) -> list[float]:
+        return [-value for value in detail(samples)]
+
+    report = audit(blur, EDITS, families=select_families(["blurred", "sample-id"]))
+    assert len(report.trials) > 4 * len(EDITS)
+    assert violations(report) == {"blurred": sum(trial.family == "blurred" for trial in report.trials)}
+    family = report.families[0]
+    best = [
+        max(blur([variant.sample])[0] for _, _, variant in _variants(sample, family)) - blur([sample])[0]
+        for sample in EDITS
+    ]
+    assert report.best_hack is not None
+    assert report.best_hack.value == pytest.approx(sum(best) / len(best) / report.scale)
+    assert report.findings[0].worst == pytest.approx(max(best) / report.scale)
+    assert violations(audit(detail, EDITS, families=[family])) == {}
+
+
+def _variants(sample: EditSample, family: Any) -> list[Any]:
+    with AuditRun(brightness, [sample], families=[family]) as run:
+        return list(run.maker.variants(0))
+
+
+def test_the_score_of_the_brightness_is_what_was_taken_from_it():
+    bright = [replace(sample, edited=_brighter(sample.edited)) for sample in EDITS]
+    report = audit(brightness, bright, families=[darker("lower"), darker("equal", "near")], tolerance=0.0)
+    lower, near = report.findings
+    assert (lower.rate.violations, near.rate.violations) == (0, 3 * len(EDITS))
+    assert lower.gain is not None
+    assert lower.gain.value == pytest.approx(-sum(AMOUNTS) / 3 / report.scale)
+    assert lower.worst == pytest.approx(-min(AMOUNTS) / report.scale)
+    assert near.worst == pytest.approx(max(AMOUNTS) / report.scale)
+    sensitivity = report.sensitivity("preservation")
+    assert sensitivity is not None
+    assert sensitivity.value == pytest.approx(sum(AMOUNTS) / 3 / report.scale)
+    assert report.best_hack is not None
+    assert report.best_hack.value == pytest.approx(-min(AMOUNTS) / report.scale)
+
+
+def _brighter(image: Image) -> Image:
+    return Image.of(np.maximum(image.pixels, int(max(AMOUNTS))))
+
+
+def test_a_reward_that_knows_the_row_of_a_batch_is_found_by_the_order():
+    def odd(samples: Sequence[EditSample]) -> list[float]:
+        return [value / 255 + 0.1 * (row % 2) for row, value in enumerate(brightness(samples))]
+
+    report = audit(odd, EDITS, families=select_families(["batch-order"]))
+    wrong = [sum(place % 2 != number % 2 for place in range(3)) for number in range(len(EDITS))]
+    assert violations(report) == {"batch-order": sum(wrong)}
+
+
+def test_a_reward_that_centres_its_batch_is_found_by_companions():
+    def centred(samples: Sequence[EditSample]) -> list[float]:
+        values = []
+        for sample in samples:
+            with suppress(ImageError):
+                values.append(float(sample.edited.pixels.mean()))
+        mean = sum(values) / len(values)
+        return [float(sample.edited.pixels.mean()) - mean for sample in samples]
+
+    found = violations(audit(centred, EDITS, families=select_families(["same"])))
+    assert {"batch-order", "companions"} <= set(found)
+
+
+def test_one_broken_picture_that_takes_the_batch_with_it_is_found():
+    report = audit(brightness, EDITS, families=select_families(["companions"]))
+    assert [rate.violations for rate in report.findings[0].by_severity] == [0, 0, len(EDITS)]
+
+
+def test_noise_is_found_by_asking_again():
+    generator = random.Random(0)
+
+    def noise(samples: Sequence[EditSample]) -> list[float]:
+        return [generator.random() for _ in samples]
+
+    assert violations(audit(noise, EDITS[:4], families=select_families(["repeated"]))) == {"repeated": 12}
+
+
+def test_the_noise_of_an_expert_is_found_behind_its_cache():
+    generator = random.Random(0)
+    noisy = Fake(lambda query: Measurement(generator.random()))
+    report = audit(Reward(Rated(), {"preference": noisy}), EDITS[:4], families=select_families(["repeated"]))
+    assert violations(report) == {"repeated": 12}
+
+
+@pytest.mark.parametrize(
+    ("reads", "family", "count"),
+    [
+        (lambda sample: "perfect" in sample.id, "sample-id", 1),
+        (lambda sample: sample.metadata.get("score", 0) > 5, "sample-metadata", 1),
+        (lambda sample: "lease" in sample.instruction, "polite-words", 1),
+        (lambda sample: sample.instruction.endswith("."), "spaces-and-case", 1),
+        (lambda sample: "perfect" in str(sample.edited._path), "file-name", 1),
+    ],
+)
+def test_a_reward_that_reads_what_says_nothing_is_found(reads: Callable[[EditSample], bool], family: str, count: int):
+    def reward(samples: Sequence[EditSample]) -> list[float | None]:
+        return [None if _unreadable(sample) else 0.5 + 0.4 * reads(sample) for sample in samples]
+
+    report = audit(reward, EDITS, families=select_families(["same", "equal"]))
+    finding = next(one for one in report.findings if one.family.name == family)
+    assert violations(report) == {family: finding.rate.violations}
+    assert finding.rate.violations == len(EDITS) * count
+
+
+def _unreadable(sample: EditSample) -> bool:
+    try:
+        return not sample.edited.pixels.size
+    except ImageError:
+        return True
+
+
+def test_a_failure_that_becomes_a_number_is_found():
+    def careless(samples: Sequence[EditSample]) -> list[float]:
+        values = []
+        for sample in samples:
+            try:
+                values.append(float(sample.edited.pixels.mean()))
+            except ImageError:
+                values.append(0.0)
+        return values
+
+    report = audit(careless, EDITS[:3], families=select_families(["no_number"]))
+    assert report.overall.value == 1.0
+    honest = audit(brightness, EDITS[:3], families=select_families(["broken-file", "missing-file"]))
+    assert (honest.overall.violations, honest.overall.trials) == (0, 18)
+    assert {trial.variant.status for trial in honest.trials} == {"failed"}
+
+
+def test_a_header_of_sixty_thousand_pixels_takes_no_memory():
+    def claimed(samples: Sequence[EditSample]) -> list[float]:
+        assert all(sample.edited.pixels.nbytes < 2**20 for sample in samples)
+        return [0.5] * len(samples)
+
+    report = audit(claimed, EDITS[:1], families=select_families(["extreme-size"]))
+    assert [trial.variant.value for trial in report.trials] == [0.5, 0.5, None]
+    assert "60,000 x 60,000 pixels" in report.trials[2].variant.reason
+
+
+@pytest.mark.parametrize("value", [float("nan"), None, "0.5", 10**400])
+def test_a_reward_without_a_number_is_compared_with_nothing(value):
+    calls: Counter[int] = Counter()
+
+    def nothing(samples: Sequence[EditSample]) -> list[Any]:
+        calls[len(samples)] += 1
+        return [value] * len(samples)
+
+    report = audit(nothing, EDITS)
+    assert (report.overall.value, report.best_hack, list(report.trials)) == (None, None, [])
+    assert calls == {len(EDITS): 1}
+    data = json.loads(json.dumps(report.to_json(), allow_nan=False))
+    assert data["unscored_edits"] == len(EDITS)
+
+
+def test_an_edit_that_cannot_be_scored_is_left_out_and_the_others_are_not():
+    def picky(samples: Sequence[EditSample]) -> list[float]:
+        if any(sample.id.startswith(EDITS[1].id) for sample in samples):
+            raise RuntimeError("no")
+        return brightness(samples)
+
+    report = audit(picky, EDITS[:3], families=[darker("lower")])
+    assert {trial.sample for trial in report.trials} == {0, 2}
+    assert report.edits[1].reason == "RuntimeError: no"
+
+
+def test_a_constant_reward_is_wrong_wherever_it_should_tell_a_difference():
+    report = audit(lambda samples: [1.0] * len(samples), EDITS[:2])
+    for finding in report.findings:
+        expected = {"lower": 1.0, "equal": 0.0, "same": 0.0, "no_number": 1.0}[finding.family.relation]
+        assert finding.rate.value in (expected, None)
+    assert report.best_hack is not None
+    assert report.best_hack.value == 0.0
+
+
+def test_one_source_has_no_interval_of_a_mean():
+    report = audit(brightness, EDITS[:1] * 3, families=[darker("lower")])
+    assert (report.best_hack and report.best_hack.low, len(set(report.sources))) == (None, 1)
+    assert report.overall.low == 0.0
+    assert 0.7 < report.overall.high < 1.0  # as one observation
+
+
+def test_edits_that_score_zero_or_one():
+    def whether(samples: Sequence[EditSample]) -> list[bool]:
+        return [value > 110 for value in brightness(samples)]
+
+    report = audit(whether, EDITS, families=[darker("lower")])
+    for trial in report.trials:
+        assert trial.edit.value is not None
+        assert trial.variant.value is not None
+        assert (report.outcome(trial) == "violation") == (trial.variant.value >= trial.edit.value)
+
+
+def test_a_function_of_pictures_is_audited_with_all_families():
+    def mean(sources: list[Any], edited: list[Any], instructions: list[str]) -> list[float]:
+        return [float(np.asarray(picture, np.float64).mean()) for picture in edited]
+
+    by_pictures, by_samples = (
+        audit(reward, EDITS[:2], families=select_families(["lower", "equal", "broken-file"]))
+        for reward in (reward_of_pictures(mean), brightness)
+    )
+    values = [[trial.variant.value for trial in report.trials] for report in (by_pictures, by_samples)]
+    assert values[0] == pytest.approx(values[1])
+    assert by_pictures.reward == "mean"
+
+
+def odd_samples(folder: Path) -> list[EditSample]:
+    one, other = EDITS[0], EDITS[3]
+    height, width = one.edited.pixels.shape[:2]
+    alpha = np.dstack([one.edited.pixels, np.full((height, width), 200, np.uint8)])
+    tiny = Image.of(np.arange(27, dtype=np.uint8).reshape(3, 3, 3))
+    (folder / "lost.png").write_bytes(b"")
+    lost = Image(one.source.size, digest="1" * 64, path=folder / "lost.png")
+    return [
+        replace(one, id="larger", edited=one.edited.resized(331, 217)),
+        replace(one, id="several", sources=(one.source, other.source)),
+        replace(one, id="later", sources=(one.edited,), edited=other.edited.resized(*one.edited.size), history=(one,)),
+        replace(one, id="alpha", edited=Image.of(alpha)),
+        replace(one, id="tiny", sources=(tiny,), edited=Image.of(255 - tiny.pixels)),
+        replace(one, id="row", edited=Image.of(one.edited.pixels[:1])),
+        replace(one, id="copy", edited=one.source),
+        replace(one, id="other words", instruction="把猫变成狗"),
+        replace(one, id="no words", instruction=" "),
+        replace(one, id="broken", edited=lost),
+        replace(one, id="broken source", sources=(lost,)),
+        replace(one, id="odd \n id <script>"),
+    ]
+
+
+def test_samples_of_any_kind_are_audited_with_all_families(tmp_path):
+    report = audit(brightness, odd_samples(tmp_path))
+    audited = {report.ids[trial.sample] for trial in report.trials}
+    assert audited == {sample.id for sample in odd_samples(tmp_path)} - {"broken"}
+    json.dumps(report.to_json(), allow_nan=False)
+
+
+def test_a_users_mistakes_are_told():
+    with pytest.raises(ValueError, match="an audit needs edits, got none: give 16 or more"):
+        audit("any-edit", [])
+    with pytest.raises(ValueError, match="from 0 to 1, got nan"):
+        audit(brightness, EDITS, tolerance=float("nan"))
+    with pytest.raises(ValueError, match="an audit needs families, got none"):
+        audit(brightness, EDITS, families=())
+    with pytest.raises(TypeError, match="an audit needs EditSamples, got dict"):
+        audit(brightness, [{"id": "a"}])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="families are Family objects, got str: see `select_families`"):
+        audit(brightness, EDITS, families=["blurred"])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="there are two families named darker"):
+        audit(brightness, EDITS, families=[darker("lower"), darker("equal")])
+    with pytest.raises(ValueError, match="needs history"):
+        audit(Reward(Historical(), {"preference": Fake()}), EDITS)
+
+
+class Historical(Rated):
+    @property
+    def card(self) -> Any:
+        return replace(super().card, requires=("history",))
+
+
+def test_the_files_of_variants_are_gone_after_each_edit():
+    left: list[int] = []
+    with AuditRun(brightness, EDITS[:3], families=select_families(["file-name", "broken-file"])) as run:
+        assert run.maker.folder is not None
+        folder = run.maker.folder
+        run.run(lambda: left.append(len(list(folder.iterdir()))))
+        again = run.maker.variant(0, select_families(["file-name"])[0], 1)
+        assert again is not None
+        assert again.sample.edited == EDITS[0].edited
+    assert left == [0, 0, 0]
+    assert not folder.exists()
+
+
+def test_a_report_says_what_its_experts_took():
+    expert = Fake(jitter_s=0.005)
+    pair = (EDITS[0], next(one for one in EDITS if one.source != EDITS[0].source))
+    report = audit(Reward(Rated(), {"preference": expert}), pair, families=select_families(["same", "reencoded"]))
+    (cost,) = report.expert_costs
+    assert (cost.expert, cost.roles, cost.queries, cost.calls) == (
+        *("fake", ("preference",)),
+        *(sum(expert.seen.values()), len(expert.calls)),
+    )
+    assert cost.seconds_per_edit == pytest.approx(cost.seconds / report.scored)
+    assert 0 < cost.seconds <= report.reward_seconds <= report.seconds
+    batches = 3 * 2 + (2 + 3 + 4)  # of batch-order, and of companions
+    alone = 3 * 6  # repeated, id, both metadata, file name, re-encoding
+    assert report.scored == 2 * (1 + batches + alone)
+
+
+def test_a_judge_server_is_audited_like_the_reward_that_it_serves():
+    families = select_families(["reencoded", "unchanged-source", "companions", "broken-file"])
+    with Engine() as engine:
+        service = ScoringService(Reward(Rated(), {"preference": Fake(_mean)}, engine=engine))
+        with serve_in_thread(service) as url:
+            remote = RemoteReward(url, outage_timeout_s=20.0, timeout_s=60.0)
+            served = audit(remote, EDITS[:2], families=families)
+            strips = audit(remote, EDITS[:1], families=select_families(["extreme-size"]))
+            remote.close()
+        service.close()
+    here = audit(Reward(Rated(), {"preference": Fake(_mean)}), EDITS[:2], families=families)
+    assert [(trial.family, trial.severity, trial.variant.value) for trial in served.trials] == [
+        (trial.family, trial.severity, trial.variant.value) for trial in here.trials
+    ]
+    assert [served.outcome(trial) for trial in served.trials] == [here.outcome(trial) for trial in here.trials]
+    assert (served.expert_costs, served.identity, served.reward) == ([], here.identity, "rated")
+    assert served.reward_seconds > 0
+    assert violations(served).keys() <= {"unchanged-source"}
+    assert strips.overall.violations == 0  # the server takes no such picture
+    assert ["a side may be 200 times" in trial.variant.reason for trial in strips.trials] == [True, True, False]
+
+
+def _mean(query: Any) -> Measurement:
+    return Measurement(float(query.image.pixels.mean(dtype=np.float64)) / 255)
+
+
+def test_any_edit_is_audited_by_its_name():
+    report = audit("any-edit", EDITS[:1], experts="cpu", families=select_families(["sample-id", "blank"]))
+    assert (report.reward, report.range) == ("any-edit", (0.0, 1.0))
+    assert report.identity.startswith("any-edit@")
+    assert [cost.seconds for cost in report.expert_costs] == sorted(
+        (cost.seconds for cost in report.expert_costs), reverse=True
+    )
+    assert all(cost.roles for cost in report.expert_costs)
+
+
+def test_all_families_are_in_a_report_whether_they_apply_or_not():
+    report = audit(brightness, EDITS[:1])
+    assert [finding.family for finding in report.findings] == list(all_families())
+    alone = next(one for one in report.findings if one.family.name == "batch-order")
+    assert (alone.rate.trials, alone.rate.value, alone.gain) == (0, None, None)
+
+
+def test_scores_pass_through_with_their_reasons():
+    def scorer(samples: Sequence[EditSample]) -> list[Score]:
+        return [Score.of(0.5, "plain", parts={"a": Score.of(0.25)}) for _ in samples]
+
+    report = audit(scorer, EDITS[:1], families=[darker("lower")])
+    assert {trial.variant.parts["a"].value for trial in report.trials} == {0.25}
