@@ -31,5 +31,6 @@ FAMILY = Family(
     (Severity(0.2, "20 % of the sides"), Severity(0.3, "30 % of the sides"), Severity(0.45, "45 % of the sides")),
     _vary,
     damages="preservation",
+    needs_good_edit=True,  # what should have gone may lie under it
     unless_asked=(PANELS,),
 )

@@ -48,5 +48,6 @@ FAMILY = Family(
     ),
     _vary,
     damages="preservation",
+    needs_good_edit=True,  # what should have gone may lie under it
     unless_asked=(SHAPES,),
 )

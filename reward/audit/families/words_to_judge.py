@@ -32,4 +32,5 @@ FAMILY = Family(
     ),
     _vary,
     damages="preservation",
+    needs_good_edit=True,  # what should have gone may lie under it
 )
