@@ -114,8 +114,10 @@ def test_json_names_the_address_and_the_rewards() -> None:
 
 
 def test_a_monitor_keeps_its_baseline_over_a_restart_and_sees_the_held_out_reward(tmp_path: Path) -> None:
-    options = ("--monitor", "8", "--heldout", f"{RATED}?prompt=other", "--monitor-state", str(tmp_path))
-    options += ("--monitor-probe", "every=1&samples=1")
+    options = (
+        *("--monitor", "8", "--heldout", f"{RATED}?prompt=other", "--monitor-probe", "every=1&samples=1"),
+        *("--monitor-state", str(tmp_path)),
+    )
     values = []
     for first in (0, 100):
         samples = [sample(str(row), edited=picture(first + row)) for row in range(8)]
