@@ -29,6 +29,7 @@ from ...common.terminal import echo, progress_bar, user_error_text, user_errors
 from .development_edits import development_edits
 from .good_edits import GoodEdit
 from .held_back_edits import held_back_edits
+from .photographs import require_packages
 
 SETS: Mapping[str, Callable[[], tuple[GoodEdit, ...]]] = {
     "development": development_edits,
@@ -61,7 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"--edit: there is no {unknown[0]!r} in the set: expected some of {', '.join(edits)}")
     command = shlex.join(["python", "-m", parser.prog, *(sys.argv[1:] if arguments is None else arguments)])
     try:
-        samples = [edits[name].sample() for name in options.edit or edits]
+        chosen = [edits[name] for name in options.edit or edits]
+        require_packages(edit.photo for edit in chosen)
+        samples = [edit.sample() for edit in chosen]
         reward = load_reward(spec_argument(options.reward), bindings=options.experts, on_failures="none")
         options.out.mkdir(parents=True, exist_ok=True)
         begun = time.process_time()

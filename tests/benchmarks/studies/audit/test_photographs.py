@@ -16,7 +16,7 @@ from editcritic.benchmarks.studies.audit.development_edits import development_ed
 from editcritic.benchmarks.studies.audit.good_edits import GoodEdit
 from editcritic.benchmarks.studies.audit.held_back_edits import PACKAGES, held_back_edits
 from editcritic.benchmarks.studies.audit.photograph_audit import main, of_many_pictures
-from editcritic.benchmarks.studies.audit.photographs import PackagedPhoto
+from editcritic.benchmarks.studies.audit.photographs import PackagedPhoto, require_packages
 from editcritic.benchmarks.studies.preservation.photographs import HELD_OUT
 from editcritic.reward import EditSample
 from editcritic.reward.planners.rule_planner import RulePlanner
@@ -82,10 +82,13 @@ def test_no_photograph_is_in_both_sets_or_held_out_elsewhere():
     assert {photo.package for photo in held_back if isinstance(photo, PackagedPhoto)} == set(PACKAGES)
 
 
-def test_a_missing_package_is_named_with_the_command_that_installs_it():
-    photo = PackagedPhoto(package="editcritic-photographs", file="lion.jpg", boxes={}, outlines={})
-    with pytest.raises(InputError, match=r"lion\.jpg comes with .*: pip install --no-deps editcritic-photographs"):
-        _ = photo.pixels
+def test_missing_packages_are_named_with_one_command_that_installs_them():
+    missing = [PackagedPhoto(package=f"editcritic-{name}", file="lion.jpg", boxes={}, outlines={}) for name in "ba"]
+    told = r"lion\.jpg comes with editcritic-b, .*: pip install --no-deps editcritic-a editcritic-b$"
+    with pytest.raises(InputError, match=told):
+        require_packages([*(edit.photo for edit in development_edits()), *missing])
+    with pytest.raises(InputError, match=r"pip install --no-deps editcritic-a$"):
+        _ = missing[1].pixels
 
 
 def test_a_file_that_its_package_lacks_is_named():
