@@ -12,7 +12,6 @@ from ....reward import Image
 from ...common.errors import InputError
 from ...demo.photographs import AnnotatedPhoto, Corners, Pixels, fitted
 
-
 _NEEDED = {"scikit-learn": "scikit-learn joblib threadpoolctl"}
 """What pip installs where dependencies are left out: transformers imports scikit-learn wherever it is installed."""
 
