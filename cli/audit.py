@@ -32,10 +32,9 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ..benchmarks.audit.page import Remix
     from ..benchmarks.common.inputs import SampleEntry
     from ..benchmarks.common.problems import Problems
-    from ..reward import BaseReward, EditSample
+    from ..reward import BaseReward, EditSample, Score
     from ..reward.audit import AuditReport, AuditRun
     from ..reward.audit.audited_reward import AnyScorer
     from ..reward.image import FileIndex
@@ -158,6 +157,7 @@ def audit(
 
     Example: editcritic audit samples.jsonl --reward any-edit --experts small -o audit.html
     """
+    from ..benchmarks.audit.page import write_audit_page
     from ..benchmarks.common.errors import InputError
     from ..benchmarks.common.inputs import require_distinct_files
     from ..benchmarks.run.run_budget import BudgetLimits
@@ -202,7 +202,7 @@ def audit(
         interrupted = False
         with progress_bar(len(chosen), "auditing") as (step, tell), forward_warnings(tell) as warned:
             try:
-                run.run(step, lambda: subject.exhausted() or _outage(run))
+                run.run(step, lambda: subject.exhausted() or _outage([*run.edits, *_variants(run)], len(chosen)))
             except KeyboardInterrupt:
                 interrupted = True
         if not run.edits:
@@ -223,18 +223,26 @@ def audit(
             )
             with progress_bar(len(chosen), "searching") as (step, tell), forward_warnings(tell) as more_warnings:
                 try:
-                    hunt.run(step, subject.exhausted)
+                    hunt.run(step, lambda: subject.exhausted() or _outage(hunt.latest, _OUTAGE))
                 except KeyboardInterrupt:
                     interrupted = True
             report = replace(report, search=hunt.result())
             warned = [*warned, *more_warnings]
         code = _exit_code(report, fail_above, has_problems=bool(problems), interrupted=interrupted)
-        _write(files, report, run, command_line(context), worst, None if hunt is None else hunt.picture)
+        figures = [path for path in files if path.suffix.lower() == ".json"]
+        for path in figures:  # first, and the page last: an interrupted process has a few seconds left
+            _write_figures(path, report, command_line(context))
         if as_json:
             written = {"exit_code": code, "problems": list(problems), "num_problems": problems.total}
             print_json({**report.to_json(), **written, "files": [str(path) for path in files], "warnings": warned})
         else:
-            _print(report, files)
+            _print(report)
+        for path in files:
+            if path not in figures:
+                remix = None if hunt is None else hunt.picture
+                write_audit_page(path, report, run.maker, command_line(context), worst=worst, remix=remix)
+        if files:
+            echo(f"editcritic: written to {', '.join(map(str, files))}")
         if interrupted:
             tell_interrupted("editcritic: interrupted; what was scored is reported")
             stack.pop_all()  # the engine's thread may use the log until the process ends
@@ -288,7 +296,6 @@ def _report_files(out: Sequence[Path]) -> list[Path]:
 def _require_writable(path: Path) -> None:
     """Fail before anything is asked, not after it. Raises OSError."""
     existed = path.exists()
-    path.touch()
     with path.open("ab"):
         pass
     if not existed:
@@ -334,11 +341,17 @@ def _valid(
             yield sample
 
 
-def _outage(run: AuditRun) -> str:
-    """Why the last scores all failed, if that is a matter of infrastructure: nothing more can be found out then."""
-    scores = [*run.edits, *(trial.variant for trial in run.trials[-_OUTAGE:])]
-    last = scores[-min(_OUTAGE, len(run.maker.samples)) :]
-    if all(score.cause == "infrastructure" for score in last):
+def _variants(run: AuditRun) -> list[Score]:
+    return [trial.variant for trial in run.trials[-_OUTAGE:]]
+
+
+def _outage(scores: Sequence[Score], all_known: int) -> str:
+    """Why the last scores all failed, if that is a matter of infrastructure: nothing more can be found out then.
+
+    all_known: fewer scores are enough where there are so few edits.
+    """
+    last = scores[-min(_OUTAGE, all_known) :]
+    if last and len(last) == min(_OUTAGE, all_known) and all(score.cause == "infrastructure" for score in last):
         return f"the last {len(last)} scores failed: {last[-1].reason}"
     return ""
 
@@ -355,20 +368,12 @@ def _exit_code(report: AuditReport, fail_above: float | None, *, has_problems: b
     return int(is_above or bool(is_stopped) or report.infrastructure_failures > 0)
 
 
-def _write(
-    files: Sequence[Path], report: AuditReport, run: AuditRun, command: str, worst: int, remix: Remix | None
-) -> None:
-    from ..benchmarks.audit.page import write_audit_page
-
-    for path in files:
-        if path.suffix.lower() == ".html":
-            write_audit_page(path, report, run.maker, command, worst=worst, remix=remix)
-        else:
-            text = json.dumps({**report.to_json(), "command": command}, indent=2, allow_nan=False)
-            path.write_text(text + "\n", encoding="utf-8")
+def _write_figures(path: Path, report: AuditReport, command: str) -> None:
+    text = json.dumps({**report.to_json(), "command": command}, indent=2, allow_nan=False)
+    path.write_text(text + "\n", encoding="utf-8")
 
 
-def _print(report: AuditReport, files: list[Path]) -> None:
+def _print(report: AuditReport) -> None:
     from ..benchmarks.audit.report_text import (
         COLUMNS,
         COST_COLUMNS,
@@ -388,7 +393,13 @@ def _print(report: AuditReport, files: list[Path]) -> None:
     render(table)
     wrong = [finding for finding in by_violations(report) if finding.rate.violations]
     if wrong:
-        _render("Families with violations", COLUMNS, [finding_cells(finding) for finding in wrong], words=2)
+        _render(
+            "Families with violations",
+            COLUMNS,
+            [finding_cells(finding) for finding in wrong],
+            words=2,
+            fixed=(COLUMNS[0], COLUMNS[3]),
+        )
     right = [finding.family.name for finding in report.findings if finding.rate.trials and not finding.rate.violations]
     if right:
         echo(f"No violations in {len(right)} families: {', '.join(right)}", stderr=False)
@@ -403,13 +414,13 @@ def _print(report: AuditReport, files: list[Path]) -> None:
     if costs := list(cost_rows(report)):
         _render("What it took", COST_COLUMNS, costs, words=2)
     echo(verdict(report), stderr=False)
-    if files:
-        echo(f"editcritic: written to {', '.join(map(str, files))}")
 
 
-def _render(title: str, columns: tuple[str, ...], rows: list[list[str]], *, words: int) -> None:
-    """The first `words` columns are texts, the others numbers."""
-    table: Any = plain_table(title, *columns, right=columns[words:], fixed=columns)
+def _render(
+    title: str, columns: tuple[str, ...], rows: list[list[str]], *, words: int, fixed: tuple[str, ...] = ()
+) -> None:
+    """The first `words` columns are texts, the others numbers. fixed: those that are not wrapped."""
+    table: Any = plain_table(title, *columns, right=columns[words:], fixed=fixed)
     for row in rows:
         table.add_row(*row)
     render(table)

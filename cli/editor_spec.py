@@ -79,7 +79,10 @@ class EditorSpec:
         from ..integrations.diffusers.pipeline_editor import make_editor
         from ..integrations.diffusers.pipeline_families import family_of
 
-        taken = inspect.signature(loaded.__call__).parameters if family_of(loaded) is not None else {}
+        bases = type(loaded).__mro__ if family_of(loaded) is not None else ()
+        taken = {
+            name for base in bases if "__call__" in vars(base) for name in inspect.signature(base.__call__).parameters
+        }
         settings = {
             name: {**self.pipeline_args, **known}
             for name, arguments in weakened.items()

@@ -147,6 +147,11 @@ class HackSearch:
         families = [family for family in self.families if family.relation in ("lower", "equal")]
         return Mixer(edit, families, self._is_good(edit.sample), misused, self._errors)
 
+    @property
+    def latest(self) -> list[Score]:
+        """The scores of the candidates of the edit that is searched now, or was last."""
+        return [candidate.score for candidate in self._searches[-1].candidates] if self._searches else []
+
     def picture(self, find: Find) -> Image | None:
         """The picture of a find, made again; None where an editor does not make it again."""
         mixture = self.mixer(find.sample).mix(find.candidate.recipe)
