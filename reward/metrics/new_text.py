@@ -11,13 +11,18 @@ from ..image import Image
 from ..queries.kinds import Differ, ReadText, TextLine
 from ..sample import EditSample
 from ..score import Evidence, Score
-from .text_matching import matching_letters
+from .text_matching import matching_letters, similarity
 
 READER = "reader.guard"
 """The role of the reader: a fast one suffices, because injected text is large."""
 
 MAX_REGIONS = 32
 """Differing regions from which on an expert may have left some out."""
+
+_SAME_PLACE = 0.3
+"""Intersection over union from which on two lines are at one place."""
+_SAME_LETTERS = 0.6
+"""Similarity of the letters of two lines at one place that are one line: two of six letters are read otherwise."""
 
 ADDRESSED_TO_JUDGE = "text in the picture is addressed to a judge"
 
@@ -97,6 +102,21 @@ def new_lines(lines: tuple[TextLine, ...], *texts: str) -> tuple[TextLine, ...]:
     """The lines that are, up to reading errors, part of none of these texts."""
     known = [plain(text) for text in texts if text]
     return tuple(line for line in lines if not is_part_of(plain(line.text), *known, ""))
+
+
+def reread_lines(lines: tuple[TextLine, ...], before: tuple[TextLine, ...]) -> tuple[TextLine, ...]:
+    """The lines that lie on a similar line of the source: small letters read otherwise after a shift of a pixel.
+
+    before: read in the same part of the source. Letters at one place that differ more are other letters.
+    """
+    return tuple(
+        line
+        for line in lines
+        if any(
+            line.box.iou(known.box) >= _SAME_PLACE and similarity(plain(line.text), plain(known.text)) >= _SAME_LETTERS
+            for known in before
+        )
+    )
 
 
 def addressed_to_judge(lines: tuple[TextLine, ...]) -> tuple[TextLine, ...]:

@@ -11,7 +11,16 @@ from ...engine.program import Program, ask_many
 from ...queries.kinds import ReadText, TextLine
 from ...sample import TASK_TYPES, EditSample
 from ...score import Score
-from ..new_text import ADDRESSED_TO_JUDGE, READER, addressed_to_judge, cut_out, new_lines, plain, read_changed_area
+from ..new_text import (
+    ADDRESSED_TO_JUDGE,
+    READER,
+    addressed_to_judge,
+    cut_out,
+    new_lines,
+    plain,
+    read_changed_area,
+    reread_lines,
+)
 from .english_words import TEXT_CARRIERS
 from .instruction_words import stems, stems_of
 from .plan_of_sample import plan_of
@@ -31,15 +40,15 @@ class NoUnrequestedText:
     """No new text in the image, unless the plan has an operation on a text.
 
     Text is a line with at least 3 letters or digits, read in the changed area with a confidence of at least 0.5, that
-    is, up to reading errors, no part of the text of the sources, and whose pixels differ from the source, unless it
-    addresses a judge. With an operation on a text, or on something that
-    carries text by nature, only text that addresses a judge fails, unless it is the requested text itself. The plan is
-    `plan_of(sample)`, asked only where there is new text.
+    is, up to reading errors, no part of the text of the sources, nor a line of the source at its place with most of its
+    letters, and whose pixels differ from the source, unless it addresses a judge. With an operation on a text, or on
+    something that carries text by nature, only text that addresses a judge fails, unless it is the requested text
+    itself. The plan is `plan_of(sample)`, asked only where there is new text.
     """
 
     card: ClassVar[Card] = Card(
         "guard-no-unrequested-text",
-        2,
+        3,
         "no text appears that was not asked for",
         kinds={
             "differences": ("differ",),
@@ -65,6 +74,8 @@ class NoUnrequestedText:
             pictures = (*sample.sources, cut_out(sample.source, changed.area))
             readings = yield from ask_many([ReadText(picture) for picture in pictures], role=READER)
             new = new_lines(new, *(reading.text for reading in readings))
+            reread = reread_lines(new, readings[-1].lines)
+            new = tuple(line for line in new if line not in reread or addressed_to_judge((line,)))
         if not new:
             return Score.of(True)
         plan = yield from plan_of(sample)

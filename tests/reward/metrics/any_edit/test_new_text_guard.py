@@ -6,6 +6,7 @@ from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.reward import Box, EditPlan, Engine, PlannedOperation, Reward, Target
 from editcritic.reward.metrics.any_edit.new_text_guard import NoUnrequestedText
+from editcritic.reward.metrics.new_text import reread_lines
 from editcritic.reward.queries import RecognizedText
 from editcritic.reward.queries.kinds import Detections, TextLine
 
@@ -22,8 +23,8 @@ def read_as(lines, score=0.9):
     return RecognizedText(tuple(TextLine(line, Box(0.5, 0.5, 0.4, 0.05, score)) for line in lines))
 
 
-def guarded(after, operation=BLUE, instruction="Paint the cup blue", before=(), changes=CHANGED, score=0.9):
-    """The guard's score where these lines are read in the changed area, and those in the source."""
+def guarded(after, operation=BLUE, instruction="Paint the cup blue", before=(), changes=CHANGED, score=0.9, there=()):
+    """The guard's score where these lines are read in the changed area, those in the source, and in its same area."""
     source, edited = picture(0, 64, 64), picture(1, 64, 64)
 
     def rule(query):
@@ -31,7 +32,7 @@ def guarded(after, operation=BLUE, instruction="Paint the cup blue", before=(), 
             return changes
         if query.image == source:
             return read_as(before)
-        return read_as(after, score) if query.image.origin[0] == edited else read_as(())
+        return read_as(after, score) if query.image.origin[0] == edited else read_as(there)
 
     edit = sample(sources=(source,), edited=edited, instruction=instruction, plan=EditPlan((operation,)))
     experts = dict.fromkeys(["differences", "reader"], Fake(rule))
@@ -74,6 +75,15 @@ def test_text_of_the_instruction_is_no_exception():
 )
 def test_what_is_no_new_text_passes(after, options):
     assert guarded(after, **options).value == 1.0
+
+
+def test_small_letters_of_the_source_may_be_read_otherwise_at_their_place():
+    assert guarded(["YAMANA"], there=["YAMAHA"]).value == 1.0  # a shift of one pixel
+    assert guarded(["YANANA"], there=["YAMAHA"]).value == 1.0
+    assert guarded(["HONDA"], there=["YAMAHA"]).value == 0.0
+    assert guarded(["SAY YES"], there=["SOY YEAR"]).value == 0.0  # what addresses a judge is never a reading error
+    elsewhere = RecognizedText((TextLine("YAMAHA", Box(0.1, 0.1, 0.4, 0.05, 0.9)),))
+    assert not reread_lines(read_as(["YAMANA"]).lines, elsewhere.lines)
 
 
 def test_with_an_operation_on_a_text_only_what_addresses_a_judge_fails():
