@@ -97,20 +97,21 @@ def score_edits(
     *,
     processes: int,
     minutes: float,
+    only_kept: bool = False,
     step: Callable[[int, int], None] = lambda done, count: None,
 ) -> tuple[list[EditSample], dict[str, dict[int, EditTrials]]]:
     """The samples, and by spec and number of the sample its trials.
 
-    minutes: after so many no further edit is begun; the samples are then those that were scored. step: called with the
-    numbers of edits that are done, and of all.
+    only_kept: nothing is scored. minutes: after so many no further edit is begun; the samples are then those that were
+    scored. step: called with the numbers of edits that are done, and of all.
     """
     samples = edits.samples()
     arguments = (edits, tuple(specs), tuple(families), folder)
     end = time.monotonic() + 60 * minutes
     order = random.Random(0).sample(range(len(samples)), len(samples))  # so that the first ones are of all kinds
     by_number: dict[int, Mapping[str, EditTrials]] = {}
-    if processes == 1:
-        auditor = EditAuditor(*arguments)
+    if processes == 1 or only_kept:
+        auditor = EditAuditor(*arguments, only_kept=only_kept)
         for number in order:
             if time.monotonic() < end:
                 by_number[number] = auditor.audit(number)
@@ -264,6 +265,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--family", action="append", default=[], help="only these families or relations")
     parser.add_argument("--processes", type=at_least_one, default=2)
     parser.add_argument("--minutes", type=float, default=60.0, help="no edit is begun after so many")
+    parser.add_argument("--only-kept", action="store_true", help="tables of what --out keeps; nothing is scored")
     parser.add_argument("--write", type=Path, help="a document with sections for the tables, such as docs/audit.md")
     options = parser.parse_args(arguments)
     known, skipped = audited_metrics()
@@ -282,6 +284,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         scores,
         processes=options.processes,
         minutes=options.minutes,
+        only_kept=options.only_kept,
         step=lambda done, count: echo(f"{done} of {count} edits, {time.monotonic() - begun:.0f} s"),
     )
     reports = {metric.spec: report_of(metric, samples, trials[metric.spec], families) for metric in metrics}

@@ -65,13 +65,18 @@ class EditTrials:
 
 
 class EditAuditor:
-    """Audits rewards edit by edit. specs: of installed rewards, or `PIXELS`. folder: of the scores that are kept."""
+    """Audits rewards edit by edit. specs: of installed rewards, or `PIXELS`. folder: of the scores that are kept.
+    only_kept: nothing is scored, and the trials are those that are kept.
+    """
 
-    def __init__(self, edits: EditSet, specs: Sequence[str], families: Sequence[str], folder: Path) -> None:
+    def __init__(
+        self, edits: EditSet, specs: Sequence[str], families: Sequence[str], folder: Path, *, only_kept: bool = False
+    ) -> None:
         cv2.setNumThreads(1)
         self._samples = edits.samples()
         self._families = select_families(families)
         self._folder = folder
+        self._only_kept = only_kept
         experts, engine = scene_experts(), Engine()
         self.rewards: Mapping[str, AuditedReward] = {
             spec: AuditedReward(pixel_similarity, PIXELS)
@@ -113,18 +118,21 @@ class EditAuditor:
         if isinstance(scorer, BaseReward) and (missing := scorer.missing_fields(sample)):
             return EditTrials(Score.not_applicable(f"the sample has no {', '.join(missing)}"), ())
         of_edit = f"{name}\n{_sample_key(sample)}"
+        if of_edit not in kept and self._only_kept:
+            return EditTrials(Score.not_applicable("it is not scored yet"), ())
         if of_edit not in kept:
             kept[of_edit] = _short(reward([sample])[0])
         edit = Score.from_json(kept[of_edit])
         if edit.value is None:
             return EditTrials(edit, ())
-        new = [row for row in rows if f"{name}\n{row[0]}" not in kept]
+        new = [row for row in rows if f"{name}\n{row[0]}" not in kept and not self._only_kept]
         scored = (trial for batch in score_variants(reward, (row for _, row in new), number, edit) for trial in batch)
         for (key, _), trial in zip(new, scored, strict=True):
             kept[f"{name}\n{key}"] = _short(trial.variant)
         trials = [
             Trial(number, family.name, severity, edit, Score.from_json(kept[f"{name}\n{key}"]))
             for key, (family, severity, _) in rows
+            if f"{name}\n{key}" in kept
         ]
         return EditTrials(edit, trials)
 

@@ -49,6 +49,14 @@ def test_what_is_kept_is_not_scored_again(tmp_path: Path, monkeypatch: pytest.Mo
         assert [trial.variant.value for trial in again[spec].trials] == [t.variant.value for t in first[spec].trials]
 
 
+def test_only_what_is_kept_can_be_reported(tmp_path: Path) -> None:
+    EditAuditor(FEW, (PIXELS,), ("unchanged-source",), tmp_path).audit(0)
+    families = ("unchanged-source", "blank")
+    kept = EditAuditor(FEW, (PIXELS, "judge-yes-no"), families, tmp_path, only_kept=True).audit(0)
+    assert [trial.family for trial in kept[PIXELS].trials] == 3 * ["unchanged-source"]
+    assert (kept["judge-yes-no"].edit.reason, kept["judge-yes-no"].trials) == ("it is not scored yet", ())
+
+
 def test_rewards_share_one_analysis_of_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     analyse = ImagePerception.__init__
