@@ -30,6 +30,7 @@ from .english.lexicon import (
     SCENES,
     word_set,
 )
+from .english.politeness import plain_request
 from .english.sentence_plan import plan_of_sentence
 from .english.tokens import has_refused_word, tokens_of
 
@@ -81,8 +82,12 @@ def _read(sentence: str) -> EditPlan | str:
     return problems[0].words if problems else plan
 
 
-def _plan_of_form(sentence: str) -> EditPlan | None:
-    """The plan of a sentence in EdiVal's own words, whose objects have no article: "Add cup on the left of red box"."""
+def _plan_of_form(request: str) -> EditPlan | None:
+    """The plan of a sentence in EdiVal's own words, whose objects have no article: "Add cup on the left of red box".
+
+    Polite words around it are none of its own.
+    """
+    sentence = plain_request(request)
     task = parse_task(sentence)
     if task is None or not all(_is_bare(_without_marks(name, task)) for name in _objects(task)):
         return None

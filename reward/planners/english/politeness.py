@@ -23,5 +23,23 @@ POLITE_ENDS = _phrases(
     please, pls, plz, for me, thanks, thx, thank you, instead, now, too, as well, if possible, again
     """
 )
+_ASKING = tuple(" ".join((*start, *end)) for start in _phrases(", could you, can you, would you, will you")
+                for end in _phrases(", please, kindly") if start or end)  # fmt: skip
+_THANKS = ("please", "thank you", "thanks")
 GREETINGS = word_set("hi hello hey please pls plz thanks thank thx you so very much many cheers , a lot in advance")
 """A sentence of them asks for nothing."""
+
+
+def plain_request(sentence: str) -> str:
+    """The sentence without polite words in front of it, and behind it after a mark; as it is where it has none."""
+    words = sentence.strip()
+    for start in sorted(_ASKING, key=len, reverse=True):
+        if words.casefold().startswith(f"{start} "):
+            words = words[len(start) + 1 :].lstrip().rstrip("?").rstrip()
+            break
+    bare = words.rstrip(" .!")
+    for end in _THANKS:
+        kept = bare[: -len(end)].rstrip()
+        if bare.casefold().endswith(end) and kept.endswith((",", ".", "!")):
+            return kept.rstrip(" ,.!")
+    return words

@@ -12,6 +12,7 @@ from editcritic.reward.edit_plan import EditPlan
 from editcritic.reward.metrics.any_edit.plan_conversion import plan_of_task
 from editcritic.reward.metrics.any_edit.plan_validation import plan_problems
 from editcritic.reward.metrics.edival.task_parser import parse_task
+from editcritic.reward.planners.english.politeness import plain_request
 from editcritic.reward.planners.rule_planner import RulePlanner
 from editcritic.reward.queries import Abstention, Plan
 
@@ -54,6 +55,19 @@ def test_a_sentence_of_edival_keeps_its_plan(sentence):
     task = parse_task(sentence)
     assert task is not None
     assert PLANNER.plan(sentence) == plan_of_task(task, sentence)
+
+
+@pytest.mark.parametrize("polite", ["Please {}", "{}. Thank you!", "Could you please {}?", "{}, please."])
+def test_a_sentence_of_edival_may_be_polite(polite):
+    sentence = "change the position of blue kite to right of wooden left fence"
+    assert PLANNER.plan(polite.format(sentence)) == PLANNER.plan(sentence)
+
+
+def test_what_sounds_polite_may_be_a_text():
+    plan = PLANNER.plan("Add the text 'thank you' to the image")
+    assert plan is not None
+    assert plan.operations[0].text == "thank you"
+    assert plain_request("Add sign saying please") == "Add sign saying please"
 
 
 def test_what_no_slot_holds_is_asked_about():
