@@ -10,7 +10,7 @@ from ...reward.audit.findings import Mean
 from ..report.axes import LETTER_WIDTH, RIGHT
 from ..report.charts import Chart
 from ..report.svg import AxisScale, Markup, drawing, element, marker
-from .report_text import mean_text, percent, rate_text, sensitivity_rows, signed
+from .report_text import mean_text, percent, rate_text, sensitivity_rows
 
 _WIDTH = 440.0
 """Pixels: readable on a phone, where it is drawn at 366."""
@@ -67,7 +67,7 @@ def sensitivity_chart(report: AuditReport) -> Chart | None:
     return _chart(
         "Loss of score",
         "mean loss, as a share of the scale",
-        [("by what is damaged", 2, rows)],
+        [("damage to", 2, rows)],
         AxisScale.over([*values, 0.0], 0.0, 1.0),
         _tick,
         "",
@@ -91,7 +91,7 @@ def _mean_row(name: str, mean: Mean) -> _Row:
 
 
 def _tick(value: float) -> str:
-    return signed(value, 1) if abs(value) > 1e-9 else "0"
+    return f"{value:+.3g}".replace("-", "−") if abs(value) > 1e-9 else "0"
 
 
 def _chart(

@@ -31,19 +31,8 @@ HOW_TO_READ = (
 )
 """What the figures mean, and on what they rest."""
 
-COLUMNS = (
-    "family",
-    "must be",
-    "violations",
-    "rate",
-    "95 % interval",
-    "mildest",
-    "middle",
-    "strongest",
-    "gain",
-    "worst",
-)
-"""Of the table of families."""
+COLUMNS = ("family", "must be", "violations", "rate (95 %)", "mean gain", "worst")
+"""Of the printed table of families: no wider than 80 columns."""
 
 COST_COLUMNS = ("expert", "roles", "queries", "calls", "failed", "seconds", "ms per score")
 """Of the table of costs."""
@@ -108,14 +97,13 @@ def by_violations(report: AuditReport) -> list[FamilyFinding]:
 
 
 def finding_cells(finding: FamilyFinding) -> list[str]:
-    """A row of the table of families."""
+    """A row of the printed table of families."""
+    rate = finding.rate
     return [
         finding.family.name,
         DEMANDS[finding.family.relation],
-        f"{finding.rate.violations} of {finding.rate.trials}",
-        percent(finding.rate.value),
-        interval_text(finding.rate),
-        *(f"{rate.violations}/{rate.trials}" for rate in finding.by_severity),
+        f"{rate.violations} of {rate.trials}",
+        f"{percent(rate.value)} ({100 * rate.low:.0f} to {100 * rate.high:.0f})",
         mean_text(finding.gain),
         "–" if finding.worst is None else signed(finding.worst),
     ]
@@ -157,9 +145,12 @@ def percent(value: float | None) -> str:
     return f"{100 * value:.{decimals}f}\u00a0%"
 
 
-def signed(value: float | None, decimals: int = 3) -> str:
+def signed(value: float | None) -> str:
     """A difference with its sign; a dash for None."""
-    return "–" if value is None else f"{value:+.{decimals}f}".replace("-", "−")
+    if value is None:
+        return "–"
+    rounded = round(value, 3)
+    return f"{rounded:+.3f}".replace("-", "−") if rounded else "0.000"
 
 
 def rate_text(rate: Rate) -> str:
