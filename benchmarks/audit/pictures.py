@@ -17,6 +17,8 @@ MAX_BYTES = 8 * 2**20
 
 _MAX_PIXELS = 50_000_000
 _MAX_PARTS = 14
+_MAX_REASON = 400
+"""Characters: a judge may write thousands."""
 _MAX_DEPTH = 2
 _SHOWN_SEVERITIES = (0, 2)
 _COARSE = 96
@@ -169,6 +171,11 @@ def value_text(score: Score) -> str:
     return score.status.replace("_", " ") if score.value is None else f"{score.value:.3f}"
 
 
+def shortened(reason: str) -> str:
+    """A reason of at most `_MAX_REASON` characters."""
+    return reason if len(reason) <= _MAX_REASON else f"{reason[: _MAX_REASON - 1]}…"
+
+
 def _example(report: AuditReport, maker: TrialMaker, family: Family, trial: Trial, album: Album) -> Example:
     sample = maker.samples[trial.sample]
     variant = maker.variant(trial.sample, family, trial.severity)
@@ -179,9 +186,8 @@ def _example(report: AuditReport, maker: TrialMaker, family: Family, trial: Tria
     )
     severity = family.severities[trial.severity].label
     parts = tuple(part_rows(trial.edit, trial.variant))
-    return Example(
-        severity, sample.id, sample.instruction, tuple(shots), parts, signed(report.gain(trial)), trial.variant.reason
-    )
+    gain, reason = signed(report.gain(trial)), shortened(trial.variant.reason)
+    return Example(severity, sample.id, sample.instruction, tuple(shots), parts, gain, reason)
 
 
 def _card_shot(maker: TrialMaker, number: int, family: Family, severity: int, album: Album) -> Shot | None:

@@ -9,7 +9,7 @@ from ...reward import Image
 from ...reward.audit import AuditReport, TrialMaker
 from ...reward.audit.hack_search.search_result import Find, SearchResult
 from ..report.charts import Chart, Point, Series, line_chart
-from .pictures import Album, Example, Shot, part_rows, value_text
+from .pictures import Album, Example, Shot, part_rows, shortened, value_text
 from .report_text import search_lines, signed
 
 MAX_FINDS = 12
@@ -60,4 +60,4 @@ def _example(search: SearchResult, find: Find, maker: TrialMaker, album: Album, 
     )
     parts = tuple(part_rows(find.edit, score))
     text = search.recipe_text(find.candidate.recipe)
-    return Example(text, sample.id, sample.instruction, shots, parts, signed(find.gain), score.reason)
+    return Example(text, sample.id, sample.instruction, shots, parts, signed(find.gain), shortened(score.reason))

@@ -38,4 +38,11 @@ def broken(samples: Sequence[EditSample]) -> list[float]:
     raise RuntimeError("no GPU is left \x1b[2J <script>alert(1)</script>")
 
 
+def unplugged(samples: Sequence[EditSample]) -> list[float]:
+    """As of a server of the user's that went down after the edits."""
+    if any("/" in sample.id for sample in samples):
+        raise ConnectionError("nobody is there")
+    return contrast(samples)
+
+
 NUMBER = 3

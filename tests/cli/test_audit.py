@@ -172,6 +172,16 @@ def test_a_reward_without_a_score_for_any_edit_has_failed(editcritic: Command, s
     assert "\x1b" not in result.stdout
 
 
+def test_an_outage_ends_the_audit_and_is_no_violation(editcritic: Command, samples: Path) -> None:
+    document = figures(editcritic, samples, "--reward", "tests.cli.audited_functions:unplugged", code=1)
+    assert re.fullmatch(r"the last \d+ scores failed: .*nobody is there", document["stopped"])
+    assert document["infrastructure_failures"] > 10
+    assert document["unscored_edits"] == 0
+    wrong = [trial for trial in document["trials"] if trial["outcome"] == "violation"]
+    assert [trial for trial in wrong if trial["variant"] is None] == []
+    assert len(document["trials"]) < 4 * 3 * len(document["families"]) / 2
+
+
 def test_beyond_the_budget_nothing_is_compared(editcritic: Command, samples: Path) -> None:
     judge = ("--reward", "judge-yes-no", "--experts", "judge=tests.benchmarks.suites.tiny_suite:CoinJudge")
     document = figures(editcritic, samples, *judge, "--budget", "judge_calls=40", code=1)

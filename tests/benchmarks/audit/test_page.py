@@ -22,6 +22,7 @@ from ...reward.audit.audit_cases import photographs
 from ..chromium import needed, opened
 
 HOSTILE = "</title><img src=x onerror=alert(1)><script>alert(1)</script>\"'&"
+LONG = "x" * 300
 FAMILIES = ("blurred", "over-saturated", "border", "reencoded", "sample-id", "broken-file", "extreme-size")
 
 
@@ -31,7 +32,7 @@ def spread(samples: Sequence[EditSample]) -> list[Score]:
     for sample in samples:
         value = float(sample.edited.pixels.std()) / 128
         parts = {"guard": Score.of(1.0), "reward": Score.of(value, HOSTILE, parts={HOSTILE: Score.of(0.25)})}
-        scores.append(Score.of(value, HOSTILE, parts=parts))
+        scores.append(Score.of(value, HOSTILE + 100 * LONG, parts=parts))
     return scores
 
 
@@ -40,7 +41,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[AuditReport, Path]:
     """A report with a search, of edits whose texts are hostile, and its page."""
     path = tmp_path_factory.mktemp("audit") / "audit.html"
     samples = [
-        replace(sample, id=f"{HOSTILE}/{sample.id}", instruction=f"{sample.instruction} {HOSTILE}")
+        replace(sample, id=f"{LONG}{HOSTILE}/{sample.id}", instruction=f"{sample.instruction} {HOSTILE}")
         for sample in photographs()[:4]
     ]
     with AuditRun(spread, samples, families=select_families(FAMILIES)) as run:
@@ -82,6 +83,7 @@ def test_it_names_nothing_outside_of_it_and_has_no_scripts(made: tuple[AuditRepo
     assert policy[1] == (
         "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
     )
+    assert "x" * 500 not in text  # a reason of 30,000 characters
     assert list(made[1].parent.glob("*.html")) == [made[1]]
 
 
