@@ -179,6 +179,9 @@ DEGREE = AskedChange(
 )
 """What there may be more or less of: half of it, and twice of it, may be what was asked for."""
 
+SHADE = AskedChange(frozenset({"color_alter", "material_alter"}), "color, colour, paint, dye, shade, recolo")
+"""A colour, of which every shade is right, the most vivid one too."""
+
 SURROUNDINGS = AskedChange(
     frozenset(
         {

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...image import Pixels
-from ..asked_changes import DEGREE
+from ..asked_changes import DEGREE, SHADE
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
 from ..pixel_changes import clipped
@@ -34,7 +34,6 @@ def _vary(edit: AuditedEdit, amount: float) -> Variant | None:
             return None
         overdone = clipped(edit.after + more * np.float32(amount / _MILDEST))
     # New text in white cannot become whiter: there is nothing to see where the change ends at black or white already.
-    # And a plain blue that becomes a little bluer is as blue as was asked for.
     distance = _lab(within(overdone, area)) - _lab(after)
     seen = float(np.sqrt((distance * distance).sum(axis=2))[mask].mean())
     return edit.picture(overdone) if seen >= _OVERDONE else None
@@ -48,10 +47,10 @@ def _lab(pixels: Pixels) -> NDArray[np.float32]:
 FAMILY = Family(
     "applied-twice",
     "lower",
-    "A change that is made twice is overdone: ghosts of what was there, colours at the end of their range.",
+    "A change that is made twice is overdone: what was there shows as a ghost, in colours at the end of their range.",
     (Severity(_MILDEST, "twice, or 1.5 times more"), Severity(2.5, "2.5 times more"), Severity(4.0, "4 times more")),
     _vary,
     damages="following",
     needs_good_edit=True,
-    unless_asked=(DEGREE,),
+    unless_asked=(DEGREE, SHADE),
 )
