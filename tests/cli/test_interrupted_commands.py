@@ -136,11 +136,28 @@ def replay(made: Path, out: Path) -> list[str]:
     return program("dev", "replay", "-", made / "run.db", "-o", out / "replayed.jsonl")
 
 
+def audit(made: Path, out: Path) -> list[str]:
+    options = ("--reward", "judge-yes-no", "--experts", SLOW, "-o", out / "audit.html")
+    return program("audit", made / "samples.jsonl", *options)
+
+
 def load_test(made: Path, out: Path) -> list[str]:
     return program("serve", "--load-test", "self", "--clients", "4", "--num-samples", "100000", "--image-size", "64")
 
 
-COMMANDS: list[Words] = [build, run_all, verify, report, agreement, variance, drift, calibrate, replay, load_test]
+COMMANDS: list[Words] = [
+    build,
+    run_all,
+    verify,
+    report,
+    agreement,
+    variance,
+    drift,
+    calibrate,
+    replay,
+    audit,
+    load_test,
+]
 
 
 def ended_by(command: list[str], delay: float, number: int, *, whole_group: bool) -> tuple[int, str, str, list[int]]:
