@@ -30,7 +30,7 @@ from ...sceneedit.scene_experts import scene_experts
 from ..validity.metric_selection import SkippedMetric, installed_metrics, metrics_by_system
 from .docs_tables import write_section
 from .scene_edits import good_edits
-from .stored_trials import PIXELS, EditAuditor, EditSet, EditTrials
+from .stored_trials import NOT_KEPT, PIXELS, EditAuditor, EditSet, EditTrials
 
 SEED, SIZE = 3201, 128
 
@@ -287,6 +287,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         only_kept=options.only_kept,
         step=lambda done, count: echo(f"{done} of {count} edits, {time.monotonic() - begun:.0f} s"),
     )
+    if options.only_kept:
+        missing = [one for one in metrics if all(row.edit.reason == NOT_KEPT for row in trials[one.spec].values())]
+        metrics = [one for one in metrics if one not in missing]
+        skipped += [SkippedMetric(one.name, "not scored yet in its present version") for one in missing]
     reports = {metric.spec: report_of(metric, samples, trials[metric.spec], families) for metric in metrics}
     sections = {
         "installed rewards": list(rewards_lines(metrics, reports, len(samples))),

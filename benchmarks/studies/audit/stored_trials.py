@@ -27,6 +27,9 @@ from .scene_edits import good_edits
 PIXELS = "pixels alone"
 """The plain pixel reward, beside the specs of installed ones."""
 
+NOT_KEPT = "it is not scored yet"
+"""Reason of a missing score where only what is kept is reported."""
+
 _REASON = 200  # characters that are kept
 
 
@@ -119,7 +122,7 @@ class EditAuditor:
             return EditTrials(Score.not_applicable(f"the sample has no {', '.join(missing)}"), ())
         of_edit = f"{name}\n{_sample_key(sample)}"
         if of_edit not in kept and self._only_kept:
-            return EditTrials(Score.not_applicable("it is not scored yet"), ())
+            return EditTrials(Score.not_applicable(NOT_KEPT), ())
         if of_edit not in kept:
             kept[of_edit] = _short(reward([sample])[0])
         edit = Score.from_json(kept[of_edit])

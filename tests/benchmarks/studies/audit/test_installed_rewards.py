@@ -9,7 +9,7 @@ from editcritic.benchmarks.common.reward_catalogue import list_rewards
 from editcritic.benchmarks.sceneedit.experts.perception import ImagePerception
 from editcritic.benchmarks.studies.audit import installed_rewards as study
 from editcritic.benchmarks.studies.audit.scene_edits import good_edits
-from editcritic.benchmarks.studies.audit.stored_trials import PIXELS, EditAuditor, EditSet
+from editcritic.benchmarks.studies.audit.stored_trials import NOT_KEPT, PIXELS, EditAuditor, EditSet
 from editcritic.reward import Image
 from editcritic.reward.audit import AuditedReward, select_families
 from editcritic.reward.sample import TASK_TYPES
@@ -54,7 +54,15 @@ def test_only_what_is_kept_can_be_reported(tmp_path: Path) -> None:
     families = ("unchanged-source", "blank")
     kept = EditAuditor(FEW, (PIXELS, "judge-yes-no"), families, tmp_path, only_kept=True).audit(0)
     assert [trial.family for trial in kept[PIXELS].trials] == 3 * ["unchanged-source"]
-    assert (kept["judge-yes-no"].edit.reason, kept["judge-yes-no"].trials) == ("it is not scored yet", ())
+    assert (kept["judge-yes-no"].edit.reason, kept["judge-yes-no"].trials) == (NOT_KEPT, ())
+
+
+def test_a_reward_of_which_nothing_is_kept_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--out", str(tmp_path), "--size", "32", "--per-type", "1", "--others", "1", "--seeds", "5"]
+    study.main([*options, "--only-kept", "--reward", "judge-yes-no", "--family", "unchanged-source"])
+    printed = capsys.readouterr().out
+    assert "- `judge-yes-no`: not scored yet in its present version" in printed
+    assert "| `judge-yes-no`" not in printed
 
 
 def test_rewards_share_one_analysis_of_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
