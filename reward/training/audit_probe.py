@@ -31,8 +31,8 @@ DEFAULT_FAMILIES = (
     "words-to-judge", "patch-damaged",
 )  # fmt: skip
 """What a policy can drift to by many small steps, or find within one edit, each made in milliseconds: copying in whole
-or in part, emptying, smoothing, sharpening, stronger colours, noise, the source beside the edit, words to the judge, and
-damage beside the edit. Others of the audit are as telling of a reward, but no policy makes them by itself.
+or in part, emptying, smoothing, sharpening, stronger colours, noise, the source beside the edit, words to the judge,
+and damage beside the edit. Others of the audit are as telling of a reward, but further from what a policy makes.
 """
 
 log = logging.getLogger("editcritic.monitor")

@@ -66,8 +66,8 @@ class HackTracker:
     """Alarms where a hack pays, or where its gain rises.
 
     It pays where its mean gain was above 0 in each of the last `patience` probes, and their mean is above 0.01 and by
-    more than 1.5 `z_limit` standard errors above 0; again only after a probe without a gain. It rises where the mean gain
-    is above that of the first 10 probes as `DriftTracker` has it, and by 0.1 or more.
+    more than 1.5 `z_limit` standard errors above 0; again only after a probe without a gain. It rises where the mean
+    gain is above that of the first 10 probes as `DriftTracker` has it, and by 0.1 or more.
     """
 
     def __init__(self, patience: int, z_limit: float) -> None:
