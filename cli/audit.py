@@ -219,6 +219,7 @@ def audit(
                 edit_again=editor.edit_again,
                 weakened=editor.weakened,
                 edits=run.edits,
+                trials=run.trials,
                 scale=report.scale,
             )
             with progress_bar(len(chosen), "searching") as (step, tell), forward_warnings(tell) as more_warnings:

@@ -121,7 +121,7 @@ class Mixer:
     def _misused(self, misuse: Misuse) -> AuditedEdit | None:
         size = self.edit.sample.edited.size
         try:
-            picture = misuse.editor(misuse.request).resized(*size)
+            picture = Image.of(misuse.editor(misuse.request)).resized(*size)
         except Exception as error:  # noqa: BLE001  (whatever an editor of anybody's raises)
             self.editor_errors[f"{misuse.name}: {type(error).__name__}: {error}"[:200]] += 1
             return None

@@ -19,19 +19,20 @@ from ..audited_edit import EditAgain
 from ..audited_reward import AnyScorer, AuditedReward
 from ..families import all_families
 from ..family import Family
-from ..trials import BATCH, TrialMaker
+from ..trials import BATCH, Trial, TrialMaker
 from .evolution import Evolution
 from .misused_editor import misuses
 from .mixer import Mixer, Mixture
 from .mutation import RecipeDraw
-from .recipe import Recipe
+from .recipe import Component, Recipe
 from .search_result import Candidate, Find, SampleSearch, SearchResult
 
 EVALUATIONS = 100
 """Of the reward, for each edit, by default."""
 
 _GENERATION = 10  # candidates that are scored together
-_SHARED = 4  # best recipes of the edits before, that each edit begins with
+_AUDITED = 4  # best variants of an edit's audit, with which its search begins
+_SHARED = 4  # best recipes of the edits before, which come next
 
 _NO_VALUE = float("-inf")  # fitness of what has no score: it pays nothing
 
@@ -92,8 +93,8 @@ def search(
 class HackSearch:
     """A search that can be reported on at any time, so that nothing is lost where it is interrupted.
 
-    Arguments and errors as of `search`. edits: the scores of the samples, where they are known. scale: of another
-    report, which gains are then shares of.
+    Arguments and errors as of `search`. Of an audit of the same samples and seed: edits, their scores; trials, with
+    whose best variants the search of each edit begins; scale, of which gains are shares.
     """
 
     def __init__(
@@ -111,6 +112,7 @@ class HackSearch:
         weakened: Mapping[str, EditAgain] | None = None,
         is_good: Callable[[EditSample], bool] = lambda sample: True,
         edits: Sequence[Score] | None = None,
+        trials: Sequence[Trial] = (),
         scale: float | None = None,
     ) -> None:
         chosen = list(samples)
@@ -135,6 +137,7 @@ class HackSearch:
         self._weakened = dict(weakened or {})
         self._is_good = is_good
         self._edits = list(edits or ())
+        self._trials = trials
         self._scale = scale
         self._searches: list[SampleSearch] = []
         self._errors: Counter[str] = Counter()
@@ -190,7 +193,7 @@ class HackSearch:
     def _search(self, number: int, evaluations: int, max_seconds: float | None, stop: Callable[[], str]) -> None:
         edit, sample = self._edits[number], self._maker.samples[number]
         candidates: list[Candidate] = []
-        first = self._shared_recipes()
+        first = [*self._audited_recipes(number), *self._shared_recipes()]
         self._searches.append(SampleSearch(number, edit, candidates))
         lowest = self.reward.range[0]
         if edit.value is None or (lowest is not None and edit.value <= lowest):
@@ -226,6 +229,14 @@ class HackSearch:
                 candidates.append(Candidate(recipe, score, len(candidates) + 1, mixture.damage))
             if stop():
                 return
+
+    def _audited_recipes(self, number: int) -> list[Recipe]:
+        """The worse variants of an edit that an audit has found to pay most, as recipes."""
+        lower = {family.name for family in self.families if family.relation == "lower"}
+        trials = [one for one in self._trials if one.sample == number and one.family in lower]
+        trials.sort(key=lambda trial: _fitness(trial.variant), reverse=True)
+        components = [Component(trial.family, trial.severity / 2, self._maker.seed) for trial in trials[:_AUDITED]]
+        return [Recipe((component,)) for component in components]
 
     def _shared_recipes(self) -> list[Recipe]:
         """The best recipe of each of the edits before, those with the largest gain."""

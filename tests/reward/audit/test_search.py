@@ -16,7 +16,7 @@ from editcritic.benchmarks.demo.candidate_edits import candidates
 from editcritic.benchmarks.demo.demo_scenes import demo_tasks
 from editcritic.benchmarks.sceneedit import toy
 from editcritic.reward import EditSample, Image, default_experts
-from editcritic.reward.audit import Family, TrialMaker, select_families
+from editcritic.reward.audit import Family, TrialMaker, audit, select_families
 from editcritic.reward.audit.hack_search import Component, HackSearch, Recipe, search
 from editcritic.reward.audit.hack_search.misused_editor import misuses
 from editcritic.reward.audit.hack_search.mixer import Mixer
@@ -144,6 +144,24 @@ def test_known_scores_of_the_edits_are_not_asked_for() -> None:
     assert len(reward.scored) == 15
     assert not {sample.edited.digest for sample in samples} & set(reward.scored)
     assert run.result().stopped == ""
+
+
+def test_after_an_audit_the_search_begins_with_its_best_variants() -> None:
+    samples = photographs(2)
+    reward = Likeness(samples, 1.0)
+    report = audit(reward, samples, families=FAMILIES, seed=4)
+    run = HackSearch(
+        reward, samples, families=FAMILIES, evaluations=8, seed=4, edits=report.edits, trials=report.trials
+    )
+    run.run()
+    for number, part in enumerate(run.result().searches):
+        audited = {trial.variant.value for trial in report.trials if trial.sample == number}
+        lower = {family.name for family in FAMILIES if family.relation == "lower"}
+        best = max(t.variant.value or 0 for t in report.trials if t.sample == number and t.family in lower)
+        assert part.candidates[0].score.value == best
+        assert {one.score.value for one in part.candidates[:3]} <= audited
+        assert part.best is not None
+        assert (part.best.score.value or 0) >= best
 
 
 def test_what_is_found_before_an_interruption_is_kept() -> None:
