@@ -44,16 +44,10 @@ COLUMNS: Mapping[str, Callable[[Family], bool]] = {
 }
 """Rates of violations: by what worse variants damage, then by relation."""
 
-COMPARED: tuple[str, ...] = (
-    "any-edit",
-    "edit-balanced",
-    "edival-o",
-    "viescore-o",
-    "imgedit",
-    "edit-reward",
-    "judge-yes-no",
+COMPARED = (
+    *("any-edit", "edit-balanced", "edival-o", "viescore-o", "imgedit", "edit-reward", "judge-yes-no", "judge-levels"),
+    *("judge-quality", "clip-directional", "clip-image", PIXELS),
 )
-COMPARED += ("judge-yes-no", "judge-levels", "judge-quality", "clip-directional", "clip-image", PIXELS)
 """Rewards, by name, whose rates are shown by family."""
 
 
@@ -126,7 +120,8 @@ def score_edits(
                     step(len(by_number), len(samples))
                 if time.monotonic() >= end:
                     pool.shutdown(wait=False, cancel_futures=True)
-    numbers = sorted(by_number)
+    tried = {number for number, rows in by_number.items() if any(row.edit.reason != NOT_KEPT for row in rows.values())}
+    numbers = sorted(tried)
     by_spec = {spec: {new: by_number[old][spec] for new, old in enumerate(numbers)} for spec in specs}
     return [samples[number] for number in numbers], by_spec
 

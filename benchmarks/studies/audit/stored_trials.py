@@ -92,6 +92,8 @@ class EditAuditor:
         """Spec -> trials on the edit of this number."""
         file = self._folder / f"{self._samples[number].id}.json"
         kept: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        if self._only_kept and not kept:
+            return dict.fromkeys(self.rewards, EditTrials(Score.not_applicable(NOT_KEPT), ()))
         before = len(kept)
         with TemporaryDirectory(prefix="editcritic-audit-") as folder:
             maker = TrialMaker(self._beside(number), self._families, folder=Path(folder))
