@@ -20,7 +20,7 @@ _ENGLISH = word_set(
 @dataclass(frozen=True, slots=True)
 class AskedChange:
     """A kind of change. types: of operations that ask for it. phrases: beginnings of words, or of several words, in
-    lower case and separated by a comma and a blank.
+    lower case and separated by a comma and a blank. The words of "close-up" are two.
     """
 
     types: frozenset[OperationType]
@@ -55,7 +55,7 @@ COLOUR = AskedChange(
         }
     ),
     "tone, toning, tint, hue, warm, cool, saturat, desaturat, vivid, vibran, colorful, colourful, coloriz, "
-    "colouriz, sepia, black and white, black-and-white, b&w, monochrom, grayscal, greyscal, gray scale, grey scale, "
+    "colouriz, sepia, black and white, monochrom, grayscal, greyscal, gray scale, grey scale, "
     "palette, the colors, the colours, whole, entire, everything, white balance, color balance, grading, color "
     "grad, pastel, neon, fade, fading, infrared, negative, invert, sunset, sunrise, dusk, dawn, night, evening, "
     "autumn, winter, styl, vintage, retro, look old, film, filter, effect, mood, atmospher, cinematic, swap the "
@@ -104,8 +104,8 @@ DETAIL = AskedChange(
             "reasoning",
         }
     ),
-    "blur, unblur, sharp, focus, unfocus, bokeh, depth of field, grain, nois, denois, pixel, 8-bit, 8 bit, 16-bit, "
-    "compress, jpeg, artifact, artefact, resolution, upscal, quality, low-res, smooth, soft, crisp, clear, clean, "
+    "blur, unblur, sharp, focus, unfocus, bokeh, depth of field, grain, nois, denois, pixel, 8 bit, 16 bit, "
+    "compress, jpeg, artifact, artefact, resolution, upscal, quality, low res, smooth, soft, crisp, clear, clean, "
     "detail, enhanc, restor, repair, motion, glitch, vhs, cctv, webcam, look old, vintage, retro, film, styl, "
     "filter, effect, poster, painting, sketch, drawing, cartoon, comic, anime, watercolo, mosaic, engrav, fog, "
     "mist, haz, rain, snowy, snowing, smok, dust, static, halftone, dither, frost, censor",
@@ -114,8 +114,8 @@ DETAIL = AskedChange(
 
 FRAMING = AskedChange(
     frozenset({"crop", "reframe", "zoom", "camera", "extraction", "composition", "style", "filter", "reasoning"}),
-    "crop, zoom, closer, close-up, close up, frame, framing, border, margin, passepartout, polaroid, letterbox, "
-    "widescreen, wide, aspect, ratio, portrait, landscape, panoram, expand, extend, outpaint, uncrop, enlarg, "
+    "crop, zoom, closer, close up, frame, framing, border, margin, passepartout, polaroid, letterbox, "
+    "wide, aspect, ratio, portrait, landscape, panoram, expand, extend, outpaint, uncrop, enlarg, "
     "shrink, resiz, collage, grid, tile, tiling, mosaic, repeat, panel, poster, postcard, cinematic, shot, view, "
     "angle, camera, perspective, vignett, styl, instagram, lines, bars, mesh, black bar",
 )
@@ -125,7 +125,7 @@ ORIENTATION = AskedChange(
     frozenset({"rotate", "camera", "reframe", "composition", "reasoning"}),
     "mirror, flip, rotat, turn around, turned around, turn the picture, turn the image, turn the photo, tilt, "
     "upside, invert, revers, straight, level, horizon, slant, skew, orient, clockwise, counterclockwise, "
-    "anticlockwise, degree, angle, perspective, warp, distort, bend, bent, curv, wav, swirl, twist, fisheye, fish- "
+    "anticlockwise, degree, angle, perspective, warp, distort, bend, bent, curv, wav, swirl, twist, fisheye, fish "
     "eye, lens, melt, stretch, squeez, ripple, reflect, handed, symmetr, facing",
 )
 """Which way up and round the scene is, and how straight."""
