@@ -56,9 +56,12 @@ class AuditedReward:
     def bound(
         reward: BaseReward | AnyScorer | Spec, experts: ExpertBindings | None, samples: Sequence[EditSample]
     ) -> AuditedReward:
-        """From whatever a caller gives (see `audit`). Raises ValueError, also where samples lack fields it requires."""
-        if isinstance(reward, AuditedReward):
-            return reward
+        """From whatever a caller gives (see `audit`), with nothing counted. Raises ValueError, also where samples lack
+        fields that it requires.
+        """
+        name = ""
+        if isinstance(reward, AuditedReward):  # of another audit: what that took is not ours
+            name, reward = reward.name, reward.scorer
         if not isinstance(reward, BaseReward) and hasattr(reward, "card"):
             raise ValueError(f"{type(reward).__name__} is a metric: give its name and its experts, or a Reward of both")
         if not callable(reward):
@@ -67,7 +70,7 @@ class AuditedReward:
             raise ValueError("this reward has its experts already: pass experts= only with a spec")
         if isinstance(reward, BaseReward):
             reward.validate(samples)
-        return AuditedReward(reward)
+        return AuditedReward(reward, name)
 
     @property
     def identity(self) -> str:

@@ -19,7 +19,7 @@ from editcritic.reward.audit.audited_reward import score_of
 from editcritic.reward.audit.picture_files import unreadable
 from editcritic.reward.queries import Measurement
 
-from ..fakes import Fake, Rated, picture, sample
+from ..fakes import Fake, Rated, known, picture, sample
 from .audit_cases import brightness, photographs
 
 EDITS = [sample(str(number), edited=picture(number)) for number in range(6)]
@@ -212,6 +212,16 @@ def test_a_metric_is_no_reward_and_says_so():
         AuditedReward.bound(Rated(), None, EDITS)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="has its experts already"):
         AuditedReward.bound(brightness, "cpu", EDITS)
+
+
+def test_what_an_audit_took_is_of_this_audit_alone():
+    reward = AuditedReward(Reward(Rated(), {"preference": Fake(known)}), "mine")
+    reward(EDITS)
+    again = AuditedReward.bound(reward, None, EDITS)
+    assert (again.name, again.calls, again.samples, again.seconds, again.experts) == ("mine", 0, 0, 0.0, {})
+    assert [score.value for score in again(EDITS)] == [score.value for score in reward(EDITS)]
+    with pytest.raises(ValueError, match="has its experts already"):
+        AuditedReward.bound(reward, "cpu", EDITS)
 
 
 def test_a_reward_is_asked_without_its_limit_of_failures():
