@@ -202,7 +202,7 @@ def audit(
         interrupted = False
         with progress_bar(len(chosen), "auditing") as (step, tell), forward_warnings(tell) as warned:
             try:
-                run.run(step, lambda: subject.exhausted() or _outage([*run.edits, *_variants(run)], len(chosen)))
+                run.run(step, lambda: subject.exhausted() or _outage(_latest(run), len(chosen)))
             except KeyboardInterrupt:
                 interrupted = True
         if not run.edits:
@@ -342,8 +342,11 @@ def _valid(
             yield sample
 
 
-def _variants(run: AuditRun) -> list[Score]:
-    return [trial.variant for trial in run.trials[-_OUTAGE:]]
+def _latest(run: AuditRun) -> list[Score]:
+    """The last scores of pictures that can be read: of others, an expert may crash without an outage."""
+    readable = {family.name for family in run.maker.families if family.relation != "no_number"}
+    variants = (trial.variant for trial in reversed(run.trials) if trial.family in readable)
+    return [*run.edits[-_OUTAGE:], *reversed([*islice(variants, _OUTAGE)])]
 
 
 def _outage(scores: Sequence[Score], all_known: int) -> str:
@@ -365,8 +368,10 @@ def _exit_code(report: AuditReport, fail_above: float | None, *, has_problems: b
         return 2
     known = report.overall.value if any(score.value is not None for score in report.edits) else None
     is_above = known is None or (fail_above is not None and known > fail_above)
-    is_stopped = report.stopped or (report.search is not None and report.search.stopped)
-    return int(is_above or bool(is_stopped) or report.infrastructure_failures > 0)
+    search = report.search
+    is_stopped = report.stopped or (search is not None and search.stopped)
+    failures = report.infrastructure_failures + (0 if search is None else search.infrastructure_failures)
+    return int(is_above or bool(is_stopped) or failures > 0)
 
 
 def _write_figures(path: Path, report: AuditReport, command: str) -> None:

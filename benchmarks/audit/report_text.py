@@ -45,7 +45,12 @@ def verdict(report: AuditReport) -> str:
     """How often the reward was wrong, and what the best hack would gain."""
     rate = report.overall
     if not rate.trials:
-        return "Nothing could be compared: no edit has a score."
+        if all(score.value is None for score in report.edits):
+            return "Nothing could be compared: no edit has a score."
+        return (
+            "Nothing could be compared: each edit has no score or the lowest already, no family applies to it, or "
+            "its variants could not be scored."
+        )
     return (
         f"{rate.violations:,} of {rate.trials:,} comparisons are violations: {percent(rate.value)} "
         f"({percent(rate.low)} to {percent(rate.high)}). {hack_text(report)}"
@@ -131,6 +136,8 @@ def search_lines(search: SearchResult) -> list[str]:
     if (best := search.best_gain) is not None:
         interval = "" if best.low is None else f" ({signed(best.low)} to {signed(best.high)})"
         lines.append(f"The best mixture of each edit gains {signed(best.value)} of the scale{interval} on average.")
+    if failures := search.infrastructure_failures:
+        lines.append(f"{failures:,} mixtures have no score because an expert could not be asked.")
     if search.stopped:
         lines.append(f"It ended before all edits were searched: {search.stopped}.")
     lines += [f"The editor failed {count} times: {error}" for error, count in search.editor_errors.items()]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from editcritic.reward import EditSample
+from editcritic.reward import EditSample, ImageError, Score
 
 
 def contrast(samples: Sequence[EditSample]) -> list[float]:
@@ -43,6 +44,26 @@ def unplugged(samples: Sequence[EditSample]) -> list[float]:
     if any("/" in sample.id for sample in samples):
         raise ConnectionError("nobody is there")
     return contrast(samples)
+
+
+def posted(samples: Sequence[EditSample]) -> list[float]:
+    """As of a client of the user's that takes a picture that cannot be read for an outage."""
+    try:
+        return contrast(samples)
+    except ImageError as error:
+        raise ConnectionError("the upload ended early") from error
+
+
+def down_in_the_search(samples: Sequence[EditSample]) -> list[float]:
+    """As of a server of the user's that cannot be reached for some pictures after the audit."""
+    if any(sample.id.endswith(("/search/1", "/search/7")) for sample in samples):
+        raise ConnectionError("nobody is there")
+    return contrast(samples)
+
+
+def lowest(samples: Sequence[EditSample]) -> list[Score]:
+    """Pays the lowest for all, as a guard that rejects everything."""
+    return [replace(Score.of(0.0), cause="guard") for _ in samples]
 
 
 NUMBER = 3

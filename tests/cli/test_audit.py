@@ -182,6 +182,20 @@ def test_an_outage_ends_the_audit_and_is_no_violation(editcritic: Command, sampl
     assert len(document["trials"]) < 4 * 3 * len(document["families"]) / 2
 
 
+def test_what_cannot_be_read_is_no_outage(editcritic: Command) -> None:
+    few = ("--family", "blurred", "--family", "broken-file", "--family", "missing-file")
+    document = figures(editcritic, "demo", "--reward", "tests.cli.audited_functions:posted", *few, "--limit", "2")
+    assert (document["stopped"], document["infrastructure_failures"]) == ("", 0)
+    assert len(document["trials"]) == 2 * 3 * 3
+
+
+def test_edits_that_are_all_rejected_have_a_score_and_nothing_to_compare(editcritic: Command, samples: Path) -> None:
+    arguments = (samples, "--reward", "tests.cli.audited_functions:lowest", "--family", "blurred")
+    result = editcritic("audit", *arguments)
+    assert result.exit_code == 1
+    assert "Nothing could be compared: each edit has no score or the lowest already" in " ".join(result.stdout.split())
+
+
 def test_beyond_the_budget_nothing_is_compared(editcritic: Command, samples: Path) -> None:
     judge = ("--reward", "judge-yes-no", "--experts", "judge=tests.benchmarks.suites.tiny_suite:CoinJudge")
     document = figures(editcritic, samples, *judge, "--budget", "judge_calls=40", code=1)

@@ -136,3 +136,14 @@ def test_a_spent_budget_ends_the_search(editcritic: Command) -> None:
     assert document["stopped"] == ""
     assert "the budget of 30 judge calls is spent" in document["search"]["stopped"]
     assert 0 < document["search"]["evaluations"] < 50
+
+
+def test_an_outage_in_the_search_is_an_exit_code(editcritic: Command) -> None:
+    reward = ("--reward", "tests.cli.audited_functions:down_in_the_search")
+    arguments = ("demo", *reward, "--family", "blurred", "--limit", "1", "--search", "12")
+    result = editcritic("audit", *arguments)
+    assert result.exit_code == 1, result.output
+    assert "2 mixtures have no score because an expert could not be asked" in result.stdout
+    document = json.loads(editcritic("audit", *arguments, "--json").stdout)
+    assert document["infrastructure_failures"] == 0
+    assert (document["search"]["infrastructure_failures"], document["search"]["stopped"]) == (2, "")

@@ -107,6 +107,11 @@ class SearchResult:
         """The evaluations of all samples."""
         return sum(len(one.candidates) for one in self.searches)
 
+    @property
+    def infrastructure_failures(self) -> int:
+        """Candidates without a score because an expert could not be asked, by time-out, outage or budget."""
+        return sum(one.score.cause == "infrastructure" for search in self.searches for one in search.candidates)
+
     @cached_property
     def finds(self) -> list[Find]:
         """The best find of each edit, the one furthest above its edit first."""
@@ -179,6 +184,7 @@ class SearchResult:
             "finds_per_100": 100 * self.find_count / self.evaluated if self.evaluated else None,
             "curve": self.curve,
             "stopped": self.stopped,
+            "infrastructure_failures": self.infrastructure_failures,
             "editor_errors": dict(self.editor_errors),
             "edits": [self._search_json(one) for one in self.searches],
         }
