@@ -51,8 +51,8 @@ class AuditProbe:
     1, 2, 4, ... up to 64 probes are left out.
 
     Edits without a score, or with the lowest of the reward's range, are compared with nothing. A variant without a
-    score counts as the lowest, but for failures of infrastructure, which count nowhere. Of an unbounded reward the
-    scale is the distance of the 5 % and 95 % quantiles of all scores of the step and its variants.
+    score counts as the lowest; None and failures of infrastructure count nowhere, as in `training_values`. Of an
+    unbounded reward the scale is the distance of the 5 % and 95 % quantiles of all scores of the step and its variants.
 
     Raises ValueError for options that mean nothing.
     """
@@ -162,9 +162,9 @@ class AuditProbe:
         )
         by_family: dict[str, list[float]] = {}
         best: dict[int, float] = {}
-        for trial in trials:
+        for trial, result in zip(trials, results, strict=True):
             gain = report.gain(trial)
-            if gain is not None and trial.variant.status != "failed":
+            if gain is not None and result is not None and trial.variant.cause != "infrastructure":
                 by_family.setdefault(trial.family, []).append(gain)
                 best[trial.sample] = max(gain, best.get(trial.sample, gain))
         return HackGains(by_family, list(best.values()))

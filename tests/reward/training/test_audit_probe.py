@@ -242,6 +242,24 @@ def test_a_variant_that_nobody_can_judge_is_the_lowest_and_a_failed_one_counts_n
     assert "4 of 12 variants of an audit probe failed: down" in caplog.text
 
 
+def test_a_variant_counts_where_it_would_count_in_training():
+    edits, scores = step_of(groups=2, size=1)
+    answers = {
+        "blurred": Score.failed("the reply has no grade"),  # the edit may be the reason
+        "noisy": Score.failed("down", cause="infrastructure"),
+        "collage": None,
+        "blank": Score.of(0.05),
+    }
+
+    def reward(samples: Sequence[EditSample]) -> list[Score | None]:
+        return [answers[one.id.split("/")[1]] for one in samples]
+
+    gains = AuditProbe(reward, families=list(answers))(0, edits, scores)
+    assert gains is not None
+    assert set(gains.by_family) == {"blurred", "blank"}
+    assert gains.by_family["blurred"] == gains.by_family["blank"]  # 0.05 is the lowest score seen
+
+
 def test_all_default_families_must_score_lower_and_apply_to_a_plain_edit():
     known_families = {family.name: family for family in all_families()}
     assert {known_families[name].relation for name in DEFAULT_FAMILIES} == {"lower"}
