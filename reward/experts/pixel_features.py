@@ -224,14 +224,15 @@ def _measure(query: Measure) -> Outcome:
         return Abstention(f"{query.quantity} compares images of one size, got {sizes}: resize them to one size first")
     if query.quantity == "ssim" and min(size) < _WINDOW:
         return Abstention(f"ssim needs at least {_WINDOW} pixels a side, got {size[0]} x {size[1]}")
+    pixels = [image.pixels for image in images]  # first: a mask of the size that a broken file claims may be huge
     free = free_pixels(query.exclude, size)
     used = int(np.count_nonzero(free))
     if not used:
         return Measurement(None, 0.0)
     if query.quantity in _SINGLE_MEASURES:
-        value = _SINGLE_MEASURES[query.quantity](images[0].pixels, free)
+        value = _SINGLE_MEASURES[query.quantity](pixels[0], free)
     else:
-        value = _PAIR_MEASURES[query.quantity](images[0].pixels, images[1].pixels, free)
+        value = _PAIR_MEASURES[query.quantity](pixels[0], pixels[1], free)
     return Measurement(float(value), used / free.size)
 
 

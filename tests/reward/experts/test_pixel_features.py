@@ -1,5 +1,6 @@
 """PixelFeatures on photographs: similarity falls as content drifts; measures equal their definitions."""
 
+import tracemalloc
 from typing import Any
 
 import cv2
@@ -10,7 +11,7 @@ import skimage.metrics
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import Box, Image
+from editcritic.reward import Box, Image, ImageError
 from editcritic.reward.experts import pixel_features as pixels
 from editcritic.reward.experts.pixel_features import PixelFeatures
 from editcritic.reward.queries import Abstention, Embed, Failure, Mask, Measure, Region
@@ -313,3 +314,17 @@ def test_ssim_abstains_below_its_window():
 @pytest.mark.parametrize(("quantity", "count"), [("l1", 1), ("l1", 3), ("spread", 2)])
 def test_a_wrong_number_of_pictures_is_a_failure(quantity, count):
     assert isinstance(measure(quantity, *[PHOTOS["coffee"]] * count), Failure)
+
+
+def test_a_broken_file_costs_no_mask_of_the_size_that_it_claims(tmp_path):
+    path = tmp_path / "huge.png"
+    path.write_bytes(b"PNG?")
+    picture = Image((40_000, 40_000), digest="0" * 64, path=path)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ImageError):
+            EXPERT([Measure("spread", (picture,))])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2**30  # what reads a file reserves half of it; the mask would be 1.6 GB
