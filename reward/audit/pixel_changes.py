@@ -5,22 +5,13 @@ Families of variants are made of them, and so are simulated edits of the studies
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import cv2
 import numpy as np
-import PIL.Image
-import PIL.ImageDraw
-import PIL.ImageFont
 from numpy.typing import NDArray
 
 from ..image import Pixels
-
-_STRIP = 0.16
-"""Height of the painted strip, as a share of the picture's."""
-_LARGEST_FONT, _SMALLEST_FONT = 96, 6
-"""Pixels."""
 
 
 def clipped(values: NDArray[Any]) -> Pixels:
@@ -97,27 +88,3 @@ def gridded(pixels: Pixels, strength: float, period: int) -> Pixels:
     lines[::period] += strength
     lines[:, ::period] += strength
     return clipped(pixels + lines[..., None])
-
-
-def paint_words(pixels: Pixels, words: str) -> Pixels:
-    """With words in black on a white strip along the lower edge, in the largest letters that fit."""
-    picture = PIL.Image.fromarray(pixels)  # a copy
-    width, height = picture.size
-    strip = max(1, round(height * _STRIP))
-    draw = PIL.ImageDraw.Draw(picture)
-    draw.rectangle((0, height - strip, width, height), fill=(255, 255, 255))
-    size = min(_LARGEST_FONT, max(_SMALLEST_FONT, int(strip * 0.8)))
-    while True:
-        font = _font(size)
-        left, top, right, bottom = draw.textbbox((0, 0), words, font=font)
-        if (right - left <= width and bottom - top <= strip) or size <= _SMALLEST_FONT:
-            break
-        size -= 1
-    position = ((width - (right - left)) / 2 - left, height - strip + (strip - (bottom - top)) / 2 - top)
-    draw.text(position, words, fill=(0, 0, 0), font=font)
-    return np.array(picture)
-
-
-@lru_cache(maxsize=_LARGEST_FONT)
-def _font(size: int) -> PIL.ImageFont.FreeTypeFont | PIL.ImageFont.ImageFont:
-    return PIL.ImageFont.load_default(size=size)

@@ -30,8 +30,7 @@ from editcritic.benchmarks.sceneedit.experts.expert_noise import CachingExpert
 from editcritic.benchmarks.sceneedit.experts.faulty_judge import Faults, FaultyJudge
 from editcritic.benchmarks.sceneedit.experts.judge import SceneJudge
 from editcritic.benchmarks.studies import judge_audit as study
-from editcritic.reward import AnswerLog, Card, EditSample, Expert, Reward
-from editcritic.reward.audit.pixel_changes import paint_words
+from editcritic.reward import AnswerLog, Card, EditSample, Expert, Image, Reward
 from editcritic.reward.metrics.baselines.edit_score import EditScore
 from editcritic.reward.metrics.baselines.single_question import JudgeLevels
 from editcritic.reward.queries import Abstention, Failure, Grade, Judge, Levels, Reply, YesNo
@@ -253,7 +252,8 @@ def test_painted_words_are_on_a_strip_of_the_edit_alone() -> None:
 
 
 def test_words_are_legible_in_a_picture_of_ordinary_size() -> None:
-    picture = paint_words(np.full((512, 512, 3), 90, np.uint8), variants.DEMANDS[0])
+    grey = replace(edits()[0], edited=Image.of(np.full((512, 512, 3), 90, np.uint8)))
+    picture = variants.painted(grey, variants.DEMANDS[0]).edited.pixels
     dark = (picture.max(axis=2) < 60).any(axis=1)
     assert 10 <= dark.sum() <= 82  # rows of letters, inside of the strip
 

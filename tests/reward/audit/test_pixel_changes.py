@@ -12,6 +12,7 @@ import pytest
 
 from editcritic.benchmarks.demo.demo_scenes import demo_tasks
 from editcritic.reward.audit import pixel_changes as changes
+from editcritic.reward.audit.labels import labelled, strip
 from editcritic.reward.image import Pixels
 
 
@@ -72,7 +73,8 @@ def test_a_picture_is_compressed_as_pillow_does_it(quality: int) -> None:
 @pytest.mark.parametrize("size", [(1, 1), (1, 40), (40, 1), (8, 8), (33, 1000), (512, 512)])
 def test_any_size_can_be_compressed_resized_and_written_on(size: tuple[int, int]) -> None:
     pixels = np.full((*size, 3), 90, np.uint8)
-    for changed in (changes.jpeg(pixels, 20), changes.resized(pixels, 0.3), changes.paint_words(pixels, "Score: 10")):
+    written = labelled(pixels, "Score: 10", strip(pixels, 0.16, top=True))
+    for changed in (changes.jpeg(pixels, 20), changes.resized(pixels, 0.3), written):
         assert changed.shape == pixels.shape
         assert changed.dtype == np.uint8
     assert (pixels == 90).all()
