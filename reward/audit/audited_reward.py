@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -80,10 +81,12 @@ class AuditedReward:
     @property
     def roles(self) -> dict[str, tuple[str, ...]]:
         """Of the experts that were asked, by id."""
-        if not self.experts or not isinstance(self.scorer, BaseReward):
-            return {}
-        bound = self.scorer.expert_ids
-        return {name: tuple(role for role, expert in bound.items() if expert == name) for name in self.experts}
+        roles: dict[str, list[str]] = {name: [] for name in self.experts}
+        bound = self.scorer.experts.items() if isinstance(self.scorer, Reward) else ()
+        for role, expert in bound:
+            with suppress(Exception):  # one that is down, as without its library, may have no id, and was not asked
+                roles.setdefault(expert.id, []).append(role)
+        return {name: tuple(roles[name]) for name in self.experts}
 
     @property
     def range(self) -> tuple[float | None, float | None]:
@@ -127,8 +130,13 @@ class AuditedReward:
         begun = time.perf_counter()
         self.calls += 1
         try:
-            results = scorer(samples)
+            results = scorer(list(samples))  # a callable may empty its list
+            if isinstance(results, Mapping | Set):
+                got = type(results).__name__
+                raise TypeError(f"a reward returns a list of scores in the order of its samples, got {got}")
             scores = [score_of(value) for value in results]
+        except SystemExit as end:  # a program's function, which would take the audit with it
+            raise RuntimeError(f"the reward ended the program: sys.exit({end.code!r:.100})") from end
         finally:
             self.seconds += time.perf_counter() - begun
         if len(scores) != len(samples):
@@ -168,7 +176,10 @@ def score_of(value: Any) -> Score:
 
 def _failed(error: Exception) -> Score:
     outage = isinstance(error, (ConnectionError, MemoryError, *TIMEOUTS))
-    return Score.failed(f"{type(error).__name__}: {error}"[:500], cause="infrastructure" if outage else "")
+    text = ""
+    with suppress(Exception):  # of a class of anybody's
+        text = str(error)
+    return Score.failed(f"{type(error).__name__}: {text}"[:500], cause="infrastructure" if outage else "")
 
 
 def reward_of_pictures(

@@ -1,5 +1,6 @@
 """Whatever is audited gives a score for each sample, and never raises for what a sample contains."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -18,6 +19,7 @@ from editcritic.reward.audit.audited_edit import AuditedEdit
 from editcritic.reward.audit.audited_reward import score_of
 from editcritic.reward.audit.picture_files import unreadable
 from editcritic.reward.queries import Measurement
+from editcritic.reward.queries.expert import Expert, ExpertDown
 
 from ..fakes import Fake, Rated, known, picture, sample
 from .audit_cases import brightness, photographs
@@ -100,7 +102,7 @@ def test_a_batch_with_too_few_scores_is_scored_one_by_one():
     assert "5 scores for 6 samples" in reward.whole_batch(EDITS)[0].reason
 
 
-@pytest.mark.parametrize("nothing", [None, [], 0.5, [0.5] * 2])
+@pytest.mark.parametrize("nothing", [None, [], 0.5, [0.5] * 2, dict.fromkeys(range(6), 0.5), {0: 1.0}, {0.5}])
 def test_a_scorer_without_scores_fails_for_each(nothing):
     scores = AuditedReward(lambda samples: nothing)(EDITS)
     assert {score.status for score in scores} == {"failed"}
@@ -126,6 +128,32 @@ def test_an_outage_of_a_callable_is_infrastructure(error, cause):
         raise error
 
     assert {score.cause for score in AuditedReward(scorer)(EDITS)} == {cause}
+
+
+def test_a_callable_may_empty_its_list():
+    def scorer(samples: Any) -> list[float]:
+        values = []
+        while samples:
+            values += brightness([samples.pop()])
+        return values[::-1]
+
+    assert [score.value for score in AuditedReward(scorer)(EDITS)] == brightness(EDITS)
+
+
+def test_a_callable_that_ends_the_program_has_failed():
+    (score,) = AuditedReward(lambda samples: sys.exit("no licence"))(EDITS[:1])
+    assert score.reason == "RuntimeError: the reward ended the program: sys.exit('no licence')"
+
+
+def test_an_error_without_a_text_is_told_by_its_class():
+    class Wordless(Exception):
+        def __str__(self) -> str:
+            raise AttributeError("args")
+
+    def scorer(samples: Any) -> Any:
+        raise Wordless
+
+    assert AuditedReward(scorer)(EDITS)[0].reason == "Wordless: "
 
 
 def test_an_interruption_is_none_of_its_failures():
@@ -164,6 +192,19 @@ def test_the_seconds_and_queries_of_all_calls_are_counted():
     assert reward.experts["fake"]["queries"] == sum(expert.seen.values()) == 18
     assert reward.experts["fake"]["calls"] == len(expert.calls)
     assert 0 < reward.experts["fake"]["seconds"] <= reward.seconds
+    assert reward.roles == {"fake": ("preference",)}
+
+
+def test_an_expert_without_an_id_is_down_and_has_no_costs():
+    class Missing(Fake):
+        def __getattribute__(self, name: str) -> Any:
+            if name == "id":
+                raise ExpertDown("torch is not installed")
+            return super().__getattribute__(name)
+
+    experts: dict[str, Expert] = {"preference": Fake(), "judge": Missing()}
+    reward = AuditedReward(Reward(Rated(), experts))
+    reward(EDITS)
     assert reward.roles == {"fake": ("preference",)}
 
 
