@@ -49,8 +49,10 @@ class SampleSearch:
 
     def ranked(self) -> list[Candidate]:
         """The candidates with a score, highest first; of each set of families and base, the best one."""
-        ranked = sorted(self._scored, key=_value, reverse=True)
-        return list({(one.recipe.families, one.recipe.base): one for one in reversed(ranked)}.values())[::-1]
+        best: dict[tuple[frozenset[str], str], Candidate] = {}
+        for one in sorted(self._scored, key=_value, reverse=True):
+            best.setdefault((one.recipe.families, one.recipe.base), one)
+        return list(best.values())
 
     @property
     def _scored(self) -> list[Candidate]:

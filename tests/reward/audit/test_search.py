@@ -15,9 +15,9 @@ import pytest
 from editcritic.benchmarks.demo.candidate_edits import candidates
 from editcritic.benchmarks.demo.demo_scenes import demo_tasks
 from editcritic.benchmarks.sceneedit import toy
-from editcritic.reward import EditSample, Image, default_experts
+from editcritic.reward import EditSample, Image, Score, default_experts
 from editcritic.reward.audit import Family, TrialMaker, audit, select_families
-from editcritic.reward.audit.hack_search import Component, HackSearch, Recipe, search
+from editcritic.reward.audit.hack_search import Candidate, Component, HackSearch, Recipe, SampleSearch, search
 from editcritic.reward.audit.hack_search.misused_editor import misuses
 from editcritic.reward.audit.hack_search.mixer import Mixer
 from editcritic.reward.audit.hack_search.mutation import RecipeDraw
@@ -257,6 +257,27 @@ def test_a_reward_that_pays_all_the_same_is_found_out_by_ties() -> None:
     result = search(lambda batch: [0.5] * len(batch), photographs(1), families=FAMILIES, evaluations=10)
     assert result.find_count == 10
     assert result.finds[0].gain == 0
+
+
+def test_of_each_set_of_families_the_best_candidate_is_ranked() -> None:
+    scores = {("mirrored",): [0.9, 0.6], ("overexposed",): [0.8, 0.8], ("mirrored", "overexposed"): [0.7, None]}
+    made = [
+        Candidate(
+            Recipe(tuple(Component(name, 0.5) for name in names)),
+            Score.abstained("who knows") if value is None else Score.of(value),
+            number,
+            1.0,
+        )
+        for names, values in scores.items()
+        for number, value in enumerate(values, 1)
+    ]
+    one = SampleSearch(0, Score.of(0.5), made)
+    assert [(candidate.score.value, candidate.evaluation) for candidate in one.ranked()] == [
+        (0.9, 1),
+        (0.8, 1),
+        (0.7, 1),
+    ]
+    assert one.ranked()[0] is one.best
 
 
 def test_wrong_arguments_are_named() -> None:
