@@ -260,7 +260,10 @@ def test_a_reward_that_pays_all_the_same_is_found_out_by_ties() -> None:
 
 
 def test_of_each_set_of_families_the_best_candidate_is_ranked() -> None:
-    scores = {("mirrored",): [0.9, 0.6], ("overexposed",): [0.8, 0.8], ("mirrored", "overexposed"): [0.7, None]}
+    scores: list[tuple[tuple[str, ...], float | None]] = [
+        *((("mirrored",), 0.9), (("mirrored",), 0.6), (("overexposed",), 0.8), (("overexposed",), 0.8)),
+        *((("mirrored", "overexposed"), 0.7), (("mirrored", "overexposed"), None)),
+    ]
     made = [
         Candidate(
             Recipe(tuple(Component(name, 0.5) for name in names)),
@@ -268,15 +271,10 @@ def test_of_each_set_of_families_the_best_candidate_is_ranked() -> None:
             number,
             1.0,
         )
-        for names, values in scores.items()
-        for number, value in enumerate(values, 1)
+        for number, (names, value) in enumerate(scores)
     ]
     one = SampleSearch(0, Score.of(0.5), made)
-    assert [(candidate.score.value, candidate.evaluation) for candidate in one.ranked()] == [
-        (0.9, 1),
-        (0.8, 1),
-        (0.7, 1),
-    ]
+    assert [candidate.evaluation for candidate in one.ranked()] == [0, 2, 4]
     assert one.ranked()[0] is one.best
 
 
