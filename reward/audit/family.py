@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Literal
 from ..sample import EditSample
 
 if TYPE_CHECKING:
-    from .asked_changes import AskedChange
     from .audited_edit import AuditedEdit
+    from .requested_changes import RequestedChange
 
 Relation = Literal["lower", "equal", "same", "no_number"]
 
@@ -63,7 +63,7 @@ class Family:
 
     damages: of `lower` families. needs_good_edit: the order holds only if the edit does what its instruction asks, as
     against the unchanged source; without it, the variant is worse than any edit that is not already as damaged.
-    unless_asked: what `vary` does, where an instruction may ask for it: the order is not known then.
+    unless_requested: what `vary` does, where an instruction may ask for it: the order is not known then.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Family:
     vary: Callable[[AuditedEdit, float], Variant | None]
     damages: Damages = ""
     needs_good_edit: bool = False
-    unless_asked: tuple[AskedChange, ...] = ()
+    unless_requested: tuple[RequestedChange, ...] = ()
 
     def __post_init__(self) -> None:
         amounts = [severity.amount for severity in self.severities]
@@ -84,6 +84,6 @@ class Family:
 
     def variant(self, edit: AuditedEdit, amount: float) -> Variant | None:
         """`vary`, or None where the instruction may ask for what it does."""
-        if any(change.may_be_asked_by(edit.request) for change in self.unless_asked):
+        if any(change.may_be_in(edit.request) for change in self.unless_requested):
             return None
         return self.vary(edit, amount)

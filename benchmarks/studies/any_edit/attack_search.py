@@ -188,6 +188,8 @@ def _attack(reward: Reward, darkroom: Darkroom, plan: AttackPlan, seed: int, rng
         batch_size = min(_BATCH, plan.evaluations - len(candidates))
         evaluated = [(one.recipe, one.fitness) for one in candidates]
         batch = evolution.next_batch(batch_size, evaluated, known, rng)
+        if not batch:
+            break  # hardly any recipe makes another picture of this scene
         scores = _score(reward, sample, [picture for _, picture in batch])
         for (recipe, picture), score in zip(batch, scores, strict=True):
             truth = recovered_truth(prompt.request, prompt.before, picture)

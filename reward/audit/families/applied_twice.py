@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...image import Pixels
-from ..asked_changes import DEGREE, SHADE
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
 from ..pixel_changes import clipped
 from ..regions import softened, within
+from ..requested_changes import DEGREE, SHADE
 
 _MORE_OF_IT = 0.25  # of the first change: a second one in its direction that counts as overdone
 _OVERDONE = 22.0  # of the colours' distance (CIE 1976), mean over what changed
@@ -52,5 +52,5 @@ FAMILY = Family(
     _vary,
     damages="following",
     needs_good_edit=True,
-    unless_asked=(DEGREE, SHADE),
+    unless_requested=(DEGREE, SHADE),
 )

@@ -6,10 +6,10 @@ import cv2
 import numpy as np
 
 from ...image import Pixels
-from ..asked_changes import SURROUNDINGS
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
 from ..regions import MAX_CHANGED, VISIBLE, another_picture, blended, softened, visible_difference
+from ..requested_changes import SURROUNDINGS
 
 
 def _vary(edit: AuditedEdit, amount: float) -> Variant | None:
@@ -35,5 +35,5 @@ FAMILY = Family(
     (Severity(0.4, "40 % opaque"), Severity(0.7, "70 % opaque"), Severity(1.0, "opaque")),
     _vary,
     damages="preservation",
-    unless_asked=(SURROUNDINGS,),
+    unless_requested=(SURROUNDINGS,),
 )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..asked_changes import DEGREE, TEXT
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
 from ..regions import blended
 from ..request import Request
+from ..requested_changes import DEGREE, TEXT
 
 
 def _vary(edit: AuditedEdit, amount: float) -> Variant | None:
@@ -18,7 +18,7 @@ def _vary(edit: AuditedEdit, amount: float) -> Variant | None:
 def _adds_text(request: Request) -> bool:
     """Words half transparent are still these words, where nobody said how opaque; where others stood, these show."""
     if request.plan is None:
-        return TEXT.may_be_asked_by(request)
+        return TEXT.may_be_in(request)
     return any(one.type == "text_change" and one.target is None and not one.old_text for one in request.plan.operations)
 
 
@@ -30,5 +30,5 @@ FAMILY = Family(
     _vary,
     damages="following",
     needs_good_edit=True,
-    unless_asked=(DEGREE,),
+    unless_requested=(DEGREE,),
 )

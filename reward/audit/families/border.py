@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..asked_changes import FRAMING
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
+from ..requested_changes import FRAMING
 
 _COLOURS = ((0, 0, 0), (255, 255, 255), (200, 30, 30), (30, 60, 160))
 
@@ -32,5 +32,5 @@ FAMILY = Family(
     _vary,
     damages="preservation",
     needs_good_edit=True,  # what should have gone may lie near the rim
-    unless_asked=(FRAMING,),
+    unless_requested=(FRAMING,),
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..asked_changes import COLOUR
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
+from ..requested_changes import COLOUR
 
 _ORDERS = ((2, 1, 0), (1, 0, 2), (1, 2, 0))
 
@@ -22,5 +22,5 @@ FAMILY = Family(
     (Severity(0, "red for blue"), Severity(1, "red for green"), Severity(2, "all three")),
     _vary,
     damages="preservation",
-    unless_asked=(COLOUR,),
+    unless_requested=(COLOUR,),
 )

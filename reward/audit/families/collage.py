@@ -5,10 +5,10 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from ..asked_changes import PANELS
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
 from ..regions import VISIBLE, visible_difference
+from ..requested_changes import PANELS
 
 
 def _vary(edit: AuditedEdit, amount: float) -> Variant | None:
@@ -33,5 +33,5 @@ FAMILY = Family(
     (Severity(0, "side by side"), Severity(1, "one above the other"), Severity(2, "three panels")),
     _vary,
     damages="preservation",
-    unless_asked=(PANELS,),
+    unless_requested=(PANELS,),
 )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..asked_changes import COLOUR
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
 from ..pixel_changes import with_cast
+from ..requested_changes import COLOUR
 
 _TINTS = ((1, 0, -1), (-1, 0, 1), (-1, 1, -1), (1, -1, 1))  # warm, cold, green, magenta
 
@@ -22,5 +22,5 @@ FAMILY = Family(
     (Severity(25, "25 grey levels"), Severity(45, "45 grey levels"), Severity(80, "80 grey levels")),
     _vary,
     damages="preservation",
-    unless_asked=(COLOUR,),
+    unless_requested=(COLOUR,),
 )

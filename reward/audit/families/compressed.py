@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..asked_changes import DETAIL
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
 from ..pixel_changes import jpeg
+from ..requested_changes import DETAIL
 
 
 def _vary(edit: AuditedEdit, amount: float) -> Variant | None:
@@ -19,5 +19,5 @@ FAMILY = Family(
     (Severity(12, "JPEG 12"), Severity(7, "JPEG 7"), Severity(3, "JPEG 3")),
     _vary,
     damages="preservation",
-    unless_asked=(DETAIL,),
+    unless_requested=(DETAIL,),
 )

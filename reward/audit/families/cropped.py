@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import cv2
 
-from ..asked_changes import FRAMING
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
+from ..requested_changes import FRAMING
 
 
 def _vary(edit: AuditedEdit, amount: float) -> Variant | None:
@@ -24,5 +24,5 @@ FAMILY = Family(
     _vary,
     damages="preservation",
     needs_good_edit=True,  # what should have gone may lie near the rim
-    unless_asked=(FRAMING,),
+    unless_requested=(FRAMING,),
 )

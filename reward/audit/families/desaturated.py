@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..asked_changes import COLOUR
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
 from ..pixel_changes import saturated
+from ..requested_changes import COLOUR
 
 
 def _vary(edit: AuditedEdit, amount: float) -> Variant | None:
@@ -19,5 +19,5 @@ FAMILY = Family(
     (Severity(0.4, "40 % of the saturation"), Severity(0.2, "20 % of the saturation"), Severity(0.0, "grey")),
     _vary,
     damages="preservation",
-    unless_asked=(COLOUR,),
+    unless_requested=(COLOUR,),
 )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..asked_changes import DETAIL, FRAMING
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
 from ..pixel_changes import gridded
+from ..requested_changes import DETAIL, FRAMING
 
 _PERIOD = 8 / 512  # of the longer side
 _LEAST_PERIOD = 3  # px
@@ -24,5 +24,5 @@ FAMILY = Family(
     (Severity(20, "20 grey levels"), Severity(40, "40 grey levels"), Severity(80, "80 grey levels")),
     _vary,
     damages="preservation",
-    unless_asked=(DETAIL, FRAMING),
+    unless_requested=(DETAIL, FRAMING),
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from ..asked_changes import DEGREE
 from ..audited_edit import AuditedEdit, Mask
 from ..family import Family, Severity, Variant
+from ..requested_changes import DEGREE
 
 
 def _vary(edit: AuditedEdit, amount: float) -> Variant | None:
@@ -43,5 +43,5 @@ FAMILY = Family(
     _vary,
     damages="following",
     needs_good_edit=True,
-    unless_asked=(DEGREE,),
+    unless_requested=(DEGREE,),
 )

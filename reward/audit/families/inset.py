@@ -5,10 +5,10 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from ..asked_changes import PANELS
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
 from ..regions import VISIBLE, visible_difference, within
+from ..requested_changes import PANELS
 
 
 def _vary(edit: AuditedEdit, amount: float) -> Variant | None:
@@ -32,5 +32,5 @@ FAMILY = Family(
     _vary,
     damages="preservation",
     needs_good_edit=True,  # what should have gone may lie under it
-    unless_asked=(PANELS,),
+    unless_requested=(PANELS,),
 )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import textwrap
 
-from ..asked_changes import TEXT
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
 from ..labels import labelled, strip
+from ..requested_changes import TEXT
 
 _LETTERS = 160
 
@@ -28,5 +28,5 @@ FAMILY = Family(
     _vary,
     damages="following",
     needs_good_edit=True,
-    unless_asked=(TEXT,),
+    unless_requested=(TEXT,),
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from ..asked_changes import FRAMING
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
+from ..requested_changes import FRAMING
 
 
 def _vary(edit: AuditedEdit, amount: float) -> Variant | None:
@@ -26,5 +26,5 @@ FAMILY = Family(
     (Severity(0.8, "80 % of the height"), Severity(0.6, "60 % of the height"), Severity(0.4, "40 % of the height")),
     _vary,
     damages="preservation",
-    unless_asked=(FRAMING,),
+    unless_requested=(FRAMING,),
 )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..asked_changes import LIGHT
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
 from ..pixel_changes import contrasted
+from ..requested_changes import LIGHT
 
 
 def _vary(edit: AuditedEdit, amount: float) -> Variant | None:
@@ -23,5 +23,5 @@ FAMILY = Family(
     ),
     _vary,
     damages="preservation",
-    unless_asked=(LIGHT,),
+    unless_requested=(LIGHT,),
 )

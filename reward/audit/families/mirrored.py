@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import cv2
 
-from ..asked_changes import ORIENTATION
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
+from ..requested_changes import ORIENTATION
 
 _AXES = (1, 0, -1)  # as cv2.flip names them
 
@@ -22,5 +22,5 @@ FAMILY = Family(
     (Severity(0, "left to right"), Severity(1, "upside down"), Severity(2, "turned by 180 degrees")),
     _vary,
     damages="preservation",
-    unless_asked=(ORIENTATION,),
+    unless_requested=(ORIENTATION,),
 )

@@ -7,10 +7,10 @@ from itertools import islice
 
 import numpy as np
 
-from ..asked_changes import ADDITION
 from ..audited_edit import Area, AuditedEdit
 from ..family import Family, Severity, Variant
 from ..regions import VISIBLE, blended, softened, visible_difference, with_patch, within
+from ..requested_changes import ADDITION
 
 _ATTEMPTS = 40
 _PLACES = 5
@@ -55,5 +55,5 @@ FAMILY = Family(
     _vary,
     damages="both",
     needs_good_edit=True,
-    unless_asked=(ADDITION,),
+    unless_requested=(ADDITION,),
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from ..asked_changes import DETAIL
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
+from ..requested_changes import DETAIL
 
 
 def _vary(edit: AuditedEdit, amount: float) -> Variant | None:
@@ -22,5 +22,5 @@ FAMILY = Family(
     (Severity(20, "20 grey levels"), Severity(35, "35 grey levels"), Severity(60, "60 grey levels")),
     _vary,
     damages="preservation",
-    unless_asked=(DETAIL,),
+    unless_requested=(DETAIL,),
 )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ...image import Pixels
-from ..asked_changes import NUMBER
 from ..audited_edit import Area, AuditedEdit
 from ..family import Family, Severity, Variant
 from ..regions import areas_elsewhere, detail, most_visible, objects_elsewhere, rectangle, within
+from ..requested_changes import NUMBER
 
 
 def _vary(edit: AuditedEdit, amount: float) -> Variant | None:
@@ -36,5 +36,5 @@ FAMILY = Family(
     _vary,
     damages="preservation",
     needs_good_edit=True,
-    unless_asked=(NUMBER,),
+    unless_requested=(NUMBER,),
 )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..asked_changes import TEXT
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
 from ..labels import labelled
+from ..requested_changes import TEXT
 
 _LETTERS = 40
 
@@ -32,5 +32,5 @@ FAMILY = Family(
     _vary,
     damages="following",
     needs_good_edit=True,
-    unless_asked=(TEXT,),
+    unless_requested=(TEXT,),
 )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..asked_changes import DETAIL
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
 from ..pixel_changes import sharpened
+from ..requested_changes import DETAIL
 
 _SIGMA = 1.5 / 512  # of the longer side
 _LEAST_SIGMA = 0.6  # px: less sharpens nothing
@@ -27,5 +27,5 @@ FAMILY = Family(
     ),
     _vary,
     damages="preservation",
-    unless_asked=(DETAIL,),
+    unless_requested=(DETAIL,),
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from ..asked_changes import DEGREE
 from ..audited_edit import AuditedEdit, Mask
 from ..family import Family, Severity, Variant
 from ..regions import blended, softened
+from ..requested_changes import DEGREE
 
 _SMALLEST = 0.02  # of what changed: smaller regions are restored as a whole
 
@@ -47,5 +47,5 @@ FAMILY = Family(
     _vary,
     damages="following",
     needs_good_edit=True,
-    unless_asked=(DEGREE,),
+    unless_requested=(DEGREE,),
 )

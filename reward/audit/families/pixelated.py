@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import cv2
 
-from ..asked_changes import DETAIL
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
+from ..requested_changes import DETAIL
 
 _SMALL = 128  # px: single pixels are seen in smaller pictures, and little of them is too little
 
@@ -30,5 +30,5 @@ FAMILY = Family(
     ),
     _vary,
     damages="preservation",
-    unless_asked=(DETAIL,),
+    unless_requested=(DETAIL,),
 )

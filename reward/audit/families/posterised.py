@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..asked_changes import COLOUR, DETAIL
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
 from ..pixel_changes import clipped, mapped
+from ..requested_changes import COLOUR, DETAIL
 
 
 def _vary(edit: AuditedEdit, amount: float) -> Variant | None:
@@ -22,5 +22,5 @@ FAMILY = Family(
     (Severity(5, "5 levels a channel"), Severity(3, "3 levels a channel"), Severity(2, "2 levels a channel")),
     _vary,
     damages="preservation",
-    unless_asked=(COLOUR, DETAIL),
+    unless_requested=(COLOUR, DETAIL),
 )

@@ -6,10 +6,10 @@ import cv2
 import numpy as np
 
 from ...image import Pixels
-from ..asked_changes import DETAIL
 from ..audited_edit import Area, AuditedEdit
 from ..family import Family, Severity, Variant
 from ..regions import areas_elsewhere, most_visible, within
+from ..requested_changes import DETAIL
 
 _SIGMA = 0.02  # of the longer side: 10 of 512 px
 
@@ -34,5 +34,5 @@ FAMILY = Family(
     (Severity(0.03, "3 % of the picture"), Severity(0.06, "6 % of the picture"), Severity(0.12, "12 % of the picture")),
     _vary,
     damages="preservation",
-    unless_asked=(DETAIL,),
+    unless_requested=(DETAIL,),
 )

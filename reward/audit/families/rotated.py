@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import cv2
 
-from ..asked_changes import ORIENTATION
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
+from ..requested_changes import ORIENTATION
 
 
 def _vary(edit: AuditedEdit, amount: float) -> Variant | None:
@@ -23,5 +23,5 @@ FAMILY = Family(
     (Severity(5, "5 degrees"), Severity(12, "12 degrees"), Severity(30, "30 degrees")),
     _vary,
     damages="preservation",
-    unless_asked=(ORIENTATION,),
+    unless_requested=(ORIENTATION,),
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from ..asked_changes import COLOUR, DETAIL
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
 from ..pixel_changes import contrasted, jpeg, with_cast
+from ..requested_changes import COLOUR, DETAIL
 
 _SCALE, _QUALITY = 0.5, 50
 _CAST, _GAIN = (2.5, 0.5, -2.5), 1.04
@@ -33,5 +33,5 @@ FAMILY = Family(
     (Severity(5, "5 turns"), Severity(7, "7 turns"), Severity(10, "10 turns")),
     _vary,
     damages="preservation",
-    unless_asked=(COLOUR, DETAIL),
+    unless_requested=(COLOUR, DETAIL),
 )

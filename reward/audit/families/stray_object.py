@@ -5,10 +5,10 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from ..asked_changes import SHAPES
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
 from ..regions import areas_elsewhere, with_patch, within
+from ..requested_changes import SHAPES
 
 _COLOURS = np.array(
     [(220, 30, 40), (30, 60, 210), (240, 210, 20), (20, 160, 60), (230, 90, 200), (250, 250, 250), (15, 15, 15)],
@@ -49,5 +49,5 @@ FAMILY = Family(
     _vary,
     damages="preservation",
     needs_good_edit=True,  # what should have gone may lie under it
-    unless_asked=(SHAPES,),
+    unless_requested=(SHAPES,),
 )

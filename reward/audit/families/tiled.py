@@ -5,9 +5,9 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from ..asked_changes import FRAMING, NUMBER
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
+from ..requested_changes import FRAMING, NUMBER
 
 
 def _vary(edit: AuditedEdit, amount: float) -> Variant | None:
@@ -24,5 +24,5 @@ FAMILY = Family(
     (Severity(2, "2 x 2 copies"), Severity(3, "3 x 3 copies"), Severity(4, "4 x 4 copies")),
     _vary,
     damages="both",
-    unless_asked=(FRAMING, NUMBER),
+    unless_requested=(FRAMING, NUMBER),
 )

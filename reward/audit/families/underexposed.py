@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..asked_changes import LIGHT
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
 from ..pixel_changes import scaled
+from ..requested_changes import LIGHT
 
 
 def _vary(edit: AuditedEdit, amount: float) -> Variant | None:
@@ -19,5 +19,5 @@ FAMILY = Family(
     (Severity(0.5, "50 % as bright"), Severity(0.3, "30 % as bright"), Severity(0.15, "15 % as bright")),
     _vary,
     damages="preservation",
-    unless_asked=(LIGHT,),
+    unless_requested=(LIGHT,),
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from ..asked_changes import FRAMING, LIGHT
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
+from ..requested_changes import FRAMING, LIGHT
 
 
 def _vary(edit: AuditedEdit, amount: float) -> Variant | None:
@@ -25,5 +25,5 @@ FAMILY = Family(
     _vary,
     damages="preservation",
     needs_good_edit=True,  # what should have gone may lie near the rim
-    unless_asked=(FRAMING, LIGHT),
+    unless_requested=(FRAMING, LIGHT),
 )

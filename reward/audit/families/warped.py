@@ -5,9 +5,9 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from ..asked_changes import ORIENTATION
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
+from ..requested_changes import ORIENTATION
 
 _KNOTS = 9  # of random displacement, along the longer side
 
@@ -31,5 +31,5 @@ FAMILY = Family(
     (Severity(9 / 512, "by 9 of 512 px"), Severity(16 / 512, "by 16 of 512 px"), Severity(28 / 512, "by 28 of 512 px")),
     _vary,
     damages="preservation",
-    unless_asked=(ORIENTATION,),
+    unless_requested=(ORIENTATION,),
 )

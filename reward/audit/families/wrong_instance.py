@@ -5,10 +5,10 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from ..asked_changes import ADDITION
 from ..audited_edit import Area, AuditedEdit
 from ..family import Family, Severity, Variant
 from ..regions import VISIBLE, annotated_areas, softened, visible_difference, with_patch, within
+from ..requested_changes import ADDITION
 
 _LARGEST = 128  # px: longer side of the pictures that are searched
 _ALIKE = 0.5  # correlation
@@ -86,5 +86,5 @@ FAMILY = Family(
     _vary,
     damages="both",
     needs_good_edit=True,
-    unless_asked=(ADDITION,),
+    unless_requested=(ADDITION,),
 )

@@ -19,9 +19,9 @@ from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.toy_data import toy
 from editcritic.reward import Box, EditSample, Image
 from editcritic.reward.audit import Family, TrialMaker, Variant, all_families, select_families
-from editcritic.reward.audit.asked_changes import COLOUR, DETAIL, FRAMING, LIGHT, ORIENTATION
 from editcritic.reward.audit.audited_edit import AuditedEdit
 from editcritic.reward.audit.family import RELATIONS
+from editcritic.reward.audit.requested_changes import COLOUR, DETAIL, FRAMING, LIGHT, ORIENTATION
 from editcritic.reward.edit_plan import EditPlan, PlannedOperation
 from editcritic.reward.image import ImageError, Pixels
 
@@ -173,7 +173,7 @@ def test_worse_variants_differ_from_the_edit_and_more_so_with_severity(
     if family.damages == "preservation" and [severity.amount for severity in family.severities] != [0, 1, 2]:
         mildest, *others = np.mean(differences, axis=0)
         assert min(others) > 0.95 * mildest
-        if WHOLE_PICTURE & set(family.unless_asked):
+        if WHOLE_PICTURE & set(family.unless_requested):
             assert all(less < more for amounts in differences for less, more in pairwise(amounts)), differences
 
 
@@ -276,7 +276,7 @@ def test_no_family_makes_what_the_instruction_may_ask_for(instruction: str, name
 )
 def test_other_requests_leave_every_family_of_the_whole_picture(instruction: str) -> None:
     edit = asked(instruction)
-    restricted = [family for family in FAMILIES if WHOLE_PICTURE & set(family.unless_asked)]
+    restricted = [family for family in FAMILIES if WHOLE_PICTURE & set(family.unless_requested)]
     assert len(restricted) >= 20
     for family in restricted:
         amount = family.severities[2].amount

@@ -18,7 +18,7 @@ _ENGLISH = word_set(
 
 
 @dataclass(frozen=True, slots=True)
-class AskedChange:
+class RequestedChange:
     """A kind of change. types: of operations that ask for it. phrases: beginnings of words, or of several words, in
     lower case and separated by a comma and a blank. The words of "close-up" are two.
     """
@@ -26,7 +26,7 @@ class AskedChange:
     types: frozenset[OperationType]
     phrases: str
 
-    def may_be_asked_by(self, request: Request) -> bool:
+    def may_be_in(self, request: Request) -> bool:
         """Whether a phrase is in the instruction, or its plan has an operation of one of the types.
 
         An instruction that has no plan, and no word that is English without doubt, may ask for anything.
@@ -39,7 +39,7 @@ class AskedChange:
         return any(operation.type in self.types for operation in request.plan.operations)
 
 
-COLOUR = AskedChange(
+COLOUR = RequestedChange(
     frozenset(
         {
             "filter",
@@ -63,7 +63,7 @@ COLOUR = AskedChange(
 )
 """The looks of all colours."""
 
-LIGHT = AskedChange(
+LIGHT = RequestedChange(
     frozenset(
         {
             "filter",
@@ -87,7 +87,7 @@ LIGHT = AskedChange(
 )
 """Brightness and contrast."""
 
-DETAIL = AskedChange(
+DETAIL = RequestedChange(
     frozenset(
         {
             "filter",
@@ -112,7 +112,7 @@ DETAIL = AskedChange(
 )
 """Sharpness, noise and texture."""
 
-FRAMING = AskedChange(
+FRAMING = RequestedChange(
     frozenset({"crop", "reframe", "zoom", "camera", "extraction", "composition", "style", "filter", "reasoning"}),
     "crop, zoom, closer, close up, frame, framing, border, margin, passepartout, polaroid, letterbox, "
     "wide, aspect, ratio, portrait, landscape, panoram, expand, extend, outpaint, uncrop, enlarg, "
@@ -121,7 +121,7 @@ FRAMING = AskedChange(
 )
 """What of the scene is in the picture, and what lies around and over it."""
 
-ORIENTATION = AskedChange(
+ORIENTATION = RequestedChange(
     frozenset({"rotate", "camera", "reframe", "composition", "reasoning"}),
     "mirror, flip, rotat, turn around, turned around, turn the picture, turn the image, turn the photo, tilt, "
     "upside, invert, revers, straight, level, horizon, slant, skew, orient, clockwise, counterclockwise, "
@@ -130,20 +130,20 @@ ORIENTATION = AskedChange(
 )
 """Which way up and round the scene is, and how straight."""
 
-NUMBER = AskedChange(
+NUMBER = RequestedChange(
     frozenset({"count_change", "duplicate", "composition", "reasoning"}),
     "copy, copies, duplicat, repeat, number, count, multipl, more, another, several, many, twin",
 )
 """How many there are of something."""
 
-TEXT = AskedChange(
+TEXT = RequestedChange(
     frozenset({"text_change", "text_remove", "text_style"}),
     "text, writ, word, caption, letter, sign, label, logo, title, say, spell, slogan, quote, subtitle, watermark, "
     "poster",
 )
 """Words in the picture."""
 
-ADDITION = AskedChange(
+ADDITION = RequestedChange(
     frozenset(
         {"subject_add", "count_change", "duplicate", "effect_add", "particles_add", "text_change", "composition"}
     ),
@@ -153,7 +153,7 @@ ADDITION = AskedChange(
 )
 """What may stand at other places, too, or be done to others: the place where it is asked for is not read here."""
 
-DEGREE = AskedChange(
+DEGREE = RequestedChange(
     frozenset(
         {
             "filter",
@@ -179,10 +179,10 @@ DEGREE = AskedChange(
 )
 """What there may be more or less of: half of it, and twice of it, may be what was asked for."""
 
-SHADE = AskedChange(frozenset({"color_alter", "material_alter"}), "color, colour, paint, dye, shade, recolo")
+SHADE = RequestedChange(frozenset({"color_alter", "material_alter"}), "color, colour, paint, dye, shade, recolo")
 """A colour, of which every shade is right, the most vivid one too."""
 
-SURROUNDINGS = AskedChange(
+SURROUNDINGS = RequestedChange(
     frozenset(
         {
             "background_change",
@@ -203,14 +203,14 @@ SURROUNDINGS = AskedChange(
 )
 """What lies around the things that are named."""
 
-PANELS = AskedChange(
+PANELS = RequestedChange(
     frozenset({"composition", "reasoning"}),
     "collage, side, compar, split, panel, grid, diptych, triptych, sheet, both, half, inset, corner, thumbnail, "
     "screen, frame, photo of, picture of, picture in, poster, television, tv, monitor, before and after, comic",
 )
 """Several pictures in one."""
 
-SHAPES = AskedChange(
+SHAPES = RequestedChange(
     frozenset({"effect_add", "particles_add", "composition"}),
     "star, cross, triangle, shape, geometric, logo, sticker, icon, draw, doodle, confetti, decorat, dot, pattern, "
     "arrow, flag, kite, origami, paper",

@@ -1,16 +1,14 @@
 """What an instruction may ask for, by its words."""
 
-from typing import Any
-
 import pytest
 
-from editcritic.reward.audit import asked_changes
-from editcritic.reward.audit.asked_changes import COLOUR, DETAIL, FRAMING, ORIENTATION, AskedChange
+from editcritic.reward.audit import requested_changes
 from editcritic.reward.audit.request import Request
+from editcritic.reward.audit.requested_changes import COLOUR, DETAIL, FRAMING, ORIENTATION, RequestedChange
 
 from ..fakes import sample
 
-KINDS: dict[str, Any] = {name: kind for name, kind in vars(asked_changes).items() if isinstance(kind, AskedChange)}
+KINDS = {name: kind for name, kind in vars(requested_changes).items() if isinstance(kind, RequestedChange)}
 
 
 def request(instruction: str) -> Request:
@@ -21,12 +19,12 @@ def request(instruction: str) -> Request:
 def test_each_phrase_is_found_in_an_instruction(name: str) -> None:
     """A phrase that no instruction can have, since its words are separated otherwise, would be a dead letter."""
     phrases = KINDS[name].phrases.split(", ")
-    words = AskedChange(frozenset(), "no such phrase")
+    words = RequestedChange(frozenset(), "no such phrase")
     for phrase in phrases:
         asked = request(f"Remove the {phrase} from the picture")
         assert f" {phrase}" in " ".join(("", *asked.words)), phrase
-        assert AskedChange(frozenset(), phrase).may_be_asked_by(asked)
-        assert not words.may_be_asked_by(asked)
+        assert RequestedChange(frozenset(), phrase).may_be_in(asked)
+        assert not words.may_be_in(asked)
     assert len(set(phrases)) == len(phrases)
 
 
@@ -41,5 +39,5 @@ def test_each_phrase_is_found_in_an_instruction(name: str) -> None:
         ("Give the cat a fish eye view", ORIENTATION),
     ],
 )
-def test_hyphens_separate_words(instruction: str, kind: AskedChange) -> None:
-    assert kind.may_be_asked_by(request(instruction))
+def test_hyphens_separate_words(instruction: str, kind: RequestedChange) -> None:
+    assert kind.may_be_in(request(instruction))
