@@ -59,8 +59,11 @@ def percentile_interval(samples: Numbers, share: float = 0.95) -> tuple[float, f
     return float(low), float(high)
 
 
-def wilson_interval(hits: int, count: int, z: float = 1.959964) -> tuple[float, float]:
-    """The 95 % interval of a proportion (Wilson 1927), also where all or none hit; (0, 1) for none at all."""
+def wilson_interval(hits: float, count: int, z: float = 1.959964) -> tuple[float, float]:
+    """The 95 % interval of a proportion (Wilson 1927), also where all or none hit; (0, 1) for none at all.
+
+    hits: may be a fraction, as of observations that are rates themselves.
+    """
     if not count:
         return 0.0, 1.0
     share = hits / count

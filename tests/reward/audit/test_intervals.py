@@ -28,7 +28,7 @@ def test_a_mean_is_resampled_over_sources():
 
 
 def test_a_rate_is_resampled_over_sources_of_unequal_size():
-    sources = [0, 0, 0, 0, 0, 1, 2, 2, 3, 3, 3, 4]
+    sources = [0, 0, 0, 0, 0, 1, 2, 2, 3, 3, 4, 5]
     flags = [True, True, False, True, True, False, False, True, False, False, False, True]
     assert rate_interval(flags, sources) == pytest.approx(direct([float(flag) for flag in flags], sources))
 
@@ -48,6 +48,14 @@ def test_where_all_agree_the_interval_counts_sources(hit):
 def test_equal_rates_of_all_sources_have_an_interval():
     low, high = rate_interval([True, False] * 10, [number // 2 for number in range(20)])
     assert (low, high) == wilson_interval(5, 10)
+
+
+@pytest.mark.parametrize("rates", [(0.5, 0.51), (0.0, 0.02, 0.01), (1.0, 0.9, 0.95, 1.0, 0.97)])
+def test_few_sources_that_agree_are_no_narrow_interval(rates):
+    flags = [number < 100 * rate for rate in rates for number in range(100)]
+    low, high = rate_interval(flags, [source for source in range(len(rates)) for _ in range(100)])
+    assert (low, high) == pytest.approx(wilson_interval(sum(rates), len(rates)))
+    assert high - low > 0.4
 
 
 def test_one_source_and_none():
