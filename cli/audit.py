@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stdout
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -185,6 +187,9 @@ def audit(
     for path in files:
         _require_writable(path)
     with ExitStack() as stack:
+        scoring = stack.enter_context(ExitStack())
+        if as_json:  # the document alone is on standard output: what a function of the user's prints is no part of it
+            scoring.enter_context(redirect_stdout(sys.stderr))
         log = None if cache is None else stack.enter_context(AnswerLog(cache))
         subject = audit_subject(reward, experts, protocol, pictures=pictures, log=log, limits=limits)
         problems = _problems()
@@ -192,7 +197,8 @@ def audit(
         read = list(islice(_valid(entries, subject.scorer, problems), limit * READ_AHEAD))
         chosen = of_many_sources(read, limit, seed)
         if problems:
-            echo(f"editcritic: {problems.total:,} edits are left out, named above")
+            named = "named above" if len(problems) == problems.total else f"the first {len(problems):,} named above"
+            echo(f"editcritic: {problems.total:,} edits are left out, {named}")
         if not chosen:
             raise InputError(f"{samples} has no edit that can be audited")
         if len(read) > limit:
@@ -229,6 +235,7 @@ def audit(
                     interrupted = True
             report = replace(report, search=hunt.result())
             warned = [*warned, *more_warnings]
+        scoring.close()
         code = _exit_code(report, fail_above, has_problems=bool(problems), interrupted=interrupted)
         figures = [path for path in files if path.suffix.lower() == ".json"]
         for path in figures:  # first, and the page last: an interrupted process has a few seconds left
@@ -296,11 +303,12 @@ def _report_files(out: Sequence[Path]) -> list[Path]:
 
 def _require_writable(path: Path) -> None:
     """Fail before anything is asked, not after it. Raises OSError."""
-    existed = path.exists()
+    target = Path(os.path.realpath(path))  # of a link, which stays
+    existed = target.exists()
     with path.open("ab"):
         pass
     if not existed:
-        path.unlink()
+        target.unlink()
 
 
 def _problems() -> Problems[str]:
@@ -409,7 +417,8 @@ def _print(report: AuditReport) -> None:
     right = [finding.family.name for finding in report.findings if finding.rate.trials and not finding.rate.violations]
     if right:
         echo(f"No violations in {len(right)} families: {', '.join(right)}", stderr=False)
-    if none := [finding.family.name for finding in report.findings if not finding.rate.trials]:
+    none = [finding.family.name for finding in report.findings if not finding.rate.trials]
+    if none and report.overall.trials:
         echo(f"Nothing to compare in {len(none)} families: {', '.join(none)}", stderr=False)
     if damages := sensitivity_rows(report):
         losses = ", ".join(f"{name} {mean_text(mean)}" for name, mean in damages)

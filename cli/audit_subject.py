@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _OUTAGE_S = 20.0
 """How long an audit waits for a server that does not answer."""
 
+_ARGUMENTS = {1: "a list of samples", 3: "lists of sources, edits and instructions"}
+"""Of a function of the user's, by their number."""
+
 
 @dataclass(frozen=True)
 class AuditSubject:
@@ -64,6 +67,7 @@ def audit_subject(
 
 def _function(text: str, pictures: bool) -> AnyScorer | None:
     """What `module:function` names if it takes samples itself; None for a metric, what makes one, or no such text."""
+    from ..benchmarks.common.errors import InputError
     from ..reward.audit import reward_of_pictures
     from ..reward.queries.specs import find_target
 
@@ -72,7 +76,24 @@ def _function(text: str, pictures: bool) -> AnyScorer | None:
     target: Any = find_target(text)
     if inspect.isclass(target) or hasattr(target, "card") or not callable(target) or not _needs_arguments(target):
         return None
+    count, other = (3, 1) if pictures else (1, 3)
+    if not _takes(target, count) and _takes(target, other):
+        option = "leave --pictures out" if pictures else "add --pictures"
+        raise InputError(
+            f"--reward: {text} takes {_ARGUMENTS[other]}, and is called with {_ARGUMENTS[count]}: {option}"
+        )
     return reward_of_pictures(target) if pictures else target
+
+
+def _takes(target: Callable[..., Any], count: int) -> bool:
+    """Whether it can be called with so many arguments."""
+    try:
+        inspect.signature(target).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # built in
+        return True
+    return True
 
 
 def _needs_arguments(target: Callable[..., Any]) -> bool:

@@ -236,6 +236,14 @@ def test_before_anything_is_scored_ctrl_c_is_a_line(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_a_function_prints_is_not_in_the_document(editcritic: Command, samples: Path) -> None:
+    arguments = ("audit", samples, "--reward", "tests.cli.audited_functions:talkative", "--family", "blurred")
+    result = editcritic(*arguments, "--json")
+    assert json.loads(result.stdout)["edits"] == 4
+    assert "scoring 4 samples" in result.stderr
+    assert "scoring 4 samples" in editcritic(*arguments).stdout
+
+
 # -- what users get wrong ----------------------------------------------------------------------------------------------
 
 
@@ -251,6 +259,13 @@ def test_lines_that_are_no_samples_are_named_and_the_others_audited(editcritic: 
     assert "\x1b" not in result.stdout + result.stderr
     assert "<script" not in page.read_text(encoding="utf-8")
     assert figures(editcritic, path, *CONTRAST, *FEW, code=2)["edits"] == 1
+
+
+def test_a_file_of_something_else_is_named_line_by_line_up_to_a_limit(editcritic: Command, folder: Folder) -> None:
+    result = editcritic("audit", folder.samples(*["no json"] * 1_100), *CONTRAST)
+    assert result.exit_code == 2
+    assert "1,100 edits are left out, the first 1,000 named above" in " ".join(result.stderr.split())
+    assert len(result.stderr.splitlines()) < 3_000
 
 
 def test_samples_that_lack_what_a_reward_needs_are_named(editcritic: Command, samples: Path) -> None:
@@ -271,6 +286,8 @@ MISTAKES = {
     "its protocol": ((*CONTRAST, "--protocol", "paper"), "leave --protocol out"),
     "its calls": ((*CONTRAST, "--budget", "judge_calls=3"), "--budget takes seconds"),
     "pictures": (("--pictures",), "--pictures is for a function of yours"),
+    "no pictures": ((*CONTRAST, "--pictures"), "takes a list of samples, and is called with lists of sources"),
+    "samples": (("--reward", "tests.cli.audited_functions:contrast_of_pictures"), "list of samples: add --pictures"),
     "data": (("--data", "."), "--data is the data of a suite"),
     "a budget": (("--budget", "hours=3"), "--budget: a budget has judge_calls, seconds, cost"),
     "one file": (("-o", "a.json", "-o", "a.json"), "use different files"),
@@ -307,3 +324,13 @@ def test_figures_alone_and_figures_of_another_name(editcritic: Command, samples:
     assert not (folder / "alone.html").exists()
     first, alone = (json.loads((folder / name).read_text()) for name in ("figures.json", "alone.json"))
     assert first["trials"] == alone["trials"]
+
+
+def test_a_link_in_place_of_a_report_stays(editcritic: Command, samples: Path, folder: Folder) -> None:
+    for name in ("page.html", "page.json"):
+        (folder / name).symlink_to(folder / f"of-{name}")
+    assert editcritic("audit", samples, *CONTRAST, "--family", "nonsense", "-o", folder / "page.html").exit_code == 2
+    assert not list(folder.path.glob("of-*"))
+    assert editcritic("audit", samples, *CONTRAST, "--family", "blurred", "-o", folder / "page.html").exit_code == 0
+    assert all((folder / name).is_symlink() for name in ("page.html", "page.json"))
+    assert json.loads((folder / "of-page.json").read_text())["edits"] == 4
