@@ -118,11 +118,16 @@ def most_visible(
 
 def visible_difference(first: Pixels, second: Pixels) -> float:
     """Mean over the pixels of the largest channel's difference, in grey levels, looked at from some distance."""
-    height, width = first.shape[:2]
-    scale = min(1.0, _LARGEST / max(height, width))
-    size = (max(1, round(width * scale)), max(1, round(height * scale)))
-    a, b = (cv2.resize(pixels, size, interpolation=cv2.INTER_AREA) for pixels in (first, second))
+    a, b = (reduced(pixels, _LARGEST) for pixels in (first, second))
     return float(cv2.absdiff(a, b).max(axis=2).mean())
+
+
+def reduced(pixels: Pixels, longest: int) -> Pixels:
+    """At a size of at most `longest` px on the longer side, and at least one on the other; smaller ones as they are."""
+    height, width = pixels.shape[:2]
+    scale = min(1.0, longest / max(height, width))
+    size = (max(1, round(width * scale)), max(1, round(height * scale)))
+    return np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
 def ellipse(width: int, height: int) -> Alpha:

@@ -8,7 +8,7 @@ import numpy as np
 from ...image import Pixels
 from ..audited_edit import Area, AuditedEdit
 from ..family import Family, Severity, Variant
-from ..regions import areas_elsewhere, grown, most_visible, objects_elsewhere, rectangle, within
+from ..regions import areas_elsewhere, grown, most_visible, objects_elsewhere, rectangle, reduced, within
 
 _LARGEST = 64  # px: longer side of what is painted
 _AROUND = 0.3  # of the longer side of the place: what it is painted from
@@ -18,8 +18,7 @@ def _vary(edit: AuditedEdit, amount: float) -> Variant | None:
     def painted_over(area: Area) -> Pixels:
         around = grown(area, _AROUND, edit)
         crop = within(edit.after, around)
-        scale = min(1.0, _LARGEST / max(crop.shape[:2]))
-        small = cv2.resize(crop, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+        small = reduced(crop, _LARGEST)
         hole = np.zeros(crop.shape[:2], np.uint8)
         within(hole, (area[0] - around[0], area[1] - around[1], area[2], area[3]))[...] = 1
         small_hole = cv2.resize(hole, small.shape[1::-1], interpolation=cv2.INTER_NEAREST)

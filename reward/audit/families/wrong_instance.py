@@ -7,7 +7,7 @@ import numpy as np
 
 from ..audited_edit import Area, AuditedEdit
 from ..family import Family, Severity, Variant
-from ..regions import VISIBLE, annotated_areas, softened, visible_difference, with_patch, within
+from ..regions import VISIBLE, annotated_areas, reduced, softened, visible_difference, with_patch, within
 from ..requested_changes import ADDITION
 
 _LARGEST = 128  # px: longer side of the pictures that are searched
@@ -64,7 +64,7 @@ def _similar(edit: AuditedEdit) -> tuple[Area, Area] | None:
     assert area is not None
     height, width = edit.before.shape[:2]
     scale = min(1.0, _LARGEST / max(height, width))
-    small = cv2.resize(edit.before, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+    small = reduced(edit.before, _LARGEST)
     x, y, w, h = (round(value * scale) for value in area)
     template = small[y : y + h, x : x + w]
     if min(template.shape[:2]) < 3 or template.std() < _FLAT:

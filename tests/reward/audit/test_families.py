@@ -29,7 +29,7 @@ FAMILIES = all_families()
 LOWER, EQUAL, SAME = (select_families([relation]) for relation in ("lower", "equal", "same"))
 PHOTOGRAPHS = tuple(task.name for task in demo_tasks())
 DRAWINGS = tuple(f"SceneEdit {number}" for number in range(9))
-ODD_SIZES = ("33 x 1000", "1000 x 33", "8 x 8", "3 x 5")
+ODD_SIZES = ("33 x 1000", "1000 x 33", "4000 x 9", "8 x 8", "3 x 5")
 OTHER_SIZE = "edited at another size"
 
 FLOOR = 25.0

@@ -160,6 +160,17 @@ def test_the_background_becomes_a_gradient_where_no_other_picture_is_at_hand() -
         assert jumps[far[:, 1:] & far[:, :-1]].max() <= 3
 
 
+def test_an_object_as_long_as_a_strip_is_painted_over() -> None:
+    source = np.full((10, 9000, 3), 120, np.uint8)
+    source[1:9, 1000:2000] = (240, 240, 0)
+    edited = source.copy()
+    edited[:, :200] = (200, 30, 30)
+    boxes = {"rope": (Box.from_corners(1000, 1, 2000, 9, size=(9000, 10)),)}
+    edit = AuditedEdit(EditSample("strip", "Paint the end red", (Image.of(source),), Image.of(edited), boxes=boxes))
+    assert [pixels is not None for pixels in pictures("object-gone", edit)][2]
+    assert pictures("wrong-instance", AuditedEdit(replace(edit.sample, boxes={}))) == [None] * 3
+
+
 # -- changes undone ---------------------------------------------------------------------------------------------------
 
 
