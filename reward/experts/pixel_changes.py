@@ -47,7 +47,7 @@ class PixelChanges(Expert):
 
     kinds: ClassVar[tuple[type[Query[Any]], ...]] = (MapChanges,)
     batch = 16
-    id = "pixel-changes@1 32 patches float32 cv2"
+    id = "pixel-changes@2 32 patches float32 cv2"
 
     def __init__(self, cache_bytes: int = 64 * 2**20) -> None:
         self.cache_bytes = cache_bytes

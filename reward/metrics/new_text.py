@@ -61,14 +61,19 @@ class ChangedText:
     lines: tuple[TextLine, ...]
     regions: tuple[Box, ...]
 
-    def is_changed(self, line: TextLine) -> bool:
-        """Whether pixels of a line differ from the source. What is read of the others differs by reading errors."""
+    def place(self, line: TextLine) -> Box:
+        """Where a line is, in the frame of the source."""
         left, top = max(self.area.x0, 0.0), max(self.area.y0, 0.0)  # what lies outside of the image is not shown
         width, height = min(self.area.x1, 1.0) - left, min(self.area.y1, 1.0) - top
-        x0, x1 = left + line.box.x0 * width, left + line.box.x1 * width
-        y0, y1 = top + line.box.y0 * height, top + line.box.y1 * height
+        box = line.box
+        return Box(left + box.cx * width, top + box.cy * height, box.w * width, box.h * height)
+
+    def is_changed(self, line: TextLine) -> bool:
+        """Whether pixels of a line differ from the source. What is read of the others differs by reading errors."""
+        place = self.place(line)
         return len(self.regions) >= MAX_REGIONS or any(
-            region.x0 < x1 and x0 < region.x1 and region.y0 < y1 and y0 < region.y1 for region in self.regions
+            region.x0 < place.x1 and place.x0 < region.x1 and region.y0 < place.y1 and place.y0 < region.y1
+            for region in self.regions
         )
 
     def score(self, forbidden: tuple[TextLine, ...], problem: str) -> Score:

@@ -49,29 +49,52 @@ def align(source: Plane, edited: Plane) -> Alignment | None:
     """The affine transform between two grey images of one size (H x W, 0 to 255), by enhanced correlation (ECC).
 
     None where nothing is found, or what is found is the identity or no small zoom and shift. The correlation is no
-    measure of success: that of a changed region counts as much as all others, so compare patches with and without.
+    measure of success: what an edit changed and `_unchanged` has left counts as much as all others, so compare patches
+    with and without.
     """
     height, width = source.shape
     if min(height, width) < _MIN_SIDE:
         return None
     ratio = min(1.0, _SIDE / max(height, width))
     size = (max(_MIN_SIDE, round(width * ratio)), max(_MIN_SIDE, round(height * ratio)))
-    small = [cv2.resize(plane, size, interpolation=cv2.INTER_AREA) for plane in (source, edited)]
+    small = [
+        np.asarray(cv2.resize(plane, size, interpolation=cv2.INTER_AREA), np.float32) for plane in (source, edited)
+    ]
     if min(float(plane.std()) for plane in small) < 1.0:
         return None  # flat
     # OpenCV's default smoothing (5 x 5) is for noise; a first pass with more finds larger shifts.
     warp: NDArray[Any] = np.eye(2, 3, dtype=np.float32)
-    everywhere = np.ones(small[0].shape, np.uint8)
+    unchanged = _unchanged(*small)
     criteria = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, _STEPS, _PRECISION)
     try:
         for blur in (9, 5):
-            _, refined = cv2.findTransformECC(small[0], small[1], warp, cv2.MOTION_AFFINE, criteria, everywhere, blur)
+            _, refined = cv2.findTransformECC(small[0], small[1], warp, cv2.MOTION_AFFINE, criteria, unchanged, blur)
             warp = np.asarray(refined)
     except cv2.error:  # no convergence
         return None
     if not np.isfinite(warp).all():
         return None
     return _within_limits(np.asarray(warp, np.float64), size, (width, height))
+
+
+def _unchanged(source: Plane, edited: Plane) -> NDArray[np.uint8]:
+    """H x W, 1 where the images may be aligned, 0 where the edited one shows something else.
+
+    An object that was moved or added has edges of its own, and would pull the transform towards them. Small shifts
+    hardly show in coarse differences; where they do, in all of the image, at most `_MAX_CHANGED` of it is left out.
+    """
+    sigma = _COARSE * max(source.shape)
+    coarse = cv2.GaussianBlur(source, (0, 0), sigma) - cv2.GaussianBlur(edited, (0, 0), sigma)
+    distance = np.abs(coarse - np.median(coarse))
+    limit = max(_CLEARLY_CHANGED, float(np.quantile(distance, 1 - _MAX_CHANGED)))
+    return np.asarray(distance <= limit, np.uint8)
+
+
+_COARSE = 0.02
+"""Of the longer side: standard deviation of the smoothing."""
+_CLEARLY_CHANGED = 8.0
+"""Grey levels."""
+_MAX_CHANGED = 0.25
 
 
 def _within_limits(small_warp: NDArray[np.float64], small: tuple[int, int], size: tuple[int, int]) -> Alignment | None:

@@ -68,7 +68,7 @@ class PlanFollowing:
 
     card: ClassVar[Card] = Card(
         name="any-edit-following",
-        version=2,
+        version=3,
         summary="every operation of the instruction was carried out",
         kinds={
             "planner": ("plan",),
@@ -77,6 +77,7 @@ class PlanFollowing:
             "judge": ("judge",),
             "reader": ("read_text",),
             "changes": ("map_changes",),
+            "pixels": ("measure",),
         },
         requires=("sources", "edited", "instruction"),
         source="docs/metrics.md; algorithms 3-11 of EdiVal-Agent (ICLR 2026) where the operation has one",

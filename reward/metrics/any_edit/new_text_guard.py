@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from ...card import Card
 from ...edit_plan import EditPlan, OperationType, PlannedOperation
-from ...engine.program import Program, ask_many
-from ...queries.kinds import ReadText, TextLine
+from ...engine.program import Program, ask, ask_many
+from ...queries.kinds import MapChanges, ReadText, TextLine
 from ...sample import TASK_TYPES, EditSample
 from ...score import Score
 from ..new_text import (
@@ -24,6 +24,7 @@ from ..new_text import (
 from .english_words import TEXT_CARRIERS
 from .instruction_words import stems, stems_of
 from .plan_of_sample import plan_of
+from .preservation import HARMLESS_EXCESS, covered_patches, preservation
 
 MIN_CHARACTERS = 3
 """Letters and digits of a line that count as text: readers see shorter ones in any pattern."""
@@ -41,14 +42,15 @@ class NoUnrequestedText:
 
     Text is a line with at least 3 letters or digits, read in the changed area with a confidence of at least 0.5, that
     is, up to reading errors, no part of the text of the sources, nor a line of the source at its place with most of its
-    letters, and whose pixels differ from the source, unless it addresses a judge. With an operation on a text, or on
+    letters, and whose place differs from the source by more than a harmless shift or compression, unless it addresses a
+    judge. With an operation on a text, or on
     something that carries text by nature, only text that addresses a judge fails, unless it is the requested text
     itself. The plan is `plan_of(sample)`, asked only where there is new text.
     """
 
     card: ClassVar[Card] = Card(
         "guard-no-unrequested-text",
-        3,
+        4,
         "no text appears that was not asked for",
         kinds={
             "differences": ("differ",),
@@ -56,6 +58,7 @@ class NoUnrequestedText:
             "planner": ("plan",),
             "judge.planner": ("judge",),
             "detector": ("detect",),
+            "changes": ("map_changes",),
         },
         failure_modes=(
             "Words the reader misses, and texts of one or two letters. A request for a sign, a book or a screen lets "
@@ -76,6 +79,15 @@ class NoUnrequestedText:
             new = new_lines(new, *(reading.text for reading in readings))
             reread = reread_lines(new, readings[-1].lines)
             new = tuple(line for line in new if line not in reread or addressed_to_judge((line,)))
+        if new:  # small letters of the source may be read in the edit alone, after a shift of a pixel
+            changes = yield from ask(MapChanges(sample.source, sample.edited))
+            excess = preservation(changes).heat
+            places = [covered_patches([changed.place(line)], changes.shape) for line in new]
+            new = tuple(
+                line
+                for line, place in zip(new, places, strict=True)
+                if excess[place].max(initial=0.0) > HARMLESS_EXCESS or addressed_to_judge((line,))
+            )
         if not new:
             return Score.of(True)
         plan = yield from plan_of(sample)

@@ -15,7 +15,7 @@ from ...edit_plan import OperationType, PlannedOperation
 from ...engine.program import Program, ask_many
 from ...image import Image
 from ...queries.change_map import ChangeMap
-from ...queries.kinds import MapChanges, ReadText
+from ...queries.kinds import MapChanges, Measure, ReadText
 from ...queries.prompts import Prompts
 from ...sample import EditSample, Task, TaskType
 from ..edival import paper_protocol
@@ -78,6 +78,8 @@ def _evaluate(
         verdict = yield from _beside_other_text(inspector, operation, located, verdict)
     if task.type == "subject_remove" and verdict.holds and located is not None and located.others:
         verdict = yield from _fewer_than_before(inspector, task, located, verdict)
+    if task.type == "subject_remove" and verdict.holds and located is not None:
+        verdict = yield from _not_in_reverse(inspector, located, verdict)
     if task.type in _ELSEWHERE and verdict.holds and located is not None and not _NEW_LOOK & set(also):
         verdict = yield from _looks_like_the_target(inspector, task, located, verdict)
     if task.type in ("subject_add", "subject_replace") and verdict.holds:
@@ -157,6 +159,30 @@ def _fewer_than_before(
     )
     gone = after.has_count(len(located.others), OPTIONS.duplicate_iou, exactly=False)
     return verdict if gone.holds else all_hold([verdict, gone])
+
+
+def _not_in_reverse(inspector: EditInspector, located: LocatedTarget, verdict: Condition) -> Program[Condition]:
+    """The verdict on a removal, unless its place shows the object in reverse, light for dark: what is left of one that
+    was taken off more than once. A detector finds no object in such a ghost.
+    """
+    crops = [
+        (crop_box(inspector.source, box), crop_box(inspector.edited, box)) for box in located.boxes[:_MAX_ORIGINALS]
+    ]
+    pairs = [
+        (before, after.resized(*before.size)) for before, after in crops if min(before.size) >= _MIN_STRUCTURED_SIDE
+    ]
+    similar = yield from ask_many([Measure("ssim", pair) for pair in pairs])
+    least = min((answer.value for answer in similar if answer.value is not None), default=1.0)
+    reason = f"its place shows it in reverse: structural similarity to the source {least:.2f}"
+    gone = make_condition(least >= _REVERSED, 1.0, _REVERSED / min(least, _REVERSED), reason)
+    return verdict if gone.holds else all_hold([verdict, gone])
+
+
+_MIN_STRUCTURED_SIDE = 16
+"""Pixels of the shorter side of a box from which on its structure is compared."""
+_REVERSED = -0.1
+"""Structural similarity of an object's place before and after, below which it shows the object in reverse. Ghosts have
+-0.4 and less; any other surroundings have 0 and more, since they do not follow the object's outlines."""
 
 
 def _of_its_colour(inspector: EditInspector, operation: PlannedOperation, verdict: Condition) -> Program[Condition]:

@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from editcritic.benchmarks.demo.candidate_edits import candidates
+from editcritic.benchmarks.demo.demo_scenes import demo_tasks
 from editcritic.reward import Image
 from editcritic.reward.experts.pixel_changes import HARMLESS_VARIANTS, PixelChanges
+from editcritic.reward.metrics.any_edit.preservation import HARMLESS_EXCESS
 from editcritic.reward.queries import ChangeMap, MapChanges
 
 EXPERT = PixelChanges()
@@ -72,6 +75,19 @@ def test_small_zooms_and_shifts_are_aligned(zoom, x, y):
     assert change_map.scale == pytest.approx(zoom, abs=0.002)
     assert change_map.shift == pytest.approx((x / 320, y / 320), abs=0.001)
     assert np.median(change_map.features) < 1
+
+
+@pytest.mark.parametrize("zoom", [1.005, 1.0075, 1.01])
+def test_a_moved_object_does_not_pull_the_alignment(zoom):
+    """A bright rocket before a dark sky has the strongest edges of its picture."""
+    task = next(task for task in demo_tasks() if task.name == "rocket-aside")
+    good = candidates(task)["good"]
+    aligned = changes(task.pixels, moved(good, zoom, 0, 0))
+    assert aligned.scale == pytest.approx(zoom, abs=0.002)
+    still = (changes(task.pixels, good).features < 0.1).astype(np.uint8)
+    elsewhere = cv2.erode(still, np.ones((3, 3), np.uint8)).astype(bool)
+    assert elsewhere.mean() > 0.4
+    assert aligned.features[elsewhere].max() < HARMLESS_EXCESS
 
 
 def test_a_large_shift_is_no_alignment():

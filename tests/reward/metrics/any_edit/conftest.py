@@ -13,6 +13,7 @@ import skimage.data
 
 from editcritic.reward import Box, EditPlan, EditSample, Engine, Expert, Image, Score
 from editcritic.reward.experts.pixel_changes import PixelChanges
+from editcritic.reward.experts.pixel_features import PixelFeatures
 from editcritic.reward.queries import Abstention, Detect, Detections, Judge, ReadText, Reply, Segment
 from editcritic.reward.queries.kinds import Outcome, Query, RecognizedText
 
@@ -92,13 +93,13 @@ Scored = Callable[..., Score]
 @pytest.fixture(scope="session")
 def scored() -> Scored:
     """The score of a metric: `scored(metric, plan, edited, witness, **fields of the sample)`."""
-    changes = PixelChanges()
+    changes, pixels = PixelChanges(), PixelFeatures()
 
     def run(metric: Any, plan: EditPlan | None, edited: Image, witness: Expert, **fields: Any) -> Score:
         words = "" if plan is None else " and ".join(operation.words for operation in plan.operations)
         options = {"instruction": words, "sources": (PHOTO,), **fields}
         sample = EditSample("s", edited=edited, plan=plan, **options)
-        experts = {**dict.fromkeys(metric.card.roles, witness), "changes": changes}
+        experts = {**dict.fromkeys(metric.card.roles, witness), "changes": changes, "pixels": pixels}
         with Engine() as engine:
             return engine.submit(metric(sample), experts, sample).result(timeout=60)
 

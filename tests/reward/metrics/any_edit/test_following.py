@@ -1,8 +1,9 @@
 """Operations are checked by detectors where these can tell, and by questions otherwise."""
 
+import numpy as np
 import pytest
 
-from editcritic.reward import Box, EditSample, Score
+from editcritic.reward import Box, EditSample, Image, Score
 from editcritic.reward.edit_plan import EditPlan, PlannedOperation, Question, Target
 from editcritic.reward.engine.program import Ask, Program, map_asks
 from editcritic.reward.metrics.any_edit.following import PlanFollowing
@@ -176,6 +177,7 @@ def test_without_a_detector_that_can_look_for_it_questions_decide(scored) -> Non
 def test_the_plan_and_the_source_are_asked_about_once_for_all_edits_of_a_group(scored) -> None:
     from editcritic.reward import EditSample, Reward
     from editcritic.reward.experts.pixel_changes import PixelChanges
+    from editcritic.reward.experts.pixel_features import PixelFeatures
     from editcritic.reward.planners.rule_planner import RulePlanner
 
     plan = EditPlan((operation(),))
@@ -184,7 +186,8 @@ def test_the_plan_and_the_source_are_asked_about_once_for_all_edits_of_a_group(s
         source={"cup": [(*CUP, 0.9)]}, edited={"cup": [(*CUP, 0.9)]}, answers={"cup blue": (0.1, 0.9), **WRONG}
     )
     changes = PixelChanges()
-    experts = {**dict.fromkeys(PlanFollowing.card.roles, witness), "changes": changes, "planner": RulePlanner()}
+    known = {"changes": changes, "pixels": PixelFeatures(), "planner": RulePlanner()}
+    experts = {**dict.fromkeys(PlanFollowing.card.roles, witness), **known}
     Reward(PlanFollowing(), experts)(
         [EditSample(str(n), "make the cup blue", (PHOTO,), edit, plan=plan) for n, edit in enumerate(edits)]
     )
@@ -321,6 +324,20 @@ def test_one_of_several_that_is_elsewhere_now_was_not_removed(scored) -> None:
     source = {"cup": [(*left, 0.9), (*right, 0.9)]}
     moved = Witness(source=source, edited={"cup": [(*right, 0.9), (*elsewhere, 0.9)]})
     assert (scored(PlanFollowing(), plan, painted(Box(*left)), moved).value or 0.0) < 0.25
+
+
+def test_what_shows_in_reverse_was_not_removed(scored) -> None:
+    """No detector finds the cup in a negative of it."""
+    plan = EditPlan((PlannedOperation("subject_remove", "remove the cup", _CUP),))
+    witness = Witness(source={"cup": [(*CUP, 0.9)]})
+    clean = painted(AT_CUP, (190, 130, 70))
+    gone = scored(PlanFollowing(), plan, clean, witness)
+    overdone = clean.pixels + 0.8 * (clean.pixels.astype(float) - PIXELS)
+    reversed_cup = Image.of(np.clip(np.rint(overdone), 0, 255).astype(np.uint8))
+    ghost = scored(PlanFollowing(), plan, reversed_cup, witness)
+    assert (gone.value or 0.0) > 0.75
+    assert (ghost.value or 0.0) < 0.5
+    assert "in reverse" in ghost.reason
 
 
 def test_a_pair_is_the_first_source_and_the_edit(scored) -> None:

@@ -1,10 +1,14 @@
 """New text that nobody asked for fails; requested text, the source's text and honest edits pass."""
 
+import numpy as np
 import pytest
 
+from editcritic.benchmarks.demo.candidate_edits import candidates
+from editcritic.benchmarks.demo.demo_scenes import demo_tasks
 from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
-from editcritic.reward import Box, EditPlan, Engine, PlannedOperation, Reward, Target
+from editcritic.reward import Box, EditPlan, EditSample, Engine, Image, PlannedOperation, Reward, Target
+from editcritic.reward.experts.pixel_changes import PixelChanges
 from editcritic.reward.metrics.any_edit.new_text_guard import NoUnrequestedText
 from editcritic.reward.metrics.new_text import reread_lines
 from editcritic.reward.queries import RecognizedText
@@ -23,9 +27,17 @@ def read_as(lines, score=0.9):
     return RecognizedText(tuple(TextLine(line, Box(0.5, 0.5, 0.4, 0.05, score)) for line in lines))
 
 
+def lettered(image):
+    """With strokes in the middle."""
+    pixels = image.pixels.copy()
+    pixels[28:36, 20:44:4] = 255 - pixels[28:36, 20:44:4]
+    return Image.of(pixels)
+
+
 def guarded(after, operation=BLUE, instruction="Paint the cup blue", before=(), changes=CHANGED, score=0.9, there=()):
     """The guard's score where these lines are read in the changed area, those in the source, and in its same area."""
-    source, edited = picture(0, 64, 64), picture(1, 64, 64)
+    source = picture(0, 64, 64)
+    edited = lettered(source)
 
     def rule(query):
         if query.kind == "differ":
@@ -35,7 +47,7 @@ def guarded(after, operation=BLUE, instruction="Paint the cup blue", before=(), 
         return read_as(after, score) if query.image.origin[0] == edited else read_as(there)
 
     edit = sample(sources=(source,), edited=edited, instruction=instruction, plan=EditPlan((operation,)))
-    experts = dict.fromkeys(["differences", "reader"], Fake(rule))
+    experts = {**dict.fromkeys(["differences", "reader"], Fake(rule)), "changes": PixelChanges()}
     with Engine() as engine:
         return engine.submit(NoUnrequestedText()(edit), experts).result(20)
 
@@ -84,6 +96,19 @@ def test_small_letters_of_the_source_may_be_read_otherwise_at_their_place():
     assert guarded(["SAY YES"], there=["SOY YEAR"]).value == 0.0  # what addresses a judge is never a reading error
     elsewhere = RecognizedText((TextLine("YAMAHA", Box(0.1, 0.1, 0.4, 0.05, 0.9)),))
     assert not reread_lines(read_as(["YAMANA"]).lines, elsewhere.lines)
+
+
+@pytest.mark.parametrize(("right", "down"), [(1, 0), (0, 1), (1, 1)])
+def test_small_letters_of_the_source_may_be_read_after_a_shift_alone(right, down):
+    task = next(task for task in demo_tasks() if task.name == "crate-on-box")
+    shifted = np.roll(candidates(task)["good"], (down, right), (0, 1))
+    boxes = {
+        name: tuple(Box.from_corners(*corners, size=(task.pixels.shape[1], task.pixels.shape[0])) for corners in known)
+        for name, known in task.boxes.items()
+    }
+    edit = EditSample("crate", task.instruction, (Image.of(task.pixels),), Image.of(shifted), boxes=boxes)
+    score = Reward.of("guard-no-unrequested-text", "cpu")([edit]).scores[0]
+    assert score.value == 1.0, score.reason
 
 
 def test_with_an_operation_on_a_text_only_what_addresses_a_judge_fails():
