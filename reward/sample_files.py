@@ -5,13 +5,13 @@
 
 Fields: `instruction`, `edited`, and `source` or `sources` are required; `id` defaults to file name and line. Optional:
 `group`, `task` (slots of `Task`), `pools` (`all`, `available`, `unchanged`, `background`), `boxes` (objects of the base
-image, pixel corners x0, y0, x1, y1), `mask`, `reference`, `operations` (each `instruction`, optionally `name` and
-`task`), `plan` (an `EditPlan`, as `plan_to_json` writes it), `targets` (boxes in the source, pixel corners),
-`target_text`, `hint`, `dimensions`, `metadata`, and `history`: the turns before this one, oldest first, each with
-`instruction`, `edited` and optionally its own values of the other fields but `source` and `sources`. With `history`,
-`source` is the image before any edit, and each turn starts from the output of the turn before it, or from its
-`turn_sources`. A turn without `boxes` or `metadata` has those of the line; `boxes` are of the image before any edit
-everywhere, `targets` of the image that their turn starts from.
+image, pixel corners x0, y0, x1, y1 of one box, or a list of such), `mask`, `reference`, `operations` (each
+`instruction`, optionally `name` and `task`), `plan` (an `EditPlan`, as `plan_to_json` writes it), `targets` (boxes in
+the source, pixel corners), `target_text`, `hint`, `dimensions`, `metadata`, and `history`: the turns before this one,
+oldest first, each with `instruction`, `edited` and optionally its own values of the other fields but `source` and
+`sources`. With `history`, `source` is the image before any edit, and each turn starts from the output of the turn
+before it, or from its `turn_sources`. A turn without `boxes` or `metadata` has those of the line; `boxes` are of the
+image before any edit everywhere, `targets` of the image that their turn starts from.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from .boxes import Box
 from .edit_plan import EditPlan
@@ -98,6 +98,17 @@ Fractions = tuple[float, float, float, float, float]
 LabelledFractions = tuple[float, float, float, float, float, str]
 
 
+def _listed(boxes: Any) -> Any:
+    """Objects with a list of boxes each, also where one box is given in its place."""
+    if not isinstance(boxes, dict):
+        return boxes
+    return {name: [corners] if _is_one_box(corners) else corners for name, corners in boxes.items()}
+
+
+def _is_one_box(corners: Any) -> bool:
+    return isinstance(corners, list) and len(corners) == 4 and all(isinstance(one, int | float) for one in corners)
+
+
 class _Turn(_StrictModel):
     """A turn. Where boxes, metadata, or the history of an earlier turn are None, they are those of the sample."""
 
@@ -109,7 +120,7 @@ class _Turn(_StrictModel):
     """What the turn starts from, if that is not the output of the turn before it."""
     task: _Task | None = None
     pools: _Pools | None = None
-    boxes: dict[str, tuple[Corners, ...]] | None = None
+    boxes: Annotated[dict[str, tuple[Corners, ...]] | None, BeforeValidator(_listed)] = None
     fractions: dict[str, tuple[Fractions, ...]] | None = None
     """Boxes in a recording (cx, cy, w, h, score): exact, since query digests depend on them."""
     mask: str | _ImageReference | None = None

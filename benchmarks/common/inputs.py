@@ -238,12 +238,7 @@ def _read_boxes(text: str | None) -> Any:
         raise InputError(f'{name} is not JSON like {{"cup": [[120, 80, 260, 240]]}}: {error}') from None
     if not isinstance(boxes, dict):
         raise InputError(f'--boxes is an object like {{"cup": [[120, 80, 260, 240]]}}, got {boxes!r:.80}')
-    return {name: [corners] if _is_one_box(corners) else corners for name, corners in boxes.items()}
-
-
-def _is_one_box(corners: Any) -> bool:
-    """Whether it is x0, y0, x1, y1 where a list of these is expected."""
-    return isinstance(corners, list) and len(corners) == 4 and all(isinstance(one, int | float) for one in corners)
+    return boxes
 
 
 def spec_argument(text: str) -> Spec:

@@ -88,6 +88,12 @@ def test_a_line_with_everything_is_a_sample(folder):
     assert (sample.mask, sample.reference) == (picture(3, 16, 8), picture(2, 16, 8))
 
 
+def test_one_box_needs_no_list(folder):
+    boxes = {"cup": [0, 0, 8, 4], "lid": [[0, 0, 8, 4]]}
+    sample = sample_from_json({**GOOD, "boxes": boxes}, folder=folder)
+    assert sample.boxes == {name: (Box(0.25, 0.25, 0.5, 0.5, label=name),) for name in boxes}
+
+
 def test_earlier_turns_start_each_from_what_the_one_before_it_made(folder):
     row = {
         **GOOD,
