@@ -302,9 +302,13 @@ def _report_files(out: Sequence[Path]) -> list[Path]:
 
 
 def _require_writable(path: Path) -> None:
-    """Fail before anything is asked, not after it. Raises OSError."""
+    """Fail before anything is asked, not after it. Raises `InputError` or OSError."""
+    from ..benchmarks.common.errors import InputError
+
     target = Path(os.path.realpath(path))  # of a link, which stays
     existed = target.exists()
+    if existed and not target.is_file():  # to open a pipe would wait for its reader
+        raise InputError(f"-o {path} is no file: give another name")
     with path.open("ab"):
         pass
     if not existed:

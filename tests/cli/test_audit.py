@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import signal
 import subprocess
@@ -334,3 +335,12 @@ def test_a_link_in_place_of_a_report_stays(editcritic: Command, samples: Path, f
     assert editcritic("audit", samples, *CONTRAST, "--family", "blurred", "-o", folder / "page.html").exit_code == 0
     assert all((folder / name).is_symlink() for name in ("page.html", "page.json"))
     assert json.loads((folder / "of-page.json").read_text())["edits"] == 4
+
+
+def test_reports_are_not_written_to_folders_and_pipes(editcritic: Command, samples: Path, folder: Folder) -> None:
+    (folder / "folder.html").mkdir()
+    os.mkfifo(folder / "pipe.html")
+    for name in ("folder.html", "pipe.html"):
+        result = editcritic("audit", samples, *CONTRAST, "-o", folder / name)
+        assert result.exit_code == 2
+        assert f"{name} is no file: give another name" in " ".join(result.stderr.split())
