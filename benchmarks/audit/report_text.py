@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ...reward import Score
 from ...reward.audit import AuditReport, FamilyFinding
-from ...reward.audit.findings import Mean, Rate
 from ...reward.audit.hack_search import SearchResult
+from ...reward.audit.intervals import Mean, Rate
 
 HOW_TO_READ = (
     (

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ..score import Score
 from .family import Family
-from .intervals import mean_interval, rate_interval
+from .intervals import Mean, Rate, mean_of, rate_of
 from .trials import Trial
 
 if TYPE_CHECKING:
@@ -29,41 +28,6 @@ SCHEMA = 1
 """Version of the JSON form of an audit."""
 
 Outcome = Literal["right", "violation", "incomparable"]
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """Violations among trials that can be compared. low, high: the 95 % interval over sources."""
-
-    violations: int
-    trials: int
-    low: float
-    high: float
-
-    @property
-    def value(self) -> float | None:
-        return self.violations / self.trials if self.trials else None
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "violations": self.violations,
-            "trials": self.trials,
-            "rate": self.value,
-            "low": self.low,
-            "high": self.high,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Mean:
-    """A mean with its 95 % interval over sources; None where there are fewer than two."""
-
-    value: float
-    low: float | None
-    high: float | None
-
-    def to_json(self) -> dict[str, Any]:
-        return {"mean": self.value, "low": self.low, "high": self.high}
 
 
 @dataclass(frozen=True)
@@ -243,8 +207,7 @@ class AuditReport:
         """The rate of violations among trials."""
         compared = [(trial, outcome) for trial in trials if (outcome := self.outcome(trial)) != "incomparable"]
         flags = [outcome == "violation" for _, outcome in compared]
-        interval = rate_interval(flags, [self.sources[trial.sample] for trial, _ in compared])
-        return Rate(sum(flags), len(flags), *interval)
+        return rate_of(flags, [self.sources[trial.sample] for trial, _ in compared])
 
     def _finding(self, family: Family) -> FamilyFinding:
         trials = [trial for trial in self.trials if trial.family == family.name]
@@ -350,14 +313,6 @@ def scale_of(limits: tuple[float | None, float | None], scores: Sequence[Score])
     known = [score.value for score in scores if score.value is not None]
     spread = float(np.subtract(*np.quantile(known, (0.95, 0.05)))) if known else 0.0
     return spread or 1.0
-
-
-def mean_of(values: Sequence[float], sources: Sequence[str]) -> Mean | None:
-    """The mean of values with its interval over their sources; None without values."""
-    if not values:
-        return None
-    low, high = mean_interval(values, sources) or (None, None)
-    return Mean(fmean(values), low, high)
 
 
 def _missing(name: str) -> FamilyFinding:

@@ -22,7 +22,8 @@ from typing import Any
 from ....reward import Card, EditSample
 from ....reward.atomic_files import write_atomically
 from ....reward.audit import AuditReport, Family, Trial, select_families
-from ....reward.audit.findings import TOLERANCE, FamilyFinding, Mean, Rate
+from ....reward.audit.findings import TOLERANCE, FamilyFinding
+from ....reward.audit.intervals import Mean, Rate
 from ...common.argument_types import at_least_one
 from ...common.markdown import table_lines
 from ...common.terminal import echo, limit_library_threads

@@ -10,8 +10,8 @@ from typing import Any
 
 from ...score import Score
 from ..family import Family
-from ..findings import TIE, Mean, Rate, mean_of, scale_of
-from ..intervals import rate_interval
+from ..findings import TIE, scale_of
+from ..intervals import Mean, Rate, mean_of, rate_of
 from .recipe import Recipe
 
 
@@ -143,7 +143,7 @@ class SearchResult:
         """
         flags = [bool(self.finds_of(one)) for one in self.compared]
         sources = [self.sources[one.sample] for one in self.compared]
-        return Rate(sum(flags), len(flags), *rate_interval(flags, sources))
+        return rate_of(flags, sources)
 
     @cached_property
     def best_gain(self) -> Mean | None:
