@@ -1,4 +1,4 @@
-"""Rates and means over trials of several sources, with intervals over sources, since trials of one source are alike."""
+"""Rates and means over trials of several sources, with intervals over sources, since trials of one are alike."""
 
 from __future__ import annotations
 
