@@ -46,6 +46,7 @@ def arguments(command: str, pair: tuple[Path, Path]) -> list[Any]:
         "score": ["score", a, b, "make it red"],
         "rank": ["rank", b, "--source", a, "--instruction", "make it red"],
         "edit": ["edit", a, "--instruction", "make it red", "--pipeline", "sceneedit", "-o", out],
+        "audit": ["audit", "demo", "--limit", "1"],
         "serve": ["serve", "--port", "0"],
         "doctor": ["doctor"],
         "bench run": ["bench", "run", "sceneedit", "--outputs", a.parent, "-o", out],

@@ -241,7 +241,7 @@ BAD_LINES = {
     f'{{"instruction": "x", {_PICTURES}, "boxes": {{"cup": [[NaN, 1, 9, 9]]}}}}': "NaN",
     f'{{"instruction": "x", {_PICTURES}, "boxes": {{"cup": [[1, 1, 9, 999]]}}}}': "outside",
     f'{{"instruction": "x", {_PICTURES}, "boxes": {{"cup": [[9, 9, 1, 1]]}}}}': "is empty",
-    f'{{"instruction": "x", {_PICTURES}, "boxes": {{"cup": [1, 1, 9, 9]}}}}': "boxes.cup",
+    f'{{"instruction": "x", {_PICTURES}, "boxes": {{"cup": [[1, 1, 9]]}}}}': "boxes.cup",
     f'{{"instruction": "x", {_PICTURES}, "task": {{"type": "dance"}}}}': "task.type",
     f'{{"instruction": "x", {_PICTURES}, "id": "ok"}}': "'ok' is also that of",
 }

@@ -263,6 +263,7 @@ def test_a_sheet_of_a_selection(hostile: Hostile, tmp_path: Path) -> None:
 
 _PACKAGE = Path(editcritic.reward.__file__).parents[1]
 _PAGES = {
+    "audit/audit.html",  # its texts are tested beside it
     *("report/blocks.html", "report/suites.html"),
     *("report/page.html", "report/templates/rank.html", "report/templates/selection.html"),
     *("report/templates/parts.html", "human_eval/page.html", "studies/validity/templates/validity.html"),
