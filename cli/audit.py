@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, redirect_stdout
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..benchmarks.common.interruption import interrupted_code, tell_interrupted
-from ..benchmarks.common.terminal import echo, exit_code_command, plain_table, print_json, progress_bar, render
+from ..benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar
 from .edit_samples import DEMO, READ_AHEAD, demo_entries, file_entries, of_many_sources, suite_entries
 from .options import (
     DEFAULT_REWARD,
@@ -162,12 +160,14 @@ def audit(
     from ..benchmarks.audit.page import write_audit_page
     from ..benchmarks.common.errors import InputError
     from ..benchmarks.common.inputs import require_distinct_files
+    from ..benchmarks.common.problems import Problems
     from ..benchmarks.run.run_budget import BudgetLimits
     from ..benchmarks.run.scoring_run import forward_warnings
     from ..reward import AnswerLog
     from ..reward.audit import AuditRun, select_families
     from ..reward.audit.hack_search import HackSearch
     from .audit_editor import audit_editor
+    from .audit_output import print_report, report_files, require_writable, write_figures
     from .audit_subject import audit_subject
 
     try:
@@ -178,21 +178,21 @@ def audit(
         raise InputError("--search mixes families whose variants are worse: leave --family out, or add --family lower")
     editor_spec = _editor_spec(pipeline, pipeline_args, dtype, device, download=download, search=search)
     limits = BudgetLimits.parse(budget)
-    files = _report_files(out or ())
+    files = report_files(out or ())
     require_distinct_files(
         samples=None if outputs or samples == DEMO else Path(samples),
         cache=cache,
         **{f"-o {path}": path for path in files},
     )
     for path in files:
-        _require_writable(path)
+        require_writable(path)
     with ExitStack() as stack:
         scoring = stack.enter_context(ExitStack())
         if as_json:  # the document alone is on standard output: what a function of the user's prints is no part of it
             scoring.enter_context(redirect_stdout(sys.stderr))
         log = None if cache is None else stack.enter_context(AnswerLog(cache))
         subject = audit_subject(reward, experts, protocol, pictures=pictures, log=log, limits=limits)
-        problems = _problems()
+        problems: Problems[str] = Problems()
         entries = _entries(samples, outputs, data, instruction, seed, {} if log is None else log.files)
         read = list(islice(_valid(entries, subject.scorer, problems), limit * READ_AHEAD))
         chosen = of_many_sources(read, limit, seed)
@@ -239,12 +239,12 @@ def audit(
         code = _exit_code(report, fail_above, has_problems=bool(problems), interrupted=interrupted)
         figures = [path for path in files if path.suffix.lower() == ".json"]
         for path in figures:  # first, and the page last: an interrupted process has a few seconds left
-            _write_figures(path, report, command_line(context))
+            write_figures(path, report, command_line(context))
         if as_json:
             written = {"exit_code": code, "problems": list(problems), "num_problems": problems.total}
             print_json({**report.to_json(), **written, "files": [str(path) for path in files], "warnings": warned})
         else:
-            _print(report)
+            print_report(report)
         for path in files:
             if path not in figures:
                 remix = None if hunt is None else hunt.picture
@@ -284,41 +284,6 @@ def _editor_spec(
     if not search:
         raise InputError("--pipeline is for the search: add --search, e.g. --search 100")
     return EditorSpec(pipeline, parse_pipeline_args(pipeline_args or ()), 1, dtype, device, download)
-
-
-def _report_files(out: Sequence[Path]) -> list[Path]:
-    """What is written: beside a page its figures, unless another file has them. Figures are written first."""
-    from ..benchmarks.common.errors import InputError
-
-    for path in out:
-        if path.suffix.lower() not in (".html", ".json"):
-            raise InputError(f"-o {path} has the suffix of no report: give a name ending in .html or .json")
-    pages = [path for path in out if path.suffix.lower() == ".html"]
-    figures = [path for path in out if path not in pages] or [path.with_suffix(".json") for path in pages]
-    files = [*figures, *pages]
-    if twice := next((path for path in files if files.count(path) > 1), None):
-        raise InputError(f"-o {twice} is given twice: use different files")
-    return files
-
-
-def _require_writable(path: Path) -> None:
-    """Fail before anything is asked, not after it. Raises `InputError` or OSError."""
-    from ..benchmarks.common.errors import InputError
-
-    target = Path(os.path.realpath(path))  # of a link, which stays
-    existed = target.exists()
-    if existed and not target.is_file():  # to open a pipe would wait for its reader
-        raise InputError(f"-o {path} is no file: give another name")
-    with path.open("ab"):
-        pass
-    if not existed:
-        target.unlink()
-
-
-def _problems() -> Problems[str]:
-    from ..benchmarks.common.problems import Problems
-
-    return Problems()
 
 
 def _entries(
@@ -384,62 +349,3 @@ def _exit_code(report: AuditReport, fail_above: float | None, *, has_problems: b
     is_stopped = report.stopped or (search is not None and search.stopped)
     failures = report.infrastructure_failures + (0 if search is None else search.infrastructure_failures)
     return int(is_above or bool(is_stopped) or failures > 0)
-
-
-def _write_figures(path: Path, report: AuditReport, command: str) -> None:
-    text = json.dumps({**report.to_json(), "command": command}, indent=2, allow_nan=False)
-    path.write_text(text + "\n", encoding="utf-8")
-
-
-def _print(report: AuditReport) -> None:
-    from ..benchmarks.audit.report_text import (
-        COLUMNS,
-        COST_COLUMNS,
-        by_violations,
-        cost_rows,
-        facts,
-        finding_cells,
-        mean_text,
-        search_lines,
-        sensitivity_rows,
-        verdict,
-    )
-
-    table = plain_table(f"Audit of {report.reward}")
-    for name, text in facts(report):
-        table.add_row(name, text)
-    render(table)
-    wrong = [finding for finding in by_violations(report) if finding.rate.violations]
-    if wrong:
-        _render(
-            "Families with violations",
-            COLUMNS,
-            [finding_cells(finding) for finding in wrong],
-            words=2,
-            fixed=(COLUMNS[0], COLUMNS[3]),
-        )
-    right = [finding.family.name for finding in report.findings if finding.rate.trials and not finding.rate.violations]
-    if right:
-        echo(f"No violations in {len(right)} families: {', '.join(right)}", stderr=False)
-    none = [finding.family.name for finding in report.findings if not finding.rate.trials]
-    if none and report.overall.trials:
-        echo(f"Nothing to compare in {len(none)} families: {', '.join(none)}", stderr=False)
-    if damages := sensitivity_rows(report):
-        losses = ", ".join(f"{name} {mean_text(mean)}" for name, mean in damages)
-        echo(f"Mean loss of score, of the scale, by what is damaged: {losses}", stderr=False)
-    if report.search is not None:
-        for line in search_lines(report.search):
-            echo(line, stderr=False)
-    if costs := list(cost_rows(report)):
-        _render("What it took", COST_COLUMNS, costs, words=2)
-    echo(verdict(report), stderr=False)
-
-
-def _render(
-    title: str, columns: tuple[str, ...], rows: list[list[str]], *, words: int, fixed: tuple[str, ...] = ()
-) -> None:
-    """The first `words` columns are texts, the others numbers. fixed: those that are not wrapped."""
-    table: Any = plain_table(title, *columns, right=columns[words:], fixed=fixed)
-    for row in rows:
-        table.add_row(*row)
-    render(table)
