@@ -48,7 +48,7 @@ def write_audit_page(
     """
     album = Album(max_picture_bytes)
     examples = list(worst_examples(report, maker, worst, album))
-    found = None if report.search is None else search_section(report, maker, album, remix)
+    search = None if report.search is None else search_section(report, maker, album, remix)
     sample, shots, cards = gallery(report, maker, album)
     charts = [chart for chart in (rate_chart(report), gain_chart(report)) if chart is not None]
     stream = (
@@ -65,7 +65,7 @@ def write_audit_page(
             examples=examples,
             worst=worst,
             has_violations=bool(report.overall.violations),
-            found=found,
+            search=search,
             sample=sample,
             shots_of_sample=shots,
             cards=cards,

@@ -131,7 +131,7 @@ def sensitivity_rows(report: AuditReport) -> list[tuple[str, Mean]]:
 def search_lines(search: SearchResult) -> list[str]:
     """The result of a search, in sentences."""
     edits = f"{len(search.compared):,} edits, at most {search.evaluations:,} of each"
-    ends = f"the search ends at or above the edit in {rate_text(search.found)}"
+    ends = f"the search ends at or above the edit in {rate_text(search.rate)}"
     lines = [f"{search.evaluated:,} mixtures of families at {edits}: {ends}."]
     if (best := search.best_gain) is not None:
         interval = "" if best.low is None else f" ({signed(best.low)} to {signed(best.high)})"

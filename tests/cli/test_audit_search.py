@@ -53,7 +53,7 @@ def test_the_best_mixtures_are_printed_and_on_the_page(editcritic: Command, tmp_
     search = written["search"]
     assert (search["evaluations"], search["evaluations_per_edit"], search["stopped"]) == (24, 12, "")
     assert search["scale"] == written["scale"]
-    assert search["found"]["violations"] == 2
+    assert search["rate"]["violations"] == 2
     assert all("over-saturated" in edit["best"]["text"] for edit in search["edits"])
     text = page.read_text(encoding="utf-8")
     assert 'id="search"' in text

@@ -200,8 +200,8 @@ def rates(report: AuditReport) -> dict[str, Rate]:
 
 def most_paying(report: AuditReport) -> FamilyFinding | None:
     """The family of worse variants with the highest mean gain; None without one that is compared."""
-    found = [finding for finding in report.findings if finding.family.relation == "lower" and finding.gain]
-    return max(found, key=_gain, default=None)
+    worse = [finding for finding in report.findings if finding.family.relation == "lower" and finding.gain]
+    return max(worse, key=_gain, default=None)
 
 
 def _gain(finding: FamilyFinding) -> float:
@@ -215,9 +215,9 @@ def families_by_reward_lines(reports: Mapping[str, AuditReport], families: Seque
     names = [name for name in COMPARED if name in compared]
     rows = []
     for family in families:
-        found = [compared[name].finding(family.name).rate for name in names]
-        if any(rate.violations for rate in found):
-            cells = ["-" if rate.value is None else f"{100 * rate.value:.0f}" for rate in found]
+        rates = [compared[name].finding(family.name).rate for name in names]
+        if any(rate.violations for rate in rates):
+            cells = ["-" if rate.value is None else f"{100 * rate.value:.0f}" for rate in rates]
             rows.append([f"`{family.name}`", family.damages or family.relation.replace("_", " "), *cells])
     yield from table_lines(("family", "", *(f"`{name}`" if name != PIXELS else name for name in names)), rows)
 

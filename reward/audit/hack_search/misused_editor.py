@@ -27,11 +27,11 @@ class Misuse:
 def misuses(edit: AuditedEdit, edit_again: EditAgain | None, weakened: Mapping[str, EditAgain]) -> list[Misuse]:
     """All ways for an edit. weakened: editors with few steps, without guidance and so on, by what they lack."""
     sample = edit.sample
-    found: list[Misuse] = []
+    ways: list[Misuse] = []
     if edit_again is not None:
         if (other := _other_instruction(edit)) is not None:
-            found.append(Misuse("asked for another edit", _request(sample, other), edit_again, is_wrong=True))
-        found += [
+            ways.append(Misuse("asked for another edit", _request(sample, other), edit_again, is_wrong=True))
+        ways += [
             Misuse("asked for nothing", _request(sample, ""), edit_again, is_wrong=True),
             Misuse("asked for something unrelated", _request(sample, _UNRELATED), edit_again, is_wrong=True),
             Misuse(
@@ -41,10 +41,10 @@ def misuses(edit: AuditedEdit, edit_again: EditAgain | None, weakened: Mapping[s
                 is_wrong=False,
             ),
         ]
-    found += [
+    ways += [
         Misuse(name, _request(sample, sample.instruction), editor, is_wrong=False) for name, editor in weakened.items()
     ]
-    return found
+    return ways
 
 
 def _request(sample: EditSample, instruction: str) -> EditSample:

@@ -117,7 +117,7 @@ class SearchResult:
     @cached_property
     def finds(self) -> list[Find]:
         """The best find of each edit, the one furthest above its edit first."""
-        finds = [find for one in self.compared if (found := self.finds_of(one)) for find in found[:1]]
+        finds = [find for one in self.compared for find in self.finds_of(one)[:1]]
         return sorted(finds, key=lambda find: find.gain, reverse=True)
 
     def finds_of(self, search: SampleSearch) -> list[Find]:
@@ -137,7 +137,7 @@ class SearchResult:
         return sum(gain is not None and gain >= -TIE for gain in gains)
 
     @cached_property
-    def found(self) -> Rate:
+    def rate(self) -> Rate:
         """How often the search ends at or above the edit. The edits of a run share finds, so they are not independent
         where a reward has one fault for all of them.
         """
@@ -180,7 +180,7 @@ class SearchResult:
             "evaluations_per_edit": self.evaluations,
             "evaluations": self.evaluated,
             "seconds": self.seconds,
-            "found": self.found.to_json(),
+            "rate": self.rate.to_json(),
             "best_gain": None if self.best_gain is None else self.best_gain.to_json(),
             "finds": self.find_count,
             "finds_per_100": 100 * self.find_count / self.evaluated if self.evaluated else None,

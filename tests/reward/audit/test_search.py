@@ -83,7 +83,7 @@ def recipe(*components: tuple[str, float], region: str = "whole", opacity: float
 def test_a_planted_hack_is_found_and_none_where_there_is_none(seed: int) -> None:
     samples = photographs()
     hacked = search(Likeness(samples, saturation=1.0), samples, families=FAMILIES, evaluations=40, seed=seed)
-    assert hacked.found.value == 1
+    assert hacked.rate.value == 1
     assert all("over-saturated" in find.candidate.recipe.families for find in hacked.finds)
     assert hacked.best_gain is not None
     assert hacked.best_gain.value > 0
@@ -91,7 +91,7 @@ def test_a_planted_hack_is_found_and_none_where_there_is_none(seed: int) -> None
     sound = search(Likeness(samples), samples, families=FAMILIES, evaluations=40, seed=seed)
     assert sound.find_count == 0
     assert not sound.finds
-    assert sound.found.value == 0
+    assert sound.rate.value == 0
     assert sound.best_gain is not None
     assert sound.best_gain.value < 0
     assert all(one.best is not None for one in sound.searches)
@@ -129,7 +129,7 @@ def test_each_picture_is_scored_once_in_batches_within_the_bounds() -> None:
 
     result = search(Likeness(samples), samples, families=FAMILIES, evaluations=25, max_seconds=1e-9)
     assert result.evaluated == 0
-    assert result.found.value is None
+    assert result.rate.value is None
     assert result.best_gain is None
     json.dumps(result.to_json(), allow_nan=False)
 
@@ -218,7 +218,7 @@ def test_values_that_are_no_numbers_are_no_finds_and_end_nothing(wrong: object) 
     assert result.find_count == 0
     assert result.curve == [None] * 25
     assert result.best_gain is None
-    assert result.found.value == 0
+    assert result.rate.value == 0
     json.dumps(result.to_json(), allow_nan=False)
 
 
