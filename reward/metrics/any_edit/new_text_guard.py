@@ -86,7 +86,7 @@ class NoUnrequestedText:
             new = tuple(
                 line
                 for line, place in zip(new, places, strict=True)
-                if excess[place].max(initial=0.0) > HARMLESS_EXCESS or addressed_to_judge((line,))
+                if not (place.any() and (excess[place] <= HARMLESS_EXCESS).all()) or addressed_to_judge((line,))
             )
         if not new:
             return Score.of(True)
