@@ -20,6 +20,7 @@ from editcritic.reward.metrics import Gate
 from editcritic.reward.queries import Measurement, Rate
 from editcritic.verifiers import edit_request
 from editcritic.verifiers.selection import DenoisingState, NoiseSpec
+from editcritic.verifiers.selection.budget import Cost
 
 from ..reward.fakes import Fake, Says
 
@@ -35,6 +36,11 @@ def read(picture: Image, quality: str = "following") -> float:
     """How good it is, of its first pixels, to 16 bits."""
     high, low, _ = picture.pixels[0, QUALITIES.index(quality)]
     return (256 * int(high) + int(low)) / 65535
+
+
+def same_cost(cost: Cost, other: Cost) -> bool:
+    """Whether two runs cost the same. Threads add seconds in any order, so that their last digits may differ."""
+    return replace(cost, seconds=0.0) == replace(other, seconds=0.0) and math.isclose(cost.seconds, other.seconds)
 
 
 @dataclass

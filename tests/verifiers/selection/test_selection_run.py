@@ -24,7 +24,7 @@ from editcritic.verifiers.selection import (
     scoring,
 )
 
-from ..numpy_editor import Painter, Plain, graded, judge, read, scenes
+from ..numpy_editor import Painter, Plain, graded, judge, read, same_cost, scenes
 from ..selectors.test_best_of_n import without_time
 
 
@@ -256,7 +256,8 @@ def test_what_is_known_is_neither_made_nor_asked_again() -> None:
 
     assert sum(painter.calls) == 10
     assert sum(expert.seen.values()) == 10
-    assert second.cached_cost == second.spent == first.spent
+    assert same_cost(second.cached_cost, second.spent)
+    assert same_cost(second.spent, first.spent)
     assert without_time(second.to_json()) == without_time(first.to_json())
 
 
