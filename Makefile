@@ -89,7 +89,7 @@ $(EDITOR): pyproject.toml constraints.txt | $(MADE)
 # Holds all that the demo and the editor need, so that these install nothing after `make test`.
 # tests/vision_ops.py says what torchvision does there.
 $(TEST): pyproject.toml constraints.txt | $(MADE)
-	$(INSTALL) -e '.[dev,ocr,bench,diffusers,hf,judge,quantised,ray,serve,trl]'
+	$(INSTALL) -e '.[app,dev,docs,ocr,bench,diffusers,hf,judge,quantised,ray,serve,trl]'
 	$(INSTALL) --no-deps einops spandrel
 	$(INSTALL) --no-deps --upgrade --target $(VENV)/torchvision-for-tests torchvision
 	@touch $(DEMO) $(EDITOR) $@

@@ -177,11 +177,17 @@ def no_torchvision(found: Import) -> str | None:
 
 
 def light(found: Import) -> str | None:
-    """Importing a module needs no more than the base install, but for experts, adapters and what trains models, which
-    are imported where they are used.
+    """Importing a module needs no more than the base install, but for experts, adapters, the app and what trains models,
+    which are imported where they are used.
     """
     trained = {"editcritic.benchmarks.sceneedit.tiny_editor", "editcritic.benchmarks.studies.learning"}
-    shell = {"editcritic.reward.experts", "editcritic.integrations", *trained}  # the packages themselves are light
+    pages = {"editcritic.benchmarks.web_app"}
+    shell = {
+        "editcritic.reward.experts",
+        "editcritic.integrations",
+        *pages,
+        *trained,
+    }  # the packages themselves are light
     is_heavy_place = any(found.importer.startswith(f"{package}.") for package in shell)
     if any(found.importer.startswith(f"editcritic.reward.experts.{folder}") for folder in SHARED):
         is_heavy_place = False
