@@ -177,17 +177,12 @@ def no_torchvision(found: Import) -> str | None:
 
 
 def light(found: Import) -> str | None:
-    """Importing a module needs no more than the base install, but for experts, adapters, the app and what trains models,
-    which are imported where they are used.
+    """Importing a module needs no more than the base install, but for experts, adapters, the app's page and what trains
+    models, which are imported where they are used.
     """
     trained = {"editcritic.benchmarks.sceneedit.tiny_editor", "editcritic.benchmarks.studies.learning"}
-    pages = {"editcritic.benchmarks.web_app"}
-    shell = {
-        "editcritic.reward.experts",
-        "editcritic.integrations",
-        *pages,
-        *trained,
-    }  # the packages themselves are light
+    adapters = {"editcritic.reward.experts", "editcritic.integrations", "editcritic.benchmarks.web_app"}
+    shell = {*adapters, *trained}  # the packages themselves are light
     is_heavy_place = any(found.importer.startswith(f"{package}.") for package in shell)
     if any(found.importer.startswith(f"editcritic.reward.experts.{folder}") for folder in SHARED):
         is_heavy_place = False
