@@ -18,7 +18,7 @@ TEST := $(VENV)/.test-installed
 # A file's tests stay in one process: module fixtures save and load models.
 PYTEST := pytest -n 2 --dist loadfile
 
-.PHONY: demo test test-all test-quick test-lowest test-pythons check bench clean sceneedit-editor
+.PHONY: demo test test-all test-quick test-lowest test-pythons check lint types contracts bench clean sceneedit-editor
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -48,12 +48,19 @@ test-pythons: .venv-3.12/.installed .venv-3.13/.installed
 		.venv-$$one/bin/pytest --noconftest tests/beside_trainers.py || exit 1; \
 		.venv-$$one/bin/$(PYTEST) -m "not slow" $(ARGS) || exit 1; done
 
-check: $(TEST)
+# Three steps, so that .pre-commit-config.yaml has the quick one at each commit and the others at each push.
+check: lint types contracts
+
+lint: $(TEST)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(TEST)
 	$(BIN)/mypy
 	$(BIN)/mypy --python-version 3.10 --no-warn-return-any # numpy's types, being for 3.11, are not all known there
 	$(BIN)/mypy examples tests
+
+contracts: $(TEST)
 	$(BIN)/pytest -q tests/test_contracts.py
 
 # Teaches the tiny editor of SceneEdit anew and writes it where it came from, benchmarks/sceneedit/tiny_editor/weights.
