@@ -18,7 +18,7 @@ TEST := $(VENV)/.test-installed
 # A file's tests stay in one process: module fixtures save and load models.
 PYTEST := pytest -n 2 --dist loadfile
 
-.PHONY: demo test test-all test-quick test-lowest test-pythons check lint types contracts bench clean sceneedit-editor
+.PHONY: demo test test-all test-quick test-lowest test-pythons check lint types contracts docs docs-serve bench clean sceneedit-editor
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -71,9 +71,19 @@ sceneedit-editor: $(EDITOR)
 bench: $(EDITOR)
 	$(BIN)/python -m editcritic.benchmarks.studies.five_editors --out bench-out $(ARGS)
 
+# The documentation as a site: site/. A broken link, a missing anchor and a page outside the navigation are errors.
+docs: $(TEST)
+	$(BIN)/python docs/build_site.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --clean
+
+# The same on http://127.0.0.1:8000; after a change of a page, call it again.
+docs-serve: $(TEST)
+	$(BIN)/python docs/build_site.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr 127.0.0.1:8000
+
 # Back to a fresh clone, the environment included.
 clean:
-	rm -rf $(VENV) .venv-3.* bench-out build dist editcritic.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-3.* bench-out build dist site editcritic.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(MADE):
