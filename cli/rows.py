@@ -53,7 +53,7 @@ def rows(
     """Check a trainer's data set before it is trained on: rows that would have no score, or end the run.
 
     Rows are read as the trainer's adapter will read them: instruction, source pictures, and the fields in `editcritic`
-    (docs/trainers.md lists them), plans and boxes included. Prompts of several pictures are found where a trainer
+    (docs/trainers/rows.md lists them), plans and boxes included. Prompts of several pictures are found where a trainer
     groups by prompt. Exit code 0: the rows can be trained on; 1: some would be unscored, end the run, or be compared
     with the wrong ones; 2: the file cannot be read. Notes do not count.
 

@@ -3,9 +3,9 @@
     python docs/build_site.py
 
 writes build/docs/pages, the Markdown pages of the site, and build/docs/nav.yml, its navigation, from which `mkdocs.yml`
-builds (mkdocs and zensical alike). Pages are docs/*.md, some files of the root, the examples with their code, and what
-reference_pages.py makes from the code. docs/nav.yml orders the pages; an entry that ends with `/` stands for all
-generated pages of that folder. Links to files that are no pages become their paths: the site works without a repository.
+builds (mkdocs and zensical alike). Pages are docs/**/*.md, some files of the root, the examples with their code, and
+what reference_pages.py makes from the code. docs/nav.yml orders the pages; an entry that ends with `/` stands for all
+generated pages of that folder. A link to a file that is no page becomes its path: the site needs no repository.
 """
 
 import ast
@@ -22,7 +22,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 DESTINATION = ROOT / "build" / "docs"
 ROOT_PAGES = {"CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security-policy.md", "CHANGELOG.md": "changelog.md"}
-"""Files of the root that are pages, and their names on the site. README.md is for repository hosts: the site has index.md."""
+"""Files of the root that are pages, and their names on the site. README.md is none: the site begins with index.md."""
 IMAGES = {".png", ".svg"}
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\]|!\[[^\]]*\]\([^)]*\))*)\]\(([^()\s]+)\)")
 FENCE = re.compile(r"\s*(`{3,}|~{3,})")

@@ -1,8 +1,8 @@
 """What a row of a data set may carry for a reward, however the row was stored.
 
 A row has the fields of `METADATA_FIELDS`, which mean what they mean in sample files (`reward.sample_files`): in a table
-under the key `editcritic`, or, for TRL, as columns. docs/trainers.md has the table of them. Arrow, pandas, datasets and
-trainers hand the same row over in different forms, which are all read here as one:
+under the key `editcritic`, or, for TRL, as columns. docs/trainers/rows.md has the table of them. Arrow, pandas,
+datasets and trainers hand the same row over in different forms, which are all read here as one:
 
 - Arrow gives every row the names of all rows: None means absent, and so does an object without boxes. pandas writes NaN
   for None in columns.

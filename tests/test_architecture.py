@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PATH = re.compile(r"`((?:reward|verifiers|integrations|benchmarks|cli|examples|tests|docs)/[\w./-]*)`")
 
 
@@ -17,7 +17,7 @@ def test_the_picture_shows_the_imports() -> None:
     assert picture == drawn, "run: python docs/draw_architecture.py"
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_files_named_in_documents_exist(document: Path) -> None:
     named = PATH.findall(document.read_text(encoding="utf-8"))
     assert [name for name in named if not (ROOT / name).exists()] == []

@@ -1,6 +1,6 @@
 """Where the trainers' data sets have the instruction, the source and the metadata of an edit.
 
-As read in their code, at the commits that docs/trainers.md names: Flow-GRPO `GenevalPromptImageDataset`, Edit-R1
+As read in their code, at the commits that docs/trainers/ names: Flow-GRPO `GenevalPromptImageDataset`, Edit-R1
 `PromptImageDataset`, Flow-Factory `data_utils/dataset.py`, verl-omni `qwen_image_edit/prepare_data.py`, UniRL
 `data/datasets.py`, OmniGen2-RL `omnigen2_train_dataset.py` and `train.py`. TRL has the columns that `sample_from_row`
 reads.

@@ -7,8 +7,8 @@
 
 Read in github.com/XueZeyue/DanceGRPO, main (15cc71d, 2025-10-16) on 2026-11-23: `sample_reference_model`,
 `train_one_step` and `main` of `fastvideo/train_grpo_qwenimage_edit.py`, its data set and the preparation of that.
-These score an image at a time, by its prompt, and keep of the source only its latents: docs/trainers.md has the lines
-that pass its file and score all images of a step in one call.
+These score an image at a time, by its prompt, and keep of the source only its latents: docs/trainers/dance_grpo.md has
+the lines that pass its file and score all images of a step in one call.
 
 Groups are by (instruction, source images).
 """

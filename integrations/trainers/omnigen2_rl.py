@@ -10,7 +10,7 @@ processes: lists of images of PIL, and for each edit a JSON text with its `instr
 
 `process_grpo_rewards` replaces that of `omnigen2/grpo/utils.py`, for `missing="nan"` (`--unscored nan` on the server):
 there a NaN makes each advantage of its group NaN, or with `std_level: batch` all of them. `log_scores` has the means of
-the parts of the scores, for the step's log. docs/trainers.md has the lines.
+the parts of the scores, for the step's log. docs/trainers/omnigen2_rl.md has the lines.
 
 The trainer groups edits by instruction: give the images of a data set different ones.
 """

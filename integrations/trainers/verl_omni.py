@@ -5,8 +5,8 @@
     +reward.custom_reward_function.reward_kwargs.server_url=http://127.0.0.1:8321
     +reward.custom_reward_function.reward_kwargs.image_root=/data/edits/images
 
-docs/trainers.md has all lines. Read: github.com/verl-project/verl-omni at a1139ba (2026-08-22), with verl at 8a69493,
-its pin. `VisualRewardManager` and `MultiVisualRewardManager` (`verl_omni/reward_loop/reward_manager`) call
+docs/trainers/verl_omni.md has all lines. Read: github.com/verl-project/verl-omni at a1139ba (2026-08-22), with verl at
+8a69493, its pin. `VisualRewardManager` and `MultiVisualRewardManager` (`verl_omni/reward_loop/reward_manager`) call
 `compute_score` by keyword, one sample at a time and many at once, in `reward.num_workers` processes; pictures are uint8
 C x H x W, in versions before 1486d9c floats in [0, 1]. Keys of the configuration arrive as keywords: of `reward_kwargs`
 with the first, of the entry in `reward.reward_functions` with the second.

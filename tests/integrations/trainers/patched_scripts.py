@@ -1,4 +1,4 @@
-"""Trainers' scripts, restated, with the lines of docs/trainers.md in them."""
+"""Trainers' scripts, restated, with the lines of docs/trainers/ in them."""
 
 import re
 import sys

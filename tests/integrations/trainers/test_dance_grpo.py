@@ -1,4 +1,4 @@
-"""The change of docs/trainers.md in a restated step of DanceGRPO: `restated/dance_grpo`."""
+"""The change of docs/trainers/dance_grpo.md in a restated step of DanceGRPO: `restated/dance_grpo`."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Edit-R1's own client, restated, as docs/trainers.md sets it up, against a judge server."""
+"""Edit-R1's own client, restated, as docs/trainers/edit_r1.md sets it up, against a judge server."""
 
 import contextlib
 import math

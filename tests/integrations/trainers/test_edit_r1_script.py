@@ -1,4 +1,4 @@
-"""Edit-R1's script for editors, restated, with the lines of docs/trainers.md in it; and DiffusionNFT's call."""
+"""Edit-R1's script for editors, restated, with the lines of docs/trainers/edit_r1.md in it; and DiffusionNFT's call."""
 
 import math
 from types import SimpleNamespace

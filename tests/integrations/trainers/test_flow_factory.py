@@ -1,4 +1,4 @@
-"""The reward model in Flow-Factory's calling code, of two commits, with the settings of docs/trainers.md."""
+"""The reward model in Flow-Factory's calling code, with the settings of docs/trainers/flow_factory.md."""
 
 import importlib
 import importlib.util

@@ -1,4 +1,4 @@
-"""Flow-GRPO's script for editors, restated, with the lines of docs/trainers.md in it."""
+"""Flow-GRPO's script for editors, restated, with the lines of docs/trainers/flow_grpo.md in it."""
 
 import math
 from types import SimpleNamespace

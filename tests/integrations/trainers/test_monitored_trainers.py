@@ -280,7 +280,7 @@ def test_a_restarted_trainer_keeps_its_baseline(tmp_path: Path):
 
 
 def test_the_documented_lines_are_options_of_adapters():
-    lines = "\n".join(documented("Alarms", "yaml")).splitlines()
+    lines = "\n".join(documented("Alarms of reward hacking", "yaml")).splitlines()
     options = dict(line.partition("#")[0].strip().split(": ", 1) for line in lines)
     assert set(options) == {"monitor", "heldout", "monitor_probe", "monitor_state"}
     given = {name: options[name] for name in ("monitor", "heldout", "monitor_probe")}

@@ -1,4 +1,4 @@
-"""OmniGen2-RL's step, restated, with the lines of docs/trainers.md in it, against a judge server and in process."""
+"""OmniGen2-RL's step, restated, with the lines of docs/trainers/omnigen2_rl.md, by a judge server and in process."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""The lines of docs/trainers.md in verl-omni's calling code, restated; and calls of its reward managers."""
+"""The lines of docs/trainers/verl_omni.md in verl-omni's calling code, restated; and calls of its reward managers."""
 
 import asyncio
 import importlib

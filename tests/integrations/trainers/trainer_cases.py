@@ -1,4 +1,4 @@
-"""Edits as trainers hand them over, a judge with faults, and the lines of docs/trainers.md."""
+"""Edits as trainers hand them over, a judge with faults, and the lines of docs/trainers/."""
 
 import math
 import re
@@ -16,7 +16,7 @@ from editcritic.reward.queries.kinds import Outcome
 
 from ...reward.fakes import Fake, known, picture
 
-PAGE = Path(__file__).parents[3] / "docs" / "trainers.md"
+PAGES = Path(__file__).parents[3] / "docs" / "trainers"
 
 
 @dataclass(frozen=True)
@@ -108,10 +108,10 @@ def values(edits: Batch) -> list[float]:
     return [score.value for score in scores if score.value is not None]
 
 
-def documented(section: str, language: str) -> list[str]:
-    """The fenced blocks of a language under a heading of the page, in order. Fails if there are none."""
-    text = PAGE.read_text(encoding="utf-8")
-    (body,) = re.findall(rf"^## {re.escape(section)}\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
-    found = re.findall(rf"^```{language}\n(.*?)^```$", body, re.DOTALL | re.MULTILINE)
-    assert found, f"no {language} block under {section}"
+def documented(title: str, language: str) -> list[str]:
+    """The fenced blocks of a language on the page of that title, in order. Fails if there are none."""
+    texts = [page.read_text(encoding="utf-8") for page in PAGES.glob("*.md")]
+    (text,) = (text for text in texts if text.startswith(f"# {title}\n"))
+    found = re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    assert found, f"no {language} block on the page {title}"
     return found

@@ -1,4 +1,4 @@
-"""The lines of docs/trainers.md in TRL's own trainer: missing scores, batches, ranges, and a killed trainer."""
+"""The lines of docs/trainers/trl.md in TRL's own trainer: missing scores, batches, ranges, and a killed trainer."""
 
 import itertools
 import json

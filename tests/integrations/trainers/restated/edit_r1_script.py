@@ -2,7 +2,7 @@
 (4217f25, 2026-01-24), restated, read 2026-11-23; `train_nft_kontext.py` is the same in these. One process:
 `gather_tensor_to_all` returns what it is given. Predictions of the model are numbers here, and so is the image.
 
-The imports and the lines that docs/trainers.md changes are as there; `config`, `batches` and `wandb` are given.
+The imports and the lines that docs/trainers/edit_r1.md changes are as there; `config`, `batches` and `wandb` are given.
 """
 
 # ruff: noqa: I001

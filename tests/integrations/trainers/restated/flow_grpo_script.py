@@ -3,7 +3,8 @@
 and the policy loss of the first update. `scripts/train_qwenimage_edit_plus.py` (9dcdc35) differs in that it drops no
 rows. One process: `gather` returns what it is given.
 
-The imports and the lines that docs/trainers.md changes are as there; `config`, `batches` and `wandb` are given.
+The imports and the lines that docs/trainers/flow_grpo.md changes are as there; `config`, `batches` and `wandb` are
+given.
 """
 
 # ruff: noqa: I001

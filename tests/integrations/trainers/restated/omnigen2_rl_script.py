@@ -1,7 +1,7 @@
 """A step of `train.py` in `examples/OmniGen2-RL` of github.com/VectorSpaceLab/EditScore (6e0f1b9, 2025-11-09), from its
 pictures to its log, restated, read 2026-11-23. The pictures and the log probabilities of the model are given.
 
-The lines that docs/trainers.md changes are as there.
+The lines that docs/trainers/omnigen2_rl.md changes are as there.
 """
 
 # ruff: noqa: I001

@@ -1,5 +1,6 @@
 """DanceGRPO's training of Qwen-Image-Edit, restated from github.com/XueZeyue/DanceGRPO, main (15cc71d, 2025-10-16), as
-read on 2026-11-23. Each module restates a file, and has the lines that docs/trainers.md changes there as they are:
+read on 2026-11-23. Each module restates a file, and has the lines that docs/trainers/dance_grpo.md changes there as
+they are:
 
 - `preprocess_qwenimage_edit_embeddings`: `fastvideo/data_preprocess/preprocess_qwenimage_edit_embeddings.py`
 - `latent_qwenimage_edit_rl_datasets`: `fastvideo/dataset/latent_qwenimage_edit_rl_datasets.py`
