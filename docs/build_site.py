@@ -76,7 +76,8 @@ def link_rewriter(page: str, pages: dict[str, str], root: Path = ROOT) -> Callab
         else:
             return text if f"`{there}`" in text else f"{text} (`{there}`)"
         target = os.path.relpath(place, PurePosixPath(pages[page]).parent) + mark + anchor
-        return f"{picture}[{text}]({target})"
+        link_text = f"{picture}[{text}]({target})"
+        return f"[{link_text}]({target})" if picture else link_text  # a figure opens in full, for phones
 
     return replacement
 
