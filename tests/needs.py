@@ -13,19 +13,8 @@ ROOT = Path(__file__).parents[1]
 
 # The modules that `make test` installs and `make test-lowest` and `make test-pythons` do not.
 BESIDE_TORCH = {
-    *[
-        "accelerate",
-        "bitsandbytes",
-        "datasets",
-        "diffusers",
-        "einops",
-        "huggingface_hub",
-        "llguidance",
-        "mkdocs",
-        "peft",
-    ],
-    "ray",
-    *["spandrel", "tokenizers", "torch", "torchvision", "transformers", "trl"],
+    *["accelerate", "bitsandbytes", "datasets", "diffusers", "einops", "huggingface_hub", "llguidance", "mkdocs"],
+    *["peft", "ray", "spandrel", "tokenizers", "torch", "torchvision", "transformers", "trl"],
 }
 
 
