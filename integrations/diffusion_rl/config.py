@@ -29,8 +29,8 @@ class DiffusionConfig:
     steps, which is what the policy learns from (DanceGRPO: Xue et al. 2025, arXiv 2505.07818).
 
     objective: see `objectives`. The gradient of `grpo` needs many images if the noise of a single step decides little
-    (docs/training.md). `grpo` uses noise_level, sampling, sde_steps, init_same_noise, clip_range, beta and
-    transition_kl_beta. `nft` uses num_noise_levels (how many noise levels images are noised to), nft_beta, and
+    (docs/trainers/diffusion_trainer.md). `grpo` uses noise_level, sampling, sde_steps, init_same_noise, clip_range,
+    beta and transition_kl_beta. `nft` uses num_noise_levels (how many noise levels images are noised to), nft_beta, and
     min_noise_level: at lower noise levels, in [0, 1], the denoiser is held at its initial weights. The content of an
     image is decided before these levels; its rendering should stay. `raft` uses num_noise_levels, huber_c,
     max_spread_ratio and beta (see `raft` and `nearest_winners` there).
