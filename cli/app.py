@@ -24,6 +24,7 @@ from .rewards import rewards
 from .rows import rows
 from .score import score
 from .serve import serve
+from .web_app import web_app
 
 app = command_group(
     "editcritic",
@@ -35,6 +36,7 @@ app = command_group(
         "rank": rank,
         "audit": audit,
         "edit": edit,
+        "app": web_app,
         "serve": serve,
         "doctor": doctor,
         "rewards": rewards,

@@ -48,3 +48,9 @@ def _import_from_extra(extra: str, module: str) -> Any:
     except ImportError as error:
         name = module.partition(".")[0]
         raise InputError(f"this requires {name}, which is not installed: pip install 'editcritic[{extra}]'") from error
+
+
+def require_app() -> None:
+    """Raise `InputError` if a library that the app's page needs is not installed."""
+    for needed in ("gradio", "matplotlib", "skimage"):
+        _import_from_extra("app", needed)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
+
 import gradio as gr
 
 from .audit_tab import audit_tab
@@ -11,17 +13,29 @@ from .ranking_tab import ranking_tab
 from .settings import AppSettings
 
 _TABS = {
-    "Score and rank": ranking_tab,
-    "Audit": audit_tab,
-    "Compare results": comparison_tab,
-    "Label": labelling_tab,
+    "rank": ("Score and rank", ranking_tab),
+    "audit": ("Audit", audit_tab),
+    "compare": ("Compare results", comparison_tab),
+    "label": ("Label", labelling_tab),
 }
+
+CSS = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
+HEAD = f"<script>{files(__package__).joinpath('page.js').read_text(encoding='utf-8')}</script>"
+
+
+def theme() -> gr.Theme:
+    """Plain, with the system's fonts: others would be fetched from elsewhere."""
+    fonts, mono = ("system-ui", "sans-serif"), ("ui-monospace", "monospace")
+    return gr.themes.Default(primary_hue="blue", neutral_hue="slate", font=fonts, font_mono=mono)
 
 
 def build_page(settings: AppSettings) -> gr.Blocks:
     """The page, not served yet."""
-    with gr.Blocks(title="editcritic", analytics_enabled=False) as page:
-        for name, add in _TABS.items():
-            with gr.Tab(name, id=name):
-                add(settings)
+    first = "label" if settings.session is not None else "rank"
+    with gr.Blocks(title="editcritic", analytics_enabled=False, fill_width=True) as page:
+        gr.Markdown("**editcritic**: how good is an image edit?", elem_id="head")
+        with gr.Tabs(selected=first):
+            for name, (title, add) in _TABS.items():
+                with gr.Tab(title, id=name, elem_id=f"tab-{name}"):
+                    add(settings)
     return page

@@ -1,22 +1,30 @@
-"""What the page of `editcritic app` starts with, and what it may read."""
+"""What the page of `editcritic app` starts with, and what its tabs share."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..human_eval.annotation_session import AnnotationSession
+from .open_files import OpenFiles
+from .scorers import Scorers
 
 
 @dataclass(frozen=True, slots=True)
 class AppSettings:
-    """folders: nothing outside them is read, beside what is uploaded. reward, experts: specs, chosen at the start.
+    """files: what may be opened beside uploads. scorers: builds rewards, with one store of answers.
 
-    cache: the answer log of all scores of the page, or None for memory. session: the questions of the tab for labels,
-    or None for those that are chosen on the page.
+    reward, experts: specs, chosen at the start. session: the questions of the tab "Label", or None for those that are
+    chosen on the page.
     """
 
-    folders: tuple[Path, ...] = ()
-    experts: str | None = None
-    cache: Path | None = None
+    files: OpenFiles = field(default_factory=OpenFiles)
+    scorers: Scorers = field(default_factory=Scorers)
+    reward: str = "any-edit"
+    experts: str = "cpu"
     session: AnnotationSession | None = None
+
+    @property
+    def labels(self) -> Path | None:
+        """The label file of the session."""
+        return None if self.session is None else self.session.path

@@ -1,0 +1,63 @@
+"""Errors of the page: a user's mistake is a message, anything else a line on the page and its traceback in the log."""
+
+from __future__ import annotations
+
+import functools
+import html
+import inspect
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import gradio as gr
+
+from ...reward import ImageError, SpecError, TooManyFailures
+from ...reward.plain_text import printable
+from ..common.errors import InputError
+from ..human_eval.annotation_session import AnnotationError
+from ..run.editor_outputs import MissingOutput
+
+_MISTAKES = (InputError, SpecError, ImageError, AnnotationError, MissingOutput, TooManyFailures, ValueError, OSError)
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+log = logging.getLogger("editcritic.app")
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Raises `gr.Error` for what the body raises."""
+    try:
+        yield
+    except gr.Error:
+        raise
+    except _MISTAKES as error:
+        raise gr.Error(html.escape(printable(str(error))), duration=None, print_exception=False) from None
+    except Exception as error:
+        log.exception("an error of the app")
+        text = f"{type(error).__name__}: {error}"
+        raise gr.Error(
+            f"{html.escape(printable(text))}. This is an error of editcritic: its traceback is in the terminal.",
+            duration=None,
+            print_exception=False,
+        ) from None
+
+
+def with_messages(function: FunctionT) -> FunctionT:
+    """A handler of an event whose errors are messages."""
+    if inspect.isgeneratorfunction(function):
+
+        @functools.wraps(function)
+        def generator(*arguments: Any, **named: Any) -> Any:
+            with told():
+                yield from function(*arguments, **named)
+
+        return generator  # type: ignore[return-value]
+
+    @functools.wraps(function)
+    def plain(*arguments: Any, **named: Any) -> Any:
+        with told():
+            return function(*arguments, **named)
+
+    return plain  # type: ignore[return-value]

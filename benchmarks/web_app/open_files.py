@@ -1,0 +1,108 @@
+"""The files and folders that the page may open: those named at the start, and what lies in them.
+
+The page offers what a scan finds, and sends back the name of one of these. A name that was not offered opens nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ..common.errors import InputError
+from ..common.inputs import IMAGE_SUFFIXES
+from ..suites.results import RESULT_FILE
+
+Kind = Literal["samples", "results", "scores", "audit"]
+
+MAX_ENTRIES = 20_000
+"""Entries of folders that are looked at in a scan."""
+MAX_DEPTH = 4
+"""Folders below a named one that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFiles:
+    """paths: files and folders named at the start."""
+
+    paths: Sequence[Path] = ()
+
+    def names(self, kind: Kind) -> list[str]:
+        """What can be opened as this, by the name that the page shows: a path below one that was named."""
+        return list(self._scan(kind))
+
+    def path(self, kind: Kind, name: str | None) -> Path:
+        """The file or folder of a name. Raises `InputError` for one that is not offered."""
+        if not name:
+            raise InputError("nothing is chosen: pick one from the list")
+        found = self._scan(kind)
+        if name not in found:
+            raise InputError(f"{name!r:.200} is not among the files that the app was started with")
+        return found[name]
+
+    def _scan(self, kind: Kind) -> dict[str, Path]:
+        is_one = _TESTS[kind]
+        found: dict[str, Path] = {}
+        seen = 0
+        for root in self.paths:
+            for path in _below(root):
+                seen += 1
+                if seen > MAX_ENTRIES:
+                    return found
+                if is_one(path):
+                    found.setdefault(_name(path, root), path)
+        return found
+
+
+def _name(path: Path, root: Path) -> str:
+    inner = path.relative_to(root).as_posix() if path != root else ""
+    return "/".join(filter(None, (root.name or str(root), inner)))
+
+
+def _below(root: Path) -> Iterator[Path]:
+    """The path itself, and what lies below it; links are not followed. Sorted."""
+    yield root
+    if not root.is_dir():
+        return
+    for folder, folders, files in os.walk(root, followlinks=False):
+        depth = len(Path(folder).relative_to(root).parts)
+        folders[:] = [] if depth >= MAX_DEPTH else sorted(name for name in folders if name[0] != ".")
+        for name in sorted([*folders, *files]):
+            path = Path(folder) / name
+            if not path.is_symlink():
+                yield path
+
+
+def _has_samples(path: Path) -> bool:
+    if path.is_dir():
+        return (path / "samples.jsonl").is_file() or any(
+            child.stem.endswith("_edited") and child.suffix.lower() in IMAGE_SUFFIXES for child in _children(path)
+        )
+    return path.suffix == ".jsonl" and path.name != "samples.jsonl" and not _begins_as_scores(path)
+
+
+def _children(path: Path) -> list[Path]:
+    try:
+        return sorted(path.iterdir())[:MAX_ENTRIES]
+    except OSError:
+        return []
+
+
+def _begins_as_scores(path: Path) -> bool:
+    """Whether the first bytes are those of `editcritic score -o`."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(4096).partition(b"\n")[0]
+    except OSError:
+        return False
+    return b'"status"' in head and b'"instruction"' not in head
+
+
+_TESTS: dict[Kind, Callable[[Path], bool]] = {
+    "samples": _has_samples,
+    "results": lambda path: (path / RESULT_FILE).is_file(),
+    "scores": lambda path: path.suffix == ".jsonl" and _begins_as_scores(path),
+    "audit": lambda path: path.suffix == ".json" and path.is_file(),
+}

@@ -1,0 +1,14 @@
+// Keys of the page. A button with the class `key-x` is pressed by the key x, unless a text is being typed.
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+  const target = event.target;
+  if (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) return;
+  const name = { " ": "space", ArrowLeft: "left", ArrowRight: "right", Backspace: "back" }[event.key] || event.key.toLowerCase();
+  if (!/^[a-z0-9]+$/.test(name)) return;
+  for (const button of document.querySelectorAll(`button.key-${name}`)) {
+    if (button.offsetParent === null || button.disabled) continue;
+    event.preventDefault();
+    button.click();
+    return;
+  }
+});

@@ -1,0 +1,80 @@
+"""Components to choose a reward and its experts, with what these would download and need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import gradio as gr
+
+from ...reward.experts.loading.bundles import bundles
+from ...reward.queries.specs import entry_point_names
+from ..common.errors import InputError
+from ..common.markdown import markdown_text
+from .messages import told
+from .settings import AppSettings
+
+
+@dataclass(frozen=True, slots=True)
+class RewardChoice:
+    """reward, experts: their values are specs. allowed: whether downloads are agreed to."""
+
+    reward: gr.Dropdown
+    experts: gr.Dropdown
+    allowed: gr.Checkbox
+
+    @property
+    def inputs(self) -> list[gr.components.Component]:
+        """For the inputs of an event: reward, experts, allowed."""
+        return [self.reward, self.experts, self.allowed]
+
+
+def reward_choice(settings: AppSettings, prefix: str) -> RewardChoice:
+    """Add the components to the page that is being built. prefix: of their ids on the page."""
+    names = list(dict.fromkeys([settings.reward, *entry_point_names("editcritic.rewards")]))
+    packs = list(dict.fromkeys([settings.experts, *bundles()]))
+    with gr.Row():
+        reward = gr.Dropdown(names, value=settings.reward, label="Reward", elem_id=f"{prefix}-reward")
+        experts = gr.Dropdown(packs, value=settings.experts, label="Experts", elem_id=f"{prefix}-experts")
+    note = gr.Markdown(_needs(settings, settings.experts), elem_id=f"{prefix}-needs")
+    allowed = gr.Checkbox(False, label="Download and load these models", visible=False, elem_id=f"{prefix}-allowed")
+
+    def show(chosen: str) -> tuple[str, gr.Checkbox]:
+        with told():
+            return _needs(settings, chosen), gr.Checkbox(value=False, visible=_is_heavy(settings, chosen))
+
+    experts.change(show, experts, [note, allowed], show_progress="hidden")
+    return RewardChoice(reward, experts, allowed)
+
+
+def require_offered(settings: AppSettings, reward: str, experts: str, allowed: bool) -> None:
+    """Raise `InputError` unless the page offered both, and the user agreed to what the experts load.
+
+    A spec can name modules, addresses and folders, and the page does not know who sends it.
+    """
+    if reward != settings.reward and reward not in entry_point_names("editcritic.rewards"):
+        raise InputError(f"{reward!r:.100} is not an installed reward: name it when you start the app, with --reward")
+    if experts != settings.experts and experts not in bundles():
+        raise InputError(f"{experts!r:.100} is no bundle: name experts when you start the app, with --experts")
+    if _is_heavy(settings, experts) and not allowed:
+        raise InputError(f"{experts} loads models: agree to it below the choice of experts")
+
+
+def _is_heavy(settings: AppSettings, experts: str) -> bool:
+    return any(not entry.is_ready for entry in settings.scorers.plan(experts).entries)
+
+
+def _needs(settings: AppSettings, experts: str) -> str:
+    """What the experts are for, what they load, and what they cannot know, as Markdown."""
+    plan = settings.scorers.plan(experts)
+    lines = [f"**{bundle.name}**: {bundle.purpose}. Cannot know: {bundle.unanswered}" for bundle in plan.bundles]
+    heavy = [entry for entry in plan.entries if not entry.is_ready]
+    for entry in heavy:
+        size = "" if not entry.download else f", download {entry.download / 1e9:.1f} GB"
+        licence = f", {entry.licence}" if entry.licence else ""
+        gate = ", gated: accept its terms on the hub first" if entry.gated else ""
+        problem = f": **{markdown_text(entry.problem)}**" if entry.problem else ""
+        lines.append(f"- {markdown_text(entry.model or entry.expert)} ({entry.source}{size}{licence}{gate}){problem}")
+    if not heavy:
+        lines.append("Nothing is downloaded.")
+    lines += [f"- {device.verdict}" for device in plan.devices if heavy and device.verdict]
+    return "\n".join([*lines[:1], "", *lines[1:]])

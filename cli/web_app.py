@@ -1,0 +1,98 @@
+"""`editcritic app`: a page to score, rank, audit, compare and label, for this machine only."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..benchmarks.common.terminal import echo, exit_code_command, print_json
+from .options import DEFAULT_REWARD, AnswerCache, Experts, Json, RewardSpec, Trust
+
+if TYPE_CHECKING:
+    from ..benchmarks.human_eval.annotation_session import AnnotationSession
+
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 picks a free one.")]
+OpenPage = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")]
+
+
+@exit_code_command
+def web_app(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Sample files, results, folders of them or of pictures: what the page may open."),
+    ] = None,
+    reward: RewardSpec = DEFAULT_REWARD,
+    experts: Experts = None,
+    cache: AnswerCache = None,
+    port: Port = 0,
+    open_page: OpenPage = False,
+    trust: Trust = None,
+    as_json: Json = False,
+) -> int:
+    """Open a page for this machine only: score and rank edits, audit a reward, compare results, label. Ctrl-C stops it.
+
+    The page reads what is dropped on it and what was named here, and nothing else. Answers of experts are kept in
+    --cache, labels in the file that is chosen on the page: started again, it goes on where it was. --reward and
+    --experts are chosen at the start; the page offers every installed reward and bundle beside them.
+
+    Example: editcritic app results/ edits/samples.jsonl --experts cpu --cache answers.db
+    """
+    from ..benchmarks.common.errors import InputError
+    from ..benchmarks.common.optional_imports import require_app
+
+    require_app()
+    for path in paths or ():
+        if not path.exists():
+            raise InputError(f"{path} does not exist: name files and folders that the page may open")
+    bindings = " ".join(experts or ["cpu"])
+    return serve_page(paths or (), reward, bindings, cache, None, port, open_page=open_page, as_json=as_json)
+
+
+def serve_page(
+    paths: list[Path] | tuple[()],
+    reward: str,
+    experts: str,
+    cache: Path | None,
+    session: AnnotationSession | None,
+    port: int,
+    *,
+    open_page: bool,
+    as_json: bool,
+) -> int:
+    """Serve the page until a signal comes. Raises `SpecError`, and `InputError` for a taken port."""
+    from ..benchmarks.common.errors import InputError
+    from ..benchmarks.web_app.open_files import OpenFiles
+    from ..benchmarks.web_app.scorers import Scorers
+    from ..benchmarks.web_app.server import serving
+    from ..benchmarks.web_app.settings import AppSettings
+    from ..reward import AnswerLog
+
+    with ExitStack() as stack:
+        log = None if cache is None else stack.enter_context(AnswerLog(cache))
+        scorers = Scorers(log)
+        stack.callback(scorers.close)
+        scorers.reward(reward, experts)  # fail before the page is opened
+        settings = AppSettings(OpenFiles(tuple(paths)), scorers, reward, experts, session)
+        try:
+            url = stack.enter_context(serving(settings, port))
+        except OSError as error:
+            raise InputError(f"cannot listen on port {port}: {error.strerror}; --port 0 picks a free one") from None
+        echo("the page, for this machine only (Ctrl-C stops it):", stderr=as_json)
+        echo(url, stderr=as_json)
+        if as_json:
+            print_json({"address": url})
+            sys.stdout.flush()
+        if open_page:
+            import webbrowser
+
+            webbrowser.open(url)
+        try:
+            threading.Event().wait()
+        except KeyboardInterrupt:
+            echo("editcritic: stopped; answers and labels are kept")
+    return 0
