@@ -36,7 +36,7 @@ TRAINING = {
 }
 """These run or train the tiny editor for most of a minute: `make test-all`. The README runs it in `make test`."""
 
-WITH_TORCH = TRAINING | {"README.md", "docs/experts.md"}
+WITH_TORCH = TRAINING | {"README.md", "docs/experts.md", "docs/loading.md"}
 """These load models: they are left out where there is no torch."""
 
 SHELLS = {"bash", "console", "sh"}

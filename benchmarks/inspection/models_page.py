@@ -36,7 +36,7 @@ _HEAD = """\
 
 Written by `python -m editcritic.benchmarks.inspection.models_page --write docs/models.md` from \
 [model_registry.toml](../reward/experts/loading/model_registry.toml). The first column is the name for `--experts`, as \
-in `--experts "detector={example}"`; [loading](experts.md#loading) describes the other forms. \
+in `--experts "detector={example}"`; [loading models](loading.md) describes the other forms. \
 `editcritic doctor --experts "..."` shows the load plan on your machine, and `editcritic doctor --check-model NAME` \
 compares a local model with published scores.
 
