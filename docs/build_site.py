@@ -41,14 +41,21 @@ def page_sources(root: Path = ROOT) -> dict[str, str]:
 
 
 def example_page(source: str) -> str:
-    """An example as a page: the first line of its docstring as the title, the rest as text, then the code."""
+    """An example as a page: its docstring, whose first line up to a colon is the title, then the code.
+
+    Paragraphs of commands become blocks. Raises ValueError for an example without a docstring.
+    """
     tree = ast.parse(source)
     docstring = ast.get_docstring(tree)
     if docstring is None:
         raise ValueError("an example begins with a docstring: its first line is the title of its page")
-    title, _, text = docstring.partition("\n")
+    first, *paragraphs = re.split(r"\n\s*\n", docstring)
+    title, colon, rest = first.partition(": ")
+    texts = [f"# {title.rstrip('.')}", *([rest[0].upper() + rest[1:]] if colon else [])]
+    commands = re.compile(r"(pip install|python examples/)")
+    texts += [f"```sh\n{text}\n```" if commands.match(text) else text for text in paragraphs]
     code = "\n".join(source.splitlines()[tree.body[0].end_lineno :]).strip("\n")
-    return f"# {title.rstrip('.:')}\n\n{text.strip()}\n\n```python\n{code}\n```\n"
+    return "\n\n".join([*texts, f"```python\n{code}\n```"]) + "\n"
 
 
 def link_rewriter(page: str, pages: dict[str, str], root: Path = ROOT) -> Callable[[re.Match[str]], str]:
