@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...reward.audit.pixel_changes import jpeg
+from ...reward.audit.whole_picture_changes import jpeg
 from .photographs import Pixels
 
 

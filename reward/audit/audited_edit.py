@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from ..image import Image, Pixels
 from ..sample import EditSample
 from .family import Variant
-from .pixel_changes import jpeg
 from .request import Request
+from .whole_picture_changes import jpeg
 
 Mask = NDArray[np.bool_]
 """H x W."""

@@ -12,7 +12,7 @@ from types import MappingProxyType
 import cv2
 import numpy as np
 
-from ....reward.audit.pixel_changes import jpeg
+from ....reward.audit.whole_picture_changes import jpeg
 from ...sceneedit.render import Plane
 from ...sceneedit.vocabulary import LETTER_HEIGHT, LETTER_WIDTH, LETTERS
 

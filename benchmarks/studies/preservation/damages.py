@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ....reward.audit.pixel_changes import jpeg, moved, noisy, resized, scaled
+from ....reward.audit.whole_picture_changes import jpeg, moved, noisy, resized, scaled
 
 Pixels = NDArray[np.uint8]
 Generator = np.random.Generator

@@ -8,7 +8,7 @@ from types import MappingProxyType
 import cv2
 import numpy as np
 
-from ....reward.audit.pixel_changes import clipped, contrasted, gridded, noisy, scaled, sharpened, with_cast
+from ....reward.audit.whole_picture_changes import clipped, contrasted, gridded, noisy, scaled, sharpened, with_cast
 from .autoencoder import RoundTrip
 from .damages import Pixels
 from .pairs import Pair

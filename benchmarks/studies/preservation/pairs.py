@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ....reward.audit.pixel_changes import moved
+from ....reward.audit.whole_picture_changes import moved
 from .autoencoder import RoundTrip
 from .damages import DAMAGES, HARMLESS, MOVES, Generator, Pixels, damaged
 from .photographs import photograph

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from ...image import Pixels
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
-from ..pixel_changes import clipped
 from ..regions import softened, within
 from ..requested_changes import DEGREE, SHADE
+from ..whole_picture_changes import clipped
 
 _MORE_OF_IT = 0.25  # of the first change: a second one in its direction that counts as overdone
 _OVERDONE = 22.0  # of the colours' distance (CIE 1976), mean over what changed

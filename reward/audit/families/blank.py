@@ -7,7 +7,7 @@ import numpy as np
 
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
-from ..pixel_changes import clipped, mapped
+from ..whole_picture_changes import clipped, mapped
 
 
 def _vary(edit: AuditedEdit, amount: float) -> Variant | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
-from ..pixel_changes import with_cast
 from ..requested_changes import COLOUR
+from ..whole_picture_changes import with_cast
 
 _TINTS = ((1, 0, -1), (-1, 0, 1), (-1, 1, -1), (1, -1, 1))  # warm, cold, green, magenta
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
-from ..pixel_changes import jpeg
 from ..requested_changes import DETAIL
+from ..whole_picture_changes import jpeg
 
 
 def _vary(edit: AuditedEdit, amount: float) -> Variant | None:

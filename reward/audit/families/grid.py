@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
-from ..pixel_changes import gridded
 from ..requested_changes import DETAIL, FRAMING
+from ..whole_picture_changes import gridded
 
 _PERIOD = 8 / 512  # of the longer side
 _LEAST_PERIOD = 3  # px

@@ -8,8 +8,8 @@ import numpy as np
 from ...image import Pixels
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
-from ..pixel_changes import clipped, mapped
 from ..regions import VISIBLE, another_picture, blended, visible_difference
+from ..whole_picture_changes import clipped, mapped
 
 _SOURCE = 0.25  # share of the source in the mildest
 

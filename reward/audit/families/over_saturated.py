@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
-from ..pixel_changes import saturated
 from ..requested_changes import COLOUR
+from ..whole_picture_changes import saturated
 
 
 def _vary(edit: AuditedEdit, amount: float) -> Variant | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
-from ..pixel_changes import sharpened
 from ..requested_changes import DETAIL
+from ..whole_picture_changes import sharpened
 
 _SIGMA = 1.5 / 512  # of the longer side
 _LEAST_SIGMA = 0.6  # px: less sharpens nothing

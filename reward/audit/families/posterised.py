@@ -6,8 +6,8 @@ import numpy as np
 
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
-from ..pixel_changes import clipped, mapped
 from ..requested_changes import COLOUR, DETAIL
+from ..whole_picture_changes import clipped, mapped
 
 
 def _vary(edit: AuditedEdit, amount: float) -> Variant | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
-from ..pixel_changes import jpeg
+from ..whole_picture_changes import jpeg
 
 
 def _vary(edit: AuditedEdit, amount: float) -> Variant:

@@ -7,8 +7,8 @@ import numpy as np
 
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
-from ..pixel_changes import contrasted, jpeg, with_cast
 from ..requested_changes import COLOUR, DETAIL
+from ..whole_picture_changes import contrasted, jpeg, with_cast
 
 _SCALE, _QUALITY = 0.5, 50
 _CAST, _GAIN = (2.5, 0.5, -2.5), 1.04

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
-from ..pixel_changes import moved
+from ..whole_picture_changes import moved
 
 _SHIFTS = ((1, 0), (0, 1), (1, 1))
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
-from ..instruction_words import is_imperative, with_large_first_letter, with_small_first_letter
+from ..imperatives import is_imperative, with_large_first_letter, with_small_first_letter
 
 
 def _vary(edit: AuditedEdit, amount: float) -> Variant | None:

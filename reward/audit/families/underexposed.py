@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..audited_edit import AuditedEdit
 from ..family import Family, Severity, Variant
-from ..pixel_changes import scaled
 from ..requested_changes import LIGHT
+from ..whole_picture_changes import scaled
 
 
 def _vary(edit: AuditedEdit, amount: float) -> Variant | None:

@@ -11,7 +11,7 @@ import PIL.Image
 import pytest
 
 from editcritic.benchmarks.demo.demo_scenes import demo_tasks
-from editcritic.reward.audit import pixel_changes as changes
+from editcritic.reward.audit import whole_picture_changes as changes
 from editcritic.reward.audit.labels import labelled, strip
 from editcritic.reward.image import Pixels
 
