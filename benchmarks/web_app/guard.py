@@ -2,18 +2,19 @@
 
 The address holds a secret token, as other programs' users on this machine know the port. A request must name this
 machine as its host and come from the page itself: see `foreign_page`. Only routes that the page uses are answered;
-gradio has others, which fetch addresses, run a coding agent, or describe every function.
+gradio has others, which fetch addresses, run a coding agent, or describe every function. Of files, a request can name
+those of the page's own folder.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from ...integrations.foreign_pages import foreign_page
+from ...reward.plain_text import printable
+from .page_files import PageFiles
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -25,12 +26,9 @@ MAX_UPLOAD_BYTES = 256 * 2**20
 MAX_EVENT_BYTES = 8 * 2**20
 """Of the values of an event: texts, numbers, names of uploaded files."""
 
-_DRAINED_BYTES = 64 * 1024
-_DRAIN_S = 1.0
-
 _GET = re.compile(
     r"/|/config/?|/theme\.css|/manifest\.json|/favicon\.ico|/(assets|static|svelte)/[\w./~@+-]*"
-    r"|/gradio_api/(theme\.css|queue/data|upload_progress|startup-events|heartbeat/\w+|file=.*|info/?)"
+    r"|/gradio_api/(theme\.css|queue/data|upload_progress|startup-events|heartbeat/\w+|file=.*)"
 )
 _POST = re.compile(r"/gradio_api/(queue/join|upload|cancel|reset/?|run/predict)")
 
@@ -50,11 +48,16 @@ _HEADERS = [
 
 
 class PageGuard:
-    """ASGI middleware. root: the path of the page, `/` and its token."""
+    """ASGI middleware. root: the path of the page, `/` and its token. files: those that a request may name.
 
-    def __init__(self, app: ASGIApp, root: str) -> None:
+    `scope["state"]["authorized"]` tells the connection whether it keeps its place while others hold many: see
+    `http_protocol`.
+    """
+
+    def __init__(self, app: ASGIApp, root: str, files: PageFiles) -> None:
         self.app = app
         self.root = root
+        self.files = files
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -63,15 +66,73 @@ class PageGuard:
         if scope["type"] != "http":  # nothing of the page is a WebSocket
             await send({"type": "websocket.close", "code": 1008})
             return
+        state = scope.setdefault("state", {})
+        state["authorized"] = False
         if refusal := self._refusal(scope):
-            await _drained(scope, receive)
             await _answer(send, *refusal)
             return
-        limit = MAX_UPLOAD_BYTES if scope["path"].endswith("/upload") else MAX_EVENT_BYTES
-        if _announced(scope) > limit:
-            await _answer(send, 413, f"too much at once: at most {limit // 2**20} MiB are taken")
+        state["authorized"] = True
+        if scope["method"] != "POST":
+            await self.app(scope, receive, _with_headers(send))
+        elif scope["path"].endswith("/upload"):
+            await self._forward_upload(scope, receive, send)
+        else:
+            await self._forward_event(scope, receive, send)
+
+    async def _forward_upload(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Hand on the body as it arrives, up to the limit, at which it ends as if the browser had gone."""
+        too_much = _announced(scope) > MAX_UPLOAD_BYTES
+        taken = 0
+
+        async def bounded() -> Message:
+            nonlocal taken, too_much
+            message = await receive()
+            taken += len(message.get("body", b""))
+            too_much = too_much or taken > MAX_UPLOAD_BYTES
+            return {"type": "http.disconnect"} if too_much else message
+
+        async def unless_too_much(message: Message) -> None:
+            if not too_much:
+                await with_headers(message)
+
+        with_headers = _with_headers(send)
+        if not too_much:
+            try:
+                await self.app(scope, bounded, unless_too_much)
+            except Exception:  # whatever gradio raises when the body ends
+                if not too_much:
+                    raise
+        if too_much:
+            await _answer(send, 413, _too_large(MAX_UPLOAD_BYTES))
+
+    async def _forward_event(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Read the whole body, which is small, and hand it on if it names no file but the page's own."""
+        body = bytearray()
+        more = _announced(scope) <= MAX_EVENT_BYTES
+        is_whole = more
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            body += message.get("body", b"")
+            is_whole = len(body) <= MAX_EVENT_BYTES
+            more = is_whole and message.get("more_body", False)
+        if not is_whole:
+            await _answer(send, 413, _too_large(MAX_EVENT_BYTES))
             return
-        await self.app(scope, _bounded(receive, limit), _with_headers(send))
+        try:
+            self.files.check_event(bytes(body))
+        except ValueError as error:
+            await _answer(send, 400, printable(str(error)))
+            return
+        whole: Message = {"type": "http.request", "body": bytes(body), "more_body": False}
+
+        async def replayed() -> Message:
+            nonlocal whole
+            message, whole = whole, {}
+            return message or await receive()
+
+        await self.app(scope, replayed, _with_headers(send))
 
     def _refusal(self, scope: Message) -> tuple[int, str] | None:
         headers = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"])
@@ -84,7 +145,10 @@ class PageGuard:
             return 404, "the address of the page has a token: copy all of what `editcritic app` printed"
         inner = path[len(self.root) :] or "/"
         allowed = {"GET": _GET, "HEAD": _GET, "POST": _POST}.get(scope["method"])
-        if allowed is None or allowed.fullmatch(inner) is None or ".." in inner.split("/file=")[0]:
+        if allowed is None or allowed.fullmatch(inner) is None:
+            return 404, "there is nothing at this address"
+        route, is_file, name = inner.partition("/file=")
+        if ".." in route or (is_file and not self.files.holds(name)):
             return 404, "there is nothing at this address"
         return None
 
@@ -95,26 +159,8 @@ def _announced(scope: Message) -> int:
     return int(text) if text.isdigit() and len(text) < 20 else MAX_UPLOAD_BYTES + 1
 
 
-async def _drained(scope: Message, receive: Receive) -> None:
-    """Read a small body that is refused: closed before, the connection would be reset, and the answer lost."""
-    if _announced(scope) > _DRAINED_BYTES:
-        return
-    with contextlib.suppress(asyncio.TimeoutError):
-        while (await asyncio.wait_for(receive(), _DRAIN_S)).get("more_body"):
-            pass
-
-
-def _bounded(receive: Receive, limit: int) -> Receive:
-    """The body, which ends as if the browser had gone once it is longer than announced bodies may be."""
-    taken = 0
-
-    async def bounded() -> Message:
-        nonlocal taken
-        message = await receive()
-        taken += len(message.get("body", b""))
-        return message if taken <= limit else {"type": "http.disconnect"}
-
-    return bounded
+def _too_large(limit: int) -> str:
+    return f"too much at once: at most {limit // 2**20} MiB are taken"
 
 
 def _with_headers(send: Send) -> Send:

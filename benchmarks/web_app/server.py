@@ -18,10 +18,16 @@ import uvicorn
 from starlette.applications import Starlette
 
 from ...integrations.serving.server.app import address
+from ...integrations.serving.server.connection import http_protocol
 from .guard import MAX_UPLOAD_BYTES, PageGuard
+from .page_files import PageFiles
 from .settings import AppSettings
 
 HOST = "127.0.0.1"
+
+_HEADER_TIMEOUT_S = 10.0
+_MAX_CONNECTIONS = 128
+"""At a time. A window of a browser holds six at most."""
 
 # Read when gradio is imported and when the page is built: no telemetry, no look for a newer version, no runs kept.
 _ENVIRONMENT = {
@@ -36,12 +42,19 @@ _ENVIRONMENT = {
 
 
 class PageServer(uvicorn.Server):
-    """A server whose signals are the program's own."""
+    """A server whose signals are the program's own, and which does not wait for open windows when it stops."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Ctrl-C raises KeyboardInterrupt in the thread that waits, as in every other command."""
         yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Streams to a window have no end: they are cut first, as when the window is closed."""
+        for connection in [*self.server_state.connections]:
+            if connection.transport is not None:
+                connection.transport.abort()
+        await super().shutdown(sockets)
 
 
 @contextlib.contextmanager
@@ -51,14 +64,17 @@ def serving(settings: AppSettings, port: int = 0) -> Iterator[str]:
     Uploads and pictures lie in a private folder, which is removed in the end. Raises OSError if the port is taken.
     """
     folder = Path(tempfile.mkdtemp(prefix="editcritic-app-"))  # readable by its owner only
-    before = {name: os.environ.get(name) for name in (*_ENVIRONMENT, "GRADIO_TEMP_DIR")}
-    os.environ.update(_ENVIRONMENT, GRADIO_TEMP_DIR=str(folder))
+    environment = {**_ENVIRONMENT, "GRADIO_TEMP_DIR": str(folder), "GRADIO_EXAMPLES_CACHE": str(folder / "examples")}
+    before = {name: os.environ.get(name) for name in environment}
+    os.environ.update(environment)
     try:
         with socket.create_server((HOST, port)) as listener:
             root = f"/{secrets.token_urlsafe(24)}"
             server = PageServer(
                 uvicorn.Config(
-                    _app(settings, root),
+                    _app(settings, root, folder),
+                    http=http_protocol(_HEADER_TIMEOUT_S, _MAX_CONNECTIONS, has_token=True),
+                    loop="asyncio",
                     ws="none",
                     log_config=None,
                     access_log=False,
@@ -82,7 +98,7 @@ def serving(settings: AppSettings, port: int = 0) -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _app(settings: AppSettings, root: str) -> PageGuard:
+def _app(settings: AppSettings, root: str, folder: Path) -> PageGuard:
     import gradio as gr
 
     from .page import CSS, HEAD, build_page, theme
@@ -108,4 +124,4 @@ def _app(settings: AppSettings, root: str) -> PageGuard:
         head=HEAD,
         app_kwargs={"docs_url": None, "redoc_url": None, "openapi_url": None},
     )
-    return PageGuard(app, root)
+    return PageGuard(app, root, PageFiles(folder))
