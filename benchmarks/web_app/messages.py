@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 
 import gradio as gr
 
-from ...reward import ImageError, SpecError, TooManyFailures
-from ...reward.plain_text import printable
-from ..common.errors import InputError
+from ...reward import TooManyFailures
+from ...reward.plain_text import one_line
+from ..common.terminal import user_error_text, user_errors
 from ..human_eval.annotation_session import AnnotationError
 from ..run.editor_outputs import MissingOutput
 
-_MISTAKES = (InputError, SpecError, ImageError, AnnotationError, MissingOutput, TooManyFailures, ValueError, OSError)
+_MISTAKES: tuple[type[Exception], ...] = (*user_errors(), AnnotationError, MissingOutput, TooManyFailures)
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -33,12 +33,12 @@ def told() -> Iterator[None]:
     except gr.Error:
         raise
     except _MISTAKES as error:
-        raise gr.Error(html.escape(printable(str(error))), duration=None, print_exception=False) from None
+        raise gr.Error(html.escape(one_line(user_error_text(error))), duration=None, print_exception=False) from None
     except Exception as error:
         log.exception("an error of the app")
-        text = f"{type(error).__name__}: {error}"
+        text = one_line(f"{type(error).__name__}: {error}")
         raise gr.Error(
-            f"{html.escape(printable(text))}. This is an error of editcritic: its traceback is in the terminal.",
+            f"{html.escape(text)}. This is an error of editcritic: its traceback is in the terminal.",
             duration=None,
             print_exception=False,
         ) from None

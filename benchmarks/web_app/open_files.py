@@ -6,11 +6,14 @@ The page offers what a scan finds, and sends back the name of one of these. A na
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from ...reward.plain_text import one_line
+from ...reward.regular_files import open_regular
 from ..common.errors import InputError
 from ..common.inputs import IMAGE_SUFFIXES
 from ..suites.results import RESULT_FILE
@@ -30,7 +33,10 @@ class OpenFiles:
     paths: Sequence[Path] = ()
 
     def names(self, kind: Kind) -> list[str]:
-        """What can be opened as this, by the name that the page shows: a path below one that was named."""
+        """What can be opened as this, by the name that the page shows: a path below one that was named.
+
+        Of what lies deeper than `MAX_DEPTH`, or after `MAX_ENTRIES`, nothing is offered.
+        """
         return list(self._scan(kind))
 
     def path(self, kind: Kind, name: str | None) -> Path:
@@ -46,19 +52,17 @@ class OpenFiles:
         is_one = _TESTS[kind]
         found: dict[str, Path] = {}
         seen = 0
+        named_alike = Counter(root.name for root in self.paths)
         for root in self.paths:
+            title = root.name if root.name and named_alike[root.name] == 1 else str(root)
             for path in _below(root):
                 seen += 1
                 if seen > MAX_ENTRIES:
                     return found
                 if is_one(path):
-                    found.setdefault(_name(path, root), path)
+                    inner = path.relative_to(root).as_posix() if path != root else ""
+                    found.setdefault(one_line("/".join(filter(None, (title, inner)))), path)
         return found
-
-
-def _name(path: Path, root: Path) -> str:
-    inner = path.relative_to(root).as_posix() if path != root else ""
-    return "/".join(filter(None, (root.name or str(root), inner)))
 
 
 def _below(root: Path) -> Iterator[Path]:
@@ -93,7 +97,7 @@ def _children(path: Path) -> list[Path]:
 def _begins_as_scores(path: Path) -> bool:
     """Whether the first bytes are those of `editcritic score -o`."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             head = file.read(4096).partition(b"\n")[0]
     except OSError:
         return False
