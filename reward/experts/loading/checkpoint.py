@@ -11,6 +11,7 @@ import contextlib
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, TypedDict
 from weakref import WeakValueDictionary
 
@@ -337,10 +338,8 @@ class Checkpoint:
                 raise ExpertDown(
                     f"{self.name} needs Python code of its own, and {loader.__name__} runs transformers' code only"
                 ) from error
-            if "torchvision" in str(error).lower():
-                raise ExpertDown(
-                    f"{self.name} cannot be loaded without torchvision: pip install torchvision"
-                ) from error
+            if problem := _torchvision_problem(error):
+                raise ExpertDown(f"{self.name} cannot be loaded {problem}") from error
             raise ExpertDown(f"{self.name} cannot be loaded with {loader.__name__}: {_first_line(error)}") from error
         # Transformers initialises missing weights randomly. Many checkpoints omit poolers; no expert here uses them.
         missing = sorted(name for name in info["missing_keys"] if "pooler" not in name)
@@ -405,6 +404,19 @@ def _outside_of_inference() -> contextlib.AbstractContextManager[Any]:
     """Weights created in inference mode could not be changed in place outside of it."""
     mode: contextlib.AbstractContextManager[Any] = import_libraries()[0].inference_mode(False)
     return mode
+
+
+def _torchvision_problem(error: BaseException) -> str:
+    """What to do if torchvision, which some processors need, is missing or does not fit torch; else empty."""
+    chain: BaseException | None = error
+    while chain is not None and "torchvision" not in str(chain).lower():
+        chain = chain.__cause__ or chain.__context__
+    if chain is None:
+        return ""
+    if find_spec("torchvision") is None:
+        return "without torchvision: pip install torchvision"
+    reason = _first_line(chain)
+    return f"with this torchvision, which may be of another build than torch ({reason}): install both from one index"
 
 
 def _first_line(error: BaseException) -> str:

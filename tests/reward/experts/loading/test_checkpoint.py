@@ -337,6 +337,28 @@ def test_without_torchvision_it_stands_in_unasked(dinov3):
     assert ran.stdout.strip().endswith("float32 pil")
 
 
+@pytest.mark.parametrize(
+    ("package", "problem"),
+    [
+        ("", "cannot be loaded without torchvision: pip install torchvision"),
+        ("raise RuntimeError('operator torchvision::nms does not exist')", "of another build than torch"),
+    ],
+)
+def test_a_processor_says_whether_torchvision_is_missing_or_does_not_fit(dinov3, tmp_path, package, problem):
+    if package:
+        (tmp_path / "torchvision").mkdir()
+        (tmp_path / "torchvision" / "__init__.py").write_text(package)
+    program = (
+        "import sys\n"
+        "sys.path.insert(0, sys.argv[2])\n"
+        "from editcritic.reward.experts.loading.checkpoint import Checkpoint\n"
+        "with Checkpoint(sys.argv[1], 'AutoModel', 'AutoImageProcessor', device='cpu').use(): pass\n"
+    )
+    command = [sys.executable, "-c", program, str(dinov3), str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert problem in ran.stderr.splitlines()[-1]
+
+
 def test_a_checkpoint_that_lacks_weights_is_refused(folder, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
