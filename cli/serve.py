@@ -203,6 +203,7 @@ def serve(
         rewards = load_rewards(reward or ["any-edit"], experts, engine)
         monitors = load_monitors(rewards, monitor, heldout, monitor_probe, monitor_state, experts, engine)
         service = ScoringService(rewards, limits=limits, monitors=monitors)
+        service.readiness.on_unavailable = lambda reason: echo(f"editcritic: not ready, to be tried again: {reason}")
         app = create_app(service, settings)
         if trainer_protocol:
             from ..integrations.serving.server.trainer_protocols import add_trainer_protocols

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -20,6 +20,9 @@ class Readiness:
     """
 
     def __init__(self, rewards: Mapping[str, Reward]) -> None:
+        self.on_unavailable: Callable[[str], None] | None = None
+        """Called with each reason why the server is not ready, once; from any thread. Set it before `load`."""
+        self._announced: set[str] = set()
         self._rewards = rewards
         self._loading: dict[str, Future[str]] = {}
         self._pauses: dict[str, float] = {}
@@ -88,6 +91,14 @@ class Readiness:
             self._loading.pop(self._names[id(expert)], None)
         self._names[id(expert)] = name
         self._loading[name] = engine.prepare(expert)
+        self._loading[name].add_done_callback(self._announce)
+
+    def _announce(self, prepared: Future[str]) -> None:
+        if prepared.cancelled() or prepared.exception() is not None or self.on_unavailable is None:
+            return
+        if (reason := prepared.result()) and reason not in self._announced:
+            self._announced.add(reason)
+            self.on_unavailable(reason)
 
     def _is_retry_due(self, name: str) -> bool:
         """Whether to prepare an unavailable expert again, now; then the next time is set."""

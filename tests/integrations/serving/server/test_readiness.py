@@ -60,3 +60,17 @@ def test_experts_of_one_class_whose_ids_are_unknown_are_told_apart(monkeypatch: 
     assert experts.report() == {"ready": True}
     for reward in rewards.values():
         reward.engine.close()
+
+
+def test_each_reason_is_said_once_however_often_it_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "_RETRY_S", 0.0)
+    missing = WeightsElsewhere("weights")
+    experts = Readiness({"a": Reward(Rated(), {"preference": missing})})
+    said = list[str]()
+    experts.on_unavailable = said.append
+    experts.load()
+    wait_until_loaded(experts)
+    for _ in range(2):
+        experts.report()  # prepares it again
+        wait_until_loaded(experts)
+    assert said == ["ExpertDown: weights is not there"]
