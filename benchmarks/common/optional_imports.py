@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from .errors import InputError
@@ -42,15 +43,23 @@ def require_serving() -> None:
         _import_from_extra("serve", needed)
 
 
+def require_app() -> None:
+    """Raise `InputError` if a library that the app's page needs is not installed.
+
+    gradio is only looked for: when it is imported, it makes a folder for its files, and the page's server says where.
+    """
+    for needed in ("matplotlib", "skimage"):
+        _import_from_extra("app", needed)
+    if find_spec("gradio") is None:
+        raise _missing("app", "gradio")
+
+
 def _import_from_extra(extra: str, module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        name = module.partition(".")[0]
-        raise InputError(f"this requires {name}, which is not installed: pip install 'editcritic[{extra}]'") from error
+        raise _missing(extra, module.partition(".")[0]) from error
 
 
-def require_app() -> None:
-    """Raise `InputError` if a library that the app's page needs is not installed."""
-    for needed in ("gradio", "matplotlib", "skimage"):
-        _import_from_extra("app", needed)
+def _missing(extra: str, library: str) -> InputError:
+    return InputError(f"this requires {library}, which is not installed: pip install 'editcritic[{extra}]'")

@@ -1,0 +1,65 @@
+"""`editcritic app`: what it prints, and mistakes on its command line."""
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "editcritic.cli.main", "app"]
+
+
+def ran(*arguments: str, folder: Path, code: str = "") -> "subprocess.CompletedProcess[str]":
+    """A run that ends by itself. code: Python to run before the command."""
+    command = [sys.executable, "-c", code, "app"] if code else COMMAND
+    return subprocess.run([*command, *arguments], capture_output=True, text=True, cwd=folder, timeout=120)
+
+
+def test_with_json_the_address_is_a_document(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    assert process.stdout is not None
+    document = json.loads("".join(iter(process.stdout.readline, "}\n")) + "}")
+    parts = urlsplit(document["address"])
+    connection = http.client.HTTPConnection("127.0.0.1", parts.port or 0, timeout=30)
+    connection.request("GET", parts.path)
+    assert connection.getresponse().status == 200
+    connection.close()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert document["address"] in errors
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere"], "nowhere does not exist: name files and folders that the page may open"),
+        (["--reward", "no-such-reward"], "no-such-reward"),
+        (["--experts", "no-such-bundle"], "no-such-bundle"),
+        (["--port", "70000"], "65535"),
+        (["--cache", "/nowhere/answers.db"], "/nowhere/answers.db"),
+    ],
+)
+def test_a_mistake_is_said_before_the_page_is_opened(tmp_path: Path, arguments: list[str], message: str) -> None:
+    run = ran(*arguments, folder=tmp_path)
+    assert run.returncode == 2
+    assert message in " ".join(run.stderr.split())
+    assert "Traceback" not in run.stderr
+    assert "http://" not in run.stdout
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_without_gradio_the_extra_is_named(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['gradio'] = None; from editcritic.cli.main import main; main()"
+    run = ran(folder=tmp_path, code=code)
+    assert run.returncode == 2
+    assert run.stderr == ("editcritic: this requires gradio, which is not installed: pip install 'editcritic[app]'\n")
