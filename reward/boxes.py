@@ -44,18 +44,22 @@ class Box:
 
     @property
     def x0(self) -> float:
+        """Left edge, a fraction of the width."""
         return self.cx - self.w / 2
 
     @property
     def y0(self) -> float:
+        """Upper edge, a fraction of the height."""
         return self.cy - self.h / 2
 
     @property
     def x1(self) -> float:
+        """Right edge, a fraction of the width."""
         return self.cx + self.w / 2
 
     @property
     def y1(self) -> float:
+        """Lower edge, a fraction of the height."""
         return self.cy + self.h / 2
 
     @property
@@ -90,9 +94,11 @@ class Box:
         return shared / union if union > 0 else 0.0
 
     def contains(self, other: Box) -> bool:
+        """Whether the other box lies in this one; equal edges count."""
         return self.x0 <= other.x0 and self.y0 <= other.y0 and self.x1 >= other.x1 and self.y1 >= other.y1
 
     def with_label(self, label: str) -> Box:
+        """The same box with another label."""
         return replace(self, label=label)
 
 

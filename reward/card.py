@@ -15,7 +15,9 @@ ValueRange = tuple[float | None, float | None]
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """name, version: make up a score's signature. summary: what 1.0 (or more) means, in a line.
+    """What a metric measures, asks and requires, and how it can be gamed.
+
+    name, version: make up a score's signature. summary: what 1.0 (or more) means, in a line.
 
     range: of the value. roles: experts that it queries; by default those of `kinds`. kinds: role -> the kinds of
     queries that it sends there (`Query.kind`), in any protocol; a reward refuses experts that do not accept them, and
@@ -59,6 +61,7 @@ class Card:
 
     @property
     def signature(self) -> str:
+        """Name and version, as in `edival-if@3`."""
         return f"{self.name}@{self.version}"
 
     def signature_with(self, protocol: str = "", options: Iterable[str] = ()) -> str:

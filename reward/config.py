@@ -212,7 +212,7 @@ class RoleSpec:
 
 
 def load_experts(bindings: ExpertBindings, defaults: Mapping[str, Expert] | None = None) -> dict[str, Expert]:
-    """Role -> expert, from a line such as
+    """Experts by role, as specs name them. A spec is a line such as
 
         detector=grounding-dino-tiny judge=openai:http://127.0.0.1:8000/v1 features=dinov3-vitb16?dtype=float16
 

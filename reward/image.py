@@ -148,10 +148,12 @@ class Image:
 
     @property
     def width(self) -> int:
+        """In pixels."""
         return self.size[0]
 
     @property
     def height(self) -> int:
+        """In pixels."""
         return self.size[1]
 
     @property
@@ -176,6 +178,7 @@ class Image:
 
     @property
     def digest(self) -> str:
+        """Of size and RGB values, hex: equal for equal pixels, whatever the file was."""
         if self._digest is None:
             if self._pixels is not None:
                 self._digest = _digest(self._pixels)

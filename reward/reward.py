@@ -177,6 +177,7 @@ class Reward(BaseReward):
 
     @property
     def engine(self) -> Engine:
+        """The engine that runs it; made with the first call where none was given."""
         with self._engine_lock:  # a server's threads may call at once
             if self._engine is None or not self._engine.is_open:
                 self._engine = Engine(window=self._max_in_flight, log=self._log)

@@ -174,6 +174,7 @@ class EditSample:
 
     @property
     def source(self) -> Image:
+        """The first of `sources`."""
         return self.sources[0]
 
     @property

@@ -33,6 +33,7 @@ class Evidence:
     numbers: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
+        """As plain data, without empty fields. A box is `[cx, cy, w, h, score, label]`."""
         data: dict[str, Any] = {"what": self.what}
         if self.image:
             data["image"] = self.image
@@ -46,6 +47,7 @@ class Evidence:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Evidence:
+        """What `to_json` wrote. Raises KeyError, TypeError or ValueError for other data."""
         boxes = tuple(Box(*numbers) for numbers in data.get("boxes", ()))
         what, image, text = data["what"], data.get("image", ""), data.get("text", "")
         _require(str, what, image, text, *(box.label for box in boxes))

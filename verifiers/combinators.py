@@ -25,9 +25,11 @@ class _Connective:
 
     @property
     def rewards(self) -> tuple[BaseReward, ...]:
+        """The rewards of all verifiers, in order."""
         return _rewards(self.verifiers)
 
     def decide(self, samples: Sequence[EditSample], scoring: ScoringFn) -> list[Decision]:
+        """Decide on a batch, asking each verifier only about samples that are still open."""
         return [
             _combined(self.dominant, decisions)
             for decisions in _decide_in_order(self.verifiers, samples, scoring, (self.dominant,))
@@ -59,9 +61,11 @@ class Not:
 
     @property
     def rewards(self) -> tuple[BaseReward, ...]:
+        """Those of the verifier."""
         return self.verifier.rewards
 
     def decide(self, samples: Sequence[EditSample], scoring: ScoringFn) -> list[Decision]:
+        """Decide on a batch."""
         return [_inverted(decision) for decision in self.verifier.decide(samples, scoring)]
 
     def __call__(self, samples: Iterable[EditSample]) -> Decisions:
@@ -83,9 +87,11 @@ class Cascade:
 
     @property
     def rewards(self) -> tuple[BaseReward, ...]:
+        """The rewards of all stages, in order."""
         return _rewards(self.stages)
 
     def decide(self, samples: Sequence[EditSample], scoring: ScoringFn) -> list[Decision]:
+        """Decide on a batch, asking each stage only about samples that are still open."""
         results = []
         for decisions in _decide_in_order(self.stages, samples, scoring, ("accept", "reject")):
             last = decisions[-1]

@@ -21,7 +21,10 @@ ScoringFn = Callable[[BaseReward, Sequence[EditSample]], Sequence[Score]]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """reason: for a user or an editor. scores: those it is based on, in the order they were computed."""
+    """Accept, reject, or "can't tell".
+
+    reason: for a user or an editor. scores: those it is based on, in the order they were computed.
+    """
 
     answer: VerifierAnswer
     reason: str
@@ -42,6 +45,7 @@ class Decision:
         return tuple(item for score in self.scores for part in _iter_scores(score) for item in part.evidence)
 
     def to_json(self) -> dict[str, Any]:
+        """As plain data."""
         return {"answer": self.answer, "reason": self.reason, "scores": [score.to_json() for score in self.scores]}
 
 
@@ -203,9 +207,11 @@ class Verifier:
 
     @property
     def rewards(self) -> tuple[BaseReward, ...]:
+        """Its one reward."""
         return (self.reward,)
 
     def decide(self, samples: Sequence[EditSample], scoring: ScoringFn) -> list[Decision]:
+        """Decide on a batch. scoring: scores samples by a reward, as a run does, which counts the cost."""
         return [self._apply_rule(score) for score in scoring(self.reward, samples)]
 
     def __call__(self, samples: Iterable[EditSample]) -> Decisions:

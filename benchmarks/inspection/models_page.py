@@ -115,10 +115,10 @@ def _row(model: ModelEntry) -> tuple[str, ...]:
 def _bundles() -> Iterator[str]:
     columns = ("bundle", "downloads", "weights", "cache, at most", "passes, about", "for")
     yield from table_lines(columns, map(_bundle_row, bundles().values()))
-    yield f"\nRoles that a bundle does not list are `{' '.join(_words(bundles()['cpu'].roles))}`.\n"
+    yield f"\nRoles that a bundle does not list are `{' '.join(spec_words(bundles()['cpu'].roles))}`.\n"
     for bundle in bundles().values():
         if bundle.own_roles:
-            yield f"```text\n# {bundle.name}\n{' '.join(_words(bundle.own_roles))}\n```\n"
+            yield f"```text\n# {bundle.name}\n{' '.join(spec_words(bundle.own_roles))}\n```\n"
 
 
 def _bundle_row(bundle: Bundle) -> tuple[str, ...]:
@@ -136,22 +136,24 @@ def _bundle_row(bundle: Bundle) -> tuple[str, ...]:
 
 def bundle_table() -> list[str]:
     """The lines of the table of bundles in docs/experts.md."""
-    columns = ("bundle", "for", "machine", "download", "memory", "licences", "cannot answer")
-    return list(table_lines(columns, map(_purpose_row, bundles().values())))
+    facts = {bundle.name: bundle_facts(bundle) for bundle in bundles().values()}
+    columns = next(iter(facts.values()))
+    return list(table_lines(("bundle", *columns), ((f"`{name}`", *row.values()) for name, row in facts.items())))
 
 
-def _purpose_row(bundle: Bundle) -> tuple[str, ...]:
+def bundle_facts(bundle: Bundle) -> dict[str, str]:
+    """What a bundle is for, needs and cannot do, in words: column of the table in docs/experts.md -> text."""
     experts = load_experts(bundle.own_roles)
     memory = sum(memory_use(experts)) + bundle.passes_gib * 2**30
-    return (
-        f"`{bundle.name}`",
-        bundle.purpose,
-        bundle.machine,
-        format_download(experts),
-        f"{memory / 1e9:.0f} GB" if memory else "none",
-        "; ".join(dict.fromkeys(_licence(model) for model in _models(experts))) or "that of the packages",
-        bundle.unanswered,
-    )
+    licences = dict.fromkeys(_licence(model) for model in _models(experts))
+    return {
+        "for": bundle.purpose,
+        "machine": bundle.machine,
+        "download": format_download(experts),
+        "memory": f"{memory / 1e9:.0f} GB" if memory else "none",
+        "licences": "; ".join(licences) or "that of the packages",
+        "cannot answer": bundle.unanswered,
+    }
 
 
 def _models(experts: Mapping[str, Expert]) -> list[ModelEntry]:
@@ -173,8 +175,8 @@ def _licence(model: ModelEntry) -> str:
     return (model.licence or "not found") + (", gated" if model.gated else "")
 
 
-def _words(roles: Mapping[str, Spec]) -> Iterator[str]:
-    """Roles as they are typed."""
+def spec_words(roles: Mapping[str, Spec]) -> Iterator[str]:
+    """Roles with their specs as they are typed: `role=spec`."""
     for role, spec in roles.items():
         table = dict(spec) if isinstance(spec, Mapping) else {"use": spec}
         use = table.pop("use")

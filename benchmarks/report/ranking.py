@@ -40,6 +40,7 @@ class RankedCandidate:
         return "; ".join(filter(None, (self.score.reason, deciding)))
 
     def to_json(self) -> dict[str, Any]:
+        """As plain data, with the score."""
         return {
             "rank": self.rank,
             "id": self.sample.id,
@@ -69,6 +70,7 @@ class CandidateRanking:
         return self.candidates[0].sample
 
     def to_json(self) -> dict[str, Any]:
+        """As plain data, best candidate first."""
         return {
             "group": self.group,
             "instruction": self.reference_sample.instruction,

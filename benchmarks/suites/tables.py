@@ -16,7 +16,9 @@ from .bootstrap import Numbers, Statistic
 
 @dataclass(frozen=True)
 class Table:
-    """name: of its files, e.g. `leaderboard`. columns: in order. rows: name -> column -> statistic; absent columns are
+    """A table of statistics, before they are evaluated.
+
+    name: of its files, e.g. `leaderboard`. columns: in order. rows: name -> column -> statistic; absent columns are
     empty. scale, unit: factor and name of the unit, e.g. 100 and "percent". digits: decimals. notes: e.g. options and
     left-out items. lower_is_better: columns in which less is better. ranking_column: the column that ranks editors; the
     last one by default.
@@ -63,6 +65,7 @@ class TableCell:
         return TableCell(scaled, low, high, figure.count, figure.num_missing, lowest, highest)
 
     def to_json(self) -> dict[str, Any]:
+        """As plain data."""
         return {
             "value": self.value,
             "low": self.low,

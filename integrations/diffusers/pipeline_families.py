@@ -133,6 +133,7 @@ FAMILIES: tuple[PipelineFamily, ...] = (
     *(KONTEXT, QWEN_EDIT, QWEN_EDIT_PLUS, FLUX2, FLUX2_CACHED),
     *(INSTRUCT_PIX2PIX, INSTRUCT_PIX2PIX_XL, OMNIGEN, LEDITS),
 )
+"""The families that `make_editor` knows, by the class of the pipeline."""
 
 
 def family_of(pipeline: Any) -> PipelineFamily | None:

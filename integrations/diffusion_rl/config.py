@@ -14,7 +14,9 @@ from .transitions import Sampling
 
 @dataclass
 class DiffusionConfig:
-    """output_dir: for the log (`log.jsonl`), checkpoints, and the final LoRA.
+    """Settings of `DiffusionTrainer`.
+
+    output_dir: for the log (`log.jsonl`), checkpoints, and the final LoRA.
 
     max_steps: training steps. Each generates `groups` times `group_size` images per process and trains on them once, in
     `num_mini_batches` optimizer steps. rollout_batch_size: images per pipeline call, where the pipeline family supports

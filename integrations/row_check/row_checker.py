@@ -56,10 +56,11 @@ _CERTAIN = ("ends the run", "unscored", "wrong groups")
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    """reward: checked for required fields, rejected plans and rows that it does not apply to; None: any, so that only
-    plans are compared with their instructions. pictures: see
-    `PictureCheck`. folder: where relative paths of pictures begin; None: where the trainer has it. examples: rows named
-    for each finding.
+    """What is checked, and how closely.
+
+    reward: checked for required fields, rejected plans and rows that it does not apply to; None: any, so that only
+    plans are compared with their instructions. pictures: see `PictureCheck`. folder: where relative paths of pictures
+    begin; None: where the trainer has it. examples: rows named for each finding.
     """
 
     reward: BaseReward | None = None
@@ -78,6 +79,7 @@ class Finding:
     examples: list[tuple[int, str]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
+        """As plain data."""
         return {
             "kind": self.kind,
             "meaning": KINDS[self.kind],
@@ -89,7 +91,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class RowsReport:
-    """trainer: the name of the layout. unit: what the numbers of rows count, `row` (from 0) or `line` (from 1). rows:
+    """What a check found.
+
+    trainer: the name of the layout. unit: what the numbers of rows count, `row` (from 0) or `line` (from 1). rows:
     all; unusable: those with a problem of their own; groups: different pairs of instruction and source.
     """
 
@@ -106,6 +110,7 @@ class RowsReport:
         return self.rows > 0 and not any(finding.consequence in _CERTAIN for finding in self.findings)
 
     def to_json(self) -> dict[str, Any]:
+        """As plain data: what `editcritic rows --json` prints."""
         counts = {"rows": self.rows, "unusable": self.unusable, "groups": self.groups}
         findings = [finding.to_json() for finding in self.findings]
         return {"trainer": self.trainer, "numbers": self.unit, **counts, "usable": self.is_usable, "findings": findings}

@@ -174,6 +174,7 @@ _LAYOUTS: Final[Sequence[TrainerLayout]] = (
 )
 
 TRAINER_LAYOUTS: Final[Mapping[str, TrainerLayout]] = {layout.name: layout for layout in _LAYOUTS}
+"""Trainer -> what its rows look like, by the names that `editcritic rows --trainer` takes."""
 
 
 def layout_of(columns: Sequence[str]) -> TrainerLayout:

@@ -93,6 +93,7 @@ class UniRLRewardBackend:
         self.preferred_input_kind = "image"
 
     def get_model_name(self) -> str:
+        """The reward's name, under which UniRL logs it."""
         return self.reward.__name__
 
     def compute_rewards(self, request: Any) -> Any:
@@ -120,6 +121,7 @@ class UniRLRewardBackend:
         )
 
     def is_available(self) -> bool:
+        """Always True: the reward was built before."""
         return True
 
     def offload(self) -> None:
@@ -132,6 +134,7 @@ class UniRLRewardBackend:
         """Nothing: the next request loads the weights again."""
 
     def dispose(self) -> None:
+        """Offload, as `offload` does."""
         self.offload()
 
     def _prompts(self, request: Any) -> list[str]:

@@ -166,23 +166,28 @@ class EditingEnvironment:
 
     @property
     def sample(self) -> EditSample:
+        """The sample with the image as edited so far."""
         state = self._state
         return replace(state.sample, edited=state.image)
 
     @property
     def instructions(self) -> tuple[str, ...]:
+        """The edits that led to the image, oldest first; none of an unusable row."""
         return () if self.unusable else tuple(instruction for instruction, _ in self._state.edits)
 
     @property
     def edit_errors(self) -> tuple[str, ...]:
+        """What failed edits said, in order."""
         return tuple(self._state.errors)
 
     @property
     def editor_error(self) -> str:
+        """Why the editor cannot go on; empty if it can."""
         return self._state.editor_error
 
     @property
     def counts(self) -> dict[str, int]:
+        """Edits that were requested, undone and failed."""
         if self.unusable:
             return dict.fromkeys(("edits", "edits/undone", "edits/failed"), 0)
         state = self._state

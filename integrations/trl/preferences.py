@@ -47,6 +47,7 @@ class PreferencePair:
 
     @property
     def margin(self) -> float:
+        """Value of the chosen minus value of the rejected candidate, above 0."""
         return self.chosen.value - self.rejected.value
 
 

@@ -34,7 +34,10 @@ Damages = Literal["", "following", "preservation", "both"]
 
 @dataclass(frozen=True, slots=True)
 class Severity:
-    """amount: what `Family.vary` is called with, in units of the family. label: the amount in words, for reports."""
+    """How far a family goes.
+
+    amount: what `Family.vary` is called with, in units of the family. label: the amount in words, for reports.
+    """
 
     amount: float
     label: str

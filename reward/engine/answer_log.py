@@ -375,6 +375,7 @@ class AnswerLog:
         return _FileTable(self)
 
     def close(self) -> None:
+        """Close the file. Closing it twice is allowed."""
         self._database.close()
 
     def __enter__(self) -> AnswerLog:

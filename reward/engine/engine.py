@@ -198,6 +198,7 @@ class Engine:
 
     @property
     def is_open(self) -> bool:
+        """Whether it takes samples: it was not closed, and its scheduler did not break."""
         return not self._scheduler.stopped and self._scheduler.broken is None
 
     def stats(self) -> Stats:

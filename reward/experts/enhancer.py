@@ -79,6 +79,7 @@ class BestAvailableUpscaler(Expert):
 
     @property
     def id(self) -> str:  # type: ignore[override]  # chosen on first use
+        """That of the upscaler that was chosen."""
         return self.chosen.id
 
     def load(self) -> None:

@@ -156,6 +156,7 @@ class OpenAIJudge(EndpointExpert):
 
     @property
     def id(self) -> str:  # type: ignore[override]  # may query the server for its model
+        """Model, address and the options that change an answer."""
         options = {
             "logprobs": self.logprobs,
             "json": self.json_mode,

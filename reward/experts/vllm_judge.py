@@ -108,6 +108,7 @@ class VllmJudge(Expert):
 
     @property
     def id(self) -> str:  # type: ignore[override]  # computed on first use, from the weights
+        """Version of vLLM, weights, and the options that change an answer."""
         if not self._id:
             try:
                 package = version("vllm")

@@ -91,6 +91,7 @@ class Calibrated:
 
     @property
     def card(self) -> Card:
+        """That of the metric, with the range and unit of the calibration map."""
         card, calibration = self.metric.card, self.calibration_map
         return replace(
             card,

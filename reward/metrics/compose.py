@@ -24,7 +24,8 @@ class Metric(Protocol):
     """A program for one sample, described by its card. It must be pure."""
 
     @property
-    def card(self) -> Card: ...
+    def card(self) -> Card:
+        """What it measures, and whom it queries."""
 
     def __call__(self, sample: EditSample) -> Program[Score]: ...
 
@@ -217,6 +218,7 @@ class Gate:
 
     @property
     def card(self) -> Card:
+        """That of the guarded reward, under the name of the gate."""
         parts = {"guard": self.guard, "reward": self.reward}
         summary = f"{self.reward.card.summary} ({self.reward.card.name}), and {self.guard.card.name} caught nothing"
         return replace(
@@ -254,6 +256,7 @@ class Threshold:
 
     @property
     def card(self) -> Card:
+        """Range 0 to 1; roles and fields are those of the metric."""
         card = _composite_card(self.name, {"metric": self.metric}, "")
         return replace(
             card, summary=f"{self.metric.card.name} is at least {self.threshold:g}", range=(0.0, 1.0), unit="share"
@@ -286,6 +289,7 @@ class Fallback:
 
     @property
     def card(self) -> Card:
+        """Roles and fields of both metrics."""
         card = _composite_card(self.name, {"first": self.first, "second": self.second}, "")
         return replace(card, summary=f"{self.first.card.summary}; by {self.second.card.name} where that fails")
 

@@ -27,7 +27,8 @@ class PairwiseMetric(Protocol):
     """A program for two samples that differ in their edited images only. Its card has the range 0..1."""
 
     @property
-    def card(self) -> Card: ...
+    def card(self) -> Card:
+        """What it measures, and whom it queries; its range is 0 to 1."""
 
     def __call__(self, first: EditSample, second: EditSample) -> Program[Score]: ...
 

@@ -67,6 +67,7 @@ class ChangeMap:
 
     @property
     def nbytes(self) -> int:
+        """Bytes of its arrays."""
         return sum(int(getattr(self, name).nbytes) for name in GRIDS)
 
     @property

@@ -326,6 +326,7 @@ class Region:
             raise ValueError("a region takes `inside` or `exclude`, not both: subtract the boxes from the mask")
 
     def describe(self) -> list[Any]:
+        """What the digest of a query has of it."""
         boxes = None if self.exclude is None else [(box.cx, box.cy, box.w, box.h) for box in self.exclude]
         description = [self.pool, boxes, self.grid]
         return description if self.inside is None else [*description, self.inside.digest]
@@ -533,6 +534,7 @@ class RecognizedText:
 
     @property
     def text(self) -> str:
+        """All lines in one, with blanks between them."""
         return " ".join(line.text for line in self.lines)
 
     @property

@@ -27,6 +27,7 @@ class Tool:
     parameters: str
 
     def describe(self) -> list[Any]:
+        """What the digest of a query has of it."""
         return [self.name, self.description, self.parameters]
 
 
@@ -39,6 +40,7 @@ class ToolCall:
     id: str = ""
 
     def describe(self) -> list[Any]:
+        """What the digest of a query has of it."""
         return [self.name, self.arguments, self.id]
 
 
@@ -55,6 +57,7 @@ class Message:
     tool_call_id: str = ""
 
     def describe(self) -> list[Any]:
+        """What the digest of a query has of it: images as their digests."""
         turn = [self.role, [part if isinstance(part, str) else {"image": part.digest} for part in self.content]]
         tools = [[call.describe() for call in self.tool_calls], self.tool_call_id]
         return turn + tools if self.tool_calls or self.tool_call_id else turn
@@ -68,6 +71,7 @@ class YesNo:
 
     @property
     def options(self) -> tuple[str, ...]:
+        """Yes and no."""
         return ("yes", "no")
 
     def reply_value(self, reply: Reply) -> float:
@@ -80,6 +84,7 @@ class YesNo:
         return float(yes)
 
     def describe(self) -> list[Any]:
+        """What the digest of a query has of it."""
         return ["yes_no", self.max_tokens]
 
 
@@ -115,6 +120,7 @@ class Levels:
         return level
 
     def describe(self) -> list[Any]:
+        """What the digest of a query has of it."""
         return ["levels", list(self.options), self.max_tokens]
 
 
@@ -139,6 +145,7 @@ class Grade:
 
     @property
     def options(self) -> tuple[str, ...]:
+        """The integers as texts, from `low` to `high`."""
         return tuple(map(str, range(self.low, self.high + 1)))
 
     def reply_value(self, reply: Reply) -> int:
@@ -159,6 +166,7 @@ class Grade:
         return sum(int(option) * p for option, p in reply.probabilities.items())
 
     def describe(self) -> list[Any]:
+        """What the digest of a query has of it."""
         return ["grade", self.low, self.high, self.temperature, self.max_tokens]
 
 
@@ -175,6 +183,7 @@ class FreeText:
         return reply.text
 
     def describe(self) -> list[Any]:
+        """What the digest of a query has of it."""
         description = ["free_text", self.max_tokens, self.temperature]
         return [*description, [tool.describe() for tool in self.tools]] if self.tools else description
 
@@ -193,6 +202,7 @@ class Json:
 
     @staticmethod
     def from_schema(schema: Mapping[str, Any], **options: Any) -> Json:
+        """The form for a schema as a table. options: `max_tokens`, `temperature`."""
         return Json(json.dumps(schema, separators=(",", ":")), **options)
 
     def reply_value(self, reply: Reply) -> Any:
@@ -204,6 +214,7 @@ class Json:
         return parse_json(self.schema, text)
 
     def describe(self) -> list[Any]:
+        """What the digest of a query has of it."""
         return ["json", self.schema, self.max_tokens, self.temperature]
 
 

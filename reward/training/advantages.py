@@ -41,18 +41,17 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Advantages:
-    """values: (N,), in the order of the rows, 0 for rows that are not informative. scored: (N,), the rows with a score,
-    or with a value in place of it (see `training_values`).
+    """Advantages of N rows, and what became of their groups.
 
-    informative: (N,), the scored rows of groups that are neither degenerate nor lost in noise; a training step may drop
-    the others.
+    values: (N,), in the order of the rows, 0 for rows that are not informative. scored: (N,), the rows with a score,
+    or with a value in place of it (see `training_values`). informative: (N,), the scored rows of groups that are
+    neither degenerate nor lost in noise; a training step may drop the others.
 
     unscored: fraction of rows that are not in `scored`. abstained: fraction of rows with a value in place of a score.
-    degenerate_groups: fraction of groups without a training signal: fewer
-    than two scored rows, or equal scores. lost: fraction of groups whose spread noise explains completely; 0 for
-    `floor`, which keeps them. std: mean over groups of the standard deviation within (n - 1), in units of the score,
-    over groups with two or more scored rows. noise_variance_share: fraction of the pooled variance within groups that
-    noise explains, in [0, 1].
+    degenerate_groups: fraction of groups without a training signal: fewer than two scored rows, or equal scores. lost:
+    fraction of groups whose spread noise explains completely; 0 for `floor`, which keeps them. std: mean over groups of
+    the standard deviation within (n - 1), in units of the score, over groups with two or more scored rows.
+    noise_variance_share: fraction of the pooled variance within groups that noise explains, in [0, 1].
     """
 
     values: FloatArray

@@ -37,7 +37,9 @@ ACTIONS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """name: of the number (`MONITORED`), `divergence`, `probe/...`, or `hack/...`. value: z-score, beyond `z_limit`.
+    """A number of a training run has moved as it does when a reward is hacked.
+
+    name: of the number (`MONITORED`), `divergence`, `probe/...`, or `hack/...`. value: z-score, beyond `z_limit`.
 
     message: the change, its size, and its possible cause. since: the first step that it is about, if not that of the
     last `patience` steps.

@@ -12,7 +12,9 @@ from typing_extensions import Self
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """nfe: denoiser evaluations (number of function evaluations), counted per image and step; the factor of guidance is
+    """What a selection has cost.
+
+    nfe: denoiser evaluations (number of function evaluations), counted per image and step; the factor of guidance is
     not counted. judge_calls: queries to a judge by the scoring programs, including cached ones, so that a resumed run
     reports the cost of an uninterrupted one. seconds: of generation and scoring, each as if run alone.
     """
@@ -29,6 +31,7 @@ class Cost:
         )
 
     def to_json(self) -> dict[str, Any]:
+        """As plain data."""
         return asdict(self)
 
 

@@ -54,6 +54,7 @@ class Candidate:
 
     @property
     def picture(self) -> Image | None:
+        """The edited image; None if there is none."""
         return None if self.sample is None else self.sample.edited
 
     @property
@@ -62,6 +63,7 @@ class Candidate:
         return self.score.value if self.status == "made" else None
 
     def to_json(self) -> dict[str, Any]:
+        """As plain data, with the score and without pixels."""
         return {
             "id": self.id,
             "status": self.status,
@@ -89,6 +91,7 @@ class TournamentMatch:
     cost: Cost
 
     def to_json(self) -> dict[str, Any]:
+        """As plain data."""
         return {
             "first": self.first,
             "second": self.second,
@@ -133,6 +136,7 @@ class Selection:
         return None if self.winner is None else self.winner.value
 
     def to_json(self) -> dict[str, Any]:
+        """As plain data, with all candidates and without pixels."""
         return {
             "id": self.sample.id,
             "instruction": self.sample.instruction,
@@ -158,10 +162,12 @@ class Selections(Sequence[Selection]):
 
     @property
     def spent(self) -> Cost:
+        """The sum over samples."""
         return sum_costs(selection.spent for selection in self.selections)
 
     @property
     def full_cost(self) -> Cost:
+        """The sum over samples."""
         return sum_costs(selection.full_cost for selection in self.selections)
 
     @overload
@@ -178,6 +184,7 @@ class Selections(Sequence[Selection]):
         return iter(self.selections)
 
     def to_json(self) -> dict[str, Any]:
+        """As plain data: the report of a selection."""
         return {
             "schema": SCHEMA,
             "spent": self.spent.to_json(),

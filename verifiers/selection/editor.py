@@ -39,13 +39,16 @@ class Editor(Protocol):
     """
 
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """Identifies the model and all settings that images depend on."""
 
     @property
-    def nfe(self) -> int: ...
+    def nfe(self) -> int:
+        """Denoiser evaluations per image; 0 if it does not apply."""
 
     @property
-    def batch_size(self) -> int: ...
+    def batch_size(self) -> int:
+        """Maximum number of images per call."""
 
     def edit(
         self,

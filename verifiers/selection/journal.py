@@ -273,6 +273,7 @@ class Journal:
             return None
 
     def close(self) -> None:
+        """Close its files."""
         self._database.close()
         if self._log is not None:
             self._log.close()
