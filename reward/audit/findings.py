@@ -50,6 +50,7 @@ class FamilyFinding:
     incomparable: int
 
     def to_json(self) -> dict[str, Any]:
+        """As plain data, with what the family is."""
         family = self.family
         return {
             "family": family.name,
@@ -121,6 +122,7 @@ class AuditReport:
 
     @cached_property
     def scale(self) -> float:
+        """The width of the range, or the distance of quantiles that stands for it: gains are shares of it."""
         return scale_of(self.range, [*self.edits, *(trial.variant for trial in self.trials)])
 
     @cached_property

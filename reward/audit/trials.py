@@ -22,7 +22,10 @@ _OTHERS = 8
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """sample: number of the edit among the samples. severity: 0 to 2, mildest first. edit, variant: their scores."""
+    """An edit and one of its variants, scored.
+
+    sample: number of the edit among the samples. severity: 0 to 2, mildest first. edit, variant: their scores.
+    """
 
     sample: int
     family: str
