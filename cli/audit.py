@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, redirect_stdout
 from dataclasses import replace
 from itertools import islice
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..benchmarks.common.interruption import interrupted_code, tell_interrupted
-from ..benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar
+from ..benchmarks.common.terminal import echo, exit_code_command, print_json
 from .edit_samples import DEMO, READ_AHEAD, demo_entries, file_entries, of_many_sources, suite_entries
 from .options import (
     DEFAULT_REWARD,
@@ -34,14 +34,11 @@ from .options import (
 if TYPE_CHECKING:
     from ..benchmarks.common.inputs import SampleEntry
     from ..benchmarks.common.problems import Problems
-    from ..reward import BaseReward, EditSample, Score
-    from ..reward.audit import AuditReport, AuditRun
+    from ..reward import BaseReward, EditSample
+    from ..reward.audit import AuditReport
     from ..reward.audit.audited_reward import AnyScorer
     from ..reward.image import FileIndex
     from .editor_spec import EditorSpec
-
-_OUTAGE = 16
-"""The last scores that have to fail for reasons of infrastructure for the audit to end."""
 
 
 @exit_code_command
@@ -168,6 +165,7 @@ def audit(
     from ..reward.audit.hack_search import HackSearch
     from .audit_editor import audit_editor
     from .audit_output import print_report, report_files, require_writable, write_figures
+    from .audit_progress import audit_progress, latest_scores, outage
     from .audit_subject import audit_subject
 
     try:
@@ -206,9 +204,10 @@ def audit(
         editor = audit_editor(editor_spec, chosen)
         run = stack.enter_context(AuditRun(subject.scorer, chosen, families=families, tolerance=tolerance, seed=seed))
         interrupted = False
-        with progress_bar(len(chosen), "auditing") as (step, tell), forward_warnings(tell) as warned:
+        stop = lambda: subject.exhausted() or outage(latest_scores(run), len(chosen))  # noqa: E731
+        with audit_progress("auditing", len(chosen), stop) as progress, forward_warnings(echo) as warned:
             try:
-                run.run(step, lambda: subject.exhausted() or _outage(_latest(run), len(chosen)))
+                run.run(*progress)
             except KeyboardInterrupt:
                 interrupted = True
         if not run.edits:
@@ -228,9 +227,10 @@ def audit(
                 trials=run.trials,
                 scale=report.scale,
             )
-            with progress_bar(len(chosen), "searching") as (step, tell), forward_warnings(tell) as more_warnings:
+            stop = lambda: subject.exhausted() or outage(hunt.latest)  # noqa: E731
+            with audit_progress("searching", len(chosen), stop) as progress, forward_warnings(echo) as more_warnings:
                 try:
-                    hunt.run(step, lambda: subject.exhausted() or _outage(hunt.latest, _OUTAGE))
+                    hunt.run(*progress)
                 except KeyboardInterrupt:
                     interrupted = True
             report = replace(report, search=hunt.result())
@@ -317,24 +317,6 @@ def _valid(
             echo(f"editcritic: {entry.location}: {problem}")
         if sample is not None and not problem:
             yield sample
-
-
-def _latest(run: AuditRun) -> list[Score]:
-    """The last scores of pictures that can be read: of others, an expert may crash without an outage."""
-    readable = {family.name for family in run.maker.families if family.relation != "no_number"}
-    variants = (trial.variant for trial in reversed(run.trials) if trial.family in readable)
-    return [*run.edits[-_OUTAGE:], *reversed([*islice(variants, _OUTAGE)])]
-
-
-def _outage(scores: Sequence[Score], all_known: int) -> str:
-    """Why the last scores all failed, if that is a matter of infrastructure: nothing more can be found out then.
-
-    all_known: fewer scores are enough where there are so few edits.
-    """
-    last = scores[-min(_OUTAGE, all_known) :]
-    if last and len(last) == min(_OUTAGE, all_known) and all(score.cause == "infrastructure" for score in last):
-        return f"the last {len(last)} scores failed: {last[-1].reason}"
-    return ""
 
 
 def _exit_code(report: AuditReport, fail_above: float | None, *, has_problems: bool, interrupted: bool) -> int:

@@ -70,7 +70,7 @@ def write_audit_page(
             shots_of_sample=shots,
             cards=cards,
             sensitivity=sensitivity_chart(report),
-            costs=TableView(COST_COLUMNS, list(cost_rows(report))) if report.costs else None,
+            costs=TableView(COST_COLUMNS, list(cost_rows(report))) if report.expert_costs else None,
             how_to_read=HOW_TO_READ,
             thumbnails=album.thumbnails,
             picture_size=f"{len(album.thumbnails):,} pictures, {album.num_bytes / 2**20:.1f} MB",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...reward import EditSample, Image, ImageError, Score
-from ...reward.audit import AuditReport, Family, Trial, TrialMaker
+from ...reward.audit import AuditReport, Family, Trial, TrialMaker, Variant
 from ..report.ranking_sheet import score_bars
 from ..report.thumbnails import ThumbnailStore
 from .charts import ordered
@@ -178,11 +178,13 @@ def shortened(reason: str) -> str:
 
 def _example(report: AuditReport, maker: TrialMaker, family: Family, trial: Trial, album: Album) -> Example:
     sample = maker.samples[trial.sample]
-    variant = maker.variant(trial.sample, family, trial.severity)
+    variant = _made(maker, trial.sample, family, trial.severity)
     caption = f"variant {value_text(trial.variant)}"
     shots = [album.shot("source", sample.source), album.shot(f"edit {value_text(trial.edit)}", sample.edited)]
     shots.append(
-        Shot(caption, note="cannot be made again") if variant is None else album.shot(caption, variant.sample.edited)
+        album.shot(caption, variant.sample.edited)
+        if isinstance(variant, Variant)
+        else Shot(caption, note=shortened(variant or "cannot be made again"))
     )
     severity = family.severities[trial.severity].label
     parts = tuple(part_rows(trial.edit, trial.variant))
@@ -190,10 +192,20 @@ def _example(report: AuditReport, maker: TrialMaker, family: Family, trial: Tria
     return Example(severity, sample.id, sample.instruction, tuple(shots), parts, gain, reason)
 
 
+def _made(maker: TrialMaker, number: int, family: Family, severity: int) -> Variant | str | None:
+    """One variant, or why its family fails; None where it does not apply."""
+    try:
+        return maker.variant(number, family, severity)
+    except RuntimeError as error:
+        return str(error)
+
+
 def _card_shot(maker: TrialMaker, number: int, family: Family, severity: int, album: Album) -> Shot | None:
-    variant = maker.variant(number, family, severity)
+    variant = _made(maker, number, family, severity)
     if variant is None:
         return None
     edited, label = maker.samples[number].edited, family.severities[severity].label
+    if isinstance(variant, str):
+        return Shot(label, note=shortened(variant))
     made = variant.sample.edited
     return Shot(label, note="the picture is the edit's") if made == edited else album.shot(label, made)

@@ -37,6 +37,9 @@ COLUMNS = ("family", "must be", "violations", "rate (95 %)", "mean gain", "worst
 COST_COLUMNS = ("expert", "roles", "queries", "calls", "failed", "seconds", "ms per score")
 """Of the table of costs."""
 
+_LONGEST_REASON = 200  # characters
+_MOST_FAMILIES = 8  # that are named with what they raised: the figures have all
+
 DEMANDS: Mapping[str, str] = {"lower": "lower", "equal": "equal", "same": "the same", "no_number": "no number"}
 """Of a relation, in a word or two."""
 
@@ -85,15 +88,31 @@ def facts(report: AuditReport) -> list[tuple[str, str]]:
         ("tolerance", f"{percent(report.tolerance)} of the scale, where a variant must score as the edit does"),
         ("seconds", f"{report.seconds:.0f}"),
     ]
+    told = report.stopped
     if unscored:
-        rows.insert(2, ("edits without a score", f"{unscored:,}, compared with nothing: {_reasons(report.edits)}"))
+        reason = _reasons(report.edits)
+        rows.insert(2, ("edits without a score", _once(f"{unscored:,}, compared with nothing", reason, report.stopped)))
+        told += reason
     if failures := report.infrastructure_failures:
         failed = (*report.edits, *(trial.variant for trial in report.trials))
-        text = _reasons([score for score in failed if score.cause == "infrastructure"])
-        rows.append(("failures of infrastructure", f"{failures:,}, compared with nothing: {text}"))
+        reason = _reasons([score for score in failed if score.cause == "infrastructure"])
+        rows.append(("failures of infrastructure", _once(f"{failures:,}, compared with nothing", reason, told)))
+    if report.unmade:
+        rows.append(("variants left out", unmade_text(report)))
     if report.stopped:
         rows.append(("incomplete", f"{report.stopped}; what was scored by then is reported"))
     return rows
+
+
+def unmade_text(report: AuditReport) -> str:
+    """The variants that could not be made, by family, with what each raised first."""
+    first: dict[str, str] = {}
+    for one in report.unmade:
+        first.setdefault(one.family, one.reason)
+    named = list(first.items())[:_MOST_FAMILIES]
+    texts = [f"{report.finding(name).unmade} of {name} ({_short(reason)})" for name, reason in named]
+    more = [f"and of {len(first) - len(named)} more families"] if len(first) > len(named) else []
+    return f"{len(report.unmade):,}, which failed to be made: {', '.join([*texts, *more])}"
 
 
 def by_violations(report: AuditReport) -> list[FamilyFinding]:
@@ -141,6 +160,7 @@ def search_lines(search: SearchResult) -> list[str]:
     if search.stopped:
         lines.append(f"It ended before all edits were searched: {search.stopped}.")
     lines += [f"The editor failed {count} times: {error}" for error, count in search.editor_errors.items()]
+    lines += [f"A family failed {count} times: {error}" for error, count in search.family_errors.items()]
     return lines
 
 
@@ -183,5 +203,13 @@ def _reasons(scores: Sequence[Score]) -> str:
     for score in scores:
         if score.value is None:
             counts[score.reason] = counts.get(score.reason, 0) + 1
-    reason = max(counts, key=counts.__getitem__)
-    return reason if len(reason) <= 200 else f"{reason[:199]}…"
+    return _short(max(counts, key=counts.__getitem__))
+
+
+def _once(text: str, reason: str, told: str) -> str:
+    """The text with its reason, unless that is told elsewhere."""
+    return text if reason.rstrip("…") in told else f"{text}: {reason}"
+
+
+def _short(reason: str) -> str:
+    return reason if len(reason) <= _LONGEST_REASON else f"{reason[: _LONGEST_REASON - 1]}…"

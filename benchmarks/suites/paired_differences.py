@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from ...reward.bootstrap_intervals import student_quantile
 from .bootstrap import Numbers, Statistic
 
 MIN_CLUSTERS = 10
@@ -174,21 +175,7 @@ def small_sample_factor(clusters: int, share: float = 0.95) -> float:
     ratio of the quantiles of Student's t and the normal distribution at `share`.
     """
     normal = NormalDist().inv_cdf((1 + share) / 2)
-    return float(sqrt(clusters / (clusters - 1)) * _student_quantile(normal, clusters - 1) / normal)
-
-
-def _student_quantile(normal: float, freedom: int) -> float:
-    """The quantile of Student's t at the share of a quantile of the normal distribution: its Cornish-Fisher expansion
-    (Abramowitz and Stegun 26.7.5), within 0.1 % from 9 degrees of freedom on.
-    """
-    z = normal
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    return float(z + sum(term / freedom**power for power, term in enumerate(terms, start=1)))
+    return float(sqrt(clusters / (clusters - 1)) * student_quantile(normal, clusters - 1) / normal)
 
 
 def _p_value(deviations: Numbers, observed: float) -> float:

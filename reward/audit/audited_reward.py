@@ -29,6 +29,9 @@ AnyScorer = Callable[[Sequence[EditSample]], Sequence[Any]]
 _LARGEST = 1e100
 """Of a score: differences of larger ones, as shares of others, are no floats."""
 
+_OUTAGES = 3
+"""Samples in a row that fail for reasons of infrastructure, each alone: the others of their batch would, too."""
+
 
 @dataclass
 class AuditedReward:
@@ -94,12 +97,17 @@ class AuditedReward:
         return self.scorer.card.range if isinstance(self.scorer, BaseReward) else (None, None)
 
     def __call__(self, samples: Sequence[EditSample]) -> list[Score]:
-        """A score each. A batch that raises is scored sample by sample, so that only what raises alone has failed."""
-        return self._each(self.scorer, samples)
+        """A score each. A batch that raises is scored sample by sample, so that only what raises alone has failed.
+        After three outages in a row, its others have failed, too: each would wait for a time-out of its
+        own.
+        """
+        return self._each(self.scorer, samples, readable=True)
 
-    def without_cache(self, samples: Sequence[EditSample]) -> list[Score]:
-        """The same, with all experts of a `Reward` asked again. A server's cache cannot be left out."""
-        return self._each(self._uncached, samples)
+    def without_cache(self, samples: Sequence[EditSample], *, readable: bool = True) -> list[Score]:
+        """The same, with all experts of a `Reward` asked again. A server's cache cannot be left out. readable: whether
+        the pictures are; of others, an outage says nothing about the next one.
+        """
+        return self._each(self._uncached, samples, readable=readable)
 
     def whole_batch(self, samples: Sequence[EditSample]) -> list[Score]:
         """The same, without a second try: in a batch that raises, all have failed."""
@@ -116,13 +124,20 @@ class AuditedReward:
         engine = Engine(cache_bytes=0, breaker=sys.maxsize)
         return Reward(self.scorer.metric, self.scorer.experts, engine=engine, on_failures="none")
 
-    def _each(self, scorer: AnyScorer, samples: Sequence[EditSample]) -> list[Score]:
+    def _each(self, scorer: AnyScorer, samples: Sequence[EditSample], *, readable: bool) -> list[Score]:
         try:
             return self._call(scorer, samples)
         except Exception as error:  # noqa: BLE001  (whatever a callable of anybody's raises)
             if len(samples) == 1:
                 return [_failed(error)]
-            return [score for sample in samples for score in self._each(scorer, [sample])]
+        scores: list[Score] = []
+        for sample in samples:
+            last = scores[-_OUTAGES:] if readable else []
+            if len(last) == _OUTAGES and all(score.cause == "infrastructure" for score in last):
+                scores.append(last[-1])
+            else:
+                scores += self._each(scorer, [sample], readable=readable)
+        return scores
 
     def _call(self, scorer: AnyScorer, samples: Sequence[EditSample]) -> list[Score]:
         if not samples:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..score import Score
+from .expert_costs import ExpertCost, added, costs_of
 from .family import Family
 from .intervals import Mean, Rate, mean_of, rate_of
-from .trials import Trial
+from .trials import Trial, UnmadeVariant
 
 if TYPE_CHECKING:
     from .hack_search.search_result import SearchResult  # which imports this module
@@ -38,7 +39,8 @@ class FamilyFinding:
     scale: what a policy would win by doing this instead, a missing value counting as the lowest. worst: the largest
     gain (of families whose variants must score as the edit: the largest distance); None without comparable trials.
     unscored: variants without a score. incomparable: trials whose edit has no score, or already the lowest of the
-    range or a guard's rejection, or whose variant has none for reasons of infrastructure.
+    range or a guard's rejection, or whose variant has none for reasons of infrastructure. unmade: variants that are in
+    no trial, since the family failed.
     """
 
     family: Family
@@ -48,6 +50,7 @@ class FamilyFinding:
     worst: float | None
     unscored: int
     incomparable: int
+    unmade: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """As plain data, with what the family is."""
@@ -66,28 +69,8 @@ class FamilyFinding:
             "worst": self.worst,
             "unscored": self.unscored,
             "incomparable": self.incomparable,
+            "unmade": self.unmade,
         }
-
-
-@dataclass(frozen=True, slots=True)
-class ExpertCost:
-    """What one expert took in an audit.
-
-    expert: its id. roles: that it is bound to. queries, calls, failed, seconds: of the whole audit; experts work at the
-    same time, so their seconds may add up to more than its own. seconds_per_edit: mean of the samples scored; answers
-    that are known already cost nothing, so a single edit costs more. None without any.
-    """
-
-    expert: str
-    roles: tuple[str, ...]
-    queries: int
-    calls: int
-    failed: int
-    seconds: float
-    seconds_per_edit: float | None
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "roles": list(self.roles)}
 
 
 @dataclass(frozen=True)
@@ -99,7 +82,8 @@ class AuditReport:
     95 % quantiles of all scores; gains and tolerances are shares of it. costs: of each expert, by id: queries, calls,
     failed, seconds. seconds: of the audit; reward_seconds: of these, in the reward. scored: samples that it was given,
     with companions of the batch and repetitions. roles: of each expert, by id. stopped: why it ended before all
-    variants were scored; empty: it did not.
+    variants were scored; empty: it did not. unmade: variants that are left out, since their family failed. costs,
+    seconds, reward_seconds and scored are without those of the search, which has its own.
     """
 
     reward: str
@@ -119,6 +103,7 @@ class AuditReport:
     reward_seconds: float = 0.0
     scored: int = 0
     roles: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    unmade: Sequence[UnmadeVariant] = ()
 
     @cached_property
     def scale(self) -> float:
@@ -196,14 +181,14 @@ class AuditReport:
 
     @property
     def expert_costs(self) -> list[ExpertCost]:
-        """What each expert took, the dearest first; none where the reward does not say, as a server's client."""
-        costs = []
-        for name, counts in self.costs.items():
-            queries, calls, failed = (int(counts.get(key, 0)) for key in ("queries", "calls", "failed"))
-            seconds = counts.get("seconds", 0.0)
-            mean = seconds / self.scored if self.scored else None
-            costs.append(ExpertCost(name, tuple(self.roles.get(name, ())), queries, calls, failed, seconds, mean))
-        return sorted(costs, key=lambda cost: -cost.seconds)
+        """What each expert took with the search, the dearest first; none where the reward does not say, as a server's
+        client.
+        """
+        search = self.search
+        if search is None:
+            return costs_of(self.costs, self.roles, self.scored)
+        roles = {**search.roles, **self.roles}
+        return costs_of(added((self.costs, search.costs)), roles, self.scored + search.scored)
 
     def rate(self, trials: Sequence[Trial]) -> Rate:
         """The rate of violations among trials."""
@@ -222,10 +207,11 @@ class AuditReport:
             family,
             self.rate(trials),
             (by_severity[0], by_severity[1], by_severity[2]),
-            mean_of(gains, sources),
+            self._mean(gains, sources),
             max(distances, default=None),
             sum(trial.variant.value is None for trial in trials),
             len(trials) - len(compared),
+            sum(one.family == family.name for one in self.unmade),
         )
 
     @cached_property
@@ -239,14 +225,17 @@ class AuditReport:
             if self._family_by_name[trial.family].relation == "lower" and self.outcome(trial) != "incomparable":
                 assert gain is not None
                 best[trial.sample] = max(best.get(trial.sample, gain), gain)
-        return mean_of(list(best.values()), [self.sources[sample] for sample in best])
+        return self._mean(list(best.values()), [self.sources[sample] for sample in best])
 
     def sensitivity(self, damages: str) -> Mean | None:
         """The mean loss of score by families that damage `following`, or `preservation`, as a share of the scale."""
         names = {family.name for family in self.families if family.damages == damages}
         trials = [t for t in self.trials if t.family in names and self.outcome(t) != "incomparable"]
         losses = [-gain for trial in trials if (gain := self.gain(trial)) is not None]
-        return mean_of(losses, [self.sources[trial.sample] for trial in trials if self.gain(trial) is not None])
+        return self._mean(losses, [self.sources[trial.sample] for trial in trials if self.gain(trial) is not None])
+
+    def _mean(self, gains: Sequence[float], sources: Sequence[str]) -> Mean | None:
+        return mean_of(gains, sources, None if None in self.range else (-1.0, 1.0))
 
     def worst(self, family: str, count: int = 3) -> list[Trial]:
         """The trials of a family that are most in error, of different samples, worst first; violations only."""
@@ -294,6 +283,7 @@ class AuditReport:
             "search": None if self.search is None else self.search.to_json(),
             "trials": [
                 {
+                    "sample": trial.sample,
                     "id": self.ids[trial.sample],
                     "family": trial.family,
                     "severity": trial.severity,
@@ -304,6 +294,7 @@ class AuditReport:
                 }
                 for trial in self.trials
             ],
+            "unmade": [{"id": self.ids[one.sample], **asdict(one)} for one in self.unmade],
         }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..bootstrap_intervals import Numbers, bootstrap_interval, wilson_interval
+from ..bootstrap_intervals import Numbers, bootstrap_interval, ratio_interval, wilson_interval
 
 _LEAST_SOURCES = 6  # the whole range of five is left by their true median in 6 % of cases, that of two in 50 %
 
@@ -54,12 +54,16 @@ def rate_of(flags: Sequence[bool], sources: Sequence[Hashable]) -> Rate:
     return Rate(sum(flags), len(flags), *rate_interval(flags, sources))
 
 
-def mean_of(values: Sequence[float], sources: Sequence[Hashable]) -> Mean | None:
-    """The mean of values with its interval over their sources; None without values."""
+def mean_of(
+    values: Sequence[float], sources: Sequence[Hashable], limits: tuple[float, float] | None = None
+) -> Mean | None:
+    """The mean of values with its interval over their sources, within the limits of values; None without values."""
     if not values:
         return None
     low, high = mean_interval(values, sources) or (None, None)
-    return Mean(fmean(values), low, high)
+    if low is None or high is None or limits is None:
+        return Mean(fmean(values), low, high)
+    return Mean(fmean(values), max(low, limits[0]), min(high, limits[1]))
 
 
 def rate_interval(flags: Sequence[bool], sources: Sequence[Hashable]) -> tuple[float, float]:
@@ -77,9 +81,12 @@ def rate_interval(flags: Sequence[bool], sources: Sequence[Hashable]) -> tuple[f
 
 
 def mean_interval(values: Sequence[float], sources: Sequence[Hashable]) -> tuple[float, float] | None:
-    """The 95 % interval of a mean, over sources; None for fewer than two of them."""
+    """The 95 % interval of a mean, over sources; None for fewer than two of them.
+
+    Student's, since a bootstrap of few sources is too narrow: of 2, its interval holds the mean in half of all cases.
+    """
     sums = list(_sums(values, sources))
-    return bootstrap_interval(_ratio, *zip(*sums, strict=True)) if sums else None
+    return ratio_interval(*zip(*sums, strict=True)) if sums else None
 
 
 def _ratio(totals: Numbers, counts: Numbers) -> Numbers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,7 +17,7 @@ from .audited_reward import AnyScorer, AuditedReward
 from .families import all_families
 from .family import Family
 from .findings import TOLERANCE, AuditReport
-from .trials import Trial, TrialMaker, score_edits, score_variants
+from .trials import BATCH, Trial, TrialMaker, UnmadeVariant, score_batch, variant_batches
 
 
 def audit(
@@ -84,6 +84,7 @@ class AuditRun:
         self.maker = TrialMaker(edits, chosen, seed, edit_again, Path(self._folder.name))
         self.edits: list[Score] = []
         self.trials: list[Trial] = []
+        self.unmade: list[UnmadeVariant] = []
         self.stopped = "interrupted"
         """Why not all variants are scored; empty where they are."""
         self._seconds = 0.0
@@ -95,31 +96,30 @@ class AuditRun:
         self._folder.cleanup()
 
     def run(self, step: Callable[[], None] = lambda: None, stop: Callable[[], str] = lambda: "") -> None:
-        """Score all edits and their variants. step: called after each edit whose variants are scored. stop: asked after
-        each batch; a reason ends the run.
+        """Score all edits and their variants. step: called after each edit whose variants are scored. stop: asked
+        before each batch but the first; a reason ends the run.
         """
         begun = time.perf_counter()
         try:
-            for _ in self._batches(step):
-                if reason := stop():
-                    self.stopped = reason
-                    return
-            self.stopped = ""
+            self.stopped = self._run(step, stop)
         finally:
             self._seconds += time.perf_counter() - begun
 
-    def _batches(self, step: Callable[[], None]) -> Iterator[None]:
-        for scores in score_edits(self.reward, self.maker):
-            self.edits += scores
-            yield
+    def _run(self, step: Callable[[], None], stop: Callable[[], str]) -> str:
+        for start in range(0, len(self.maker.samples), BATCH):
+            if start and (reason := stop()):
+                return reason
+            self.edits += self.reward(self.maker.samples[start : start + BATCH])
         for number, edit in enumerate(self.edits):
             if edit.value is not None:  # else they would be compared with nothing
-                for trials in score_variants(self.reward, self.maker.variants(number), number, edit):
-                    self.trials += trials
-                    yield
+                for batch in variant_batches(self.maker.variants(number, self.unmade.append)):
+                    if reason := stop():
+                        return reason
+                    self.trials += score_batch(self.reward, batch, number, edit)
             for file in Path(self._folder.name).iterdir():  # of its variants; `maker` writes them again
                 file.unlink()
             step()
+        return ""
 
     def report(self) -> AuditReport:
         """What is found by now. Raises ValueError before any edit is scored."""
@@ -143,6 +143,7 @@ class AuditRun:
             reward_seconds=self.reward.seconds,
             scored=self.reward.samples,
             roles=self.reward.roles,
+            unmade=tuple(self.unmade),
         )
 
 

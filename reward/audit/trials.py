@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -18,6 +18,7 @@ BATCH = 64
 """Variants per call: bounds the pictures in memory."""
 
 _OTHERS = 8
+_LONGEST_REASON = 500  # characters, of what a family raises
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,22 @@ class Trial:
     severity: int
     edit: Score
     variant: Score
+
+
+@dataclass(frozen=True, slots=True)
+class UnmadeVariant:
+    """A variant that is in no trial, since making it failed. sample, family, severity: as of a `Trial`. reason: what
+    the family raised.
+    """
+
+    sample: int
+    family: str
+    severity: int
+    reason: str
+
+
+MadeVariant = tuple[Family, int, Variant]
+"""A variant with its family and severity, as `TrialMaker.variants` has them."""
 
 
 @dataclass(frozen=True)
@@ -53,15 +70,24 @@ class TrialMaker:
         return AuditedEdit(sample, tuple(islice(others, _OTHERS)), self.seed, self.edit_again, self.folder)
 
     def variant(self, number: int, family: Family, severity: int) -> Variant | None:
-        """One variant; None where the family does not apply."""
+        """One variant; None where the family does not apply. Raises RuntimeError where the family fails."""
         return self._variant(self.audited(number), number, family, severity)
 
-    def variants(self, number: int) -> Iterator[tuple[Family, int, Variant]]:
-        """All variants of a sample, with their severities."""
+    def variants(self, number: int, unmade: Callable[[UnmadeVariant], None] | None = None) -> Iterator[MadeVariant]:
+        """All variants of a sample, with their severities.
+
+        unmade: called with each one whose family fails, which is left out; None: RuntimeError.
+        """
         edit = self.audited(number)
         for family in self.families:
             for severity in range(3):
-                variant = self._variant(edit, number, family, severity)
+                try:
+                    variant = self._variant(edit, number, family, severity)
+                except RuntimeError as error:
+                    if unmade is None:
+                        raise
+                    unmade(UnmadeVariant(number, family.name, severity, _reason(error.__cause__ or error)))
+                    continue
                 if variant is not None:
                     yield family, severity, variant
 
@@ -77,26 +103,27 @@ class TrialMaker:
         return replace(variant, sample=replace(variant.sample, id=f"{variant.sample.id}/{family.name}/{severity}"))
 
 
-def score_edits(reward: AuditedReward, maker: TrialMaker) -> Iterator[list[Score]]:
-    """The scores of all edits, in batches."""
-    for start in range(0, len(maker.samples), BATCH):
-        yield reward(maker.samples[start : start + BATCH])
+def _reason(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
 
 
-def score_variants(
-    reward: AuditedReward, variants: Iterable[tuple[Family, int, Variant]], number: int, edit: Score
-) -> Iterator[list[Trial]]:
-    """The trials of a sample whose edit has this score, in batches. variants: as `TrialMaker.variants` has them."""
+def variant_batches(variants: Iterable[MadeVariant]) -> Iterator[list[MadeVariant]]:
+    """At most `BATCH` of them at a time, which are made when they are needed."""
     made = iter(variants)
     while batch := list(islice(made, BATCH)):
-        scores = _score(reward, batch)
-        yield [
-            Trial(number, family.name, severity, edit, score)
-            for (family, severity, _), score in zip(batch, scores, strict=True)
-        ]
+        yield batch
 
 
-def _score(reward: AuditedReward, batch: Sequence[tuple[Family, int, Variant]]) -> list[Score]:
+def score_batch(reward: AuditedReward, batch: Sequence[MadeVariant], number: int, edit: Score) -> list[Trial]:
+    """The trials of variants of a sample whose edit has this score."""
+    scores = _score(reward, batch)
+    return [
+        Trial(number, family.name, severity, edit, score)
+        for (family, severity, _), score in zip(batch, scores, strict=True)
+    ]
+
+
+def _score(reward: AuditedReward, batch: Sequence[MadeVariant]) -> list[Score]:
     """In as few calls as their relations allow."""
     calls: dict[tuple[object, ...], list[int]] = {}
     for row, (family, severity, variant) in enumerate(batch):
@@ -118,10 +145,12 @@ def _call(family: Family, severity: int, variant: Variant, row: int) -> tuple[ob
     return ("cached",) if family.relation in ("lower", "equal") else (family.relation,)
 
 
-def _scores(reward: AuditedReward, call: Sequence[tuple[Family, int, Variant]]) -> list[Score]:
+def _scores(reward: AuditedReward, call: Sequence[MadeVariant]) -> list[Score]:
     relation, variant = call[0][0].relation, call[0][2]
     if variant.before or variant.after:
         scores = reward.whole_batch([*variant.before, variant.sample, *variant.after])
         return [scores[len(variant.before)]]
     samples = [variant.sample for _, _, variant in call]
-    return reward(samples) if relation in ("lower", "equal") else reward.without_cache(samples)
+    if relation in ("lower", "equal"):
+        return reward(samples)
+    return reward.without_cache(samples, readable=relation != "no_number")

@@ -147,3 +147,13 @@ def test_an_outage_in_the_search_is_an_exit_code(editcritic: Command) -> None:
     document = json.loads(editcritic("audit", *arguments, "--json").stdout)
     assert document["infrastructure_failures"] == 0
     assert (document["search"]["infrastructure_failures"], document["search"]["stopped"]) == (2, "")
+
+
+def test_what_the_search_asks_is_in_the_costs(editcritic: Command) -> None:
+    judge = ("--reward", "judge-yes-no", "--experts", "judge=tests.benchmarks.suites.tiny_suite:CoinJudge")
+    arguments = ("audit", "demo", *judge, "--family", "over-saturated", "--limit", "1", "--json")
+    alone, searched = (json.loads(editcritic(*arguments, *more).stdout) for more in ((), ("--search", "8")))
+    (before,), (after,) = alone["expert_costs"], searched["expert_costs"]
+    (of_search,) = searched["search"]["expert_costs"]
+    assert of_search["queries"] > 0
+    assert after["queries"] == before["queries"] + of_search["queries"]

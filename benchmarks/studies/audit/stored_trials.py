@@ -20,7 +20,7 @@ import numpy as np
 from ....reward import BaseReward, EditSample, Engine, Reward, Score, build
 from ....reward.atomic_files import write_atomically
 from ....reward.audit import AuditedReward, Family, Trial, TrialMaker, Variant, select_families
-from ....reward.audit.trials import score_variants
+from ....reward.audit.trials import score_batch, variant_batches
 from ...sceneedit.scene_experts import scene_experts
 from .scene_edits import good_edits
 
@@ -131,7 +131,8 @@ class EditAuditor:
         if edit.value is None:
             return EditTrials(edit, ())
         new = [row for row in rows if f"{name}\n{row[0]}" not in kept and not self._only_kept]
-        scored = (trial for batch in score_variants(reward, (row for _, row in new), number, edit) for trial in batch)
+        batches = variant_batches(row for _, row in new)
+        scored = (trial for batch in batches for trial in score_batch(reward, batch, number, edit))
         for (key, _), trial in zip(new, scored, strict=True):
             kept[f"{name}\n{key}"] = _short(trial.variant)
         trials = [

@@ -41,8 +41,8 @@ class Mixer:
     """Makes the mixtures of one edit.
 
     families: those that may be mixed; others than `lower` and `equal` are left out. is_good: whether the edit does what
-    its instruction asks. misuses: of an editor; each is asked once, when a recipe first needs it. editor_errors: what
-    it raised.
+    its instruction asks. misuses: of an editor; each is asked once, when a recipe first needs it. editor_errors,
+    family_errors: what it and families raised, and how often; what they fail for is no mixture.
     """
 
     edit: AuditedEdit
@@ -50,6 +50,7 @@ class Mixer:
     is_good: bool = True
     misuses: Sequence[Misuse] = ()
     editor_errors: Counter[str] = field(default_factory=Counter)
+    family_errors: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self._families = {family.name: family for family in self.families if family.relation in ("lower", "equal")}
@@ -146,7 +147,11 @@ class Mixer:
     def _applied(self, component: Component, base: AuditedEdit, picture: Image) -> Image | None:
         """One family applied to a picture that covers the base; None where it does nothing, or changes the size."""
         family = self._families[component.family]
-        variant = family.variant(base.covered(picture, component.seed), amount(family, component.strength))
+        try:
+            variant = family.variant(base.covered(picture, component.seed), amount(family, component.strength))
+        except Exception as error:  # noqa: BLE001  (of a family of anybody's)
+            self.family_errors[f"{family.name}: {type(error).__name__}: {error}"[:200]] += 1
+            return None
         if variant is None:
             return None
         result = variant.sample.edited

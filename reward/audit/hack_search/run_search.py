@@ -140,7 +140,8 @@ class HackSearch:
         self._trials = trials
         self._scale = scale
         self._searches: list[SampleSearch] = []
-        self._errors: Counter[str] = Counter()
+        self._editor_errors: Counter[str] = Counter()
+        self._family_errors: Counter[str] = Counter()
         self._seconds = 0.0
 
     def mixer(self, number: int) -> Mixer:
@@ -148,12 +149,12 @@ class HackSearch:
         edit = self._maker.audited(number)
         misused = misuses(edit, self._edit_again, self._weakened)
         families = [family for family in self.families if family.relation in ("lower", "equal")]
-        return Mixer(edit, families, self._is_good(edit.sample), misused, self._errors)
+        return Mixer(edit, families, self._is_good(edit.sample), misused, self._editor_errors, self._family_errors)
 
     @property
     def latest(self) -> list[Score]:
-        """The scores of the candidates of the edit that is searched now, or was last."""
-        return [candidate.score for candidate in self._searches[-1].candidates] if self._searches else []
+        """The scores of all candidates, the last ones last."""
+        return [candidate.score for search in self._searches for candidate in search.candidates]
 
     def picture(self, find: Find) -> Image | None:
         """The picture of a find, made again; None where an editor does not make it again."""
@@ -161,8 +162,8 @@ class HackSearch:
         return None if mixture is None else mixture.picture
 
     def run(self, step: Callable[[], None] = lambda: None, stop: Callable[[], str] = lambda: "") -> None:
-        """Search at all edits. step: called after each. stop: asked after each call of the reward; a reason ends the
-        search.
+        """Search at all edits. step: called after each. stop: asked before each call of the reward for mixtures; a
+        reason ends the search.
         """
         begun = time.perf_counter()
         samples = self._maker.samples
@@ -174,8 +175,7 @@ class HackSearch:
                 seconds = None
                 if self._max_seconds is not None:
                     seconds = (self._max_seconds - (time.perf_counter() - begun)) / left
-                self._search(number, self._share(left), seconds, stop)
-                if reason := stop():
+                if reason := self._search(number, self._share(left), seconds, stop):
                     self.stopped = reason
                     return
                 step()
@@ -190,24 +190,25 @@ class HackSearch:
         used = sum(len(one.candidates) for one in self._searches)
         return min(self._evaluations, (self._max_evaluations - used) // left)
 
-    def _search(self, number: int, evaluations: int, max_seconds: float | None, stop: Callable[[], str]) -> None:
+    def _search(self, number: int, evaluations: int, max_seconds: float | None, stop: Callable[[], str]) -> str:
+        """Why the whole search ends here; empty where it goes on."""
         edit, sample = self._edits[number], self._maker.samples[number]
         candidates: list[Candidate] = []
         first = [*self._audited_recipes(number), *self._shared_recipes()]
         self._searches.append(SampleSearch(number, edit, candidates))
         lowest = self.reward.range[0]
         if edit.value is None or (lowest is not None and edit.value <= lowest):
-            return
+            return ""
         begun, mixer = time.perf_counter(), self.mixer(number)
         draw = RecipeDraw(mixer.applicable, [misuse.name for misuse in mixer.misuses])
         if not any(family.relation == "lower" for family in draw.families):
-            return
+            return ""
         evolution = Evolution(evaluations, draw.random_recipe, draw.mutated, mixer.mix)
         rng = _generator(self._maker.seed, sample)
         known = {sample.edited.digest}
         while len(candidates) < evaluations:
             if max_seconds is not None and time.perf_counter() - begun >= max_seconds:
-                return
+                return ""
             count = min(_GENERATION, evaluations - len(candidates))
             batch: list[tuple[Recipe, Mixture]] = []
             for recipe in first[:count]:
@@ -219,7 +220,9 @@ class HackSearch:
             evaluated = [(one.recipe, _fitness(one.score)) for one in candidates]
             batch += evolution.next_batch(count - len(batch), evaluated, known, rng)
             if not batch:
-                return  # hardly any family applies to this edit
+                return ""  # hardly any family applies to this edit
+            if reason := stop():
+                return reason
             samples = [
                 replace(sample, id=f"{sample.id}/search/{len(candidates) + index}", edited=mixture.picture)
                 for index, (_, mixture) in enumerate(batch, 1)
@@ -227,8 +230,7 @@ class HackSearch:
             scores = self.reward(samples)
             for (recipe, mixture), score in zip(batch, scores, strict=True):
                 candidates.append(Candidate(recipe, score, len(candidates) + 1, mixture.damage))
-            if stop():
-                return
+        return ""
 
     def _audited_recipes(self, number: int) -> list[Recipe]:
         """The worse variants of an edit that an audit has found to pay most, as recipes."""
@@ -263,8 +265,12 @@ class HackSearch:
             self._maker.seed,
             self._seconds,
             self._scale,
-            dict(self._errors),
+            dict(self._editor_errors),
             self.stopped,
+            dict(self._family_errors),
+            {name: dict(counts) for name, counts in self.reward.experts.items()},
+            self.reward.roles,
+            self.reward.samples,
         )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
 from ...score import Score
+from ..expert_costs import costs_of
 from ..family import Family
 from ..findings import TIE, scale_of
 from ..intervals import Mean, Rate, mean_of, rate_of
@@ -75,8 +76,9 @@ class SearchResult:
 
     reward, identity, ids, sources, range: as in `AuditReport`. families: the components of recipes. evaluations: the
     most that each edit was given. known_scale: of another report, so that gains can be compared; None: as there, from
-    the range or the scores. editor_errors: what an editor raised when it was used wrongly, and how often. stopped: why
-    not all edits are searched; empty where they are.
+    the range or the scores. editor_errors: what an editor raised when it was used wrongly, and how often.
+    family_errors: what families raised, whose mixtures are left out. stopped: why not all edits are searched; empty
+    where they are. costs, roles, scored: of the experts and the reward in the search, as in `AuditReport`.
     """
 
     reward: str
@@ -92,6 +94,10 @@ class SearchResult:
     known_scale: float | None
     editor_errors: Mapping[str, int]
     stopped: str = ""
+    family_errors: Mapping[str, int] = field(default_factory=dict)
+    costs: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    roles: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    scored: int = 0
 
     @cached_property
     def scale(self) -> float:
@@ -149,7 +155,8 @@ class SearchResult:
     def best_gain(self) -> Mean | None:
         """The gain of the best candidate, over the edits; below 0, honest edits pay more. None without candidates."""
         best = [(one, gain) for one in self.compared if one.best and (gain := self.gain(one, one.best)) is not None]
-        return mean_of([gain for _, gain in best], [self.sources[one.sample] for one, _ in best])
+        limits = None if None in self.range else (-1.0, 1.0)
+        return mean_of([gain for _, gain in best], [self.sources[one.sample] for one, _ in best], limits)
 
     @property
     def curve(self) -> list[float | None]:
@@ -188,12 +195,16 @@ class SearchResult:
             "stopped": self.stopped,
             "infrastructure_failures": self.infrastructure_failures,
             "editor_errors": dict(self.editor_errors),
+            "family_errors": dict(self.family_errors),
+            "scored": self.scored,
+            "expert_costs": [cost.to_json() for cost in costs_of(self.costs, self.roles, self.scored)],
             "edits": [self._search_json(one) for one in self.searches],
         }
 
     def _search_json(self, search: SampleSearch) -> dict[str, Any]:
         best = search.best
         return {
+            "sample": search.sample,
             "id": self.ids[search.sample],
             "edit": search.edit.value,
             "evaluations": len(search.candidates),

@@ -18,11 +18,13 @@ from editcritic.integrations.serving.server import ScoringService, serve_in_thre
 from editcritic.reward import EditSample, Engine, Image, ImageError, Reward, Score
 from editcritic.reward.audit import (
     AuditReport,
+    Variant,
     all_families,
     audit,
     reward_of_pictures,
     select_families,
 )
+from editcritic.reward.audit.audited_edit import AuditedEdit
 from editcritic.reward.audit.run_audit import AuditRun
 from editcritic.reward.queries import Measurement
 
@@ -205,6 +207,49 @@ def test_an_edit_that_cannot_be_scored_is_left_out_and_the_others_are_not():
     report = audit(picky, EDITS[:3], families=[darker("lower")])
     assert {trial.sample for trial in report.trials} == {0, 2}
     assert report.edits[1].reason == "RuntimeError: no"
+
+
+def test_a_family_that_fails_costs_its_own_variants_and_ends_nothing():
+    def vary(edit: AuditedEdit, amount: float) -> Variant:
+        if edit.sample.id == EDITS[1].id:
+            raise np.linalg.LinAlgError("Singular matrix")
+        return edit.picture(edit.after // 2)
+
+    families = [darker("lower"), replace(darker("lower", "halved"), vary=vary)]
+    report = audit(brightness, EDITS[:3], families=families)
+    assert len(report.trials) == 2 * 3 * 3 - 3
+    assert [finding.unmade for finding in report.findings] == [0, 3]
+    assert report.stopped == ""
+    data = json.loads(json.dumps(report.to_json(), allow_nan=False))
+    assert data["unmade"][0] == {
+        "id": EDITS[1].id,
+        "sample": 1,
+        "family": "halved",
+        "severity": 0,
+        "reason": "LinAlgError: Singular matrix",
+    }
+    assert [row["unmade"] for row in data["families"]] == [0, 3]
+
+
+def test_trials_of_edits_with_one_id_are_told_apart():
+    twins = [replace(sample, id="a") for sample in EDITS[:2]]
+    data = audit(brightness, twins, families=[darker("lower")]).to_json()
+    assert [(trial["sample"], trial["id"]) for trial in data["trials"]] == [(0, "a")] * 3 + [(1, "a")] * 3
+
+
+def test_a_reason_to_stop_after_the_last_batch_is_none():
+    asked: list[int] = []
+
+    def stop() -> str:
+        asked.append(len(run.trials))
+        return "enough" if len(run.trials) >= most else ""
+
+    for most, count, stopped in ((9, 9, ""), (3, 3, "enough"), (0, 0, "enough")):  # noqa: B007  (`stop` reads it)
+        with AuditRun(brightness, EDITS[:3], families=[darker("lower")]) as run:
+            run.run(stop=stop)
+            report = run.report()
+        assert (len(report.trials), report.stopped) == (count, stopped)
+    assert asked == [0, 3, 6, 0, 3, 0]
 
 
 def test_a_constant_reward_is_wrong_wherever_it_should_tell_a_difference():

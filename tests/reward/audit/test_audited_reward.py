@@ -130,6 +130,34 @@ def test_an_outage_of_a_callable_is_infrastructure(error, cause):
     assert {score.cause for score in AuditedReward(scorer)(EDITS)} == {cause}
 
 
+def test_after_three_outages_in_a_row_the_rest_of_a_batch_is_not_asked():
+    calls: list[list[str]] = []
+
+    def scorer(samples: Sequence[EditSample]) -> list[float]:
+        calls.append([one.id for one in samples])
+        raise TimeoutError(f"after 60 s, {len(calls)}")
+
+    reward = AuditedReward(scorer)
+    scores = reward(EDITS)
+    assert [len(call) for call in calls] == [6, 1, 1, 1]
+    assert {score.cause for score in scores} == {"infrastructure"}
+    assert [score.reason[-1] for score in scores] == ["2", "3", "4", "4", "4", "4"]
+
+    reward.without_cache(EDITS, readable=False)  # of pictures that cannot be read, each outage is its own
+    assert len(calls) == 4 + 7
+
+
+def test_single_outages_keep_no_score_from_the_others():
+    def scorer(samples: Sequence[EditSample]) -> list[float]:
+        if any(one.id in "1245" for one in samples):
+            raise ConnectionError("reset")
+        return [float(one.id) for one in samples]
+
+    reward = AuditedReward(scorer)
+    assert [score.value for score in reward(EDITS)] == [0.0, None, None, 3.0, None, None]
+    assert reward.calls == 7
+
+
 def test_a_callable_may_empty_its_list():
     def scorer(samples: Any) -> list[float]:
         values = []

@@ -4,8 +4,9 @@ import random
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from editcritic.reward.audit.intervals import mean_interval, rate_interval
+from editcritic.reward.audit.intervals import Mean, mean_interval, mean_of, rate_interval
 from editcritic.reward.bootstrap_intervals import resampled_rows, wilson_interval
 
 SOURCES = [number // 3 for number in range(24)]  # 8 sources with 3 trials each
@@ -22,9 +23,40 @@ def direct(values: list[float], sources: list[int]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def test_a_mean_is_resampled_over_sources():
-    values = [random.Random(1).uniform(source, source + 1) for source in SOURCES]
-    assert mean_interval(values, SOURCES) == pytest.approx(direct(values, SOURCES))
+@pytest.mark.parametrize("count", [2, 3, 5, 8, 9, 10, 17, 40])
+def test_the_interval_of_a_mean_of_equal_sources_is_students(count):
+    means = np.random.default_rng(count).normal(0.3, 2.0, count)
+    values, sources = np.repeat(means, 4), np.repeat(np.arange(count), 4)
+    half = stats.t.ppf(0.975, count - 1) * means.std(ddof=1) / np.sqrt(count)
+    assert mean_interval(values.tolist(), sources.tolist()) == pytest.approx(
+        (means.mean() - half, means.mean() + half), rel=2e-3
+    )
+
+
+def test_the_variance_of_a_mean_of_unequal_sources_is_that_of_a_ratio():
+    sources = [0, 0, 0, 0, 1, 2, 2, 3]
+    values = [0.0, 0.2, 0.1, 0.1, 0.9, 0.4, 0.6, 0.3]
+    mean, residuals = 2.6 / 8, [0.4 - 4 * 2.6 / 8, 0.9 - 2.6 / 8, 1.0 - 2 * 2.6 / 8, 0.3 - 2.6 / 8]
+    half = stats.t.ppf(0.975, 3) * np.sqrt(4 / 3 * sum(residual**2 for residual in residuals)) / 8
+    assert mean_interval(values, sources) == pytest.approx((mean - half, mean + half), rel=1e-6)
+
+
+def test_intervals_of_few_sources_hold_the_mean_as_often_as_they_say():
+    generator = np.random.default_rng(0)
+    for count in (2, 3, 5):
+        held = 0
+        for _ in range(400):
+            means = generator.normal(0.0, 1.0, count)
+            low, high = mean_interval(means.tolist(), range(count)) or (1.0, 0.0)
+            held += low <= 0.0 <= high
+        assert 0.92 <= held / 400 <= 0.98
+
+
+def test_an_interval_ends_where_no_value_can_be():
+    assert mean_of([-1.0, 0.0], [0, 1], (-1.0, 1.0)) == Mean(-0.5, -1.0, 1.0)
+    unbounded = mean_of([-1.0, 0.0], [0, 1])
+    assert unbounded is not None
+    assert unbounded.low == pytest.approx(-0.5 - 12.706205 / 2)
 
 
 def test_a_rate_is_resampled_over_sources_of_unequal_size():

@@ -15,13 +15,16 @@ import pytest
 from editcritic.benchmarks.demo.candidate_edits import candidates
 from editcritic.benchmarks.demo.demo_scenes import demo_tasks
 from editcritic.benchmarks.sceneedit import toy
-from editcritic.reward import EditSample, Image, Score, default_experts
-from editcritic.reward.audit import Family, TrialMaker, audit, select_families
+from editcritic.reward import EditSample, Image, Reward, Score, default_experts
+from editcritic.reward.audit import Family, TrialMaker, Variant, audit, select_families
+from editcritic.reward.audit.audited_edit import AuditedEdit
 from editcritic.reward.audit.hack_search import Candidate, Component, HackSearch, Recipe, SampleSearch, search
 from editcritic.reward.audit.hack_search.misused_editor import misuses
 from editcritic.reward.audit.hack_search.mixer import Mixer
 from editcritic.reward.audit.hack_search.mutation import RecipeDraw
 from editcritic.reward.image import Pixels
+
+from ..fakes import Fake, Rated
 
 FAMILIES = select_families(
     [
@@ -182,9 +185,44 @@ def test_what_is_found_before_an_interruption_is_kept() -> None:
     assert run.result().stopped == "interrupted"
 
     run = HackSearch(reward, samples, families=FAMILIES, evaluations=20)
-    run.run(stop=lambda: "enough")
+    run.run(stop=lambda: "enough" if run.latest else "")
     assert run.result().stopped == "enough"
     assert run.result().evaluated == 10
+
+    few = HackSearch(reward, samples, families=FAMILIES, evaluations=10)
+    few.run(stop=lambda: "enough" if len(few.latest) >= 30 else "")  # after the last call there is nothing to stop
+    assert (few.result().stopped, few.result().evaluated) == ("", 30)
+
+
+def test_a_family_that_fails_is_in_no_mixture_and_named() -> None:
+    def vary(edit: AuditedEdit, amount: float) -> Variant:
+        raise IndexError("no such row")
+
+    samples = photographs(1)
+    broken = replace(FAMILIES[0], name="broken", vary=vary)
+    result = search(Likeness(samples), samples, families=[*FAMILIES, broken], evaluations=10)
+    assert result.evaluated == 10
+    assert not any("broken" in one.recipe.families for one in result.searches[0].candidates)
+    assert list(result.family_errors) == ["broken: IndexError: no such row"]
+    assert result.to_json()["family_errors"] == dict(result.family_errors)
+
+
+def test_a_search_says_what_its_experts_took_and_a_report_adds_it() -> None:
+    samples = photographs(1)
+    expert = Fake()
+    reward = Reward(Rated(), {"preference": expert})
+    report = audit(reward, samples, families=FAMILIES)
+    audited = sum(expert.seen.values())
+    run = HackSearch(reward, samples, families=FAMILIES, evaluations=10, edits=report.edits, trials=report.trials)
+    run.run()
+    result = run.result()
+    searched = sum(expert.seen.values()) - audited
+    assert result.scored == 10
+    assert [cost["queries"] for cost in result.to_json()["expert_costs"]] == [searched]
+    (cost,) = replace(report, search=result).expert_costs
+    assert (cost.queries, cost.roles) == (audited + searched, ("preference",))
+    assert cost.seconds_per_edit == pytest.approx(cost.seconds / (report.scored + 10))
+    assert [cost.queries for cost in report.expert_costs] == [audited]
 
 
 def test_a_picture_is_made_again_from_its_recipe_in_json() -> None:

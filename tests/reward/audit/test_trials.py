@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from editcritic.reward import EditSample, Image, Reward, Score
-from editcritic.reward.audit import AuditedReward, Family, TrialMaker, all_families, select_families
+from editcritic.reward.audit import AuditedReward, Family, Trial, TrialMaker, Variant, all_families, select_families
 from editcritic.reward.audit.audited_edit import AuditedEdit
-from editcritic.reward.audit.trials import BATCH, score_edits, score_variants
+from editcritic.reward.audit.trials import BATCH, UnmadeVariant, score_batch, variant_batches
 from editcritic.reward.queries import Rate
 
 from ..fakes import Fake, Rated
-from .audit_cases import brightness, darker, photographs
+from .audit_cases import AMOUNTS, brightness, darker, photographs
 
 
 def keys(maker: TrialMaker, number: int) -> list[tuple[str, int, str, str]]:
@@ -60,14 +60,17 @@ def test_the_ids_of_variants_say_what_they_are():
     assert not any(key[2].startswith(name) for key in keys(maker, 0)[3:])
 
 
+def trials_of(reward: AuditedReward, maker: TrialMaker, number: int, edit: Score) -> list[Trial]:
+    batches = variant_batches(maker.variants(number))
+    return [trial for batch in batches for trial in score_batch(reward, batch, number, edit)]
+
+
 def asked(families: Sequence[str], folder: Path) -> tuple[list[int], Fake]:
     """How often an expert is asked about each edited picture where the first photograph is audited."""
     expert = Fake()
     reward = AuditedReward(Reward(Rated(), {"preference": expert}))
     maker = TrialMaker(photographs(), select_families(families), folder=folder)
-    scores = [score for batch in score_edits(reward, maker) for score in batch]
-    for _ in score_variants(reward, maker.variants(0), 0, scores[0]):
-        pass
+    trials_of(reward, maker, 0, reward(photographs())[0])
     return [expert.seen[Rate(one.edited).digest] for one in photographs()], expert
 
 
@@ -107,7 +110,7 @@ def test_calls_are_bounded_and_hold_what_belongs_together(tmp_path):
 
     many = tuple(darker("lower", f"darker-{number}") for number in range(50))
     maker = TrialMaker(photographs(), (*many, *select_families(["same", "no_number"])), folder=tmp_path)
-    trials = [t for batch in score_variants(AuditedReward(scorer), maker.variants(0), 0, Score.of(1.0)) for t in batch]
+    trials = trials_of(AuditedReward(scorer), maker, 0, Score.of(1.0))
     assert [(trial.family, trial.severity) for trial in trials] == [
         (family.name, severity) for family, severity, _ in maker.variants(0)
     ]
@@ -125,7 +128,7 @@ def test_a_score_belongs_to_its_variant(tmp_path):
     families = (darker("lower"), *select_families(["sample-id", "batch-order", "repeated"]), darker("equal", "near"))
     maker = TrialMaker(photographs(), families, folder=tmp_path)
     reward = AuditedReward(brightness)
-    trials = [t for batch in score_variants(reward, maker.variants(2), 2, Score.of(0.0)) for t in batch]
+    trials = trials_of(reward, maker, 2, Score.of(0.0))
     expected = [brightness([variant.sample])[0] for _, _, variant in maker.variants(2)]
     assert [trial.variant.value for trial in trials] == pytest.approx(expected)
     assert {trial.sample for trial in trials} == {2}
@@ -138,6 +141,23 @@ def test_a_family_that_fails_is_named_with_the_sample():
     maker = TrialMaker(photographs(), [replace(darker("lower"), vary=vary)])
     with pytest.raises(RuntimeError, match=f"the family darker fails for sample '{photographs()[0].id}': no such row"):
         list(maker.variants(0))
+    with pytest.raises(RuntimeError, match="no such row"):
+        maker.variant(0, maker.families[0], 2)
+
+
+def test_variants_of_a_family_that_fails_are_left_out_with_the_reason():
+    def vary(edit: AuditedEdit, amount: float) -> Variant:
+        if amount > AMOUNTS[0]:
+            raise IndexError("no such row " + 1000 * "!")
+        return edit.picture(edit.after // 2)
+
+    maker = TrialMaker(photographs(), [replace(darker("lower"), vary=vary), darker("equal", "near")])
+    unmade: list[UnmadeVariant] = []
+    made = [(family.name, severity) for family, severity, _ in maker.variants(1, unmade.append)]
+    assert made == [("darker", 0), ("near", 0), ("near", 1), ("near", 2)]
+    assert [(one.sample, one.family, one.severity) for one in unmade] == [(1, "darker", 1), (1, "darker", 2)]
+    assert unmade[0].reason.startswith("IndexError: no such row !")
+    assert len(unmade[0].reason) == 500
 
 
 def test_a_source_that_cannot_be_read_leaves_out_the_families_that_read_it(tmp_path):
