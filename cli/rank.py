@@ -35,6 +35,10 @@ def rank(
     experts: Experts = None,
     protocol: Protocol = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write a contact sheet (HTML) to this file.")] = None,
+    why: Annotated[
+        tuple[str, str] | None,
+        typer.Option("--why", metavar="A B", help="Say why one of these two candidates is above the other."),
+    ] = None,
     cache: AnswerCache = None,
     trust: Trust = None,
     as_json: Json = False,
@@ -47,6 +51,7 @@ def rank(
     """
     from ..benchmarks.common.inputs import load_reward, ranking_entries, require_no_picture, spec_argument
     from ..benchmarks.report import ranking
+    from ..benchmarks.report.score_comparison import compare_candidates, render_comparison, require_comparable
     from ..benchmarks.run.scoring_run import forward_warnings, score_entries
     from ..reward import AnswerLog
 
@@ -55,6 +60,8 @@ def rank(
         log = None if cache is None else stack.enter_context(AnswerLog(cache))
         index = {} if log is None else log.files
         entries = ranking_entries(candidates, source, instruction, boxes, index)
+        if why is not None:
+            require_comparable(why, [entry.sample for entry in entries if entry.sample is not None])
         bound_reward = load_reward(spec_argument(reward), protocol, bindings=experts, log=log, on_failures="none")
         if out is not None:
             out.touch()  # fail before scoring, not after it
@@ -76,6 +83,7 @@ def rank(
             from ..benchmarks.report.ranking_sheet import write_sheet
 
             write_sheet(out, rankings, bound_reward.card)
+        comparison = None if why is None or not rankings else compare_candidates(why, rankings)
         if as_json:
             groups = [group.to_json() for group in rankings]
             sheet = str(out) if out is not None and rankings else None
@@ -86,10 +94,13 @@ def rank(
                     "reward": bound_reward.spec,
                     "reward_signature": bound_reward.known_signature,
                     "groups": groups,
+                    **({} if comparison is None else {"why": comparison.to_json()}),
                     "sheet": sheet,
                 }
             )
         else:
             for group in rankings:
                 render(ranking.render_ranking(group))
+            if comparison is not None:
+                render(render_comparison(comparison))
         return outcome.exit_code

@@ -30,21 +30,8 @@ _FULL_HEAT = 6.0
 
 
 def write_edit_picture(path: Path, sample: EditSample, score: Score, expert: Expert | None) -> None:
-    """Write a PNG. expert: maps changes; without it, or for another outcome than a map, the third panel is left out.
-
-    Raises OSError for a file that cannot be written.
-    """
-    allowed = _labelled(score, "may change")
-    guessed = _labelled(score, "guessed")
-    query = MapChanges(sample.source, sample.edited.resized(*sample.source.size))
-    (changes,) = (None,) if expert is None else expert([query])
-    panels = [
-        ("source, target" if allowed else "source", _outlined(sample.source, allowed, _BLUE)),
-        ("edit", _fitted(sample.edited)),
-    ]
-    if isinstance(changes, ChangeMap):
-        may = "yellow: guessed place" if guessed else "blue: may change"
-        panels.append((f"orange: unrequested change; {may}", _heat(sample.source, changes, allowed, guessed)))
+    """Write a PNG. expert: as in `edit_panels`. Raises OSError for a file that cannot be written."""
+    panels = edit_panels(sample, score, expert)
     lines = [line for name, text in score_lines(score) for line in _wrapped(name, text)]
     height = max(picture.height for _, picture in panels)
     width = len(panels) * (_SIDE + _GAP) + _GAP
@@ -59,6 +46,25 @@ def write_edit_picture(path: Path, sample: EditSample, score: Score, expert: Exp
     for number, line in enumerate(lines):
         draw.text((_GAP, 2 * _GAP + 2 * _LINE + height + number * _LINE), line, _INK, font)
     sheet.save(path, "PNG")
+
+
+def edit_panels(sample: EditSample, score: Score, expert: Expert | None) -> list[tuple[str, PIL.Image.Image]]:
+    """Title and picture of the source with its target, of the edit, and of what changed where nothing should have.
+
+    expert: maps changes; without it, or for another outcome than a map, the third panel is left out.
+    """
+    allowed = _labelled(score, "may change")
+    guessed = _labelled(score, "guessed")
+    query = MapChanges(sample.source, sample.edited.resized(*sample.source.size))
+    (changes,) = (None,) if expert is None else expert([query])
+    panels = [
+        ("source, target" if allowed else "source", _outlined(sample.source, allowed, _BLUE)),
+        ("edit", _fitted(sample.edited)),
+    ]
+    if isinstance(changes, ChangeMap):
+        may = "yellow: guessed place" if guessed else "blue: may change"
+        panels.append((f"orange: unrequested change; {may}", _heat(sample.source, changes, allowed, guessed)))
+    return panels
 
 
 def _labelled(score: Score, label: str) -> tuple[Box, ...]:
