@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,6 +30,16 @@ def web_app(
     reward: RewardSpec = DEFAULT_REWARD,
     experts: Experts = None,
     cache: AnswerCache = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            "--labels", help="Label file of the tab Label, which then asks about PATHS. Existing labels count."
+        ),
+    ] = None,
+    question: Annotated[
+        list[str] | None,
+        typer.Option("--question", help="With --labels: KIND:DIMENSION as in `judge label`. Repeatable."),
+    ] = None,
     port: Port = 0,
     open_page: OpenPage = False,
     trust: Trust = None,
@@ -49,44 +60,66 @@ def web_app(
     for path in paths or ():
         if not path.exists():
             raise InputError(f"{path} does not exist: name files and folders that the page may open")
-    bindings = " ".join(experts or ["cpu"])
-    return serve_page(paths or (), reward, bindings, cache, None, port, open_page=open_page, as_json=as_json)
+    if question and labels is None:
+        raise InputError("--question is for --labels, the file that the answers are written to")
+    session = None if labels is None else _session(paths or [], labels, question or [])
 
-
-def serve_page(
-    paths: list[Path] | tuple[()],
-    reward: str,
-    experts: str,
-    cache: Path | None,
-    session: AnnotationSession | None,
-    port: int,
-    *,
-    open_page: bool,
-    as_json: bool,
-) -> int:
-    """Serve the page until a signal comes. Raises `SpecError`, and `InputError` for a taken port."""
-    from ..benchmarks.common.errors import InputError
-    from ..benchmarks.web_app.open_files import OpenFiles
-    from ..benchmarks.web_app.scorers import Scorers
-    from ..benchmarks.web_app.server import serving
-    from ..benchmarks.web_app.settings import AppSettings
-    from ..reward import AnswerLog
-
-    with ExitStack() as stack:
-        log = None if cache is None else stack.enter_context(AnswerLog(cache))
-        scorers = Scorers(log)
-        stack.callback(scorers.close)
-        scorers.reward(reward, experts)  # fail before the page is opened
-        settings = AppSettings(OpenFiles(tuple(paths)), scorers, reward, experts, session)
-        try:
-            url = stack.enter_context(serving(settings, port))
-        except OSError as error:
-            raise InputError(f"cannot listen on port {port}: {error.strerror}; --port 0 picks a free one") from None
+    def announce(url: str) -> None:
         echo("the page, for this machine only (Ctrl-C stops it):", stderr=as_json)
         echo(url, stderr=as_json)
         if as_json:
             print_json({"address": url})
             sys.stdout.flush()
+
+    serve_page(announce, paths or (), reward, experts, cache, session=session, port=port, open_page=open_page)
+    return 0
+
+
+def _session(paths: list[Path], labels: Path, questions: list[str]) -> AnnotationSession:
+    from ..benchmarks.common.errors import InputError
+    from ..benchmarks.human_eval.annotation_plan import QuestionType
+    from ..benchmarks.human_eval.annotation_session import AnnotationSession
+    from ..benchmarks.human_eval.question_sources import open_paths
+
+    if not paths:
+        raise InputError("--labels needs what is asked about: result folders of one suite, or samples")
+    source = open_paths(paths)
+    asked = source.pool.questions([QuestionType.parse(text) for text in questions] or source.default_types)
+    return AnnotationSession(source.pool, asked, labels, score_sources=source.scores)
+
+
+def serve_page(
+    announce: Callable[[str], None],
+    paths: Sequence[Path] = (),
+    reward: str = DEFAULT_REWARD,
+    experts: Sequence[str] | None = None,
+    cache: Path | None = None,
+    *,
+    session: AnnotationSession | None = None,
+    port: int = 0,
+    open_page: bool = False,
+) -> None:
+    """Serve the page until Ctrl-C. announce: called with its address.
+
+    Raises `SpecError`, and `InputError` for a taken port.
+    """
+    from ..benchmarks.common.errors import InputError
+    from ..benchmarks.web_app.open_files import OpenFiles
+    from ..benchmarks.web_app.scorers import Scorers
+    from ..benchmarks.web_app.server import serving
+    from ..benchmarks.web_app.settings import AppSettings
+
+    with ExitStack() as stack:
+        scorers = Scorers(cache)
+        stack.callback(scorers.close)
+        bindings = " ".join(experts or ["cpu"])
+        scorers.reward(reward, bindings)  # fail before the page is opened
+        settings = AppSettings(OpenFiles(tuple(paths)), scorers, reward, bindings, session)
+        try:
+            url = stack.enter_context(serving(settings, port))
+        except OSError as error:
+            raise InputError(f"cannot listen on port {port}: {error.strerror}; --port 0 picks a free one") from None
+        announce(url)
         if open_page:
             import webbrowser
 
@@ -95,4 +128,3 @@ def serve_page(
             threading.Event().wait()
         except KeyboardInterrupt:
             echo("editcritic: stopped; answers and labels are kept")
-    return 0

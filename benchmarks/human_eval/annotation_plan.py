@@ -1,4 +1,4 @@
-"""Annotation plan: which images annotators label, on which dimension, in which order.
+"""Annotation plan: which questions annotators are asked, on which dimension, in which order.
 
 I2I-Bench, section 3.3 and appendix B: one dimension at a time, about 30 practice questions first, 20 % rechecked, and a
 dimension with more than 10 % errors repeated. EdiVal, appendix Q: yes or no. Complex-Edit, section 4.1: two images of
@@ -8,24 +8,17 @@ one instruction, one metric at a time and overall. DLEBench, section 3 and 5.3: 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import combinations
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from ...reward import EditSample
 from ..common.errors import InputError
-from ..run.editor_outputs import Outputs
 from ..suites.human_labels import LABEL_KINDS, OVERALL, Label, LabelKind, Phase
 from ..suites.imgedit.reader import KINDS
-from ..suites.suite import Suite, SuiteItem
 from .label_matching import ItemKeys
 
 TRIAL_QUESTIONS = 30
 RECHECK_SHARE = 0.2
 _MIN_REPEAT_DISTANCE = 8  # questions between a question and its recheck, if there are enough
-_PAIRED_KINDS: frozenset[LabelKind] = frozenset({"pair"})
-_DATASET_KINDS: frozenset[LabelKind] = frozenset({"boxes", "reference"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,67 +70,6 @@ class ScheduledQuestion:
     phase: Phase
     swapped: bool
     round: int = 1
-
-
-@dataclass
-class QuestionPool:
-    """All possible questions. editors: name -> outputs folder. skipped: items without an image, with the reason."""
-
-    suite: Suite
-    editors: Mapping[str, Path]
-    skipped: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self._outputs = {name: Outputs(self.suite, folder) for name, folder in self.editors.items()}
-
-    def sample(self, editor: str, name: str) -> EditSample:
-        """The item with that editor's output; the plain item if `editor` is empty. Raises `MissingOutput`."""
-        item = self.suite.by_id[name]
-        return self._outputs[editor].sample(item) if editor else item.sample
-
-    def questions(
-        self, question_types: Sequence[QuestionType], *, items: int | None = None, seed: int = 0
-    ) -> list[LabelQuestion]:
-        """Every question with images, of `items` items sampled by seed (all: None). Raises `InputError` for none."""
-        items_asked = list(self.suite.items)
-        if items is not None and items < len(items_asked):
-            indices = set(random.Random(seed).sample(range(len(items_asked)), items))
-            items_asked = [item for number, item in enumerate(items_asked) if number in indices]
-        questions = [
-            question
-            for question_type in question_types
-            for item in items_asked
-            for question in self._of(question_type, item)
-        ]
-        if not questions:
-            hint = f"; {self.skipped[0]}" if self.skipped else ""
-            dimensions = ", ".join(question_type.dimension for question_type in question_types)
-            raise InputError(f"there is nothing to ask about {dimensions}{hint}")
-        return questions
-
-    def _of(self, question_type: QuestionType, item: SuiteItem) -> list[LabelQuestion]:
-        if question_type.about_conversation and not (
-            item.previous and item.labels.get("kind") == question_type.dimension
-        ):
-            return []  # a first turn has nothing to remember, and each kind of conversation has its own question
-        if question_type.kind in _DATASET_KINDS:
-            if question_type.kind == "reference" and item.sample.reference is None:
-                self.skipped.append(f"{item.id} has no reference")
-                return []
-            return [LabelQuestion(question_type, (("", item.id),))]
-        editors = [name for name in self.editors if self._has(name, item)]
-        if question_type.kind in _PAIRED_KINDS:
-            return [LabelQuestion(question_type, ((a, item.id), (b, item.id))) for a, b in combinations(editors, 2)]
-        return [LabelQuestion(question_type, ((name, item.id),)) for name in editors]
-
-    def _has(self, editor: str, item: SuiteItem) -> bool:
-        step: SuiteItem | None = item
-        while step is not None:
-            if self.suite.find_output(self.editors[editor], step) is None:
-                self.skipped.append(f"{editor} has no image {step.output_path}")
-                return False
-            step = self.suite.by_id[step.previous] if step.previous else None
-        return True
 
 
 def annotation_order(

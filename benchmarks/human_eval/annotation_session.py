@@ -5,26 +5,23 @@ Every label is on the disk before it is acknowledged. The label file is the only
 
 from __future__ import annotations
 
-import hashlib
-import io
 import random
-import secrets
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
-from ...reward import EditSample, Image
+from ...reward import ImageError
+from ..run.editor_outputs import MissingOutput
 from ..suites.human_labels import (
     Label,
     LabelAnswer,
     LabelKind,
-    append_label,
+    append_labels,
     effective_labels,
     read_labels,
     validation_message,
@@ -33,39 +30,59 @@ from .annotation_plan import (
     RECHECK_SHARE,
     TRIAL_QUESTIONS,
     LabelQuestion,
-    QuestionPool,
     QuestionType,
     ScheduledQuestion,
     annotation_order,
     label_key,
     question_block,
 )
-from .annotation_texts import answer_choices, dimension_definition
-from .annotator_checks import KnownAnswers, check_annotators, same_answer
+from .annotator_checks import AnnotatorCheck, KnownAnswers, check_annotators, same_answer
+from .question_pools import QuestionPool
+from .shown_questions import Feedback, ShownQuestion, displayed_answer, shown_question, stored_answer
+
+MAX_SECONDS = 86_400
+"""Of an answer: who takes a day went home."""
 
 
 class AnnotationError(ValueError):
     """An invalid request or answer; the message gives the reason."""
 
 
+class AnsweredElsewhere(AnnotationError):
+    """The question has another answer than the one that was shown: of a double click, or of another window."""
+
+
 def _now() -> datetime:
     return datetime.now(timezone.utc).replace(microsecond=0)
 
 
+def clean_annotator_name(name: str) -> str:
+    """An annotator's name, stripped. Raises `AnnotationError` for an empty, long or unprintable name."""
+    name = name.strip()
+    if not name or len(name) > 100 or not name.isprintable():
+        raise AnnotationError("a name is 1 to 100 printable characters")
+    return name
+
+
 @dataclass
 class _AnnotatorState:
-    """One annotator's schedule and labels."""
+    """One annotator's schedule, and labels by the slot of their question, oldest first.
+
+    unreadable: keys of questions whose pictures cannot be shown, with the reason; they are passed over.
+    """
 
     schedule: list[ScheduledQuestion]
-    labels: dict[tuple[object, ...], Label]
+    labels: dict[tuple[object, ...], list[Label]]
+    unreadable: dict[tuple[object, ...], str] = field(default_factory=dict)
 
-    def label(self, scheduled: ScheduledQuestion) -> Label | None:
-        return self.labels.get(_question_slot(scheduled))
+    def labels_of(self, scheduled: ScheduledQuestion) -> list[Label]:
+        return self.labels.get(_question_slot(scheduled), [])
 
     @property
     def next(self) -> int | None:
-        """Index of the first unanswered question; None at the end."""
-        return next((number for number, scheduled in enumerate(self.schedule) if self.label(scheduled) is None), None)
+        """Index of the first unanswered question that can be shown; None at the end."""
+        unanswered = (number for number, one in enumerate(self.schedule) if not self.labels_of(one))
+        return next((n for n in unanswered if self.schedule[n].question.key not in self.unreadable), None)
 
 
 def _question_group(scheduled: ScheduledQuestion) -> tuple[object, ...]:
@@ -82,8 +99,9 @@ class AnnotationSession:
     """Annotators, their questions and the label file. Thread-safe.
 
     path: label file; existing labels are read from it. known_answers: gold labels, for feedback and checks.
-    definitions: dimension -> text shown to annotators, overrides the built-in one. clock: time of a label. Raises
-    `InputError` for a file that is not a label file.
+    definitions: dimension -> text shown to annotators, overrides the built-in one. clock: time of a label.
+    score_sources: result folders and files of scores that labels are compared with, as `load_score_source` takes them.
+    Raises `InputError` for a file that is not a label file.
     """
 
     pool: QuestionPool
@@ -95,151 +113,173 @@ class AnnotationSession:
     recheck_share: float = RECHECK_SHARE
     definitions: Mapping[str, str] = field(default_factory=dict)
     clock: Callable[[], datetime] = _now
+    score_sources: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._labels = read_labels([self.path]) if self.path.exists() else []
         self._states: dict[str, _AnnotatorState] = {}
-        self._images: dict[str, Image] = {}
-        self._secret = secrets.token_bytes(16)
-        self.path.touch()  # fail before labelling, not after it
+        append_labels(self.path, [])  # fail before labelling, not after it
+        self._num_read = len(self._labels)
+
+    @property
+    def labels(self) -> list[Label]:
+        """All labels of the file, in order."""
+        with self._lock:
+            return list(self._labels)
 
     @property
     def annotators(self) -> list[str]:
         """Names of all annotators with labels, in order of their first label."""
-        return list(dict.fromkeys(label.annotator for label in self._labels if label.phase != "answer"))
+        return list(dict.fromkeys(label.annotator for label in self.labels if label.phase != "answer"))
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a label was saved since the session began."""
+        return len(self._labels) > self._num_read
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
-    def current_question(self, annotator: str, number: int | None = None) -> dict[str, Any]:
-        """The question that the page shows: the next one, or an answered one by number; at the end the checks.
+    def schedule(self, annotator: str) -> list[ScheduledQuestion]:
+        """All questions of an annotator, in order."""
+        with self._lock:
+            return list(self._state(annotator).schedule)
 
-        Raises `AnnotationError` for a number beyond the next question, `MissingOutput` and `ImageError`.
+    def question(self, annotator: str, number: int | None = None) -> ShownQuestion | None:
+        """The next question, or None at the end; with `number` the next or an earlier one.
+
+        A next question whose pictures cannot be read is passed over, see `unreadable`. Raises `AnnotationError` for a
+        number beyond the next question; with `number` also `MissingOutput` and `ImageError`.
         """
         with self._lock:
             state = self._state(annotator)
-            next_number = state.next
-            if number is None and next_number is None:
-                return self._finished(annotator, state)
-            index = next_number if number is None else number
-            assert index is not None
-            if not 0 <= index < len(state.schedule) or (next_number is not None and index > next_number):
-                raise AnnotationError(f"there is no question {index} for {annotator} yet: the next is {next_number}")
-            return self._question_document(state, index)
-
-    def _question_document(self, state: _AnnotatorState, number: int) -> dict[str, Any]:
-        scheduled = state.schedule[number]
-        question_type = scheduled.question.question_type
-        samples = [self.pool.sample(editor, name) for editor, name in scheduled.question.item_keys]
-        first = samples[0]
-        previous = state.label(scheduled)
-        phase = "trial" if scheduled.phase == "trial" else "main"  # a recheck looks like any other
-        group = [other for other in state.schedule if _question_group(other) == _question_group(scheduled)]
-        return {
-            "finished": False,
-            "number": number,
-            "total": len(state.schedule),
-            "answered": sum(state.label(other) is not None for other in state.schedule),
-            "progress": {"index": group.index(scheduled) + 1, "total": len(group)},
-            "phase": phase,
-            "kind": question_type.kind,
-            "dimension": question_type.dimension,
-            "definition": self.definitions.get(question_type.dimension) or dimension_definition(question_type),
-            "instruction": _shown_instruction(question_type, first),
-            "hint": first.hint,
-            "images": self._shown_images(scheduled, samples),
-            "size": list(first.source.size),
-            "choices": answer_choices(question_type, self.pool.suite.name),
-            "previous_label": None if previous is None else _displayed_label(previous.label, scheduled, previous),
-            "note": "" if previous is None else previous.note,
-        }
-
-    def _shown_images(self, scheduled: ScheduledQuestion, samples: Sequence[EditSample]) -> list[dict[str, Any]]:
-        question_type = scheduled.question.question_type
-        sources = samples[0].turns[0].sources if question_type.about_conversation else samples[0].sources
-        names = ["source"] if len(sources) == 1 else [f"source {number}" for number in range(1, len(sources) + 1)]
-        images = list(zip(names, sources, strict=True))
-        if question_type.about_conversation and len(samples) == 1:
-            images += [(f"after turn {turn.turn}", turn.edited) for turn in samples[0].history]
-        match scheduled.question.question_type.kind:
-            case "pair":
-                left, right = (samples[1], samples[0]) if scheduled.swapped else (samples[0], samples[1])
-                images += [("left", left.edited), ("right", right.edited)]
-            case "reference":
-                reference = samples[0].reference
-                assert reference is not None
-                images.append(("reference", reference))
-            case "boxes":
-                images = images[:1]
-            case _:
-                images.append(("edited", samples[0].edited))
-        return [{"role": role, "key": self._register_image(image), "size": list(image.size)} for role, image in images]
-
-    def _register_image(self, image: Image) -> str:
-        key = hashlib.blake2b(image.digest.encode(), key=self._secret, digest_size=12).hexdigest()
-        self._images[key] = image
-        return key
-
-    def image(self, key: str) -> bytes | None:
-        """PNG of an image that was shown; None for any other key. Raises `ImageError`."""
-        with self._lock:
-            image = self._images.get(key)
-        if image is None:
+            if number is not None:
+                return self._shown(state, self._checked_number(annotator, state, number))
+            while (index := state.next) is not None:
+                try:
+                    return self._shown(state, index)
+                except (MissingOutput, ImageError) as error:
+                    state.unreadable[state.schedule[index].question.key] = str(error)
             return None
-        out = io.BytesIO()
-        image.pil().save(out, "PNG", compress_level=1)
-        return out.getvalue()
+
+    def unreadable(self, annotator: str) -> list[str]:
+        """Why questions were passed over, a line each."""
+        with self._lock:
+            return list(self._state(annotator).unreadable.values())
+
+    def shown(self, annotator: str, number: int) -> ShownQuestion:
+        """A question of the schedule, whether earlier ones are answered or not. Raises as `question`."""
+        with self._lock:
+            return self._shown(self._state(annotator), number)
+
+    def _shown(self, state: _AnnotatorState, number: int) -> ShownQuestion:
+        scheduled = state.schedule[number]
+        group = [other for other in state.schedule if _question_group(other) == _question_group(scheduled)]
+        return shown_question(
+            self.pool,
+            scheduled,
+            number=number,
+            total=len(state.schedule),
+            answered=sum(bool(state.labels_of(other)) for other in state.schedule),
+            position=group.index(scheduled) + 1,
+            group_size=len(group),
+            labels=state.labels_of(scheduled),
+            definition=self.definitions.get(scheduled.question.question_type.dimension, ""),
+        )
+
+    def checks(self, annotator: str | None = None) -> list[AnnotatorCheck]:
+        """Consistency and errors of an annotator, or of all; see `check_annotators`."""
+        labels = [label for label in self.labels if annotator in (None, label.annotator)]
+        return check_annotators(labels, self.known_answers)
+
+    @staticmethod
+    def _checked_number(annotator: str, state: _AnnotatorState, number: int) -> int:
+        next_number = state.next
+        if not 0 <= number < len(state.schedule) or (next_number is not None and number > next_number):
+            raise AnnotationError(f"there is no question {number} for {annotator} yet: the next is {next_number}")
+        return number
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
     def submit(
-        self, annotator: str, number: int, answer: LabelAnswer, seconds: float, note: str = ""
-    ) -> dict[str, Any]:
-        """Save an answer: it is on the disk when this returns. During practice the result holds feedback.
+        self,
+        annotator: str,
+        number: int,
+        answer: LabelAnswer,
+        seconds: float,
+        note: str = "",
+        revision: int | None = None,
+    ) -> Feedback | None:
+        """Save an answer: it is on the disk when this returns. Returns the feedback to a practice question.
 
-        answer: left, right or tie for a pair; else as in a label. Raises `AnnotationError` for an invalid answer or
-        question number, and OSError.
+        answer: left, right or tie for a pair; else as in a label. revision: that of the question as it was shown; None
+        changes whatever the question has. Raises `AnnotationError` for an invalid answer or question number,
+        `AnsweredElsewhere` where the question has been answered since it was shown, and OSError.
         """
         with self._lock:
             state = self._state(annotator)
-            next_number = state.next
-            if not 0 <= number < len(state.schedule) or (next_number is not None and number > next_number):
-                raise AnnotationError(f"there is no question {number} for {annotator} yet: the next is {next_number}")
-            scheduled = state.schedule[number]
-            label = self._label(annotator, scheduled, answer, seconds, note)
-            append_label(self.path, label)
-            self._labels.append(label)
-            state.labels[_question_slot(scheduled)] = label
-            return {"saved": True, "feedback": self._feedback(scheduled, label) if scheduled.phase == "trial" else None}
+            scheduled = state.schedule[self._checked_number(annotator, state, number)]
+            if revision is not None and revision != len(state.labels_of(scheduled)):
+                raise AnsweredElsewhere("this question was answered already, by a double click or in another window")
+            label = self.make_label(annotator, scheduled, answer, note, seconds=min(max(seconds, 0.0), MAX_SECONDS))
+            self._save([label])
+            return self._feedback(scheduled, label) if scheduled.phase == "trial" else None
 
-    def _label(
-        self, annotator: str, scheduled: ScheduledQuestion, answer: LabelAnswer, seconds: float, note: str
+    def add_labels(self, labels: Sequence[Label]) -> int:
+        """Save labels that came from elsewhere, without those that the file has; returns how many were new.
+
+        A label that differs from the file's is later, and counts. Raises OSError.
+        """
+        with self._lock:
+            last = {label.judgement_key: label for label in self._labels}
+            new = []
+            for label in labels:
+                before = last.get(label.judgement_key)
+                if before is None or not _same_content(before, label):
+                    new.append(label)
+                    last[label.judgement_key] = label
+            self._save(new)
+            return len(new)
+
+    def _save(self, labels: Sequence[Label]) -> None:
+        append_labels(self.path, labels)
+        self._labels += labels
+        for label in labels:
+            state = self._states.get(label.annotator)
+            if state is not None and label.phase != "answer":
+                state.labels.setdefault((*label_key(label), label.phase, label.round), []).append(label)
+
+    def make_label(
+        self,
+        annotator: str,
+        scheduled: ScheduledQuestion,
+        answer: LabelAnswer,
+        note: str = "",
+        *,
+        seconds: float | None = None,
     ) -> Label:
+        """The label of an answer as in `submit`, which is not saved. Raises `AnnotationError` for an invalid one."""
         question_type, item_keys = scheduled.question.question_type, scheduled.question.item_keys
         is_pair = len(item_keys) == 2
-        if is_pair:
-            sides = {
-                "left": "B" if scheduled.swapped else "A",
-                "right": "A" if scheduled.swapped else "B",
-                "tie": "tie",
-            }
-            if answer not in sides:
-                raise AnnotationError(f"the answer of a pair is left, right or tie, got {answer!r}")
-            answer = sides[str(answer)]
+        try:
+            answer = stored_answer(answer, scheduled)
+        except ValueError as error:
+            raise AnnotationError(str(error)) from None
         if isinstance(answer, tuple):
             width, height = self.pool.sample(*item_keys[0]).source.size
             if any(x1 > width or y1 > height for _, _, x1, y1 in answer):
                 raise AnnotationError(f"a box lies outside its {width} x {height} image")
+        editors = tuple(editor for editor, _ in item_keys)
         try:
             return Label(
                 kind=question_type.kind,
                 id=(item_keys[0][1], item_keys[1][1]) if is_pair else item_keys[0][1],
-                editor=(item_keys[0][0], item_keys[1][0]) if is_pair else item_keys[0][0],
+                editor=(editors[0], editors[1]) if is_pair and any(editors) else editors[0],
                 dimension=question_type.dimension,
                 label=answer,
                 annotator=annotator,
                 time=self.clock(),
-                seconds=round(seconds, 1),
+                seconds=None if seconds is None else round(seconds, 1),
                 swapped=scheduled.swapped and is_pair,
                 note=note,
                 phase=scheduled.phase,
@@ -248,39 +288,30 @@ class AnnotationSession:
         except ValidationError as error:
             raise AnnotationError(validation_message(error)) from None
 
-    def _feedback(self, scheduled: ScheduledQuestion, label: Label) -> dict[str, Any]:
+    def _feedback(self, scheduled: ScheduledQuestion, label: Label) -> Feedback:
         """Feedback to a practice question: from the known answer, else from the majority of the other annotators."""
         key = scheduled.question.key
         gold = self.known_answers.get(key)
         if gold is not None:
-            return {
-                "is_correct": same_answer(gold, label),
-                "known": _displayed_label(gold.label, scheduled, gold),
-                "note": gold.note,
-                "source": "gold",
-            }
+            return Feedback(same_answer(gold, label), displayed_answer(gold, scheduled), gold.note, "gold")
         other_labels = [
             other for other in self._labels if label_key(other) == key and other.annotator != label.annotator
         ]
         counts = Counter(
-            str(_displayed_label(other.label, scheduled, other))
-            for other in effective_labels(other_labels)
-            if other.kind != "boxes"
+            displayed_answer(other, scheduled) for other in effective_labels(other_labels) if other.kind != "boxes"
         )
         if not counts:
-            return {"is_correct": None, "known": None, "note": "", "source": "none"}
+            return Feedback(None, None, "", "none")
         majority, _ = counts.most_common(1)[0]
-        return {
-            "is_correct": str(_displayed_label(label.label, scheduled, label)) == majority,
-            "known": majority,
-            "note": "",
-            "source": "majority",
-        }
+        return Feedback(displayed_answer(label, scheduled) == majority, majority, "", "majority")
 
     # -- repeated dimensions -----------------------------------------------------------------------------------------
 
-    def repeat_dimension(self, annotator: str, kind: LabelKind, dimension: str) -> dict[str, Any]:
-        """Schedule all questions of a dimension again. Raises `AnnotationError` before its last round is complete."""
+    def repeat_dimension(self, annotator: str, kind: LabelKind, dimension: str) -> int:
+        """Schedule all questions of a dimension again; returns the number of the round.
+
+        Raises `AnnotationError` before its last round is complete.
+        """
         with self._lock:
             state = self._state(annotator)
             question_type = QuestionType(kind, dimension)
@@ -291,12 +322,11 @@ class AnnotationSession:
             ]
             if not last_round:
                 raise AnnotationError(f"there are no questions about {dimension} ({kind})")
-            if any(state.label(scheduled) is None for scheduled in last_round):
+            if any(not state.labels_of(scheduled) for scheduled in last_round):
                 raise AnnotationError(f"{dimension} has unanswered questions: answer them first")
-            state.schedule += self._round(
-                annotator, question_type, last_round, max(scheduled.round for scheduled in last_round) + 1
-            )
-            return {"round": state.schedule[-1].round}
+            number = max(scheduled.round for scheduled in last_round) + 1
+            state.schedule += self._round(annotator, question_type, last_round, number)
+            return number
 
     def _round(
         self, annotator: str, question_type: QuestionType, last_round: Sequence[ScheduledQuestion], number: int
@@ -310,14 +340,13 @@ class AnnotationSession:
     def _state(self, annotator: str) -> _AnnotatorState:
         if annotator not in self._states:
             own_labels = [entry for entry in self._labels if entry.annotator == annotator and entry.phase != "answer"]
-            known_keys = frozenset(self.known_answers)
             plan = annotation_order(
                 self.questions,
                 annotator,
                 seed=self.seed,
                 practice_questions=self.practice_questions,
                 recheck_share=self.recheck_share,
-                known_keys=known_keys,
+                known_keys=frozenset(self.known_answers),
             )
             for question_type in dict.fromkeys(entry.question.question_type for entry in plan):
                 last_round = [
@@ -330,35 +359,15 @@ class AnnotationSession:
                 ]
                 for number in range(2, max(rounds, default=1) + 1):
                     plan += self._round(annotator, question_type, last_round, number)
-            labels_by_slot = {(*label_key(entry), entry.phase, entry.round): entry for entry in own_labels}
-            self._states[annotator] = _AnnotatorState(plan, labels_by_slot)
+            labels: dict[tuple[object, ...], list[Label]] = {}
+            for entry in own_labels:
+                labels.setdefault((*label_key(entry), entry.phase, entry.round), []).append(entry)
+            self._states[annotator] = _AnnotatorState(plan, labels)
         return self._states[annotator]
 
-    def _finished(self, annotator: str, state: _AnnotatorState) -> dict[str, Any]:
-        own_labels = [entry for entry in self._labels if entry.annotator == annotator]
-        checks = check_annotators(own_labels, self.known_answers)
-        return {
-            "finished": True,
-            "total": len(state.schedule),
-            "answered": len(state.schedule),
-            "checks": [{**entry.to_json(), "text": str(entry)} for entry in checks],
-        }
 
-
-def _displayed_label(answer: LabelAnswer, scheduled: ScheduledQuestion, label: Label) -> Any:
-    """The label as this question shows it: sides of a pair instead of A and B."""
-    if label.kind != "pair":
-        return answer
-    if answer == "tie":
-        return "tie"
-    first_is_better = (answer == "A") == (
-        label.item_keys == scheduled.question.item_keys
-    )  # whether the first item of this question is preferred
-    return "left" if first_is_better != scheduled.swapped else "right"
-
-
-def _shown_instruction(question_type: QuestionType, sample: EditSample) -> str:
-    """The instruction, or of a question about a conversation those of all turns so far, numbered."""
-    if question_type.about_conversation:
-        return "\n".join(f"{turn.turn}. {turn.instruction}" for turn in sample.turns)
-    return sample.instruction
+def _same_content(first: Label, second: Label) -> bool:
+    """Whether two labels of the same judgement say the same, whatever the order of a pair."""
+    if isinstance(first.label, tuple) or isinstance(second.label, tuple):
+        return first.label == second.label and first.note == second.note
+    return same_answer(first, second) and first.note == second.note

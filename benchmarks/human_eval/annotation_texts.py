@@ -1,8 +1,8 @@
-"""Texts of the annotation page: definitions of dimensions, and the answers with their keys."""
+"""Texts of questions: definitions of dimensions, and the answers with their keys."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 from ...reward.metrics.dlebench.labels import CONSISTENCY, FOLLOWING
 from .annotation_plan import QuestionType
@@ -38,6 +38,15 @@ _LEVELS = {4: "flawless", 3: "a small flaw", 2: "a serious flaw", 1: "failed"}
 _SCALES = {"following": FOLLOWING, "consistency": CONSISTENCY}
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerChoice:
+    """keys: that give this answer, as a browser names them; the first is shown."""
+
+    value: str | int
+    text: str
+    keys: tuple[str, ...]
+
+
 def dimension_definition(question_type: QuestionType) -> str:
     """The definition shown to annotators; for an unknown dimension its name and the question."""
     definition = _DEFINITIONS.get(_DIMENSION_ALIASES.get(question_type.dimension, question_type.dimension.lower()))
@@ -50,24 +59,27 @@ def dimension_definition(question_type: QuestionType) -> str:
     )
 
 
-def answer_choices(question_type: QuestionType, suite: str) -> list[dict[str, Any]]:
-    """The answers of a kind: value, text and keys. Empty for boxes, which are drawn."""
+def answer_choices(question_type: QuestionType, suite: str) -> tuple[AnswerChoice, ...]:
+    """The answers of a kind, in order. Empty for boxes, which are drawn."""
     match question_type.kind:
         case "pair":
-            return [
-                _choice("left", "Left is better", "1", "ArrowLeft"),
-                _choice("tie", "Equally good", "2", "ArrowDown", "t"),
-                _choice("right", "Right is better", "3", "ArrowRight"),
-            ]
+            return (
+                AnswerChoice("left", "Left is better", ("ArrowLeft", "1")),
+                AnswerChoice("tie", "Equally good", ("ArrowDown", "2", "t")),
+                AnswerChoice("right", "Right is better", ("ArrowRight", "3")),
+            )
         case "yes-no":
-            return [_choice("yes", "Yes", "y", "1"), _choice("no", "No", "n", "2")]
+            return (AnswerChoice("yes", "Yes", ("y", "1")), AnswerChoice("no", "No", ("n", "2")))
         case "four-level":
             names = _levels(question_type, suite)
-            return [_choice(level, f"{level}: {names[level]}", str(level)) for level in (4, 3, 2, 1)]
+            return tuple(AnswerChoice(level, f"{level}: {names[level]}", (str(level),)) for level in (4, 3, 2, 1))
         case "reference":
-            return [_choice("accept", "Accept", "a", "1"), _choice("regenerate", "Regenerate", "r", "2")]
+            return (
+                AnswerChoice("accept", "Accept", ("a", "1")),
+                AnswerChoice("regenerate", "Regenerate", ("r", "2")),
+            )
         case _:
-            return []
+            return ()
 
 
 def _levels(question_type: QuestionType, suite: str) -> dict[int, str]:
@@ -77,7 +89,3 @@ def _levels(question_type: QuestionType, suite: str) -> dict[int, str]:
         else None
     )
     return _LEVELS if scale is None else {scale.rubric_score(name): name for name in scale.labels}
-
-
-def _choice(value: str | int, text: str, *keys: str) -> dict[str, Any]:
-    return {"value": value, "text": text, "keys": list(keys)}

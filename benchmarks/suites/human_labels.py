@@ -187,12 +187,12 @@ def validation_message(error: ValidationError) -> str:
     return one_line("; ".join(dict.fromkeys(messages)))
 
 
-def append_label(path: Path, label: Label) -> None:
-    """Append a label and flush it to disk. Raises OSError."""
-    line = (json.dumps(label.to_json(), ensure_ascii=False, allow_nan=False) + "\n").encode()
+def append_labels(path: Path, labels: Sequence[Label]) -> None:
+    """Append labels and flush them to disk; without any, make the file. Raises OSError."""
+    lines = [f"{json.dumps(label.to_json(), ensure_ascii=False, allow_nan=False)}\n".encode() for label in labels]
     with open_appended(path) as file:
-        line = _repair_tail(file) + line
-        file.write(line)
+        if lines:
+            file.write(b"".join([_repair_tail(file), *lines]))
         file.flush()
         os.fsync(file.fileno())
 

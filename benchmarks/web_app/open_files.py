@@ -18,7 +18,7 @@ from ..common.errors import InputError
 from ..common.inputs import IMAGE_SUFFIXES
 from ..suites.results import RESULT_FILE
 
-Kind = Literal["samples", "results", "scores", "audit"]
+Kind = Literal["samples", "results", "scores", "audit", "labels"]
 
 MAX_ENTRIES = 20_000
 """Entries of folders that are looked at in a scan."""
@@ -48,13 +48,19 @@ class OpenFiles:
             raise InputError(f"{name!r:.200} is not among the files that the app was started with")
         return found[name]
 
+    def new_file(self, name: str) -> dict[str, Path]:
+        """A file of this name, directly in each folder that was named at the start, by the name that the page shows."""
+        return {one_line(f"{title}/{name}"): root / name for title, root in self._titles() if root.is_dir()}
+
+    def _titles(self) -> list[tuple[str, Path]]:
+        named_alike = Counter(root.name for root in self.paths)
+        return [(root.name if root.name and named_alike[root.name] == 1 else str(root), root) for root in self.paths]
+
     def _scan(self, kind: Kind) -> dict[str, Path]:
         is_one = _TESTS[kind]
         found: dict[str, Path] = {}
         seen = 0
-        named_alike = Counter(root.name for root in self.paths)
-        for root in self.paths:
-            title = root.name if root.name and named_alike[root.name] == 1 else str(root)
+        for title, root in self._titles():
             for path in _below(root):
                 seen += 1
                 if seen > MAX_ENTRIES:
@@ -84,7 +90,8 @@ def _has_samples(path: Path) -> bool:
         return (path / "samples.jsonl").is_file() or any(
             child.stem.endswith("_edited") and child.suffix.lower() in IMAGE_SUFFIXES for child in _children(path)
         )
-    return path.suffix == ".jsonl" and path.name != "samples.jsonl" and not _begins_as_scores(path)
+    is_jsonl = path.suffix == ".jsonl" and path.name != "samples.jsonl"
+    return is_jsonl and not _begins_as_scores(path) and not _begins_as_labels(path)
 
 
 def _children(path: Path) -> list[Path]:
@@ -96,17 +103,29 @@ def _children(path: Path) -> list[Path]:
 
 def _begins_as_scores(path: Path) -> bool:
     """Whether the first bytes are those of `editcritic score -o`."""
+    head = _first_line(path)
+    return b'"status"' in head and b'"instruction"' not in head
+
+
+def _begins_as_labels(path: Path) -> bool:
+    """Whether the first bytes are those of a file of human labels."""
+    head = _first_line(path)
+    return b'"annotator"' in head and b'"dimension"' in head
+
+
+def _first_line(path: Path) -> bytes:
+    """Its first bytes, up to a line break; empty for what cannot be read."""
     try:
         with open_regular(path) as file:
-            head = file.read(4096).partition(b"\n")[0]
+            return file.read(4096).partition(b"\n")[0]
     except OSError:
-        return False
-    return b'"status"' in head and b'"instruction"' not in head
+        return b""
 
 
 _TESTS: dict[Kind, Callable[[Path], bool]] = {
     "samples": _has_samples,
     "results": lambda path: (path / RESULT_FILE).is_file(),
     "scores": lambda path: path.suffix == ".jsonl" and _begins_as_scores(path),
+    "labels": lambda path: path.suffix == ".jsonl" and _begins_as_labels(path),
     "audit": lambda path: path.suffix == ".json" and path.is_file(),
 }

@@ -3,7 +3,7 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
   const target = event.target;
   if (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) return;
-  const name = { " ": "space", ArrowLeft: "left", ArrowRight: "right", Backspace: "back" }[event.key] || event.key.toLowerCase();
+  const name = { " ": "space", ArrowLeft: "left", ArrowRight: "right", ArrowDown: "down", Backspace: "back" }[event.key] || event.key.toLowerCase();
   if (!/^[a-z0-9]+$/.test(name)) return;
   for (const button of document.querySelectorAll(`button.key-${name}`)) {
     if (button.offsetParent === null || button.disabled) continue;

@@ -19,7 +19,7 @@ _TABS = {
     "label": ("Label", labelling_tab),
 }
 
-CSS = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
+CSS = "".join(files(__package__).joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "question.css"))
 HEAD = f"<script>{files(__package__).joinpath('page.js').read_text(encoding='utf-8')}</script>"
 
 

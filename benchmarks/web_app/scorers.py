@@ -2,22 +2,50 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, ClassVar
 
-from ...reward import AnswerLog, Engine, Expert, Reward, default_experts, load_experts
+from ...reward import AnswerLog, EditSample, Engine, Expert, Reward, default_experts, load_experts
+from ...reward.queries import Abstention, Failure
+from ...reward.queries.kinds import Outcome, Query
 from ..common.inputs import load_reward, spec_argument
 from ..inspection.load_plan import LoadPlan, plan_load
 
+NOT_RECORDED = "this needs an answer that no expert has given yet: score again with these thresholds"
+
+
+class RecordedOnly(Expert):
+    """An expert whose answers come from the log, and who is never asked."""
+
+    kinds: ClassVar[tuple[type[Query[Any]], ...]] = tuple(Query.__subclasses__())
+
+    def __init__(self, expert: Expert) -> None:
+        self.id = expert.id
+        self._expert = expert
+
+    def __call__(self, queries: Sequence[Query[Any]]) -> Sequence[Outcome]:
+        return [Failure(NOT_RECORDED)] * len(queries)
+
+    def rewrite_query(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
+        """As the expert would."""
+        return self._expert.rewrite_query(query, sample)
+
 
 class Scorers:
-    """log: keeps all answers on disk. names: the rewards and experts that were named at the start, beside the installed
-    ones: only these may be modules or addresses. Thread-safe.
+    """cache: the answer log of all scores, kept for the next start; None: one that is removed in the end. Thread-safe.
+
+    Raises what `AnswerLog` raises for a file that is none.
     """
 
-    def __init__(self, log: AnswerLog | None = None) -> None:
-        self.log = log
+    def __init__(self, cache: Path | None = None) -> None:
+        self._stack = ExitStack()
+        if cache is None:
+            cache = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="editcritic-"))) / "answers"
+        self.log = self._stack.enter_context(AnswerLog(cache))
         self._lock = threading.Lock()
         self._experts: dict[str, Mapping[str, Expert]] = {}
         self._engines: dict[str, Engine] = {}
@@ -36,20 +64,24 @@ class Scorers:
         Raises `InputError` and `SpecError`.
         """
         with self._lock:
-            if experts not in self._engines:
-                self._experts[experts] = load_experts([experts], default_experts())
-                self._engines[experts] = Engine(log=self.log)
+            bound = self._bound(experts)
             return load_reward(
-                spec_argument(spec),
-                engine=self._engines[experts],
-                experts=self._experts[experts],
-                on_failures="none",
-                **options,
+                spec_argument(spec), engine=self._engines[experts], experts=bound, on_failures="none", **options
             )
 
-    def close(self) -> None:
-        """End the engines' threads."""
+    def recorded(self, spec: str, experts: str, **options: Any) -> Reward:
+        """The same from answers that are in the log: no expert is asked, and a score that needs more fails."""
         with self._lock:
-            for engine in self._engines.values():
-                engine.close()
-            self._engines.clear()
+            recorded = {role: RecordedOnly(expert) for role, expert in self._bound(experts).items()}
+            engine = self._stack.enter_context(Engine(log=self.log, breaker=2**31))
+            return load_reward(spec_argument(spec), engine=engine, experts=recorded, on_failures="none", **options)
+
+    def close(self) -> None:
+        """End the engines' threads, and close the log."""
+        self._stack.close()
+
+    def _bound(self, experts: str) -> Mapping[str, Expert]:
+        if experts not in self._engines:
+            self._experts[experts] = load_experts([experts], default_experts())
+            self._engines[experts] = self._stack.enter_context(Engine(log=self.log))
+        return self._experts[experts]

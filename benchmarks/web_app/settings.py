@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +24,11 @@ class AppSettings:
     reward: str = "any-edit"
     experts: str = "cpu"
     session: AnnotationSession | None = None
+
+    @property
+    def folder(self) -> str | None:
+        """Where the page's files are written, which are removed in the end; None while it is not served."""
+        return os.environ.get("GRADIO_TEMP_DIR")
 
     @property
     def labels(self) -> Path | None:

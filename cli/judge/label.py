@@ -1,25 +1,27 @@
-"""`editcritic judge label`: human labels collected on a local page."""
+"""`editcritic judge label`: human labels collected in the app, or in a spreadsheet."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...benchmarks.common.terminal import echo, exit_code_command, print_json
+from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar
 from ..options import Data, Json, Seed, Trust
 
 if TYPE_CHECKING:
-    from ...benchmarks.human_eval.annotation_plan import QuestionType
-    from ...benchmarks.suites.suite import Suite
+    from ...benchmarks.human_eval.annotation_session import AnnotationSession
 
 
 @exit_code_command
 def label(
     suite: Annotated[
-        str, typer.Argument(metavar="SUITE|RESULTS", help="Suite spec, or a result folder whose outputs are shown.")
+        str,
+        typer.Argument(
+            metavar="SUITE|RESULTS|SAMPLES",
+            help="Suite spec, a result folder whose outputs are shown, or samples as in `score`.",
+        ),
     ],
     out: Annotated[Path, typer.Option("-o", "--out", help="Label file (JSONL); existing labels are kept and counted.")],
     data: Data = None,
@@ -32,12 +34,17 @@ def label(
         typer.Option(
             "--question",
             help="KIND:DIMENSION, e.g. pair:overall, yes-no:following, four-level:consistency, boxes:target, "
-            "reference:reference. Repeatable. Default: pair:overall for several editors, "
+            "reference:reference. Repeatable. Default: pair:overall for several edits of a source, "
             "yes-no:following for one.",
         ),
     ] = None,
     num_items: Annotated[
-        int | None, typer.Option("--num-items", min=1, help="Number of randomly chosen items. Default: all.")
+        int | None,
+        typer.Option(
+            "--num-items",
+            min=1,
+            help="Number of randomly chosen items; of samples, of sources with their instruction. Default: all.",
+        ),
     ] = None,
     gold_labels: Annotated[
         Path | None,
@@ -48,6 +55,14 @@ def label(
     definition: Annotated[
         list[str] | None, typer.Option("--definition", help="DIMENSION=TEXT shown to annotators. Repeatable.")
     ] = None,
+    scores: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scores",
+            help="Scores that the page compares labels with: a file of `score -o`, EDITOR=FILE, or a result folder. "
+            "Repeatable. Those of RESULTS are taken anyway.",
+        ),
+    ] = None,
     practice_questions: Annotated[
         int, typer.Option("--practice-questions", min=0, help="Number of practice questions.")
     ] = 30,
@@ -55,6 +70,20 @@ def label(
         float,
         typer.Option("--recheck-share", min=0, max=1, help="Fraction of questions repeated to measure consistency."),
     ] = 0.2,
+    imported: Annotated[
+        Path | None,
+        typer.Option("--import", help="Add the labels of a CSV or JSONL file, or an answered question sheet; no page."),
+    ] = None,
+    export: Annotated[
+        Path | None, typer.Option("--export", help="Write all labels as FILE.csv or FILE.jsonl; no page.")
+    ] = None,
+    sheet: Annotated[
+        Path | None,
+        typer.Option(
+            "--sheet", help="Write the unanswered questions of --annotator and their pictures to a new folder; no page."
+        ),
+    ] = None,
+    annotator: Annotated[str | None, typer.Option("--annotator", help="Who answers --sheet.")] = None,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 picks a free one.")] = 0,
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
     seed: Seed = 0,
@@ -63,112 +92,126 @@ def label(
 ) -> int:
     """Collect human labels on a page served to this machine only. Ctrl-C stops; running the command again resumes.
 
-    With --json, the address of the page is on standard error, and the document is written when the server stops.
+    --sheet and --import collect them in a spreadsheet instead, without the extra `app`. With --json, the address of the
+    page is on standard error, and the document is written in the end. Exit code 2 if rows of --import were left out.
 
     Example: editcritic judge label results/tiny -o labels.jsonl --question yes-no:following
+
+    Example: editcritic judge label results/tiny -o labels.jsonl --sheet sheets/ann --annotator ann
     """
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.common.inputs import require_distinct_files
-    from ...benchmarks.human_eval.annotation_plan import QuestionPool
-    from ...benchmarks.human_eval.annotation_server import LabelServer
+    from ...benchmarks.common.optional_imports import require_app
+    from ...benchmarks.human_eval.annotation_plan import QuestionType
     from ...benchmarks.human_eval.annotation_session import AnnotationSession
-    from ...benchmarks.human_eval.annotator_checks import check_annotators, known_answers
+    from ...benchmarks.human_eval.annotator_checks import known_answers
+    from ...benchmarks.human_eval.question_sources import open_source
     from ...benchmarks.suites.human_labels import read_labels
 
-    require_distinct_files(labels=out, gold_labels=gold_labels)
+    has_page = imported is None and export is None and sheet is None
+    require_distinct_files(labels=out, gold_labels=gold_labels, imported=imported, export=export)
     if not out.resolve().parent.is_dir():
         raise InputError(f"there is no folder {out.parent} for {out.name}: make it first")
-    loaded, editors = _load_suite_and_outputs(suite, data, outputs or ())
-    pool = QuestionPool(loaded, editors)
-    questions = pool.questions(_question_types(question, loaded, len(editors)), items=num_items, seed=seed)
+    if export is not None and export.suffix.lower() not in (".csv", ".jsonl"):
+        raise InputError(f"--export {export} is neither .csv nor .jsonl")
+    if (sheet is None) != (annotator is None):
+        raise InputError("--sheet FOLDER and --annotator NAME go together: each annotator has an order of their own")
+    if has_page:
+        require_app()
+    source = open_source(suite, data, outputs or ())
+    pool = source.pool
+    types = [QuestionType.parse(text) for text in question or ()] or source.default_types
+    questions = pool.questions(types, items=num_items, seed=seed)
     gold = {} if gold_labels is None else known_answers(read_labels([gold_labels]))
-    definitions = dict(_pair("--definition", text, "DIMENSION=TEXT") for text in definition or ())
-    session = AnnotationSession(pool, questions, out, gold, seed, practice_questions, recheck_share, definitions)
-    with LabelServer(session, port) as server:
-        if pool.skipped:
-            echo(f"editcritic: {len(pool.skipped)} images are missing, e.g. {pool.skipped[0]}")
-        echo(f"{len(questions)} questions; the page, for this machine only (Ctrl-C stops the server):", stderr=as_json)
-        echo(server.url, stderr=as_json)
-        if open_page:
-            import webbrowser
-
-            webbrowser.open(server.url)
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            echo("editcritic: stopped; every answer is saved: run the same command again to resume")
-    labels = read_labels([out])
-    checks = check_annotators(labels, gold)
+    definitions = dict(_definition(text) for text in definition or ())
+    session = AnnotationSession(
+        pool, questions, out, gold, seed, practice_questions, recheck_share, definitions,
+        score_sources=(*source.scores, *(scores or ())),
+    )  # fmt: skip
+    if pool.skipped:
+        echo(f"editcritic: {len(pool.skipped)} images are missing, e.g. {pool.skipped[0]}")
+    document: dict[str, Any] = {"file": str(out), "questions": len(questions)}
+    code = 0
+    if imported is not None:
+        code = _import(session, imported, document, as_json=as_json)
+    if export is not None:
+        _export(session, export)
+        document["export"] = str(export)
+    if sheet is not None and annotator is not None:
+        document |= {"sheet": str(sheet), "sheet_questions": _write_sheet(session, annotator, sheet)}
+    if has_page:
+        _serve(session, port, open_page=open_page, as_json=as_json)
+    document |= {"labels": len(session.labels), "missing_images": len(pool.skipped)}
+    checks = session.checks()
     if as_json:
-        counts = {"questions": len(questions), "labels": len(labels), "missing_images": len(pool.skipped)}
-        print_json({"file": str(out), **counts, "checks": [check.to_json() for check in checks]})
-        return 0
+        print_json({**document, "checks": [check.to_json() for check in checks]})
+        return code
+    if sheet is not None:
+        echo(f"{document['sheet_questions']} questions are in {sheet / 'questions.csv'}", stderr=False)
     for check in checks:
         echo(str(check), stderr=False)
-    return 0
+    return code
 
 
-def _load_suite_and_outputs(suite: str, data: Path | None, outputs: Sequence[str]) -> tuple[Suite, dict[str, Path]]:
-    """The suite, and editor -> outputs folder. Raises `InputError`."""
+def _serve(session: AnnotationSession, port: int, *, open_page: bool, as_json: bool) -> None:
+    from ..web_app import serve_page
+
+    def announce(url: str) -> None:
+        count = len(session.questions)
+        echo(f"{count} questions; the page, for this machine only (Ctrl-C stops the server):", stderr=as_json)
+        echo(url, stderr=as_json)
+
+    serve_page(announce, session=session, port=port, open_page=open_page)
+
+
+def _import(session: AnnotationSession, path: Path, document: dict[str, Any], *, as_json: bool) -> int:
+    from ...benchmarks.human_eval.question_sheets import import_labels
+
+    found = import_labels(session, path)
+    num_new = session.add_labels(found.labels)
+    for problem in found.problems:
+        echo(f"editcritic: {problem}")
+    if left_out := found.problems.total - len(found.problems):
+        echo(f"editcritic: {left_out:,} more rows were left out")
+    if not as_json:
+        known = len(found.labels) - num_new
+        echo(f"{num_new} labels added, {known} known, {found.unanswered} rows without an answer", stderr=False)
+    document |= {
+        "added": num_new,
+        "unanswered": found.unanswered,
+        "problems": list(found.problems),
+        "num_problems": found.problems.total,
+    }
+    return 2 if found.problems.total else 0
+
+
+def _export(session: AnnotationSession, path: Path) -> None:
+    from ...benchmarks.human_eval.label_sheets import labels_csv, labels_jsonl
+    from ...reward.atomic_files import write_atomically
+
+    labels = session.labels
+    write_atomically(path, labels_csv(labels) if path.suffix.lower() == ".csv" else labels_jsonl(labels))
+
+
+def _write_sheet(session: AnnotationSession, annotator: str, folder: Path) -> int:
     from ...benchmarks.common.errors import InputError
-    from ...benchmarks.run.suite_loading import load_suite
-    from ...benchmarks.suites.results import RESULT_FILE
-
-    editors: dict[str, Path] = {}
-    if (Path(suite) / RESULT_FILE).is_file():
-        spec, data_folder, name, folder = _locate_results(Path(suite))
-        editors[name] = folder
-    else:
-        spec, data_folder = suite, data
-    for text in outputs:
-        if "=" not in text and (Path(text) / RESULT_FILE).is_file():
-            name, folder = _locate_results(Path(text))[2:]
-        else:
-            name, folder_name = _pair("--outputs", text, "NAME=FOLDER, or a result folder")
-            folder = Path(folder_name)
-        if name in editors:
-            raise InputError(f"two outputs folders have the name {name!r}: rename one, as in other=FOLDER")
-        editors[name] = folder
-    return load_suite(spec, data or data_folder), editors
-
-
-def _locate_results(folder: Path) -> tuple[str, Path | None, str, Path]:
-    """Suite, data, editor and outputs of a result folder, as recorded in it. Raises `InputError`."""
-    from ...benchmarks.common.errors import InputError
-    from ...benchmarks.suites.results import RESULT_FILE, RUN_FILE
-    from ...reward.file_specs import require_trusted
-    from ...reward.strict_json import read_json
+    from ...benchmarks.human_eval.annotation_session import AnnotationError
+    from ...benchmarks.human_eval.question_sheets import write_question_sheet
 
     try:
-        head, invocation = read_json(folder / RESULT_FILE), read_json(folder / RUN_FILE)["invocation"]
-        data = None if invocation["data"] is None else (folder / invocation["data"]).resolve()
-        spec, editor, outputs = invocation["suite"], head["editor"], (folder / invocation["outputs"]).resolve()
-    except OSError as error:
-        raise InputError(f"{folder} is not a result folder: {error.strerror} ({error.filename})") from None
-    except (ValueError, LookupError, TypeError):
-        raise InputError(f"{folder} does not record its outputs folder: give SUITE, --data and --outputs") from None
-    require_trusted(spec, folder, inside="suite")
-    return spec, data, editor, outputs
+        with progress_bar(None, "pictures") as (step, _):
+            count, problems = write_question_sheet(session, annotator, folder, step)
+    except AnnotationError as error:
+        raise InputError(f"--annotator: {error}") from None
+    if problems.total:
+        echo(f"editcritic: {problems.total} questions are left out, e.g. {problems[0]}")
+    return count
 
 
-def _question_types(texts: Sequence[str] | None, suite: Suite, editors: int) -> list[QuestionType]:
-    from ...benchmarks.human_eval.annotation_plan import QuestionType
-
-    if texts:
-        return [QuestionType.parse(text) for text in texts]
-    if editors > 1:
-        return [QuestionType("pair", "overall")]
-    if editors == 1:
-        return [QuestionType("yes-no", "following")]
-    if any(item.sample.reference is not None for item in suite.items):
-        return [QuestionType("reference", "reference")]
-    return [QuestionType("boxes", "target")]
-
-
-def _pair(option: str, text: str, form: str) -> tuple[str, str]:
+def _definition(text: str) -> tuple[str, str]:
     from ...benchmarks.common.errors import InputError
 
     name, _, value = text.partition("=")
     if not (name and value):
-        raise InputError(f"{option} is {form}, got {text!r}")
+        raise InputError(f"--definition is DIMENSION=TEXT, got {text!r}")
     return name, value

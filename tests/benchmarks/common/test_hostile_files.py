@@ -12,7 +12,7 @@ import pytest
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.run.golden_cases import read_cases
 from editcritic.benchmarks.suites.construction.workspace import ConstructionFolder
-from editcritic.benchmarks.suites.human_labels import append_label
+from editcritic.benchmarks.suites.human_labels import append_labels
 from editcritic.reward.experts.loading.reward_prompts import RewardPromptTemplate
 from editcritic.reward.queries.prompts import MAX_PROMPT_BYTES
 from editcritic.verifiers.selectors import PreviewCalibration
@@ -105,12 +105,12 @@ def test_labels_are_appended_to_a_file(special: Callable[[Path], None], tmp_path
     """Nor is anything written through a link."""
     special(tmp_path / "labels.jsonl")
     with pytest.raises(OSError, match=r"it is a|Is a directory|No such device"):
-        append_label(tmp_path / "labels.jsonl", make_label("yes", "a"))
+        append_labels(tmp_path / "labels.jsonl", [make_label("yes", "a")])
     victim = tmp_path / "victim"
     victim.write_text("kept", encoding="utf-8")
     (tmp_path / "link.jsonl").symlink_to(victim)
     with pytest.raises(OSError, match="nothing is written through links"):
-        append_label(tmp_path / "link.jsonl", make_label("yes", "a"))
+        append_labels(tmp_path / "link.jsonl", [make_label("yes", "a")])
     assert victim.read_text(encoding="utf-8") == "kept"
 
 

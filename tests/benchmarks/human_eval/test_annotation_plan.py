@@ -9,12 +9,12 @@ from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.human_eval import annotator_checks
 from editcritic.benchmarks.human_eval.annotation_plan import (
     LabelQuestion,
-    QuestionPool,
     QuestionType,
     annotation_order,
     label_key,
 )
 from editcritic.benchmarks.human_eval.annotator_checks import check_annotators, known_answers
+from editcritic.benchmarks.human_eval.question_pools import SuitePool
 
 from ..suites.tiny_suite import Toy, outputs
 from .label_files import make_label
@@ -25,7 +25,7 @@ PAIRS = [QuestionType("pair", "following"), QuestionType("pair", "overall")]
 @pytest.fixture
 def pool(tmp_path):
     suite = Toy(count=10)
-    return QuestionPool(suite, {name: outputs(tmp_path / name, suite) for name in ("one", "two", "three")})
+    return SuitePool(suite, {name: outputs(tmp_path / name, suite) for name in ("one", "two", "three")})
 
 
 def schedule_of(pool, about, **options):
@@ -40,7 +40,7 @@ def test_every_two_editors_are_compared_on_every_item(pool):
 
 def test_items_without_a_picture_or_whose_start_is_missing_are_left_out_and_said(tmp_path):
     suite = Toy(count=2)
-    pool = QuestionPool(suite, {"one": outputs(tmp_path / "one", suite, without=["0/1"])})
+    pool = SuitePool(suite, {"one": outputs(tmp_path / "one", suite, without=["0/1"])})
     questions = pool.questions([QuestionType("yes-no", "following")])
     assert [question.item_keys for question in questions] == [(("one", "1/1"),), (("one", "1/2"),)]
     assert pool.skipped == ["one has no image 0_turn_1"] * 2

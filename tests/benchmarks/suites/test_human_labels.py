@@ -5,7 +5,7 @@ import json
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.suites.human_labels import Label, append_label, effective_labels, read_labels
+from editcritic.benchmarks.suites.human_labels import Label, append_labels, effective_labels, read_labels
 
 from ..human_eval.label_files import labels_file, make_label
 
@@ -25,7 +25,7 @@ PAIR = (("one", "7/C3"), ("two", "7/C3"))
 )
 def test_what_is_written_is_read_again(tmp_path, label):
     path = tmp_path / "labels.jsonl"
-    append_label(path, label)
+    append_labels(path, [label])
     assert read_labels([path]) == [label]
 
 
@@ -69,15 +69,15 @@ def test_what_is_no_label_is_refused_with_its_line(tmp_path, change, why):
 
 def test_a_line_that_a_crash_has_cut_is_no_label_and_nothing_is_written_behind_it(tmp_path):
     path = tmp_path / "labels.jsonl"
-    append_label(path, make_label("yes", "a"))
+    append_labels(path, [make_label("yes", "a")])
     whole = path.read_text()
     for cut in (whole[:-1][: len(whole) // 2], whole[:-2]):
         path.write_text(whole + cut)
         assert [one.id for one in read_labels([path])] == ["a"]
-        append_label(path, make_label("no", "b"))
+        append_labels(path, [make_label("no", "b")])
         assert [one.id for one in read_labels([path])] == ["a", "b"]
     path.write_text(whole[:-1])  # a whole line that lacks its end
-    append_label(path, make_label("no", "b"))
+    append_labels(path, [make_label("no", "b")])
     assert [one.id for one in read_labels([path])] == ["a", "b"]
 
 

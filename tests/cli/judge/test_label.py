@@ -1,124 +1,189 @@
-"""`judge label` as a user runs it: a process that serves the page until it is interrupted."""
+"""`judge label` as a user runs it: a process that serves the page until it is interrupted, and labels as files."""
 
+import csv
+import http.client
 import json
 import signal
 import subprocess
 import sys
-import urllib.request
+from pathlib import Path
+from urllib.parse import urlsplit
 
+import PIL.Image
 import pytest
 
 from editcritic.benchmarks.suites.human_labels import read_labels
 from editcritic.benchmarks.suites.results import RUN_FILE
 
 from ...benchmarks.human_eval import label_files
-from ...benchmarks.human_eval.label_files import results, row
-from ...benchmarks.suites.tiny_suite import Toy, outputs
+from ...benchmarks.human_eval.label_files import make_label, results, row
+from ...benchmarks.suites.tiny_suite import Toy, outputs, picture
 
 TOY = "tests.benchmarks.suites.tiny_suite:Toy?count=3"
+COMMAND = [sys.executable, "-m", "editcritic.cli.main", "judge", "label"]
+PLAIN = ("--practice-questions", "0", "--recheck-share", "0")
 
 
-class Served:
-    """The command in a process of its own; `url` is what it prints."""
-
-    def __init__(self, *arguments):
-        command = [sys.executable, "-m", "editcritic.cli.main", "judge", "label", *map(str, arguments)]
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores interrupts
-        try:
-            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        finally:
-            signal.signal(signal.SIGINT, before)
-        assert self.process.stdout is not None
-        self.first_line = self.process.stdout.readline()
-        self.url = self.process.stdout.readline().strip()
-
-    def ask(self, path, body=None):
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"} if data else {})
-        with urllib.request.urlopen(request, timeout=20) as response:
-            return json.load(response)
-
-    def interrupted(self):
-        self.process.send_signal(signal.SIGINT)
-        out, err = self.process.communicate(timeout=60)
-        return self.process.returncode, out, err
-
-
-@pytest.fixture
-def serve():
-    started = []
-
-    def start(*arguments):
-        started.append(Served(*arguments))
-        return started[-1]
-
-    yield start
-    for served in started:
-        served.process.kill()
-        served.process.communicate()
-
-
-def test_labels_are_collected_until_an_interrupt_and_the_same_command_goes_on(serve, tmp_path):
-    suite = Toy(count=3)
-    folders = [f"{name}={outputs(tmp_path / name, suite)}" for name in ("one", "two")]
-    out = tmp_path / "labels.jsonl"
-    command = (
-        TOY,
-        "--outputs",
-        folders[0],
-        "--outputs",
-        folders[1],
-        "--practice-questions",
-        0,
-        "--recheck-share",
-        0,
-        "-o",
-        out,
-    )
-    page = serve(*command)
-    assert page.first_line.startswith("6 questions")
-    for number in range(6):
-        assert page.ask("question?annotator=ann")["number"] == number
-        page.ask("answer", {"annotator": "ann", "number": number, "label": "tie", "seconds": 1})
-    code, output, problems = page.interrupted()
-    assert (code, "no checks" in output, "Traceback" in problems) == (0, True, False)
-    assert [label.label for label in read_labels([out])] == ["tie"] * 6
-    again = serve(*command)
-    assert again.ask("question?annotator=ann")["finished"]
-    assert again.interrupted()[0] == 0
-
-
-def test_a_folder_of_results_says_where_its_pictures_are(serve, tmp_path):
-    folder = label_files.write(tmp_path / "results", results("mine", [row("0/1")]))
-    outputs(tmp_path / "outputs", Toy(count=3))
-    (folder / RUN_FILE).write_text(json.dumps({"invocation": {"suite": TOY, "data": None, "outputs": "../outputs"}}))
-    trust = ("--trust", TOY.partition(":")[0])
-    page = serve(
-        folder, *trust, "--question", "yes-no:following", "--practice-questions", 0, "-o", tmp_path / "labels.jsonl"
-    )
-    page.ask("answer", {"annotator": "ann", "number": 0, "label": "yes", "seconds": 1})
-    assert page.interrupted()[0] == 0
-    assert read_labels([tmp_path / "labels.jsonl"])[0].editor == "mine"
-
-
-def test_with_json_the_address_is_an_error_line_and_the_document_comes_at_the_end(tmp_path):
-    made, out = outputs(tmp_path / "one", Toy(count=3)), tmp_path / "labels.jsonl"
-    command = [sys.executable, "-m", "editcritic.cli.main", "judge", "label", TOY, "--outputs", f"one={made}"]
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+def started(*arguments):
+    """The command in a process of its own."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores interrupts
     try:
-        process = subprocess.Popen(
-            [*command, "-o", str(out), "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        return subprocess.Popen(
+            [*COMMAND, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def page_status(url: str) -> int:
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection("127.0.0.1", parts.port or 0, timeout=60)
+    connection.request("GET", parts.path)
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+def two_editors(folder: Path) -> list[str]:
+    suite = Toy(count=3)
+    made = [f"--outputs={name}={outputs(folder / name, suite)}" for name in ("one", "two")]
+    return [TOY, *made, *PLAIN, "-o", str(folder / "labels.jsonl")]
+
+
+def answered_sheet(folder: Path, answer: str) -> Path:
+    """The sheet in the folder with this answer in every row."""
+    path = folder / "questions.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    column = rows[0].index("answer")
+    for cells in rows[1:]:
+        cells[column] = answer
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, delimiter=";").writerows(rows)  # as a spreadsheet of some countries saves it
+    return path
+
+
+def test_the_page_is_served_until_an_interrupt(tmp_path):
+    label_files.labels_file(tmp_path / "labels.jsonl", [make_label("A", (("one", "0/1"), ("two", "0/1")), "pair")])
+    process = started(*two_editors(tmp_path))
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("6 questions")
+    assert page_status(process.stdout.readline().strip()) == 200
+    process.send_signal(signal.SIGINT)
+    output, problems = process.communicate(timeout=60)
+    assert (process.returncode, "no checks" in output, "Traceback" in problems) == (0, True, False)
+    assert len(read_labels([tmp_path / "labels.jsonl"])) == 1
+
+
+def test_with_json_the_address_is_an_error_line_and_the_document_comes_at_the_end(tmp_path):
+    process = started(*two_editors(tmp_path), "--json")
     assert process.stderr is not None
     assert "questions" in process.stderr.readline()
-    url = process.stderr.readline().strip()
-    with urllib.request.urlopen(f"{url}question?annotator=ann", timeout=20) as response:
-        assert json.load(response)["number"] == 0
+    assert page_status(process.stderr.readline().strip()) == 200
     process.send_signal(signal.SIGINT)
     stdout, _ = process.communicate(timeout=60)
     assert (process.returncode, json.loads(stdout)["labels"]) == (0, 0)
+
+
+def test_a_sheet_is_written_answered_and_read_back_and_again_adds_nothing(editcritic, tmp_path):
+    command = ("judge", "label", *two_editors(tmp_path))
+    sheet = tmp_path / "sheet"
+    ran = editcritic(*command, "--sheet", sheet, "--annotator", "ann")
+    assert (ran.exit_code, "6 questions are in" in ran.stdout) == (0, True)
+    with (sheet / "questions.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 6
+    assert not {"one", "two"} & set((sheet / "questions.csv").read_text(encoding="utf-8").replace(",", " ").split())
+    for line in rows:
+        with PIL.Image.open(sheet / line["picture"]) as shown:
+            assert shown.width == 3 * 32 + 2 * 12
+    path = answered_sheet(sheet, "Tie")
+    ran = editcritic(*command, "--import", path, "--json")
+    assert (ran.exit_code, json.loads(ran.stdout)["added"]) == (0, 6)
+    assert [(label.label, label.annotator) for label in read_labels([tmp_path / "labels.jsonl"])] == [
+        ("tie", "ann")
+    ] * 6
+    ran = editcritic(*command, "--import", path, "--json")
+    assert json.loads(ran.stdout)["added"] == 0
+    ran = editcritic(*command, "--sheet", tmp_path / "more", "--annotator", "ann")
+    assert "0 questions are in" in ran.stdout  # all are answered
+
+
+def test_an_odd_row_is_one_message_and_the_others_are_read(editcritic, tmp_path):
+    command = ("judge", "label", *two_editors(tmp_path))
+    editcritic(*command, "--sheet", tmp_path / "sheet", "--annotator", "ann")
+    path = answered_sheet(tmp_path / "sheet", "left")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    lines[2] = lines[2].replace(";left;", ";=HYPERLINK(1);")
+    lines[3] = lines[3].rsplit(";", 1)[0] + ";q0000"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    ran = editcritic(*command, "--import", path)
+    assert ran.exit_code == 2
+    assert "questions.csv:3: the answer is left, tie, right; got '=HYPERLINK(1)'" in ran.stderr
+    assert "questions.csv:4: this question is not asked here" in ran.stderr
+    assert len(read_labels([tmp_path / "labels.jsonl"])) == 4
+
+
+def test_labels_go_out_and_in_as_csv_and_jsonl(editcritic, tmp_path):
+    command = ("judge", "label", *two_editors(tmp_path)[:-1])
+    pair = (("=one", "0/1"), ("two", "0/1"))
+    label_files.labels_file(tmp_path / "labels.jsonl", [make_label("A", pair, "pair", note="=1+1")])
+    for name in ("out.csv", "out.jsonl"):
+        ran = editcritic(*command, tmp_path / "labels.jsonl", "--export", tmp_path / name)
+        assert ran.exit_code == 0
+        ran = editcritic(*command, tmp_path / f"again {name}.jsonl", "--import", tmp_path / name)
+        assert (ran.exit_code, "1 labels added" in ran.stdout) == (0, True)
+        assert read_labels([tmp_path / f"again {name}.jsonl"]) == read_labels([tmp_path / "labels.jsonl"])
+    assert "'=one" in (tmp_path / "out.csv").read_text(encoding="utf-8")
+
+
+def test_edits_of_ones_own_are_labelled_in_pairs_of_a_source(editcritic, tmp_path):
+    folder = tmp_path / "edits"
+    folder.mkdir()
+    for number in range(3):
+        for role in ("source", "edited"):
+            same_source = 0 if number < 2 else 2  # two edits of one source, and one of another
+            picture(same_source if role == "source" else 100 + number).pil().save(folder / f"{number}_{role}.png")
+    ran = editcritic(
+        "judge", "label", folder, "-o", tmp_path / "l.jsonl", "--sheet", tmp_path / "s", "--annotator", "ann", *PLAIN
+    )
+    assert ran.exit_code == 2  # no instruction anywhere
+    for number in range(3):
+        (folder / f"{number}.txt").write_text("Make it blue", encoding="utf-8")
+    command = ("judge", "label", folder, "-o", tmp_path / "l.jsonl", *PLAIN)
+    assert editcritic(*command, "--sheet", tmp_path / "s", "--annotator", "ann").exit_code == 0
+    answered_sheet(tmp_path / "s", "left")
+    assert editcritic(*command, "--import", tmp_path / "s" / "questions.csv").exit_code == 0
+    (label,) = read_labels([tmp_path / "l.jsonl"])
+    assert (set(label.id), label.editor) == ({"0", "1"}, "")
+
+
+def test_a_folder_of_results_says_where_its_pictures_are(editcritic, tmp_path):
+    folder = label_files.write(tmp_path / "results", results("mine", [row("0/1")]))
+    outputs(tmp_path / "outputs", Toy(count=3))
+    (folder / RUN_FILE).write_text(json.dumps({"invocation": {"suite": TOY, "data": None, "outputs": "../outputs"}}))
+    command = ("judge", "label", folder, "--question", "yes-no:following", "-o", tmp_path / "labels.jsonl", *PLAIN)
+    sheet = ("--sheet", tmp_path / "sheet", "--annotator", "ann")
+    assert editcritic(*command, *sheet).exit_code == 2  # the suite is code that the results name
+    trust = ("--trust", TOY.partition(":")[0])
+    assert editcritic(*command, *sheet, *trust).exit_code == 0
+    path = answered_sheet(tmp_path / "sheet", "yes")
+    assert editcritic(*command, "--import", path, *trust).exit_code == 0
+    assert read_labels([tmp_path / "labels.jsonl"])[0].editor == "mine"
+
+
+def test_without_gradio_sheets_work_and_the_page_names_the_extra(tmp_path):
+    code = "import sys; sys.modules['gradio'] = None; from editcritic.cli.main import main; main()"
+    run = subprocess.run(
+        [sys.executable, "-c", code, "judge", "label", *two_editors(tmp_path)], capture_output=True, text=True,
+        timeout=120, check=False,
+    )  # fmt: skip
+    assert run.returncode == 2
+    assert run.stderr == "editcritic: this requires gradio, which is not installed: pip install 'editcritic[app]'\n"
+    assert not (tmp_path / "labels.jsonl").exists()
+    command = [sys.executable, "-c", code, "judge", "label", *two_editors(tmp_path)]
+    command += ["--sheet", str(tmp_path / "sheet"), "--annotator", "ann"]
+    assert subprocess.run(command, capture_output=True, timeout=120, check=False).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -130,6 +195,12 @@ def test_with_json_the_address_is_an_error_line_and_the_document_comes_at_the_en
         (["--question", "reference:reference"], "nothing to ask"),
         (["--definition", "overall"], "DIMENSION=TEXT"),
         (["--gold-labels", "labels.jsonl"], "use different files"),
+        (["--export", "labels.jsonl"], "use different files"),
+        (["--export", "labels.xlsx"], "neither .csv nor .jsonl"),
+        (["--sheet", "sheet"], "go together"),
+        (["--sheet", "sheet", "--annotator", " "], "1 to 100 printable characters"),
+        (["--sheet", ".", "--annotator", "ann"], "give a new folder"),
+        (["--import", "nowhere.csv"], "cannot read nowhere.csv"),
         (["-o", "nowhere/labels.jsonl"], "no folder nowhere"),
     ],
 )
@@ -138,3 +209,20 @@ def test_what_a_user_gets_wrong_is_said(editcritic, tmp_path, monkeypatch, optio
     ran = editcritic("judge", "label", TOY, "-o", "labels.jsonl", *options)
     assert ran.exit_code == 2
     assert message in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "its first row has no names"),
+        (b"a,b\n1,2\n", "its first row has a, b"),
+        (b"\xff\xfe\x00", "not UTF-8"),
+        (b"kind,kind\n", "two columns of one name"),
+        (b"kind,label\n" + b"x" * 200_000 + b",\n", "field larger than field limit"),
+    ],
+)
+def test_what_is_no_sheet_is_said(editcritic, tmp_path, monkeypatch, content, message):
+    monkeypatch.chdir(tmp_path)
+    Path("in.csv").write_bytes(content)
+    ran = editcritic("judge", "label", TOY, "-o", "labels.jsonl", "--import", "in.csv")
+    assert (ran.exit_code, message in ran.stderr, "Traceback" in ran.stderr) == (2, True, False)

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.human_eval.annotation_plan import QuestionPool, QuestionType
+from editcritic.benchmarks.human_eval.annotation_plan import QuestionType
+from editcritic.benchmarks.human_eval.question_pools import SuitePool
 from editcritic.benchmarks.run.run_config import ExecutionOptions
 from editcritic.benchmarks.run.runner import run_suite
 from editcritic.benchmarks.suites.imgedit.suite import ImgEditBench
@@ -154,7 +155,7 @@ def test_conversations_have_chains_of_turns_for_people_and_no_metric(data: Path,
     with pytest.raises(InputError, match="editcritic judge label 'imgedit\\?part=multi-turn'"):
         suite.metrics()
     editors = {name: outputs(tmp_path / name, suite) for name in ("one", "two")}
-    pool = QuestionPool(suite, editors)
+    pool = SuitePool(suite, editors)
     questions = pool.questions([QuestionType("yes-no", "following")])
     assert len(questions) == 2 * len(suite.items)
     assert not pool.skipped
@@ -162,7 +163,7 @@ def test_conversations_have_chains_of_turns_for_people_and_no_metric(data: Path,
     assert [turn.instruction for turn in last.turns] == list(TURNS)
     assert last.source == picture(2000, 1), "a turn is shown with what the turn before made"
     (editors["two"] / "content-memory" / "1_turn2.png").unlink()
-    partial = QuestionPool(suite, editors)
+    partial = SuitePool(suite, editors)
     assert len(partial.questions([QuestionType("pair", "overall")])) == len(suite.items) - 2
 
 

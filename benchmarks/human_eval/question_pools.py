@@ -1,0 +1,217 @@
+"""What annotators can be asked about: an editor's outputs for a suite, or edits of one's own."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from ...reward import EditSample
+from ..common.errors import InputError
+from ..common.inputs import SampleSource
+from ..run.editor_outputs import Outputs
+from ..suites.human_labels import LabelKind
+from ..suites.results import ResultRow, Results
+from ..suites.suite import Suite, SuiteItem
+from .annotation_plan import LabelQuestion, QuestionType
+
+MAX_QUESTIONS = 100_000
+"""Of a session: the pairs of a large group are many, and nobody answers more."""
+
+_DATASET_KINDS: frozenset[LabelKind] = frozenset({"boxes", "reference"})
+
+T = TypeVar("T")
+
+
+class QuestionPool(Protocol):
+    """All possible questions, and the pictures that they are about.
+
+    title: what is labelled, for display. scale: name of the suite whose levels are asked for, or "". skipped: what
+    cannot be asked about, with the reason.
+    """
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def scale(self) -> str: ...
+
+    @property
+    def skipped(self) -> Sequence[str]: ...
+
+    def sample(self, editor: str, name: str) -> EditSample:
+        """The labelled edit, as `LabelQuestion.item_keys` names it. Raises `MissingOutput` and `ImageError`."""
+        ...
+
+    def questions(
+        self, question_types: Sequence[QuestionType], *, items: int | None = None, seed: int = 0
+    ) -> list[LabelQuestion]:
+        """Every question with images, of `items` items sampled by seed (all: None). Raises `InputError` for none."""
+        ...
+
+    def unscored_results(self) -> list[Results]:
+        """A row without scores for whatever can be labelled, to compare labels with each other."""
+        ...
+
+
+@dataclass
+class SuitePool:
+    """Outputs of editors for the items of a suite. editors: name -> outputs folder."""
+
+    suite: Suite
+    editors: Mapping[str, Path]
+    skipped: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._outputs = {name: Outputs(self.suite, folder) for name, folder in self.editors.items()}
+
+    @property
+    def title(self) -> str:
+        return self.suite.info.title
+
+    @property
+    def scale(self) -> str:
+        return self.suite.name
+
+    def sample(self, editor: str, name: str) -> EditSample:
+        """The item with that editor's output; the plain item if `editor` is empty. Raises `MissingOutput`."""
+        item = self.suite.by_id[name]
+        return self._outputs[editor].sample(item) if editor else item.sample
+
+    def questions(
+        self, question_types: Sequence[QuestionType], *, items: int | None = None, seed: int = 0
+    ) -> list[LabelQuestion]:
+        chosen = _sampled(self.suite.items, items, seed)
+        questions = (
+            question
+            for question_type in question_types
+            for item in chosen
+            for question in self._of(question_type, item)
+        )
+        return _checked(questions, question_types, self.skipped)
+
+    def unscored_results(self) -> list[Results]:
+        rows = [ResultRow(item.id, item.case, item.labels) for item in self.suite.items]
+        return [Results(editor, rows) for editor in (*self.editors, "")]
+
+    def _of(self, question_type: QuestionType, item: SuiteItem) -> list[LabelQuestion]:
+        if question_type.about_conversation and not (
+            item.previous and item.labels.get("kind") == question_type.dimension
+        ):
+            return []  # a first turn has nothing to remember, and each kind of conversation has its own question
+        if question_type.kind in _DATASET_KINDS:
+            if question_type.kind == "reference" and item.sample.reference is None:
+                self.skipped.append(f"{item.id} has no reference")
+                return []
+            return [LabelQuestion(question_type, (("", item.id),))]
+        editors = [name for name in self.editors if self._has(name, item)]
+        if question_type.kind == "pair":
+            return [LabelQuestion(question_type, ((a, item.id), (b, item.id))) for a, b in combinations(editors, 2)]
+        return [LabelQuestion(question_type, ((name, item.id),)) for name in editors]
+
+    def _has(self, editor: str, item: SuiteItem) -> bool:
+        step: SuiteItem | None = item
+        while step is not None:
+            if self.suite.find_output(self.editors[editor], step) is None:
+                self.skipped.append(f"{editor} has no image {step.output_path}")
+                return False
+            step = self.suite.by_id[step.previous] if step.previous else None
+        return True
+
+
+@dataclass
+class SamplePool:
+    """Edits of one's own: the samples of a file or folder, as `editcritic score` takes them. Labels have no editor.
+
+    An item is a source with an instruction; the pairs of an item are its edits, two at a time.
+    """
+
+    path: Path
+    samples: Mapping[str, EditSample]
+    skipped: list[str] = field(default_factory=list)
+    scale: str = ""
+
+    @staticmethod
+    def open(path: Path) -> SamplePool:
+        """Raises `InputError` for what holds no samples. Lines that are none are `skipped`."""
+        samples: dict[str, EditSample] = {}
+        skipped = []
+        for entry in SampleSource.open(path).read():
+            if entry.sample is None:
+                skipped.append(f"{entry.location}: {entry.problem}")
+            else:
+                samples[entry.sample.id] = entry.sample
+        if not samples:
+            raise InputError(f"{path} has no sample that can be read; {skipped[0]}")
+        return SamplePool(path, samples, skipped)
+
+    @property
+    def title(self) -> str:
+        return f"{len(self.samples)} edits"
+
+    def sample(self, editor: str, name: str) -> EditSample:
+        """The sample of an id; `editor` is empty."""
+        return self.samples[name]
+
+    def questions(
+        self, question_types: Sequence[QuestionType], *, items: int | None = None, seed: int = 0
+    ) -> list[LabelQuestion]:
+        groups: dict[str, list[EditSample]] = {}
+        for sample in self.samples.values():
+            groups.setdefault(sample.group, []).append(sample)
+        chosen = _sampled(list(groups.values()), items, seed)
+        questions = (
+            question
+            for question_type in question_types
+            for group in chosen
+            for question in self._of(question_type, group)
+        )
+        return _checked(questions, question_types, self.skipped)
+
+    def unscored_results(self) -> list[Results]:
+        rows = [ResultRow(name, sample.source.digest, {}) for name, sample in self.samples.items()]
+        return [Results("", rows)]
+
+    def _of(self, question_type: QuestionType, group: Sequence[EditSample]) -> Iterator[LabelQuestion]:
+        if question_type.about_conversation:
+            return
+        if question_type.kind == "pair":
+            for first, second in combinations(group, 2):
+                yield LabelQuestion(question_type, (("", first.id), ("", second.id)))
+        elif question_type.kind == "boxes":  # of the source, which all of them share
+            yield LabelQuestion(question_type, (("", group[0].id),))
+        elif question_type.kind == "reference":
+            if group[0].reference is None:
+                self.skipped.append(f"{group[0].id} has no reference")
+            else:
+                yield LabelQuestion(question_type, (("", group[0].id),))
+        else:
+            for sample in group:
+                yield LabelQuestion(question_type, (("", sample.id),))
+
+
+def _sampled(items: Sequence[T], count: int | None, seed: int) -> Sequence[T]:
+    """Some of them by seed, in their order; all for None."""
+    if count is None or count >= len(items):
+        return items
+    indices = set(random.Random(seed).sample(range(len(items)), count))
+    return [item for number, item in enumerate(items) if number in indices]
+
+
+def _checked(
+    questions: Iterable[LabelQuestion], question_types: Sequence[QuestionType], skipped: Sequence[str]
+) -> list[LabelQuestion]:
+    """The questions. Raises `InputError` for none and for too many."""
+    found = []
+    for question in questions:
+        found.append(question)
+        if len(found) > MAX_QUESTIONS:
+            raise InputError(f"there are more than {MAX_QUESTIONS:,} questions: give --num-items to ask about fewer")
+    if not found:
+        hint = f"; {skipped[0]}" if skipped else ""
+        dimensions = ", ".join(question_type.dimension for question_type in question_types)
+        raise InputError(f"there is nothing to ask about {dimensions}{hint}")
+    return found

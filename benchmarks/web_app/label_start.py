@@ -1,0 +1,112 @@
+"""How labelling begins: what is asked about, unless the app was started with it, and who answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+
+from ..human_eval.annotation_plan import RECHECK_SHARE, TRIAL_QUESTIONS
+from ..human_eval.annotation_session import AnnotationSession
+from .label_sessions import QUESTION_TYPES, LabelSessions, SessionChoice
+
+
+class StartForm:
+    """Components to choose what is labelled; hidden where the app was started with it."""
+
+    def __init__(self, sessions: LabelSessions, *, visible: bool) -> None:
+        sources, label_files = sessions.sources(), sessions.label_files()
+        with gr.Column(visible=visible, elem_id="label-choose") as self.column:
+            if not sources or not label_files:
+                gr.Markdown(
+                    "Nothing can be labelled: start the app with folders of results or samples, as in "
+                    "`editcritic app results`. Label files are written there. Or use `editcritic judge label`."
+                )
+            shown = gr.Dropdown(
+                sources,
+                value=[],
+                multiselect=True,
+                label="Label",
+                info="results of several editors for one suite, or one file or folder of samples",
+                elem_id="label-sources",
+            )
+            questions = gr.Dropdown(
+                list(QUESTION_TYPES),
+                value=[],
+                multiselect=True,
+                allow_custom_value=True,
+                label="Questions",
+                info="KIND:DIMENSION; none: pairs where there are several edits of a picture, else yes or no",
+                elem_id="label-questions",
+            )
+            labels = gr.Dropdown(
+                label_files,
+                value=label_files[0] if label_files else None,
+                label="Label file",
+                info="existing labels are kept, and counted",
+                elem_id="label-file",
+            )
+            with gr.Accordion("More", open=False):
+                gold = gr.Dropdown(
+                    ["", *sessions.files.names("labels")],
+                    value="",
+                    label="Known answers",
+                    info="labels for feedback during practice, and for checks",
+                    elem_id="label-gold",
+                )
+                num_items = gr.Number(
+                    None,
+                    label="Items",
+                    info="drawn at random; empty: all",
+                    minimum=1,
+                    precision=0,
+                    elem_id="label-items",
+                )
+                practice = gr.Number(
+                    TRIAL_QUESTIONS, label="Practice questions", minimum=0, precision=0, elem_id="label-practice"
+                )
+                recheck = gr.Slider(
+                    0, 1, RECHECK_SHARE, label="Fraction of questions asked twice", step=0.05, elem_id="label-recheck"
+                )
+            self.start = gr.Button("Start", variant="primary", elem_id="label-start")
+        self.inputs: list[Any] = [shown, questions, labels, gold, num_items, practice, recheck]
+
+    @staticmethod
+    def choice(
+        shown: list[str] | None,
+        questions: list[str] | None,
+        labels: str | None,
+        gold: str | None,
+        num_items: float | None,
+        practice: float | None,
+        recheck: float,
+    ) -> SessionChoice:
+        """The values of `inputs`."""
+        return SessionChoice(
+            tuple(shown or ()),
+            labels or "",
+            tuple(questions or ()),
+            gold or "",
+            None if num_items is None else max(1, int(num_items)),
+            max(0, int(practice or 0)),
+            min(max(float(recheck), 0.0), 1.0),
+        )
+
+
+class NameForm:
+    """Components for the annotator's name."""
+
+    def __init__(self, session: AnnotationSession | None) -> None:
+        with gr.Column(visible=session is not None, elem_id="label-begin-panel") as self.column:
+            self.text = gr.Markdown("" if session is None else name_text(session), elem_id="label-title")
+            self.name = gr.Textbox(label="Your name", max_length=100, max_lines=1, elem_id="label-name")
+            self.begin = gr.Button("Begin", variant="primary", elem_id="label-begin")
+
+
+def name_text(session: AnnotationSession) -> str:
+    """What an annotator reads first, as Markdown."""
+    num = len(session.questions)
+    return (
+        f"**{num:,} questions.** You see image edits and answer questions about one dimension at a time. Each answer "
+        "is saved at once: stop at any time, and continue later with the same name."
+    )

@@ -1,0 +1,321 @@
+"""The tab "Label" in a browser: by mouse and by key, restart, two annotators, boxes, files, agreement."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from PIL import Image as PillowImage
+from playwright.sync_api import Browser, Page, expect
+
+from editcritic.benchmarks.demo.candidate_edits import candidates
+from editcritic.benchmarks.demo.demo_scenes import demo_tasks
+from editcritic.benchmarks.human_eval.annotation_plan import QuestionType
+from editcritic.benchmarks.human_eval.annotation_session import AnnotationSession
+from editcritic.benchmarks.human_eval.question_pools import SamplePool, SuitePool
+from editcritic.benchmarks.suites.human_labels import Label, read_labels
+from editcritic.benchmarks.web_app.open_files import OpenFiles
+from editcritic.benchmarks.web_app.server import serving
+from editcritic.benchmarks.web_app.settings import AppSettings
+from editcritic.reward import Score
+from editcritic.reward.score import score_line
+
+from ..chromium import needed
+from ..suites.tiny_suite import Toy, outputs
+from .browser import TIMEOUT_MS, visited
+
+pytestmark = needed
+expect.set_options(timeout=TIMEOUT_MS)
+
+SCENE = demo_tasks()[0]
+NAMES = ("good", "damaged_background", "unchanged")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three edits of a photograph, and their scores."""
+    folder = tmp_path_factory.mktemp("own_edits")
+    PillowImage.fromarray(SCENE.pixels).save(folder / "source.png")
+    rows = []
+    for name in NAMES:
+        PillowImage.fromarray(candidates(SCENE)[name]).save(folder / f"{name}.png")
+        rows.append({"id": name, "source": "source.png", "edited": f"{name}.png", "instruction": SCENE.instruction})
+    (folder / "samples.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    scores = zip(NAMES, (0.9, 0.5, 0.1), strict=True)
+    lines = "".join(score_line(name, Score.of(value).with_signature("any-edit@1")) for name, value in scores)
+    (folder.parent / "scores.jsonl").write_text(lines, encoding="utf-8")
+    return folder
+
+
+def session(folder: Path, labels: Path, *types: str, **options: object) -> AnnotationSession:
+    pool = SamplePool.open(folder)
+    questions = pool.questions([QuestionType.parse(text) for text in types])
+    settings = {"practice_questions": 0, "recheck_share": 0, **options}
+    return AnnotationSession(pool, questions, labels, **settings)  # type: ignore[arg-type]
+
+
+@contextmanager
+def labelling(begun: AnnotationSession | None, *paths: Path) -> Iterator[str]:
+    settings = AppSettings(OpenFiles(paths), session=begun)
+    with serving(settings) as url:
+        yield url
+    settings.scorers.close()
+
+
+def begin(page: Page, name: str) -> None:
+    page.locator("#label-name").locator("input, textarea").fill(name)
+    page.locator("#label-begin").click()
+
+
+def position(page: Page, text: str) -> None:
+    expect(page.locator(".label-position")).to_have_text(text)
+
+
+def answers(path: Path, annotator: str = "ann") -> list[Label]:
+    return [label for label in read_labels([path]) if label.annotator == annotator]
+
+
+def test_pairs_are_labelled_by_mouse_and_by_key_and_a_restart_goes_on(
+    browser: Browser, folder: Path, tmp_path: Path
+) -> None:
+    labels = tmp_path / "labels.jsonl"
+    with labelling(session(folder, labels, "pair:overall")) as url, visited(browser, url) as visit:
+        page = visit.page
+        begin(page, "ann")
+        position(page, "1 of 3")
+        page.locator("#label-left").click()
+        position(page, "2 of 3")
+        assert len(answers(labels)) == 1
+        page.keyboard.press("ArrowDown")
+        position(page, "3 of 3")
+        assert [label.label for label in answers(labels)][1] == "tie"
+    with labelling(session(folder, labels, "pair:overall")) as url, visited(browser, url) as visit:
+        page = visit.page
+        begin(page, "ann")
+        position(page, "3 of 3")
+        page.keyboard.press("3")
+        expect(page.locator("#label-done")).to_contain_text("All questions are answered")
+    chosen = answers(labels)
+    left, right = ("B" if chosen[0].swapped else "A"), ("A" if chosen[2].swapped else "B")
+    assert [label.label for label in chosen] == [left, "tie", right]
+
+
+def test_an_answer_is_changed_and_a_note_is_typed_without_answering(
+    browser: Browser, folder: Path, tmp_path: Path
+) -> None:
+    labels = tmp_path / "labels.jsonl"
+    with labelling(session(folder, labels, "yes-no:following")) as url, visited(browser, url) as visit:
+        page = visit.page
+        begin(page, "ann")
+        position(page, "1 of 3")
+        note = page.locator("#label-note").locator("input, textarea")
+        note.click()
+        page.keyboard.type("yes, and nearly 100 % of it")
+        page.keyboard.press("Escape")
+        page.keyboard.press("y")
+        position(page, "2 of 3")
+        expect(note).to_have_value("")
+        page.keyboard.press("u")
+        position(page, "1 of 3")
+        expect(note).to_have_value("yes, and nearly 100 % of it")
+        expect(page.locator("#label-yes")).to_have_class(re.compile(r"\bprimary\b"))
+        page.keyboard.press("f")
+        position(page, "2 of 3")
+        page.keyboard.press("u")
+        position(page, "1 of 3")
+        page.keyboard.press("2")
+        position(page, "2 of 3")
+    assert [(label.label, label.note) for label in answers(labels)] == [
+        ("yes", "yes, and nearly 100 % of it"),
+        ("no", "yes, and nearly 100 % of it"),
+    ]
+
+
+def test_two_annotators_label_at_once_and_two_windows_of_one_do_not_label_twice(
+    browser: Browser, folder: Path, tmp_path: Path
+) -> None:
+    labels = tmp_path / "labels.jsonl"
+    with (
+        labelling(session(folder, labels, "four-level:quality")) as url,
+        visited(browser, url) as first,
+        visited(browser, url) as second,
+        visited(browser, url) as third,
+    ):
+        begin(first.page, "ann")
+        begin(second.page, "ann")
+        begin(third.page, "bob")
+        for visit in (first, second, third):
+            position(visit.page, "1 of 3")
+        first.page.locator("#label-4").dblclick()
+        third.page.keyboard.press("1")
+        position(first.page, "2 of 3")
+        position(third.page, "2 of 3")
+        second.page.locator("#label-2").click()
+        expect(second.page.get_by_text("answered already").first).to_be_visible()
+        position(second.page, "2 of 3")
+    assert [label.label for label in answers(labels)] == [4]
+    assert [label.label for label in answers(labels, "bob")] == [1]
+
+
+def test_boxes_are_drawn_undone_and_saved(browser: Browser, folder: Path, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.jsonl"
+    height, width = SCENE.pixels.shape[:2]
+    with labelling(session(folder, labels, "boxes:target")) as url, visited(browser, url) as visit:
+        page = visit.page
+        begin(page, "ann")
+        page.locator("#label-save").click()
+        expect(page.get_by_text("there is no box").first).to_be_visible()
+        area = page.locator(".drawing").bounding_box()
+        assert area is not None
+
+        def drag(x0: float, y0: float, x1: float, y1: float) -> None:
+            page.mouse.move(area["x"] + x0 * area["width"], area["y"] + y0 * area["height"])
+            page.mouse.down()
+            page.mouse.move(area["x"] + x1 * area["width"], area["y"] + y1 * area["height"], steps=3)
+            page.mouse.up()
+
+        for corners in ((0.5, 0.5, 0.25, 0.25), (0.1, 0.1, 0.2, 0.2), (0.6, 0.6, 0.9, 0.8)):
+            drag(*corners)
+        expect(page.locator(".box")).to_have_count(3)
+        page.get_by_role("button", name="remove box 2").click()
+        page.keyboard.press("Backspace")
+        expect(page.locator(".box")).to_have_count(1)
+        page.keyboard.press("Enter")
+        expect(page.locator("#label-done")).to_be_visible()
+    (label,) = answers(labels)
+    assert isinstance(label.label, tuple)
+    expected = (0.25 * width, 0.25 * height, 0.5 * width, 0.5 * height)
+    assert label.label[0] == pytest.approx(expected, abs=3)
+
+
+def test_practice_is_commented_and_a_dimension_with_errors_is_repeated(
+    browser: Browser, folder: Path, tmp_path: Path
+) -> None:
+    labels = tmp_path / "labels.jsonl"
+    begun = session(folder, labels, "yes-no:following", practice_questions=1, recheck_share=1.0)
+    for number in range(len(begun.schedule("bob"))):
+        begun.submit("bob", number, "no", 1.0)
+    with labelling(begun) as url, visited(browser, url) as visit:
+        page = visit.page
+        begin(page, "ann")
+        expect(page.locator(".label-phase")).to_have_text("Practice")
+        page.locator("#label-yes").click()
+        expect(page.locator("#label-feedback")).to_contain_text("Most other annotators answered: No")
+        page.keyboard.press("Enter")
+        for number in range(1, 5):
+            position(page, f"{number} of 4")
+            page.keyboard.press("y" if number < 3 else "n")
+        expect(page.locator("#label-checks")).to_contain_text("repeat the dimension")
+        page.locator("#label-repeat").click()
+        position(page, "1 of 4")
+        page.keyboard.press("u")
+    assert {label.round for label in answers(labels)} == {1}
+
+
+def test_neither_names_of_editors_nor_of_files_are_in_the_page(browser: Browser, tmp_path: Path) -> None:
+    suite = Toy(count=2)
+    editors = {name: outputs(tmp_path / name, suite) for name in ("secret-editor-a", "secret-editor-b")}
+    pool = SuitePool(suite, editors)
+    begun = AnnotationSession(
+        pool, pool.questions([QuestionType.parse("pair:overall")]), tmp_path / "labels.jsonl", practice_questions=0
+    )
+    addresses: list[str] = []
+    with labelling(begun) as url, visited(browser, url) as visit:
+        page = visit.page
+        page.on("request", lambda request: addresses.append(f"{request.url} {request.post_data or ''}"))
+        begin(page, "ann")
+        position(page, "1 of 4")
+        page.wait_for_load_state("networkidle")
+        content = page.content()
+        config = page.request.get(f"{url}config").text()
+        assert len([one for one in addresses if ".png" in one]) >= 3
+        for text in (content, config, *addresses):
+            assert "secret-editor" not in text
+            assert "turn_" not in text
+        assert visit.console == []
+
+
+def test_zoom_and_source_are_keys(browser: Browser, folder: Path, tmp_path: Path) -> None:
+    with labelling(session(folder, tmp_path / "l.jsonl", "pair:overall")) as url, visited(browser, url) as visit:
+        page = visit.page
+        begin(page, "ann")
+        position(page, "1 of 3")
+        page.keyboard.press("s")
+        expect(page.locator(".under").first).to_be_visible()
+        page.keyboard.press("s")
+        expect(page.locator(".under").first).not_to_be_visible()
+        before = page.locator(".frame img").first.bounding_box()
+        page.keyboard.press("z")
+        after = page.locator(".frame img").first.bounding_box()
+        assert before is not None
+        assert after is not None
+        assert after["width"] == pytest.approx(3 * before["width"], rel=0.01)
+        page.locator(".frame").nth(1).click()
+        expect(page.locator(".zoomed")).to_have_count(0)
+
+
+def test_labels_go_out_and_in_and_agreement_is_shown(browser: Browser, folder: Path, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.jsonl"
+    begun = session(folder, labels, "yes-no:following", score_sources=(str(folder.parent / "scores.jsonl"),))
+    with labelling(begun) as url, visited(browser, url) as visit:
+        page = visit.page
+        begin(page, "ann")
+        for number in range(1, 4):
+            position(page, f"{number} of 3")
+            page.keyboard.press("y")
+        page.locator("#label-files button").first.click()
+        page.locator("#label-export").click()
+        expect(page.locator("#label-exported a")).to_have_count(2)
+        with page.expect_download() as download:
+            page.locator("#label-exported a").first.click()
+        sheet = tmp_path / "labels.csv"
+        download.value.save_as(sheet)
+        text = sheet.read_text(encoding="utf-8")
+        assert text.count(",ann,") == 3
+        sheet.write_text(text.replace(",ann,", ",bob,") + "yes-no,following,,good,,,maybe,eve\n", encoding="utf-8")
+        page.locator("#label-import input[type=file]").set_input_files(sheet)
+        expect(page.locator("#label-imported")).to_contain_text("3 labels were added")
+        expect(page.locator("#label-imported")).to_contain_text("1 rows were left out")
+        assert len(answers(labels, "bob")) == 3
+        page.locator("#label-agreement button").first.click()
+        panel = page.locator("#label-agreement-text")
+        expect(panel).to_contain_text("following (yes-no): between annotators")
+        expect(panel).to_contain_text("human labels and any-edit")
+        expect(panel).to_contain_text("6 judgements of 3 items by 2 annotators")
+
+
+def test_a_session_is_begun_on_the_page(browser: Browser, folder: Path) -> None:
+    with labelling(None, folder) as url, visited(browser, url, tab="Label") as visit:
+        page = visit.page
+        page.locator("#label-start").click()
+        expect(page.get_by_text("nothing is chosen to label").first).to_be_visible()
+        page.locator("#label-sources input").click()
+        page.get_by_role("option", name=folder.name, exact=True).click()
+        page.locator("#label-start").click()
+        begin(page, "ann")
+        position(page, "1 of 1")
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.press("Enter")
+        expect(page.locator(".label-position")).to_be_visible()
+    assert len(read_labels([folder / "labels.jsonl"])) == 1
+    (folder / "labels.jsonl").unlink()
+
+
+def test_a_phone_has_the_answers_below_the_thumb(browser: Browser, folder: Path, tmp_path: Path) -> None:
+    with (
+        labelling(session(folder, tmp_path / "l.jsonl", "pair:overall")) as url,
+        visited(browser, url, width=390) as visit,
+    ):
+        page = visit.page
+        begin(page, "ann")
+        position(page, "1 of 3")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.set_viewport_size({"width": 390, "height": 600})
+        page.evaluate("window.scrollTo(0, 0)")
+        expect(page.locator("#label-left")).to_be_in_viewport()
+        page.locator("#label-right").click()
+        position(page, "2 of 3")
