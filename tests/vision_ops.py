@@ -48,7 +48,13 @@ def provide() -> None:
         torch.ops.load_library(str(compiled))
         return
     except OSError:  # built for another torch
-        pass
+        declare_operators()
+
+
+def declare_operators() -> None:
+    """Declare the operators of torchvision's compiled part, which no model of ours calls."""
+    import torch
+
     library = torch.library.Library("torchvision", "DEF")
     for operator in _OPERATORS.strip().splitlines():
         library.define(operator)
