@@ -113,6 +113,9 @@ def _licences(reports: Sequence[InstallationReport], console: Console, *, is_com
             console.print(f"copyleft with {report.name}: {', '.join(sorted(marked))}", highlight=False)
     if not is_complete or any(report.problem for report in reports):
         return
+    if sys.version_info[:2] != licences.PYTHON:  # others need other packages
+        console.print("docs/licences.md is compared on Python {}.{} only".format(*licences.PYTHON), highlight=False)
+        return
     # What a developer's tools are licensed as concerns nobody who installs editcritic.
     written = licences.table({one.extra: one.distributions for one in ours if one.extra not in {"dev", "docs", "all"}})
     if write:

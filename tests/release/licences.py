@@ -8,6 +8,9 @@ from typing import Any
 
 from .distributions import ROOT
 
+PYTHON = (3, 11)
+"""The one of the table: the oldest that constraints.txt is for."""
+
 PAGE = ROOT / "docs" / "licences.md"
 _BEGIN, _END = "<!-- table: written by `make release-check ARGS=--write-licences` -->", "<!-- end of the table -->"
 
@@ -30,6 +33,9 @@ _SPDX = {
     "Python Software Foundation License": "PSF-2.0",
     "The Unlicense (Unlicense)": "Unlicense",
 }
+
+# What a torch for CUDA brings beside itself: the table is of a torch for CPUs.
+_OF_CUDA = re.compile(r"nvidia-|cuda-|triton$")
 
 _STRONG = re.compile(r"\bA?GPL|General Public License", re.IGNORECASE)
 _WEAK = re.compile(r"LGPL|Lesser General|MPL|Mozilla|EPL|Eclipse|CDDL|EUPL", re.IGNORECASE)
@@ -66,13 +72,18 @@ def _kind(licence: str) -> str:
 
 
 def table(installed: Mapping[str, Iterable[Mapping[str, Any]]]) -> str:
-    """The Markdown table of licences. installed: extra (empty for none) -> metadata of what it installs alone."""
+    """The Markdown table of licences. installed: extra (empty for none) -> metadata of what it installs alone.
+
+    Without what comes with CUDA, of which another machine has other packages.
+    """
     extras: dict[str, list[str]] = {}
     licences: dict[str, str] = {}
     base = {metadata["name"].lower() for metadata in installed.get("", [])}
     for extra, distributions in installed.items():
         for metadata in distributions:
             name = metadata["name"].lower().replace("_", "-")
+            if _OF_CUDA.match(name):
+                continue
             licences[name] = licence_of(metadata)
             if not extra or metadata["name"].lower() not in base:
                 extras.setdefault(name, []).append(extra or "base")

@@ -183,5 +183,6 @@ def test_licences_are_read_from_metadata(metadata: dict[str, object], licence: s
 
 def test_a_package_is_listed_with_the_extras_that_bring_it() -> None:
     numpy, fastapi = {"name": "numpy", "license_expression": "BSD-3-Clause"}, {"name": "FastAPI", "license": "MIT"}
-    table = licences.table({"": [numpy], "serve": [numpy, fastapi]})
+    cuda = [{"name": name, "license": "Other"} for name in ("nvidia-cublas", "cuda_toolkit", "triton")]
+    table = licences.table({"": [numpy], "serve": [numpy, fastapi, *cuda]})
     assert table.splitlines()[2:] == ["| fastapi | MIT |  | serve |", "| numpy | BSD-3-Clause |  | base |"]

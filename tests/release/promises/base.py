@@ -20,6 +20,9 @@ assert "<html" in Path("sheet.html").read_text(encoding="utf-8").lower()
 families = ["--family", "blank", "--family", "unchanged-source"]
 editcritic("audit", "samples.jsonl", "--reward", WITHOUT_OCR, *families, "-o", "audit.html")
 assert "<html" in Path("audit.html").read_text(encoding="utf-8").lower()
+labels = ["judge", "label", "samples.jsonl", "-o", "labels.jsonl"]
+editcritic(*labels, "--sheet", "sheet", "--annotator", "ann")
+assert "questions.csv" in {path.name for path in Path("sheet").iterdir()}
 assert "how it can be gamed" in editcritic("rewards", "any-edit")
 
 # Each of these needs an extra, and says which.
@@ -27,6 +30,7 @@ for extra, code, command in [
     ("ocr", 1, ["score", *pair]),
     ("ocr", 1, ["doctor", "--experts", "cpu"]),
     ("app", 2, ["app"]),
+    ("app", 2, labels),
     ("serve", 2, ["serve"]),
     ("bench", 2, ["audit", "demo"]),
     ("diffusers", 2, ["edit", "before.png", "--instruction", INSTRUCTION, "--pipeline", "sceneedit", "-o", "out"]),
