@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from editcritic.integrations.serving.server.app import ServerConfig, create_app,
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.serving.server.trainer_protocols import add_trainer_protocols
 from editcritic.reward import Image
+from editcritic.reward.queries.kinds import Outcome, Query
 
 from .killed_trainer import killed_and_restarted
 from .restated import edit_r1_client, verl_omni_client
@@ -21,8 +23,23 @@ EDITS = batch()
 
 
 @contextlib.contextmanager
-def server(judge: Judge, token: str = "") -> Iterator[str]:
+def server(judge: Judge, token: str = "", asked_by: int = 0) -> Iterator[str]:
+    """asked_by: the judge answers nothing before so many samples are in its engine, as a model that takes longer than
+    requests take to arrive.
+    """
     service = ScoringService(judge.reward())
+    answer, until = judge.expert.rule, time.monotonic() + 60
+
+    def answer_when_all_ask(query: Query[Any]) -> Outcome:
+        nonlocal asked_by
+        while service.in_flight < asked_by:
+            assert time.monotonic() < until, f"only {service.in_flight} samples have arrived"
+            time.sleep(0.01)
+        asked_by = 0
+        outcome: Outcome = answer(query)
+        return outcome
+
+    judge.expert.rule = answer_when_all_ask
     settings = ServerConfig(port=0, token=token)
     app = create_app(service, settings)
     add_trainer_protocols(app, service, "verl-omni")
@@ -56,8 +73,9 @@ def scores(url: str, edits: Batch, *, sources: bool = True, **options: Any) -> l
 
 def test_64_calls_at_once_take_at_most_three_batches():
     edits, judge = batch(groups=16), Judge()
-    with server(judge) as url:
+    with server(judge, asked_by=64) as url:
         assert scores(url, edits) == values(sent(edits))
+    assert sum(judge.batches) == 64
     assert len(judge.batches) <= 3
 
 
