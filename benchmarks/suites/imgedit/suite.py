@@ -33,7 +33,7 @@ class ImgEditBench(Suite):
     data: a folder in one of the published layouts (see `reader`), or the file of a part's instructions.
     part: `basic`, with outputs `{key}.png`; `uge`, likewise; or `multi-turn`, with outputs
     `{kind}/{key}_turn{n}.png`, which people judge: it has items for `judge label` and `bench generate`, and no metrics.
-    protocol: `fixed` or `official` (see `ImgEditOptions`). extract_source: whether the judge sees the source of an
+    protocol: `fixed` or `official` (see `GradedEdit`). extract_source: whether the judge sees the source of an
     extraction (see `ImgEditScore`). prompts: a prompt pack.
 
     Labels of items: `type` (basic), `kind` and `turn` (multi-turn). Items of one source picture are one case.

@@ -36,7 +36,8 @@ _HIGHEST_READ = 1e6
 """In `official`. Larger numbers are no grades, and products of them may be infinite."""
 
 _DELIMITER = "||V^=^V||"
-_ENTRY = re.compile(r'\s*("?)(\w+)\1:([^"{}:]*)')
+_ENTRY = re.compile(r'\s*("?)(\w+)\1:((?:[^"}:]|(?<!\w):)*)')
+"""A key and a bare value, in which a word before a colon would be another key."""
 _BARE = re.compile(r"-?\d+(?:\.\d+)?|(?i:true|false|null)")
 
 

@@ -16,10 +16,12 @@ from editcritic.benchmarks.human_eval.annotation_plan import QuestionType
 from editcritic.benchmarks.human_eval.question_pools import SuitePool
 from editcritic.benchmarks.run.run_config import ExecutionOptions
 from editcritic.benchmarks.run.runner import run_suite
+from editcritic.benchmarks.suites.imgedit.official_files import write_official_files
 from editcritic.benchmarks.suites.imgedit.suite import ImgEditBench
 from editcritic.benchmarks.suites.missing_values import suite_tables
-from editcritic.benchmarks.suites.results import Results, load_results
+from editcritic.benchmarks.suites.results import ResultRow, Results, load_results
 from editcritic.benchmarks.suites.tables import ComputedTable
+from editcritic.reward import Score
 from editcritic.reward.metrics.imgedit.criteria import CRITERIA, EDIT_TYPES
 
 from ..tiny_suite import picture
@@ -121,6 +123,14 @@ def test_official_counts_grades_as_given_and_says_what_was_odd(data: Path, tmp_p
     assert {kind: round(board["Hybrid" if kind == "compose" else kind.capitalize()] or 0, 2) for kind in types} == types
     assert values(suite, results, "replies")["Add"] == {"other than 3 numbers": 0.0, "numbers outside of 1 to 5": 0.0}
     assert [table.name for table in suite.tables(results)] == ["leaderboard", "replies"]
+
+
+def test_means_of_types_are_rounded_as_the_released_script_rounds_them(tmp_path: Path) -> None:
+    values = [3.67, 4.33, 5.0, 4.67, 3.67, 4.67]  # their mean is 4.335, a tie
+    rows = [ResultRow(str(n), str(n), {"type": "add"}, {"imgedit": Score.of(value)}) for n, value in enumerate(values)]
+    write_official_files(Results("mine", rows), "imgedit", tmp_path)
+    written = json.loads((tmp_path / "imgedit" / "typescore.json").read_text())
+    assert written == {"add": round(sum(values) / len(values), 2)}
 
 
 @pytest.mark.parametrize("protocol", ["fixed", "official"])

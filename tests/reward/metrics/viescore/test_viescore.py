@@ -135,6 +135,24 @@ def test_official_reads_the_grades_that_the_released_code_reads(case: dict[str, 
         assert released_grades(case["reply"]) == case["grades"]
 
 
+@pytest.mark.parametrize(
+    ("reply", "grade"),
+    [
+        ("{score: 7, reasoning: a {small seam}", 7),
+        ("{score: 7, reasoning: :all clean}", 7),
+        ("{score: 6, reasoning:: all clean}", 6),
+        ('{"score": 7, reasoning: a { b}', 7),
+        ("{score: 7, reasoning: fine: no seams}", None),
+        ("{score: 7, reasoning: a {small} seam}", None),
+    ],
+)
+def test_official_reads_bare_words_with_the_marks_that_the_released_code_tolerates(
+    reply: str, grade: int | None
+) -> None:
+    score = score_of(SemanticConsistency("official"), both(reply))
+    assert (score.status, score.value) == (("failed", None) if grade is None else ("scored", grade))
+
+
 @pytest.mark.parametrize("grades", ["[true, 9]", "[9, NaN]", "[Infinity, 9]", "[1e300, 9]", f"[9, 1{'0' * 400}]"])
 def test_official_takes_nothing_for_a_number_that_is_no_grade(grades: str) -> None:
     """The released code takes the lower of these for 1, or 9."""
