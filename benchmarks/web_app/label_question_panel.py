@@ -59,18 +59,19 @@ class QuestionPanel:
                 self.note = gr.Textbox(
                     label="Note",
                     show_label=False,
-                    placeholder="Note (saved with the answer)",
+                    placeholder="Note, saved with the answer. Enter leaves it",
                     max_length=2000,
                     max_lines=1,
                     scale=4,
                     elem_id="label-note",
+                    elem_classes="leave-on-enter",
                 )
 
     @property
     def outputs(self) -> list[Any]:
         """All that `show` and `show_feedback` may change."""
         texts = [self._view, self.shown, self._verdict, self.note]
-        return [self.column, self._feedback, self.back, *texts, *self._answers()]
+        return [self.column, self._feedback, self.back, self.forward, *texts, *self._answers()]
 
     def show(self, shown: ShownQuestion, annotator: str) -> Updates:
         """Raises `ImageError` and OSError."""
@@ -81,6 +82,7 @@ class QuestionPanel:
             self.shown: f"{shown.number} {shown.revision}",
             self._feedback: gr.Column(visible=False),
             self.back: gr.Button(interactive=shown.number > 0),
+            self.forward: gr.Button(interactive=shown.revision > 0),
             self.note: shown.note,
             **{row: gr.Row(visible=other == kind) for other, row in self._rows.items()},
         }

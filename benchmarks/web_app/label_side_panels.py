@@ -14,6 +14,7 @@ from ..common.markdown import markdown_text
 from ..human_eval.agreement_tables import STATISTIC_DESCRIPTIONS
 from ..human_eval.annotation_session import AnnotationSession
 from ..human_eval.label_agreement import agreement_between, agreement_with, score_lookup
+from ..human_eval.label_matching import ScoreLookup
 from ..human_eval.label_sheets import ImportedLabels, labels_csv, labels_jsonl
 from ..human_eval.question_sheets import import_labels
 from ..suites.tables import ComputedTable
@@ -23,7 +24,7 @@ _SHOWN_PROBLEMS = 5
 
 
 class AgreementPanel:
-    """Tables that are computed while the panel is open."""
+    """Tables that are computed when the panel is opened, and when they are asked for again."""
 
     def __init__(self) -> None:
         with gr.Accordion("Agreement so far", open=False, visible=False, elem_id="label-agreement") as self.panel:
@@ -31,7 +32,7 @@ class AgreementPanel:
                 [_BY_NAME], value=_BY_NAME, label="Compared with scores of", visible=False, elem_id="label-metric"
             )
             self.text = gr.Markdown(elem_id="label-agreement-text")
-        self.is_open = gr.State(False)
+            self.refresh = gr.Button("With the newest answers", size="sm", elem_id="label-refresh")
 
     def show(self, session: AnnotationSession, metric: str) -> dict[Any, Any]:
         """The tables, and the metrics that scores have."""
@@ -41,19 +42,19 @@ class AgreementPanel:
             metric = choices[1]
         return {
             self.metric: gr.Dropdown(choices, value=metric, visible=lookup is not None),
-            self.text: agreement_text(session, None if metric == _BY_NAME else metric),
+            self.text: agreement_text(session, lookup, None if metric == _BY_NAME else metric),
         }
 
 
-def agreement_text(session: AnnotationSession, metric: str | None = None) -> str:
-    """Checks of annotators, and tables between them and with scores, as Markdown. Raises OSError."""
+def agreement_text(session: AnnotationSession, lookup: ScoreLookup | None = None, metric: str | None = None) -> str:
+    """Checks of annotators, and tables between them and with scores, as Markdown."""
     labels = session.labels
     lines = [f"- {markdown_text(str(check))}" for check in session.checks()]
     tables: list[ComputedTable] = []
     try:
         tables += agreement_between(labels, session.pool)
-        if session.score_sources:
-            tables += agreement_with(labels, score_lookup(session.score_sources), metric)
+        if lookup is not None:
+            tables += agreement_with(labels, lookup, metric)
     except InputError as error:
         lines.append(f"- {markdown_text(str(error))}")
     columns = dict.fromkeys(column for table in tables for column in table.table.columns)

@@ -6,9 +6,12 @@ from typing import Any
 
 import gradio as gr
 
+from ..common.markdown import markdown_text
 from ..human_eval.annotation_plan import RECHECK_SHARE, TRIAL_QUESTIONS
 from ..human_eval.annotation_session import AnnotationSession
 from .label_sessions import QUESTION_TYPES, LabelSessions, SessionChoice
+
+_SHOWN_NAMES = 20
 
 
 class StartForm:
@@ -69,6 +72,7 @@ class StartForm:
                     0, 1, RECHECK_SHARE, label="Fraction of questions asked twice", step=0.05, elem_id="label-recheck"
                 )
             self.start = gr.Button("Start", variant="primary", elem_id="label-start")
+            self.status = gr.Markdown(min_height=60, elem_id="label-status")
         self.inputs: list[Any] = [shown, questions, labels, gold, num_items, practice, recheck]
 
     @staticmethod
@@ -99,14 +103,17 @@ class NameForm:
     def __init__(self, session: AnnotationSession | None) -> None:
         with gr.Column(visible=session is not None, elem_id="label-begin-panel") as self.column:
             self.text = gr.Markdown("" if session is None else name_text(session), elem_id="label-title")
-            self.name = gr.Textbox(label="Your name", max_length=100, max_lines=1, elem_id="label-name")
+            self.name = gr.Textbox(label="Your name", max_length=100, max_lines=1, elem_id="label-name", autofocus=True)
             self.begin = gr.Button("Begin", variant="primary", elem_id="label-begin")
 
 
 def name_text(session: AnnotationSession) -> str:
     """What an annotator reads first, as Markdown."""
-    num = len(session.questions)
+    types = dict.fromkeys(question.question_type for question in session.questions)
+    about = markdown_text(", ".join(f"{one.dimension} ({one.kind})" for one in types))
+    names = markdown_text(", ".join(session.annotators[:_SHOWN_NAMES]))
     return (
-        f"**{num:,} questions.** You see image edits and answer questions about one dimension at a time. Each answer "
-        "is saved at once: stop at any time, and continue later with the same name."
+        f"**{len(session.questions):,} questions: {about}.** You see image edits and answer questions about one "
+        f"dimension at a time. Each answer is saved at once, in {markdown_text(session.path.name)}: stop at any time, "
+        f"and continue later with the same name.{f' Names so far: {names}.' if names else ''}"
     )

@@ -119,7 +119,12 @@ def labelling_tab(settings: AppSettings) -> None:
             *(gr.Accordion(visible=True),) * 2,
         )
 
-    form.start.click(on_start, form.inputs, [seat, form.column, names.column, names.text, *side_panels])
+    form.start.click(
+        on_start,
+        form.inputs,
+        [seat, form.column, names.column, names.text, *side_panels],
+        show_progress_on=[form.status],  # on the form, an error would lie over what is to be mended
+    )
 
     @with_messages
     def on_begin(given: Seat | None, name: str) -> Any:
@@ -203,38 +208,38 @@ def labelling_tab(settings: AppSettings) -> None:
         now.session.repeat_dimension(now.annotator, question_type.kind, question_type.dimension)
         return show_next(now)
 
-    repeat.click(on_repeat, [seat, repeated], outputs)
+    repeat.click(on_repeat, [seat, repeated], outputs, show_progress="hidden")
 
-    _connect_side_panels(seat, present, agreement, label_files, panel)
+    _connect_side_panels(seat, present, agreement, label_files)
 
 
-def _connect_side_panels(
-    seat: gr.State, present: Any, agreement: AgreementPanel, label_files: FilesPanel, panel: QuestionPanel
-) -> None:
+def _connect_side_panels(seat: gr.State, present: Any, agreement: AgreementPanel, label_files: FilesPanel) -> None:
     @with_messages
-    def on_agreement(given: Seat | None, is_open: bool, metric: str) -> Any:
-        if not is_open:
-            return gr.skip()
+    def on_agreement(given: Seat | None, metric: str) -> Any:
         return agreement.show(present(given).session, metric)
 
-    inputs, shown = [seat, agreement.is_open, agreement.metric], [agreement.metric, agreement.text]
-    agreement.panel.expand(lambda: True, None, agreement.is_open, show_progress="hidden").then(
-        on_agreement, inputs, shown, show_progress_on=[agreement.text]
+    # Not by itself with each answer: of two events at once, gradio may leave one waiting when the other ends.
+    gr.on(
+        [agreement.panel.expand, agreement.metric.input, agreement.refresh.click],
+        on_agreement,
+        [seat, agreement.metric],
+        [agreement.metric, agreement.text],
+        show_progress_on=[agreement.text],
     )
-    agreement.panel.collapse(lambda: False, None, agreement.is_open, show_progress="hidden")
-    gr.on([panel.shown.change, agreement.metric.input], on_agreement, inputs, shown, show_progress="hidden")
 
     @with_messages
     def on_export(given: Seat | None) -> list[str]:
         return label_files.written(present(given).session)
 
-    label_files.export.click(on_export, seat, label_files.exported)
+    label_files.export.click(on_export, seat, label_files.exported, show_progress="hidden")
 
     @with_messages
-    def on_import(given: Seat | None, path: str | None) -> Any:
-        return label_files.imported(present(given).session, path), None
+    def on_import(given: Seat | None, path: str | None) -> str:
+        return label_files.imported(present(given).session, path)
 
-    label_files.upload.upload(on_import, [seat, label_files.upload], [label_files.outcome, label_files.upload])
+    label_files.upload.upload(on_import, [seat, label_files.upload], label_files.outcome, show_progress="hidden").then(
+        lambda: None, None, label_files.upload, show_progress="hidden"
+    )  # the next file is dropped in its place
 
 
 def drawn_boxes(text: str) -> tuple[tuple[float, float, float, float], ...]:
