@@ -16,14 +16,16 @@ from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.human_eval.judge_audit import audit, variants
 from editcritic.benchmarks.human_eval.judge_audit.findings import JudgeAudit
 from editcritic.benchmarks.human_eval.judge_audit.measures import excess_change, mean_over_sources, reliability
-from editcritic.benchmarks.human_eval.judge_audit.probes import OF_JUDGE
+from editcritic.benchmarks.human_eval.judge_audit.probes import GRADES_REWORDED, OF_JUDGE
 from editcritic.benchmarks.human_eval.judge_audit.questions import (
     AUDIT_PACKAGE,
+    EXPECTED,
     PLAIN,
     SWAPPED,
+    WORD,
     differing_pairs,
 )
-from editcritic.benchmarks.human_eval.judge_audit.recommendations import draws_for
+from editcritic.benchmarks.human_eval.judge_audit.recommendations import draws_for, recommendations
 from editcritic.benchmarks.human_eval.judge_audit.runner import FAULTS, choose
 from editcritic.benchmarks.run.run_budget import BudgetLimits
 from editcritic.benchmarks.sceneedit.experts.expert_noise import CachingExpert
@@ -60,8 +62,23 @@ def faulty(**faults: float) -> FaultyJudge:
 # -- faults of known size ----------------------------------------------------------------------------------------------
 
 
+ADVICE = {
+    "position": "Compare edits in both orders",
+    "order": "Show the source first and the edit second",
+    "yes_bias": "Ask yes/no questions in both phrasings",
+    "wording": "Never compare its scores across prompts",
+    "size": "Send pictures as they are: Pictures with sides x 0.5",
+    "jpeg": "Send pictures as they are: JPEG with quality 75",
+    "noise": "It does not repeat its answers",
+    "picture_words": "It obeys words painted into a picture: put `guard-prompt-injection` before it",
+    "instruction_words": "It obeys words in an instruction",
+    "readings": "% of replies they are not what its probabilities say",
+}
+"""Dialled fault -> what is advised because of it, and only then."""
+
+
 @pytest.mark.parametrize("fault", study.MEASURED)
-def test_a_fault_is_found_with_its_size_and_no_other_one(fault: str) -> None:
+def test_a_fault_is_found_with_its_size_and_its_advice_and_no_other_one(fault: str) -> None:
     result = audit(faulty(**{fault: 0.4}), edits())
     name = study.MEASURED[fault]
     finding = result.of(name)[0]
@@ -70,6 +87,8 @@ def test_a_fault_is_found_with_its_size_and_no_other_one(fault: str) -> None:
     assert finding.high is not None
     assert finding.low <= study.expected_measure(fault, 0.4) <= finding.high
     assert set(result.found) == {name} | study.BYPRODUCTS.get(fault, set())
+    advised = {name for name, words in ADVICE.items() if any(words in line for line in result.recommendations)}
+    assert advised == {fault}
 
 
 def test_a_judge_without_faults_is_not_accused() -> None:
@@ -172,6 +191,15 @@ def test_without_probabilities_there_is_no_reading_of_them() -> None:
     assert result.recommendations == ("Read its words: it gives no probabilities.",)
     with_them = audit(Scripted(probabilities=True), edits(), faults=["readings"])
     assert [finding.value for finding in with_them.findings] == [0.0, pytest.approx(0.04)]
+
+
+@pytest.mark.parametrize(("word", "expected", "better"), [(0.5, 0.8, "probabilities"), (0.8, 0.5, "words")])
+def test_the_reading_that_changes_less_with_the_wording_is_advised(word: float, expected: float, better: str) -> None:
+    result = audit(Scripted(probabilities=True), edits(), faults=["readings"])
+    measured = {f"{GRADES_REWORDED}, {WORD}": word, f"{GRADES_REWORDED}, {EXPECTED}": expected}
+    (advice,) = recommendations(replace(result, reliability=measured))
+    assert advice.startswith(f"Read its {better}: over paraphrases")
+    assert f"the expected grade has a reliability of {expected:.2f}, the written one of {word:.2f}" in advice
 
 
 def test_one_source_gives_a_value_but_no_interval_and_no_verdict() -> None:
