@@ -1,4 +1,4 @@
-"""A run of ImgEdit-Bench is killed while it is judged, again and again: `python -m … DATA MADE FOLDER`."""
+"""A run of ImgEdit-Bench is killed while it is judged, again and again: `python -m … DATA MADE FOLDER PROCESSES`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-from editcritic.benchmarks.run.runner import run_suite
+from editcritic.benchmarks.run.rendezvous import SINGLE_PROCESS, ProcessRank
+from editcritic.benchmarks.run.run_config import ExecutionOptions, RunConfig
+from editcritic.benchmarks.run.runner import execute
 from editcritic.benchmarks.suites.imgedit.suite import ImgEditBench
 
 from .layout import Grading
@@ -17,27 +19,39 @@ MOMENTS = (1, 5, 11)
 """Questions after which it is killed."""
 
 
-def main(data: Path, made: Path, folder: Path) -> None:
+def main(data: Path, made: Path, folder: Path, processes: int) -> None:
     suite = ImgEditBench(data)
     log = folder / "log"
+
+    def started() -> list[int]:
+        """The processes that resume the run in FOLDER/killed."""
+        children = []
+        for rank in range(processes):
+            child = os.fork()
+            if not child:
+                judged(suite, made, log, folder / "killed", ProcessRank(rank, processes))
+                os._exit(0)
+            children.append(child)
+        return children
+
     for moment in MOMENTS:
-        child = os.fork()
-        if not child:
-            judged(suite, made, log, folder / "killed")
-            os._exit(0)
+        children = started()
         deadline = time.monotonic() + 60
         while asked(log) < moment and time.monotonic() < deadline:
             time.sleep(0.002)
-        os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-        assert os.WIFSIGNALED(status), "it was done before it was killed"
-    judged(suite, made, log, folder / "killed")
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+        statuses = [os.waitpid(child, 0)[1] for child in children]
+        assert all(map(os.WIFSIGNALED, statuses)), "it was done before it was killed"
+    statuses = [os.waitpid(child, 0)[1] for child in started()]
+    assert not any(statuses), statuses
     log.rename(folder / "log_when_killed")  # the judge's file is part of its spec, which is part of the results
     judged(suite, made, log, folder / "straight")
 
 
-def judged(suite: ImgEditBench, made: Path, log: Path, out: Path) -> None:
-    run_suite(suite, made, experts={"judge": Grading(str(log), 0.02)}, out=out)
+def judged(suite: ImgEditBench, made: Path, log: Path, out: Path, process: ProcessRank = SINGLE_PROCESS) -> None:
+    config = RunConfig(suite, made, "mine", {"judge": Grading(str(log), 0.02)})
+    execute(config, ExecutionOptions(), out=out, process=process)
 
 
 def asked(log: Path) -> int:
@@ -45,4 +59,4 @@ def asked(log: Path) -> int:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:4]))
+    main(*map(Path, sys.argv[1:4]), int(sys.argv[4]))
