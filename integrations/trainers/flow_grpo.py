@@ -15,10 +15,10 @@ docs/trainers/flow_grpo.md has them as a diff. If a script has a reward function
 
 The signature is that of `_fn` in `multi_score`, github.com/yifan123/flow_grpo, `flow_grpo/rewards.py` (54809b5); its
 calls are in `scripts/train_flux_kontext.py` (74db691): `reward_fn(images, prompts, metadata, ref_images,
-only_strict=True)`, images as floats N x C x H x W in [0, 1]. Edit-R1 (github.com/PKU-YuanGroup/Edit-R1,
-`scripts/train_nft_qwen_image_edit.py` and `train_nft_kontext.py`, 4217f25, 2026-01-24) has the same calls. DiffusionNFT
-(github.com/NVlabs/DiffusionNFT, `scripts/train_nft_sd3.py`, 24af555, 2025-09-22) trains text-to-image models and passes
-no `ref_images`; Edit-R1 is its fork for editors. For DanceGRPO, which has no reward functions, see
+only_strict=True)`, images as floats N x C x H x W in [0, 1]. Both were read on 2026-11-23. Edit-R1
+(github.com/PKU-YuanGroup/Edit-R1, `scripts/train_nft_qwen_image_edit.py` and `train_nft_kontext.py`, 4217f25,
+2026-01-24) has the same calls. DiffusionNFT (github.com/NVlabs/DiffusionNFT, `scripts/train_nft_sd3.py`, 24af555,
+2025-09-22) trains text-to-image models and passes no `ref_images`; Edit-R1 is its fork for editors. For DanceGRPO, which has no reward functions, see
 docs/trainers/dance_grpo.md.
 
 Groups are the trainers'. `PerPromptStatTracker` groups by decoded prompts: Flow-GRPO's scripts for editors decode

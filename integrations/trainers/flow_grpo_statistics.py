@@ -10,9 +10,9 @@ makes each advantage of them NaN, and then the weights. The class here is theirs
 rows that have a value.
 
 Read: `flow_grpo/stat_tracking.py` of github.com/yifan123/flow_grpo (94e23ee), github.com/PKU-YuanGroup/Edit-R1
-(4217f25, 2026-01-24) and github.com/NVlabs/DiffusionNFT (24af555, 2025-09-22). They differ in their arguments and
-results: `update(prompts, rewards, dists=None, type="grpo")` returns advantages, `update(prompts, rewards, exp=False)`
-of DiffusionNFT too, and that of Edit-R1 advantages, standard deviations and means.
+(4217f25, 2026-01-24) and github.com/NVlabs/DiffusionNFT (24af555, 2025-09-22), on 2026-11-23. They differ in their
+arguments and results: `update(prompts, rewards, dists=None, type="grpo")` returns advantages, `update(prompts, rewards,
+exp=False)` of DiffusionNFT too, and that of Edit-R1 advantages, standard deviations and means.
 """
 
 from __future__ import annotations

@@ -74,37 +74,44 @@ class OmniGen2Reward:
         )
         scored = self.reward(samples)
         seconds = scored.columns["judge_seconds"][0] if samples else 0.0
-        answer = evaluation(samples, scored.scores, scored.values, seconds)
+        answer = evaluation(samples, scored.scores, scored.values, seconds, self.reward.logged_parts)
+        for row, alarms in zip(answer["meta_data"], scored.columns.get("alarms", ()), strict=False):
+            row[SCORE_KEY]["alarms"] = alarms
         return answer["scores"], answer["rewards"], answer["reasoning"], answer["meta_data"]
 
 
 def evaluation(
-    samples: Sequence[EditSample | str], scores: Sequence[Score], values: Sequence[float], seconds: float
+    samples: Sequence[EditSample | str],
+    scores: Sequence[Score],
+    values: Sequence[float],
+    seconds: float,
+    logged_parts: Sequence[str] = LOGGED_PARTS,
 ) -> dict[str, list[Any]]:
     """The answer of the trainer's reward server: lists with one item per edit, in order.
 
-    values: in training, NaN for an edit without one. seconds: of the whole call. `meta_data` has `original_index`,
-    `instruction`, and the score: numbers by name, as in the columns of `TrainerScores`, without those that it lacks.
+    values: in training, NaN for an edit without one. seconds: of the whole call. logged_parts: see `TrainerReward`.
+    `meta_data` has `original_index`, `instruction`, and the score: numbers by name, as in the columns of
+    `TrainerScores`, without those that it lacks.
     """
     return {
         "scores": list(values),
         "rewards": list(values),
         "strict_rewards": list(values),
-        "reasoning": [_reasoning(score, value) for score, value in zip(scores, values, strict=True)],
+        "reasoning": [_reasoning(score, value, logged_parts) for score, value in zip(scores, values, strict=True)],
         "meta_data": [
             {
                 "original_index": row,
                 "instruction": "" if isinstance(sample, str) else sample.instruction,
-                SCORE_KEY: _numbers(score, value, seconds),
+                SCORE_KEY: _numbers(score, value, seconds, logged_parts),
             }
             for row, (sample, score, value) in enumerate(zip(samples, scores, values, strict=True))
         ],
     }
 
 
-def _numbers(score: Score, value: float, seconds: float) -> dict[str, float]:
+def _numbers(score: Score, value: float, seconds: float, logged_parts: Sequence[str]) -> dict[str, float]:
     is_missing = math.isnan(value)
-    parts = {name: part_value(score, name) for name in LOGGED_PARTS}
+    parts = {name: part_value(score, name) for name in logged_parts}
     return {
         **({} if is_missing else {"reward": value}),
         **{name: part for name, part in parts.items() if part is not None},
@@ -114,9 +121,9 @@ def _numbers(score: Score, value: float, seconds: float) -> dict[str, float]:
     }
 
 
-def _reasoning(score: Score, value: float) -> str:
+def _reasoning(score: Score, value: float, logged_parts: Sequence[str]) -> str:
     lines = [f"status: {score.status}", f"reward: {'none' if math.isnan(value) else format(value, '.4g')}"]
-    for name in LOGGED_PARTS:
+    for name in logged_parts:
         part = part_value(score, name)
         lines += [] if part is None else [f"{name}: {part:.4g}"]
     return "\n".join([*lines, *([f"reason: {score.reason[:_MAX_REASON]}"] if score.reason else [])]) + "\n"
@@ -124,14 +131,16 @@ def _reasoning(score: Score, value: float) -> str:
 
 def log_scores(accelerator: Any, meta_data: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Means over the edits of all processes, to log, as `editcritic/following`: those of the edits that have the
-    number, NaN if none has it. The names are the same in each step.
+    number, NaN if none has it. The names are the same in each step, and more where edits have more numbers: `alarms`
+    with a monitor, and other `logged_parts`.
 
     meta_data: of this process's edits, as `evaluate_images` returned them. Every process must call it.
     """
     from accelerate.utils import gather_object
 
     rows = gather_object([dict(row[SCORE_KEY]) for row in meta_data])
-    names = ("reward", *LOGGED_PARTS, "unscored", "abstained", "judge_seconds")
+    usual = ("reward", *LOGGED_PARTS, "unscored", "abstained", "judge_seconds")
+    names = dict.fromkeys((*usual, *(name for row in rows for name in row)))  # in order, each once
     columns = {name: [row[name] for row in rows if name in row] for name in names}
     return {f"editcritic/{name}": float(np.mean(column)) if column else math.nan for name, column in columns.items()}
 

@@ -506,6 +506,12 @@ def test_options_are_text_or_numbers_and_equal_settings_share_a_model(theirs, se
             theirs.Trainer({"rewards": [{**row, **wrong}]})
 
 
+def test_the_alarms_of_a_monitor_reach_the_log(theirs):
+    trainer = theirs.Trainer(settings(Judge().reward(), monitor=16))
+    trainer.step([samples_of(theirs)])
+    assert trainer.log[0]["train/editcritic/edits/alarms"] == 0
+
+
 def test_two_names_of_one_model_are_logged_each(theirs):
     read = settings(faulty(), retry_s=0)
     read["rewards"].append({**read["rewards"][0], "name": "again"})

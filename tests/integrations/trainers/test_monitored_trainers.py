@@ -4,7 +4,7 @@ import asyncio
 import io
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +17,7 @@ from editcritic.integrations.serving.server import ScoringService, serve_in_thre
 from editcritic.integrations.trainers.dance_grpo import DanceGRPOReward
 from editcritic.integrations.trainers.flow_factory import FlowFactoryReward
 from editcritic.integrations.trainers.flow_grpo import FlowGRPOReward
+from editcritic.integrations.trainers.omnigen2_rl import SCORE_KEY, OmniGen2Reward
 from editcritic.integrations.trainers.trainer_reward import TrainerReward, resolve_heldout
 from editcritic.integrations.trainers.unirl import UniRLRewardBackend
 from editcritic.integrations.trainers.verl_omni import compute_score
@@ -29,6 +30,7 @@ from editcritic.reward.training.monitored_reward import MonitoredReward
 
 from ...reward.fakes import Fake
 from ...reward.training.policies import HACKS, Policy
+from .restated import unirl as restated_unirl
 from .trainer_cases import Batch, Judge, Parted, batch, documented
 
 Call = Callable[[list[EditSample]], object]
@@ -101,6 +103,37 @@ def verl_omni(**options: Any) -> Call:
     return call
 
 
+def omnigen2_rl(adapter: OmniGen2Reward) -> Call:
+    def call(edits: list[EditSample]) -> object:
+        edited, sources = ([image.pil() for image in images] for images in zip(*map(_pictures, edits), strict=True))
+        metadata = [{"instruction": edit.instruction} for edit in edits]
+        _, rewards, _, rows = adapter([[source] for source in sources], edited, metadata)
+        assert all("alarms" in row[SCORE_KEY] for row in rows)
+        return rewards
+
+    return call
+
+
+def unirl(backend: UniRLRewardBackend) -> Call:
+    def call(edits: list[EditSample]) -> object:
+        edited, sources = zip(*map(_pictures, edits), strict=True)
+        request = SimpleNamespace(
+            generated={"image": _unirl_images(edited)},
+            conditioning={"image": _unirl_images(sources)},
+            generation_prompt=restated_unirl.Texts([edit.instruction for edit in edits]),
+            metadata=None,
+        )
+        response = backend.compute_rewards(request)
+        assert len(response.component_rewards["alarms"]) == len(edits)
+        return response.rewards
+
+    return call
+
+
+def _unirl_images(images: Iterable[Image]) -> restated_unirl.Images:
+    return restated_unirl.Images([restated_unirl.Image(tensor(image)) for image in images])
+
+
 def tensor(image: Image) -> torch.Tensor:
     return torch.from_numpy(image.pixels.copy()).permute(2, 0, 1) / 255
 
@@ -120,6 +153,10 @@ def monitored(entry: str, reward: Reward, **options: Any) -> Call:
         return flow_grpo(FlowGRPOReward(reward, monitor="64", **options))
     if entry == "dance-grpo":
         return dance_grpo(DanceGRPOReward(reward, monitor=64, **options))
+    if entry == "omnigen2-rl":
+        return omnigen2_rl(OmniGen2Reward(reward, monitor=64, **options))
+    if entry == "unirl":
+        return unirl(UniRLRewardBackend(reward, monitor="64", **options))
     if entry == "flow-factory":
         config = SimpleNamespace(extra_kwargs={"reward": reward, "monitor": 64, **options})
         return flow_factory(FlowFactoryReward(config, SimpleNamespace(device="cpu")))
@@ -137,6 +174,8 @@ def monitored(entry: str, reward: Reward, **options: Any) -> Call:
         ("dance-grpo", "makes one image per group"),
         ("flow-factory", "saturates"),
         ("verl-omni", "saturates"),
+        ("unirl", "blurs"),
+        ("omnigen2-rl", "copies the source"),
         ("trl", "blurs"),
         ("trl", ""),
     ],
@@ -162,7 +201,9 @@ def colourful(query: Rate) -> Measurement:
     return Measurement(image_statistics(query.image)["saturation"])
 
 
-@pytest.mark.parametrize("entry", ["flow-grpo", "dance-grpo", "flow-factory", "verl-omni", "trl"])
+@pytest.mark.parametrize(
+    "entry", ["flow-grpo", "dance-grpo", "flow-factory", "verl-omni", "unirl", "omnigen2-rl", "trl"]
+)
 def test_a_hack_that_the_reward_pays_is_named_through_each_entry_before_any_policy_does_it(entry, caplog):
     reward = Reward(Parted(), {"preference": Fake(colourful)})
     call = monitored(entry, reward, monitor_probe="every=1&samples=2&families=over-saturated,blank")

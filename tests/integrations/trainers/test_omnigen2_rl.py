@@ -317,3 +317,12 @@ def test_the_log_has_the_same_names_in_each_step():
     empty = log_scores(Accelerator(cpu=True), [])
     assert list(empty) == [f"editcritic/{name}" for name in NAMES]
     assert all(math.isnan(number) for number in empty.values())
+
+
+def test_parts_that_are_named_and_alarms_of_a_monitor_reach_the_log():
+    watched = CLIENT.replace('missing="nan"', 'missing="nan", monitor=16, logged_parts=["guard", "following"]')
+    got = run(configuration(":0"), (STATISTICS, watched), reward=Judge().reward())
+    assert got.log["editcritic/alarms"] == 0
+    assert got.log["editcritic/following"] == pytest.approx(np.mean(values(EDITS)))
+    assert f"reward: {values(EDITS)[0]:.4g}\nguard: 1\nfollowing: " in got.files[0]
+    assert math.isnan(got.log["editcritic/preservation"])
