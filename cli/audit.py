@@ -14,7 +14,7 @@ import typer
 
 from ..benchmarks.common.interruption import interrupted_code, tell_interrupted
 from ..benchmarks.common.terminal import echo, exit_code_command, print_json
-from .edit_samples import DEMO, READ_AHEAD, demo_entries, file_entries, of_many_sources, suite_entries
+from .edit_samples import DEMO, demo_entries, file_entries, suite_entries
 from .options import (
     DEFAULT_REWARD,
     AnswerCache,
@@ -33,10 +33,7 @@ from .options import (
 
 if TYPE_CHECKING:
     from ..benchmarks.common.inputs import SampleEntry
-    from ..benchmarks.common.problems import Problems
-    from ..reward import BaseReward, EditSample
     from ..reward.audit import AuditReport
-    from ..reward.audit.audited_reward import AnyScorer
     from ..reward.image import FileIndex
     from .editor_spec import EditorSpec
 
@@ -154,6 +151,9 @@ def audit(
 
     Example: editcritic audit samples.jsonl --reward any-edit --experts small -o audit.html
     """
+    from ..benchmarks.audit.chosen_edits import READ_AHEAD, of_many_sources, valid_samples
+    from ..benchmarks.audit.figures import write_figures
+    from ..benchmarks.audit.outages import latest_scores, outage
     from ..benchmarks.audit.page import write_audit_page
     from ..benchmarks.common.errors import InputError
     from ..benchmarks.common.inputs import require_distinct_files
@@ -164,8 +164,8 @@ def audit(
     from ..reward.audit import AuditRun, select_families
     from ..reward.audit.hack_search import HackSearch
     from .audit_editor import audit_editor
-    from .audit_output import print_report, report_files, require_writable, write_figures
-    from .audit_progress import audit_progress, latest_scores, outage
+    from .audit_output import print_report, report_files, require_writable
+    from .audit_progress import audit_progress
     from .audit_subject import audit_subject
 
     try:
@@ -192,7 +192,12 @@ def audit(
         subject = audit_subject(reward, experts, protocol, pictures=pictures, log=log, limits=limits)
         problems: Problems[str] = Problems()
         entries = _entries(samples, outputs, data, instruction, seed, {} if log is None else log.files)
-        read = list(islice(_valid(entries, subject.scorer, problems), limit * READ_AHEAD))
+
+        def tell(problem: str) -> None:
+            if problems.append(problem):
+                echo(f"editcritic: {problem}")
+
+        read = list(islice(valid_samples(entries, subject.scorer, tell), limit * READ_AHEAD))
         chosen = of_many_sources(read, limit, seed)
         if problems:
             named = "named above" if len(problems) == problems.total else f"the first {len(problems):,} named above"
@@ -300,23 +305,6 @@ def _entries(
     if samples == DEMO:
         return demo_entries()
     return file_entries(Path(samples), index, instruction=instruction)
-
-
-def _valid(
-    entries: Iterator[SampleEntry], scorer: BaseReward | AnyScorer, problems: Problems[str]
-) -> Iterator[EditSample]:
-    """The samples; what is none, or lacks fields that the reward requires, is told."""
-    from ..reward import BaseReward
-
-    for entry in entries:
-        sample, problem = entry.sample, entry.problem
-        missing = scorer.missing_fields(sample) if sample is not None and isinstance(scorer, BaseReward) else []
-        if sample is not None and missing:
-            problem = f"the reward needs {', '.join(missing)}, which {sample.id!r} lacks"
-        if (sample is None or problem) and problems.append(f"{entry.location}: {problem}"):
-            echo(f"editcritic: {entry.location}: {problem}")
-        if sample is not None and not problem:
-            yield sample
 
 
 def _exit_code(report: AuditReport, fail_above: float | None, *, has_problems: bool, interrupted: bool) -> int:

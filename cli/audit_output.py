@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,12 +40,6 @@ def require_writable(path: Path) -> None:
         pass
     if not existed:
         target.unlink()
-
-
-def write_figures(path: Path, report: AuditReport, command: str) -> None:
-    """All figures, and the command that made them, as JSON."""
-    text = json.dumps({**report.to_json(), "command": command}, indent=2, allow_nan=False)
-    path.write_text(text + "\n", encoding="utf-8")
 
 
 def print_report(report: AuditReport) -> None:

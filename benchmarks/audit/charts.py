@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ...reward.audit import AuditReport, FamilyFinding
+from ...reward.audit import FamilyFinding
 from ...reward.audit.family import RELATIONS
 from ...reward.audit.intervals import Mean
 from ..report.axes import LETTER_WIDTH, RIGHT
 from ..report.charts import Chart
 from ..report.svg import AxisScale, Markup, drawing, element, marker
-from .report_text import mean_text, percent, rate_text, sensitivity_rows
+from .report_text import AuditFigures, mean_text, percent, rate_text, sensitivity_rows
 
 _WIDTH = 440.0
 """Pixels: readable on a phone, where it is drawn at 366."""
@@ -23,7 +23,7 @@ _Row = tuple[str, float | None, float | None, float | None, str]
 """Name, value, the ends of its interval, and a description."""
 
 
-def rate_chart(report: AuditReport) -> Chart:
+def rate_chart(report: AuditFigures) -> Chart:
     """The rate of violations of each family with its interval, grouped by what is demanded."""
     groups = []
     for number, (relation, demand) in enumerate(RELATIONS.items()):
@@ -40,7 +40,7 @@ def rate_chart(report: AuditReport) -> Chart:
     )
 
 
-def gain_chart(report: AuditReport) -> Chart | None:
+def gain_chart(report: AuditFigures) -> Chart | None:
     """The mean gain of each family that must score lower, with its interval; None without any."""
     findings = [one for one in report.findings if one.family.relation == "lower" and one.gain is not None]
     findings.sort(key=lambda one: -(one.gain.value if one.gain else 0.0))
@@ -58,7 +58,7 @@ def gain_chart(report: AuditReport) -> Chart | None:
     )
 
 
-def sensitivity_chart(report: AuditReport) -> Chart | None:
+def sensitivity_chart(report: AuditFigures) -> Chart | None:
     """What damage to the requested change, and to all the rest, costs on one scale; None where nothing tells."""
     rows = [_mean_row(name, mean) for name, mean in sensitivity_rows(report)]
     if not rows:

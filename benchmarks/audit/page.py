@@ -15,10 +15,12 @@ from ..report.charts import TableView
 from ..report.page import page_style, page_templates
 from ..report.svg import Markup
 from .charts import gain_chart, ordered, rate_chart, sensitivity_chart
+from .figures import StoredAudit
 from .pictures import MAX_BYTES, Album, gallery, worst_examples
 from .report_text import (
     COST_COLUMNS,
     HOW_TO_READ,
+    AuditFigures,
     cost_rows,
     facts,
     interval_text,
@@ -26,6 +28,7 @@ from .report_text import (
     percent,
     signed,
     verdict,
+    verdict_of,
 )
 from .search_section import search_section
 
@@ -50,6 +53,33 @@ def write_audit_page(
     examples = list(worst_examples(report, maker, worst, album))
     search = None if report.search is None else search_section(report, maker, album, remix)
     sample, shots, cards = gallery(report, maker, album)
+    _write(
+        path,
+        report,
+        verdict=verdict(report),
+        facts=facts(report),
+        command=command,
+        examples=examples,
+        worst=worst,
+        has_violations=bool(report.overall.violations),
+        search=search,
+        sample=sample,
+        shots_of_sample=shots,
+        cards=cards,
+        thumbnails=album.thumbnails,
+        picture_size=f"{len(album.thumbnails):,} pictures, {album.num_bytes / 2**20:.1f} MB",
+        left_out=album.left_out,
+    )
+
+
+def write_figures_page(path: Path, stored: StoredAudit) -> None:
+    """Write a page of figures that were read from a file: without pictures and examples. Raises OSError."""
+    text = verdict_of(stored, has_scores=stored.has_scores)
+    _write(path, stored, verdict=text, facts=stored.facts, command=stored.command, sample=None)
+
+
+def _write(path: Path, report: AuditFigures, **values: Any) -> None:
+    """values: of the template, beside those that any figures have."""
     charts = [chart for chart in (rate_chart(report), gain_chart(report)) if chart is not None]
     stream = (
         page_templates(Path(__file__).parent)
@@ -57,31 +87,19 @@ def write_audit_page(
         .stream(
             title=f"Audit of {report.reward}",
             style=Markup(page_style() + (files(__package__) / "audit.css").read_text(encoding="utf-8")),
-            verdict=verdict(report),
-            facts=facts(report),
-            command=command,
             charts=charts,
             groups=list(_groups(report)),
-            examples=examples,
-            worst=worst,
-            has_violations=bool(report.overall.violations),
-            search=search,
-            sample=sample,
-            shots_of_sample=shots,
-            cards=cards,
             sensitivity=sensitivity_chart(report),
             costs=TableView(COST_COLUMNS, list(cost_rows(report))) if report.expert_costs else None,
             how_to_read=HOW_TO_READ,
-            thumbnails=album.thumbnails,
-            picture_size=f"{len(album.thumbnails):,} pictures, {album.num_bytes / 2**20:.1f} MB",
-            left_out=album.left_out,
+            **values,
         )
     )
     with path.open("wb") as file:
         stream.dump(file, encoding="utf-8", errors="replace")
 
 
-def _groups(report: AuditReport) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def _groups(report: AuditFigures) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """The demand of each relation, and the rows of its families."""
     for relation, demand in RELATIONS.items():
         findings = [finding for finding in report.findings if finding.family.relation == relation]

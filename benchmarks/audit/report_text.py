@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 from ...reward import Score
 from ...reward.audit import AuditReport, FamilyFinding
+from ...reward.audit.expert_costs import ExpertCost
 from ...reward.audit.hack_search import SearchResult
 from ...reward.audit.intervals import Mean, Rate
 
@@ -44,11 +46,32 @@ DEMANDS: Mapping[str, str] = {"lower": "lower", "equal": "equal", "same": "the s
 """Of a relation, in a word or two."""
 
 
+class AuditFigures(Protocol):
+    """What tables and charts show: of an `AuditReport`, or of a file of figures."""
+
+    @property
+    def reward(self) -> str: ...
+    @property
+    def overall(self) -> Rate: ...
+    @property
+    def best_hack(self) -> Mean | None: ...
+    @property
+    def findings(self) -> Sequence[FamilyFinding]: ...
+    @property
+    def expert_costs(self) -> Sequence[ExpertCost]: ...
+    def sensitivity(self, damages: str) -> Mean | None: ...
+
+
 def verdict(report: AuditReport) -> str:
     """How often the reward was wrong, and what the best hack would gain."""
+    return verdict_of(report, has_scores=any(score.value is not None for score in report.edits))
+
+
+def verdict_of(report: AuditFigures, *, has_scores: bool) -> str:
+    """The same. has_scores: whether any edit has a score."""
     rate = report.overall
     if not rate.trials:
-        if all(score.value is None for score in report.edits):
+        if not has_scores:
             return "Nothing could be compared: no edit has a score."
         return (
             "Nothing could be compared: each edit has no score or the lowest already, no family applies to it, or "
@@ -60,7 +83,7 @@ def verdict(report: AuditReport) -> str:
     )
 
 
-def hack_text(report: AuditReport) -> str:
+def hack_text(report: AuditFigures) -> str:
     """What the best hack of each edit would gain."""
     mean = report.best_hack
     if mean is None:
@@ -73,18 +96,12 @@ def hack_text(report: AuditReport) -> str:
 
 def facts(report: AuditReport) -> list[tuple[str, str]]:
     """What was audited, and how."""
-    low, high = report.range
-    if low is None or high is None:
-        known = "unbounded" if low is high else f"from {low:g}" if low is not None else f"to {high:g}"
-        scale = f"{known}; gains are shares of {report.scale:.3g}, the spread of the scores"
-    else:
-        scale = f"{low:g} to {high:g}"
     unscored = sum(score.value is None for score in report.edits)
     rows = [
         ("reward", report.identity or report.reward),
         ("edits", f"{len(report.ids):,} of {len(set(report.sources)):,} sources"),
         ("variants", f"{len(report.trials):,} of {len(report.families)} families, seed {report.seed}"),
-        ("range", scale),
+        ("range", range_text(report.range, report.scale)),
         ("tolerance", f"{percent(report.tolerance)} of the scale, where a variant must score as the edit does"),
         ("seconds", f"{report.seconds:.0f}"),
     ]
@@ -104,6 +121,15 @@ def facts(report: AuditReport) -> list[tuple[str, str]]:
     return rows
 
 
+def range_text(limits: tuple[float | None, float | None], scale: float) -> str:
+    """The range of a reward; of an unbounded one, what stands for its width."""
+    low, high = limits
+    if low is not None and high is not None:
+        return f"{low:g} to {high:g}"
+    known = "unbounded" if low is high else f"from {low:g}" if low is not None else f"to {high:g}"
+    return f"{known}; gains are shares of {scale:.3g}, the spread of the scores"
+
+
 def unmade_text(report: AuditReport) -> str:
     """The variants that could not be made, by family, with what each raised first."""
     first: dict[str, str] = {}
@@ -115,7 +141,7 @@ def unmade_text(report: AuditReport) -> str:
     return f"{len(report.unmade):,}, which failed to be made: {', '.join([*texts, *more])}"
 
 
-def by_violations(report: AuditReport) -> list[FamilyFinding]:
+def by_violations(report: AuditFigures) -> list[FamilyFinding]:
     """The findings, those with the highest rate of violations first."""
     return sorted(report.findings, key=lambda finding: -(finding.rate.value or 0.0))
 
@@ -133,7 +159,7 @@ def finding_cells(finding: FamilyFinding) -> list[str]:
     ]
 
 
-def cost_rows(report: AuditReport) -> Iterator[list[str]]:
+def cost_rows(report: AuditFigures) -> Iterator[list[str]]:
     """Rows of the table of costs, the dearest expert first."""
     for cost in report.expert_costs:
         each = "–" if cost.seconds_per_edit is None else f"{1000 * cost.seconds_per_edit:.1f}"
@@ -141,7 +167,7 @@ def cost_rows(report: AuditReport) -> Iterator[list[str]]:
         yield [cost.expert, ", ".join(cost.roles), *counts, f"{cost.seconds:.1f}", each]
 
 
-def sensitivity_rows(report: AuditReport) -> list[tuple[str, Mean]]:
+def sensitivity_rows(report: AuditFigures) -> list[tuple[str, Mean]]:
     """What damage costs, by what it takes from an edit."""
     rows = ((name, report.sensitivity(name)) for name in ("following", "preservation"))
     return [(name, mean) for name, mean in rows if mean is not None]

@@ -27,7 +27,7 @@ FEW = tuple(word for name in ("blurred", "over-saturated", "reencoded", "sample-
 KEYS = {
     *("schema", "reward", "identity", "range", "scale", "tolerance", "seed", "edits", "sources", "unscored_edits"),
     *("infrastructure_failures", "stopped", "overall", "best_hack", "sensitivity", "families", "expert_costs"),
-    *("scored", "reward_seconds", "seconds", "search", "trials"),
+    *("scored", "reward_seconds", "seconds", "search", "trials", "unmade"),
 }
 """Of the figures of an audit: programs read them."""
 

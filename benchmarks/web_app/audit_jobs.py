@@ -1,0 +1,189 @@
+"""Audits of the page: each in a thread of its own, so that it can be watched, and ended with a report."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from ...reward import Engine, Reward, default_experts, load_experts
+from ...reward.audit import AuditRun, Family
+from ...reward.engine.daemon_threads import start_daemon
+from ..audit.chosen_edits import READ_AHEAD, of_many_sources, valid_samples
+from ..audit.figures import write_figures
+from ..audit.outages import latest_scores, outage
+from ..audit.page import write_audit_page
+from ..common.errors import InputError
+from ..common.inputs import SampleEntry, load_reward, spec_argument
+from ..common.problems import Problems
+from .scorers import Scorers
+
+MAX_RUNNING = 2
+"""Audits at a time, of all windows."""
+UNWATCHED_S = 30.0
+"""How long an audit goes on that no window asks about."""
+
+STOPPED = "stopped on the page"
+_SEED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AuditChoice:
+    """What is audited. reward, experts: specs. limit: number of edits. command: for the report."""
+
+    entries: Iterable[SampleEntry]
+    reward: str
+    experts: str
+    families: Sequence[Family]
+    limit: int
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFiles:
+    """What an audit wrote."""
+
+    page: Path
+    figures: Path
+
+
+class AuditJob:
+    """One audit, which begins at once. folder: in which its files are written; None: that of the system.
+
+    It has experts and an engine of its own: what they cost is then its own, and an expert is never called from two
+    engines at a time. The store of answers is the page's, so what was asked is not asked again.
+
+    Raises `InputError` and `SpecError`.
+    """
+
+    def __init__(self, scorers: Scorers, choice: AuditChoice, folder: str | None) -> None:
+        self._stack = ExitStack()
+        self.problems: Problems[str] = Problems()
+        """Of edits that are left out."""
+        engine = self._stack.enter_context(Engine(log=scorers.log))
+        try:
+            experts = load_experts([choice.experts], default_experts())
+            reward = load_reward(spec_argument(choice.reward), engine=engine, experts=experts, on_failures="none")
+            self._run = self._stack.enter_context(self._prepared(reward, choice))
+        except BaseException:
+            self._stack.close()
+            raise
+        self._folder = folder
+        self._command = choice.command
+        self._is_stopped = threading.Event()
+        self._watched_at = self._begun_at = time.monotonic()
+        self._edits_done = 0
+        self._is_writing = False
+        self._files: AuditFiles | None = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, name="editcritic audit", daemon=True)
+        start_daemon(self._thread, self.stop)
+
+    def _prepared(self, reward: Reward, choice: AuditChoice) -> AuditRun:
+        valid = valid_samples(choice.entries, reward, self.problems.append)
+        chosen = of_many_sources(islice(valid, choice.limit * READ_AHEAD), choice.limit, _SEED)
+        if not chosen:
+            raise InputError(f"there is no edit that can be audited: {'; '.join(islice(self.problems, 3))}")
+        return AuditRun(reward, chosen, families=choice.families, seed=_SEED)
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
+
+    def stop(self) -> None:
+        """End it with a report, after the batch that is being scored."""
+        self._is_stopped.set()
+
+    def wait(self, seconds: float) -> None:
+        """Watch it for so long, or until it has ended."""
+        self._watched_at = time.monotonic()
+        self._thread.join(seconds)
+
+    def files(self) -> AuditFiles:
+        """What it wrote, once it has ended. Raises what ended it."""
+        if self._error is not None:
+            raise self._error
+        assert self._files is not None
+        return self._files
+
+    def progress(self) -> AuditProgress:
+        """How far it is."""
+        run = self._run
+        return AuditProgress(
+            self._edits_done,
+            len(run.maker.samples),
+            len(run.edits),
+            len(run.trials),
+            time.monotonic() - self._begun_at,
+            is_stopped=self._is_stopped.is_set(),
+            is_writing=self._is_writing,
+        )
+
+    def _work(self) -> None:
+        try:
+            with self._stack:
+                self._run.run(self._step, self._stop_reason)
+                self._is_writing = True
+                self._files = self._written()
+        except BaseException as error:  # noqa: BLE001  (whatever it is: the window is told)
+            self._error = error
+
+    def _step(self) -> None:
+        self._edits_done += 1
+
+    def _stop_reason(self) -> str:
+        if self._is_stopped.is_set():
+            return STOPPED
+        if time.monotonic() - self._watched_at > UNWATCHED_S:
+            return "its window was closed"
+        return outage(latest_scores(self._run), len(self._run.maker.samples))
+
+    def _written(self) -> AuditFiles:
+        folder = Path(tempfile.mkdtemp(dir=self._folder))
+        files = AuditFiles(folder / "audit.html", folder / "audit.json")
+        report = self._run.report()
+        write_figures(files.figures, report, self._command)
+        write_audit_page(files.page, report, self._run.maker, self._command)
+        return files
+
+
+@dataclass(frozen=True, slots=True)
+class AuditProgress:
+    """How far an audit is.
+
+    done: edits whose variants are scored, of `edits`; scored: edits that have been scored themselves. is_stopped:
+    whether it ends after the batch that is being scored. is_writing: whether only the report is left.
+    """
+
+    done: int
+    edits: int
+    scored: int
+    variants: int
+    seconds: float
+    is_stopped: bool = False
+    is_writing: bool = False
+
+
+@dataclass
+class AuditJobs:
+    """The audits of all windows. Thread-safe."""
+
+    scorers: Scorers
+    folder: str | None
+    _jobs: list[AuditJob] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def start(self, choice: AuditChoice) -> AuditJob:
+        """Begin one. Raises `InputError` while `MAX_RUNNING` are running, and what `AuditJob` raises."""
+        with self._lock:
+            self._jobs = [job for job in self._jobs if job.is_running]
+            if len(self._jobs) >= MAX_RUNNING:
+                raise InputError(f"{MAX_RUNNING} audits are running: wait until one has ended, or stop one")
+            job = AuditJob(self.scorers, choice, self.folder)
+            self._jobs.append(job)
+            return job
