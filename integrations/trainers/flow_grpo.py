@@ -18,8 +18,8 @@ calls are in `scripts/train_flux_kontext.py` (74db691): `reward_fn(images, promp
 only_strict=True)`, images as floats N x C x H x W in [0, 1]. Both were read on 2026-11-23. Edit-R1
 (github.com/PKU-YuanGroup/Edit-R1, `scripts/train_nft_qwen_image_edit.py` and `train_nft_kontext.py`, 4217f25,
 2026-01-24) has the same calls. DiffusionNFT (github.com/NVlabs/DiffusionNFT, `scripts/train_nft_sd3.py`, 24af555,
-2025-09-22) trains text-to-image models and passes no `ref_images`; Edit-R1 is its fork for editors. For DanceGRPO, which has no reward functions, see
-docs/trainers/dance_grpo.md.
+2025-09-22) trains text-to-image models and passes no `ref_images`; Edit-R1 is its fork for editors. For DanceGRPO,
+which has no reward functions, see docs/trainers/dance_grpo.md.
 
 Groups are the trainers'. `PerPromptStatTracker` groups by decoded prompts: Flow-GRPO's scripts for editors decode
 "prompt_image path", which is right; Edit-R1's scripts decode the prompt alone, so that equal prompts for two images are
