@@ -59,7 +59,7 @@ class QuestionPanel:
                 self.note = gr.Textbox(
                     label="Note",
                     show_label=False,
-                    placeholder="Note, saved with the answer. Enter leaves it",
+                    placeholder="Note (saved with the answer)",
                     max_length=2000,
                     max_lines=1,
                     scale=4,
@@ -124,4 +124,5 @@ def _button(text: str, name: str, *keys: str, **options: Any) -> gr.Button:
 
 
 def _text(text: str, *keys: str) -> str:
-    return f"{text} [{_KEYS.get(keys[0], ('', keys[0]))[1]}]"
+    key = _KEYS.get(keys[0], ("", keys[0]))[1]
+    return text if text.startswith(f"{key}:") else f"{text} [{key}]"  # a level is its own key

@@ -49,6 +49,8 @@ class AgreementPanel:
 def agreement_text(session: AnnotationSession, lookup: ScoreLookup | None = None, metric: str | None = None) -> str:
     """Checks of annotators, and tables between them and with scores, as Markdown."""
     labels = session.labels
+    if all(label.phase != "main" for label in labels):
+        return "There is nothing to compare yet: practice does not count."
     lines = [f"- {markdown_text(str(check))}" for check in session.checks()]
     tables: list[ComputedTable] = []
     try:

@@ -39,7 +39,7 @@ class StartForm:
                 multiselect=True,
                 allow_custom_value=True,
                 label="Questions",
-                info="KIND:DIMENSION; none: pairs where there are several edits of a picture, else yes or no",
+                info="or type KIND:DIMENSION; empty: pairs where a picture has several edits, else yes or no",
                 elem_id="label-questions",
             )
             labels = gr.Dropdown(
