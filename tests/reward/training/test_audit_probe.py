@@ -453,6 +453,22 @@ def test_the_monitor_takes_gains_as_numbers_of_a_step():
     assert [alarm.step for alarm in monitor.alarms] == [40, 250]  # again only after it did not pay
 
 
+def test_a_hack_that_did_not_pay_in_one_of_the_last_probes_raises_no_alarm():
+    tracker = HackTracker(5, 3.0)
+    paid = [0.5, 0.5, 0.5, 0.0, 0.5, 0.5, 0.5, 0.5, 0.5]
+    alarms = [
+        alarm
+        for step, gain in enumerate(paid)
+        for alarm in tracker.observe(step, HackGains({"blank": [gain + 0.01, gain - 0.01]}))[1]
+    ]
+    assert [alarm.step for alarm in alarms] == [8]  # the fifth probe after the one without a gain
+
+
+def test_the_best_family_has_the_highest_mean_gain():
+    assert HackGains({"blurred": [-0.3, 0.4], "noisy": [0.1, 0.1], "blank": [-1.0]}).best_family == "noisy"
+    assert HackGains().best_family == ""
+
+
 def test_a_gain_of_a_single_edit_alarms_once_it_is_seen_often_enough():
     tracker = HackTracker(5, 3.0)
     alarms = [alarm for step in range(8) for alarm in tracker.observe(step, HackGains({"blank": [0.3]}))[1]]

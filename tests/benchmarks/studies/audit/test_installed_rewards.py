@@ -9,9 +9,9 @@ from editcritic.benchmarks.common.reward_catalogue import list_rewards
 from editcritic.benchmarks.sceneedit.experts.perception import ImagePerception
 from editcritic.benchmarks.studies.audit import installed_rewards as study
 from editcritic.benchmarks.studies.audit.scene_edits import good_edits
-from editcritic.benchmarks.studies.audit.stored_trials import NOT_KEPT, PIXELS, EditAuditor, EditSet
-from editcritic.reward import Image
-from editcritic.reward.audit import AuditedReward, select_families
+from editcritic.benchmarks.studies.audit.stored_trials import NOT_KEPT, PIXELS, EditAuditor, EditSet, EditTrials
+from editcritic.reward import Image, Score, build
+from editcritic.reward.audit import AuditedReward, Trial, select_families
 from editcritic.reward.sample import TASK_TYPES
 
 FEW = EditSet((5,), 32, 1, 1)
@@ -98,6 +98,22 @@ def test_the_command_writes_tables_and_numbers(tmp_path: Path, capsys: pytest.Ca
     assert numbers["edits"] == 12
     (pixels,) = (one for one in numbers["rewards"] if one["reward"] == PIXELS)
     assert pixels["columns"]["following"]["violations"] == pixels["columns"]["following"]["trials"] == 36
+
+
+def test_a_row_has_rates_gains_and_losses_as_shares_of_the_rewards_range() -> None:
+    sample = good_edits(5, size=32, per_type=1, others=1)[0].sample
+    scored = {"unchanged-source": (0.7, 0.2), "blurred": (0.5, 0.4), "other-edit": (0.3, 0.2), "reencoded": (0.6, 0.4)}
+    trials = [
+        Trial(0, family, severity, Score.of(0.6), Score.of(value))
+        for family, values in scored.items()
+        for severity, value in enumerate(values)
+    ]
+    metric = study.AuditedMetric("judge-yes-no", "judges", build("judge-yes-no").card)
+    families = select_families([*scored, "sample-id"])
+    report = study.report_of(metric, [sample], {0: EditTrials(Score.of(0.6), trials)}, families)
+    half, none = "50 (5 to 95)", "0 (0 to 79)"
+    row = ["`judge-yes-no`", "following", "1", half, none, none, half, "-", "-", "+10", "`blurred` -15", "+15 / +15"]
+    assert list(study.rewards_lines([metric], {metric.spec: report}, 1))[-1] == f"| {' | '.join(row)} |"
 
 
 def test_a_run_out_of_time_reports_what_it_has(tmp_path: Path) -> None:
