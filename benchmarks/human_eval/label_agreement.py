@@ -37,7 +37,7 @@ def agreement_with(labels: Sequence[Label], lookup: ScoreLookup, metric: str | N
         metrics = {label.dimension: LabelMetric(tuple(metric.split("/"))) for label in labels}
     tables = _computed(agreement_tables(labels, lookup, metrics=metrics, group_by=()), _WITH_SCORES)
     if not tables:
-        raise InputError("no score has the name of a dimension of the labels: choose one of them")
+        raise InputError("no score has the name of a dimension of the labels: choose the scores to compare with")
     return tables
 
 

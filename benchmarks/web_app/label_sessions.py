@@ -50,8 +50,10 @@ class LabelSessions:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def sources(self) -> list[str]:
-        """What can be labelled."""
-        return [*self.files.names("results"), *self.files.names("samples")]
+        """What can be labelled. The files of results are none by themselves."""
+        results = self.files.names("results")
+        inner = tuple(f"{name}/" for name in results)
+        return [*results, *(name for name in self.files.names("samples") if not name.startswith(inner))]
 
     def label_files(self) -> list[str]:
         """Label files, those first that are made when they are chosen."""

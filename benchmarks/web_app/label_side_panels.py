@@ -93,10 +93,13 @@ class FilesPanel:
 
     @staticmethod
     def imported(session: AnnotationSession, path: str | None) -> str:
-        """Add the labels of an uploaded file, and say what it held. Raises `InputError`, OSError."""
+        """Add the labels of an uploaded file, and say as Markdown what it held, or why nothing. Raises OSError."""
         if not path:
-            raise InputError("there is no file: drop labels as CSV or JSONL")
-        found = import_labels(session, Path(path))
+            return "There is no file: drop labels as CSV or JSONL."
+        try:
+            found = import_labels(session, Path(path))
+        except InputError as error:
+            return f"Nothing was added: {markdown_text(str(error))}"
         return import_text(found, session.add_labels(found.labels))
 
 

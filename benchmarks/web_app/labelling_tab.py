@@ -234,12 +234,15 @@ def _connect_side_panels(seat: gr.State, present: Any, agreement: AgreementPanel
     label_files.export.click(on_export, seat, label_files.exported, show_progress="hidden")
 
     @with_messages
-    def on_import(given: Seat | None, path: str | None) -> str:
-        return label_files.imported(present(given).session, path)
+    def on_import(given: Seat | None, path: str | None) -> Any:
+        return label_files.imported(present(given).session, path), None  # the next file is dropped in its place
 
-    label_files.upload.upload(on_import, [seat, label_files.upload], label_files.outcome, show_progress="hidden").then(
-        lambda: None, None, label_files.upload, show_progress="hidden"
-    )  # the next file is dropped in its place
+    label_files.upload.upload(
+        on_import,
+        [seat, label_files.upload],
+        [label_files.outcome, label_files.upload],
+        show_progress="hidden",
+    )
 
 
 def drawn_boxes(text: str) -> tuple[tuple[float, float, float, float], ...]:

@@ -302,6 +302,9 @@ def test_labels_go_out_and_in_and_agreement_is_shown(browser: Browser, folder: P
         download.value.save_as(sheet)
         text = sheet.read_text(encoding="utf-8")
         assert text.count(",ann,") == 3
+        sheet.write_text("a,b\n1,2\n", encoding="utf-8")
+        page.locator("#label-import input[type=file]").set_input_files(sheet)
+        expect(page.locator("#label-imported")).to_contain_text("neither a question sheet")
         sheet.write_text(text.replace(",ann,", ",bob,") + "yes-no,following,,good,,,maybe,eve\n", encoding="utf-8")
         page.locator("#label-import input[type=file]").set_input_files(sheet)
         expect(page.locator("#label-imported")).to_contain_text("3 labels were added")
