@@ -59,4 +59,4 @@ def asked(log: Path) -> int:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:4]), int(sys.argv[4]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]))
