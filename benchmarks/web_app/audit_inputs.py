@@ -100,11 +100,9 @@ def family_choice() -> FamilyChoice:
     counts = {relation: len(select_families([relation])) for relation in RELATIONS}
     limit = gr.Number(
         DEFAULT_EDITS,
-        minimum=1,
-        maximum=MAX_EDITS,
         precision=0,
         label="Edits at most",
-        info="of as many sources as possible; 16 or more say most",
+        info=f"1 to {MAX_EDITS}, of as many sources as possible; 16 or more say most",
         elem_id="audit-limit",
     )
     relations = gr.CheckboxGroup(

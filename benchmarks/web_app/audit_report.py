@@ -6,9 +6,13 @@ import html
 import tempfile
 from pathlib import Path
 
+from ...reward.plain_text import one_line
 from ..audit.figures import read_figures
 from ..audit.page import write_figures_page
+from ..common.problems import Problems
 from .audit_jobs import AuditProgress
+
+_MAX_PROBLEMS = 3
 
 _PREPARE = """
 const page = this.contentDocument.documentElement;
@@ -27,8 +31,8 @@ _STYLE = "<style>:is(#audit-status, #audit-report) .html-container { padding: 0;
 """The frame needs all the width of a phone."""
 
 
-def progress_html(progress: AuditProgress) -> str:
-    """How far an audit is, in words and as a bar."""
+def progress_html(progress: AuditProgress, problems: Problems[str]) -> str:
+    """How far an audit is, in words and as a bar. problems: of edits that are left out."""
     if progress.is_writing:
         text = "Writing the report."
     elif progress.is_stopped:
@@ -37,17 +41,29 @@ def progress_html(progress: AuditProgress) -> str:
         text = "Scoring the edits themselves."
     else:
         text = f"Edits done: {progress.done:,} of {progress.edits:,}."
-    return (
+    bar = (
         f'<progress max="{progress.edits}" value="{progress.done}" aria-label="edits done" '
-        f'style="display: block; width: 100%; height: .6rem; accent-color: var(--color-accent)"></progress>'
-        f"<p>{text} {counts_text(progress)}</p>"
+        'style="display: block; width: 100%; height: .6rem; accent-color: var(--color-accent)"></progress>'
     )
+    return f"{_STYLE}{bar}<p>{text} {_counts_text(progress)}</p>{_left_out_html(problems)}"
 
 
-def counts_text(progress: AuditProgress) -> str:
-    """The variants and the time, in words."""
+def done_html(progress: AuditProgress, problems: Problems[str]) -> str:
+    """The same once its report is there."""
+    return f"{_STYLE}<p>Done. {_counts_text(progress)}</p>{_left_out_html(problems)}"
+
+
+def _counts_text(progress: AuditProgress) -> str:
     minutes, seconds = divmod(int(progress.seconds), 60)
     return f"{progress.variants:,} variants scored, {f'{minutes} min ' if minutes else ''}{seconds} s."
+
+
+def _left_out_html(problems: Problems[str]) -> str:
+    if not problems:
+        return ""
+    shown = "; ".join(one_line(problem) for problem in problems[:_MAX_PROBLEMS])
+    more = f"; and {problems.total - _MAX_PROBLEMS:,} more" if problems.total > _MAX_PROBLEMS else ""
+    return f'<p style="overflow-wrap: anywhere">Left out: {html.escape(shown)}{more}.</p>'
 
 
 def report_html(page: Path) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import html
 from typing import Any
 
 import gradio as gr
 
 from .audit_inputs import audit_command, chosen_families, edit_choice, edit_limit, family_choice
 from .audit_jobs import AuditChoice, AuditJob, AuditJobs
-from .audit_report import counts_text, progress_html, report_html, stored_report_html
+from .audit_report import done_html, progress_html, report_html, stored_report_html
 from .messages import with_messages
 from .reward_choice import require_offered, reward_choice
 from .settings import AppSettings
@@ -19,7 +18,6 @@ Updates = dict[Any, Any]
 
 _WATCH_S = 1.0
 """Between two looks at an audit."""
-_MAX_WARNINGS = 5
 
 _INTRODUCTION = (
     "Of good edits, variants are made whose right order is known: damaged ones must score lower, harmless changes must "
@@ -43,7 +41,6 @@ def audit_tab(settings: AppSettings) -> None:
             families = family_choice()
             gr.Markdown(_TIME)
             start = gr.Button("Start", variant="primary", elem_id="audit-start")
-            stop = gr.Button("Stop, and report", variant="stop", visible=False, elem_id="audit-stop")
             with gr.Accordion("Open figures that are there", open=False):
                 stored = gr.Dropdown(
                     settings.files.names("audit"),
@@ -56,6 +53,7 @@ def audit_tab(settings: AppSettings) -> None:
                 show_stored = gr.Button("Show", elem_id="audit-show")
         with gr.Column(scale=5, min_width=320):
             status = gr.HTML("<p>The report will be here.</p>", elem_id="audit-status")
+            stop = gr.Button("Stop, and report", variant="stop", visible=False, elem_id="audit-stop")
             with gr.Row():
                 page_file = gr.DownloadButton("Page (HTML)", visible=False, elem_id="audit-page-file")
                 figures_file = gr.DownloadButton("Figures (JSON)", visible=False, elem_id="audit-figures-file")
@@ -90,15 +88,13 @@ def audit_tab(settings: AppSettings) -> None:
                 job_of_window: job,
                 start: gr.Button(interactive=False),
                 stop: gr.Button("Stop, and report", visible=True, interactive=True),
-                status: progress_html(job.progress()),
+                status: progress_html(job.progress(), job.problems),
                 report: "",
                 **no_files(),
             }
-            for problem in job.problems[:_MAX_WARNINGS]:
-                gr.Warning(html.escape(f"left out: {problem}"), duration=None)
             while job.is_running:
                 job.wait(_WATCH_S)
-                yield {status: progress_html(job.progress())}
+                yield {status: progress_html(job.progress(), job.problems)}
         finally:
             job.stop()  # also where the window is closed
         try:
@@ -107,7 +103,7 @@ def audit_tab(settings: AppSettings) -> None:
             yield {status: ""}
             raise
         yield {
-            status: f"<p>Done. {counts_text(job.progress())}</p>",
+            status: done_html(job.progress(), job.problems),
             report: report_html(files.page),
             page_file: gr.DownloadButton(value=str(files.page), visible=True),
             figures_file: gr.DownloadButton(value=str(files.figures), visible=True),
