@@ -19,6 +19,7 @@ from editcritic.benchmarks.human_eval.annotation_plan import QuestionType
 from editcritic.benchmarks.human_eval.annotation_session import AnnotationSession
 from editcritic.benchmarks.human_eval.question_pools import SamplePool, SuitePool
 from editcritic.benchmarks.suites.human_labels import Label, read_labels
+from editcritic.benchmarks.web_app.label_sessions import LabelSessions
 from editcritic.benchmarks.web_app.open_files import OpenFiles
 from editcritic.benchmarks.web_app.server import serving
 from editcritic.benchmarks.web_app.settings import AppSettings
@@ -26,6 +27,7 @@ from editcritic.reward import Score
 from editcritic.reward.score import score_line
 
 from ..chromium import needed
+from ..human_eval.label_files import results, row, write
 from ..suites.tiny_suite import Toy, outputs
 from .browser import TIMEOUT_MS, Visit, visited
 
@@ -315,6 +317,15 @@ def test_labels_go_out_and_in_and_agreement_is_shown(browser: Browser, folder: P
         expect(panel).to_contain_text("following (yes-no): between annotators")
         expect(panel).to_contain_text("human labels and any-edit")
         expect(panel).to_contain_text("6 judgements of 3 items by 2 annotators")
+
+
+def test_files_of_results_are_not_offered_as_samples(tmp_path: Path) -> None:
+    journal = write(tmp_path / "results" / "one", results("one", [row("a", following=1.0)])) / "journal"
+    journal.mkdir()
+    (journal / "rows-0.jsonl").write_text('{"id": "a"}\n', encoding="utf-8")
+    (tmp_path / "results" / "mine.jsonl").write_text('{"id": "a"}\n', encoding="utf-8")
+    sources = LabelSessions(OpenFiles((tmp_path / "results",))).sources()
+    assert sources == ["results/one", "results/mine.jsonl"]
 
 
 def test_a_session_is_begun_on_the_page(browser: Browser, folder: Path) -> None:
