@@ -16,6 +16,7 @@ from ...reward.plain_text import one_line
 from ...reward.regular_files import open_regular
 from ..common.errors import InputError
 from ..common.inputs import IMAGE_SUFFIXES
+from ..run.output_generation import GENERATED_FILE
 from ..suites.results import RESULT_FILE
 
 Kind = Literal["samples", "results", "scores", "audit", "labels"]
@@ -37,26 +38,10 @@ class OpenFiles:
 
         Of what lies deeper than `MAX_DEPTH`, or after `MAX_ENTRIES`, nothing is offered.
         """
-        return list(self._scan(kind))
+        return list(self.found(kind))
 
-    def path(self, kind: Kind, name: str | None) -> Path:
-        """The file or folder of a name. Raises `InputError` for one that is not offered."""
-        if not name:
-            raise InputError("nothing is chosen: pick one from the list")
-        found = self._scan(kind)
-        if name not in found:
-            raise InputError(f"{name!r:.200} is not among the files that the app was started with")
-        return found[name]
-
-    def new_file(self, name: str) -> dict[str, Path]:
-        """A file of this name, directly in each folder that was named at the start, by the name that the page shows."""
-        return {one_line(f"{title}/{name}"): root / name for title, root in self._titles() if root.is_dir()}
-
-    def _titles(self) -> list[tuple[str, Path]]:
-        named_alike = Counter(root.name for root in self.paths)
-        return [(root.name if root.name and named_alike[root.name] == 1 else str(root), root) for root in self.paths]
-
-    def _scan(self, kind: Kind) -> dict[str, Path]:
+    def found(self, kind: Kind) -> dict[str, Path]:
+        """Name -> path of what `names` lists."""
         is_one = _TESTS[kind]
         found: dict[str, Path] = {}
         seen = 0
@@ -69,6 +54,28 @@ class OpenFiles:
                     inner = path.relative_to(root).as_posix() if path != root else ""
                     found.setdefault(one_line("/".join(filter(None, (title, inner)))), path)
         return found
+
+    def path(self, kind: Kind, name: str | None) -> Path:
+        """The file or folder of a name. Raises `InputError` for one that is not offered."""
+        if not name:
+            raise InputError("nothing is chosen: pick one from the list")
+        found = self.found(kind)
+        if name not in found:
+            raise InputError(f"{name!r:.200} is not among the files that the app was started with")
+        return found[name]
+
+    def new_file(self, name: str) -> dict[str, Path]:
+        """A file of this name, directly in each folder that was named at the start, by the name that the page shows."""
+        return {one_line(f"{title}/{name}"): root / name for title, root in self._titles() if root.is_dir()}
+
+    def holds(self, path: Path) -> bool:
+        """Whether this is one of the named files or folders, or lies below one, wherever links lead."""
+        real = path.resolve()
+        return any(real.is_relative_to(root.resolve()) for root in self.paths)
+
+    def _titles(self) -> list[tuple[str, Path]]:
+        named_alike = Counter(root.name for root in self.paths)
+        return [(root.name if root.name and named_alike[root.name] == 1 else str(root), root) for root in self.paths]
 
 
 def _below(root: Path) -> Iterator[Path]:
@@ -91,7 +98,8 @@ def _has_samples(path: Path) -> bool:
             child.stem.endswith("_edited") and child.suffix.lower() in IMAGE_SUFFIXES for child in _children(path)
         )
     is_jsonl = path.suffix == ".jsonl" and path.name != "samples.jsonl"
-    return is_jsonl and not _begins_as_scores(path) and not _begins_as_labels(path)
+    others = (_begins_as_scores, _begins_as_labels, _begins_as_results)
+    return is_jsonl and path.name != GENERATED_FILE and not any(is_other(path) for is_other in others)
 
 
 def _children(path: Path) -> list[Path]:
@@ -111,6 +119,11 @@ def _begins_as_labels(path: Path) -> bool:
     """Whether the first bytes are those of a file of human labels."""
     head = _first_line(path)
     return b'"annotator"' in head and b'"dimension"' in head
+
+
+def _begins_as_results(path: Path) -> bool:
+    """Whether the first bytes are those of the rows of a result folder."""
+    return b'"edited_digest"' in _first_line(path)
 
 
 def _first_line(path: Path) -> bytes:

@@ -18,7 +18,7 @@ from ..report.ranking_sheet import boxes_on, draw, evidence
 from ..report.score_comparison import compare_scores
 from .settings import AppSettings
 
-ROW_HEADERS = ["rank", "edit", "score", "margin", "accepted", "why"]
+_COLUMNS = ("rank", "edit", "score", "margin", "accepted", "why")
 THUMBNAIL_SIDE = 480
 
 MAX_EVIDENCE = 40
@@ -58,19 +58,24 @@ def group_names(ranked: RankedEdits) -> list[tuple[str, str]]:
     ]
 
 
-def rows(ranking: CandidateRanking, accepted_from: float) -> list[list[str]]:
-    """A row of text for each candidate, under `ROW_HEADERS`."""
-    return [
-        [
+def ranking_text(ranking: CandidateRanking, accepted_from: float) -> str:
+    """How many are accepted, and a table with a row for each candidate."""
+    accepted = [is_accepted(one.score, accepted_from) for one in ranking.candidates]
+    rows = [
+        (
             str(one.rank or "–"),
-            one.sample.id,
+            markdown_text(one.sample.id),
             value_text(one.score),
             "" if one.margin is None else f"{one.margin:.3f}",
-            "yes" if is_accepted(one.score, accepted_from) else "no",
-            one.reason,
-        ]
-        for one in ranking.candidates
+            "yes" if passes else "no",
+            markdown_text(one.reason),
+        )
+        for one, passes in zip(ranking.candidates, accepted, strict=True)
     ]
+    lines = [f"**{sum(accepted)} of {len(accepted)} accepted.**"]
+    if ranking.no_best:
+        lines.append(f"No edit is the best: {markdown_text(ranking.no_best)}")
+    return "\n".join([" ".join(lines), "", *table_lines(_COLUMNS, rows)])
 
 
 def is_accepted(score: Score, accepted_from: float) -> bool:
@@ -101,7 +106,7 @@ def panels(settings: AppSettings, ranked: RankedEdits, name: str) -> list[tuple[
     titled = [(picture, title) for title, picture in edit_panels(one.sample, one.score, experts.get("changes"))]
     boxes = [box for box in boxes_on(one.sample.edited, one.sample, one.score) if box.label != "may change"]
     if boxes:
-        titled.append((draw(one.sample.edited, boxes, {}, 2 * THUMBNAIL_SIDE), "edit, with what experts found"))
+        titled[1] = (draw(one.sample.edited, boxes, {}, 2 * THUMBNAIL_SIDE), "edit, with what experts found")
     return titled
 
 
@@ -137,7 +142,6 @@ def why_text(ranked: RankedEdits, first: str, second: str) -> str:
     """Why one edit is above another: a sentence, and a table of the parts that differ."""
     scores = ranked.candidate(first).score, ranked.candidate(second).score
     comparison = compare_scores((first, second), *scores)
-    differing = [pair for pair in comparison.parts if pair.difference or pair.difference is None]
     lines = [
         (
             markdown_text(pair.path),
@@ -145,12 +149,10 @@ def why_text(ranked: RankedEdits, first: str, second: str) -> str:
             "" if pair.second is None else value_text(pair.second),
             "" if pair.exchanged is None else f"{pair.exchanged:.3f}",
         )
-        for pair in differing
-        if pair.first is not None or pair.second is not None
+        for pair in comparison.differing
     ]
-    table = table_lines(
-        ("part", markdown_text(first), markdown_text(second), "first with this part of the second"), lines
-    )
+    columns = ("part", markdown_text(first), markdown_text(second), "score of the first with this part of the second")
+    table = table_lines(columns, lines)
     rule = f"The score is the {comparison.rule} of its parts." if comparison.rule else ""
     return "\n".join([f"**{markdown_text(comparison.sentence)}**", "", rule, "", *(table if lines else ())])
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ...reward import AnswerLog, EditSample, Engine, Expert, Reward, default_experts, load_experts
+from ...reward import AnswerLog, EditSample, Engine, Expert, Reward, Scores, default_experts, load_experts
 from ...reward.queries import Abstention, Failure
 from ...reward.queries.kinds import Outcome, Query
 from ..common.inputs import load_reward, spec_argument
@@ -69,12 +69,17 @@ class Scorers:
                 spec_argument(spec), engine=self._engines[experts], experts=bound, on_failures="none", **options
             )
 
-    def recorded(self, spec: str, experts: str, **options: Any) -> Reward:
-        """The same from answers that are in the log: no expert is asked, and a score that needs more fails."""
+    def rescored(self, spec: str, experts: str, samples: Sequence[EditSample], **options: Any) -> Scores:
+        """Scores from answers that are in the log: no expert is asked, and a score that needs more fails.
+
+        options: of the metric. Raises `InputError` and `SpecError`.
+        """
         with self._lock:
             recorded = {role: RecordedOnly(expert) for role, expert in self._bound(experts).items()}
-            engine = self._stack.enter_context(Engine(log=self.log, breaker=2**31))
-            return load_reward(spec_argument(spec), engine=engine, experts=recorded, on_failures="none", **options)
+        with Engine(log=self.log, breaker=2**31) as engine:
+            return load_reward(spec_argument(spec), engine=engine, experts=recorded, on_failures="none", **options)(
+                samples
+            )
 
     def close(self) -> None:
         """End the engines' threads, and close the log."""

@@ -1,7 +1,9 @@
 """Why one edit is above another: the sentence, and what a part alone makes of the difference."""
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -210,5 +212,19 @@ def test_a_candidate_that_was_not_scored_is_not_compared() -> None:
     assert compare_candidates(("a1", "a2"), rankings) is None
 
 
-def test_rank_says_why(command: Command, folder: Folder) -> None:
-    pytest.skip("filled in below")
+def test_rank_says_why(editcritic: Command, folder: Folder, three: Path) -> None:
+    arguments = ("rank", three, "--reward", folder.cheap, "--why", "blank", "patched")
+    result = editcritic(*arguments)
+    assert result.exit_code == 0
+    assert "patched is above blank by" in result.stdout
+    why = json.loads(editcritic(*arguments, "--json").stdout)["why"]
+    assert why["sentence"] in " ".join(result.stdout.split())
+    (part,) = [part for part in why["parts"] if part["part"] == "not_blank"]
+    assert (part["first"], part["second"], part["difference"]) == (0.0, 1.0, -1.0)
+
+
+def test_rank_compares_no_unknown_candidate(editcritic: Command, folder: Folder, three: Path) -> None:
+    result = editcritic("rank", three, "--reward", folder.cheap, "--why", "blank", "nobody")
+    assert result.exit_code == 2
+    assert "no candidate is called 'nobody': there are copy, patched, blank" in " ".join(result.stderr.split())
+    assert result.stdout == ""

@@ -1,14 +1,17 @@
 """Which files the page offers, and that it opens no others."""
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.suites.results import RESULT_FILE
+from editcritic.benchmarks.run.output_generation import GENERATED_FILE
+from editcritic.benchmarks.suites.results import RESULT_FILE, SCORES_FILE, ResultRow
 from editcritic.benchmarks.web_app import open_files
 from editcritic.benchmarks.web_app.open_files import MAX_DEPTH, Kind, OpenFiles
+from editcritic.reward import Score
 
 SAMPLE = '{"id": "1", "source": "a.png", "edited": "b.png", "instruction": "Make the mug blue"}\n'
 SCORE = '{"id": "1", "status": "scored", "value": 0.5}\n'
@@ -58,6 +61,23 @@ def test_a_name_that_is_not_offered_opens_nothing(folder: Path, name: str) -> No
         OpenFiles((folder,)).path("samples", name)
     with pytest.raises(InputError):
         OpenFiles((folder,)).path("samples", None)
+
+
+def test_what_runs_write_beside_results_is_no_file_of_samples(folder: Path) -> None:
+    row = ResultRow("1", "1", {}, {"followed": Score.of(1.0)}, instruction="Make the mug blue")
+    written(folder / "mine" / SCORES_FILE, json.dumps(row.to_json()))
+    written(folder / "outputs" / GENERATED_FILE, '{"item": "1", "file": "1.png"}\n')
+    files = OpenFiles((folder,))
+    assert [name for name in files.names("samples") if "mine" in name or "outputs" in name] == []
+
+
+def test_a_file_is_held_by_the_folders_that_were_named_wherever_links_lead(folder: Path, tmp_path: Path) -> None:
+    files = OpenFiles((folder,))
+    (folder / "away").symlink_to(tmp_path / "secret")
+    assert files.holds(folder)
+    assert files.holds(folder / "cups" / ".." / "pairs" / "1_edited.png")
+    for other in (tmp_path, tmp_path / "secret", folder / ".." / "secret", folder / "away", tmp_path / "edits2"):
+        assert not files.holds(other), other
 
 
 def test_links_below_a_folder_are_not_followed(folder: Path) -> None:

@@ -7,12 +7,18 @@ from pathlib import Path
 import pytest
 from PIL import Image as PillowImage
 from playwright.sync_api import Browser, Page, expect
+from typer.testing import CliRunner
 
+from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.demo.candidate_edits import candidates
 from editcritic.benchmarks.demo.demo_scenes import demo_tasks
+from editcritic.benchmarks.sceneedit.render import render
+from editcritic.benchmarks.sceneedit.suite import SceneEdit, prompt_of
 from editcritic.benchmarks.web_app.open_files import OpenFiles
+from editcritic.benchmarks.web_app.ranking_inputs import uploaded_entries
 from editcritic.benchmarks.web_app.scorers import NOT_RECORDED, Scorers
 from editcritic.benchmarks.web_app.settings import AppSettings
+from editcritic.cli.app import app as command_line
 from editcritic.reward import Box, EditSample, Image
 
 from ..chromium import needed
@@ -40,59 +46,69 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def visit(browser: Browser, folder: Path) -> Iterator[Visit]:
+    """A page on which three edits were dropped and scored."""
     settings = AppSettings(OpenFiles((folder,)))
     with app(settings, browser) as visit:
+        page = visit.page
+        page.locator("#rank-source input[type=file]").set_input_files(folder / "source.png")
+        page.locator("#rank-edits input[type=file]").set_input_files(
+            [folder / f"{name}.png" for name in ("damaged_background", "good", "unchanged")]
+        )
+        page.get_by_role("button", name="Boxes of objects").click()
+        page.locator("#rank-boxes textarea").fill(json.dumps(SCENE.boxes))
+        expect(page.locator("#rank-source")).to_contain_text("source .png")
+        expect(page.locator("#rank-edits")).to_contain_text("unchanged")
+        page.locator("#rank-instruction textarea").fill(SCENE.instruction)
+        page.locator("#rank-score").click()
+        expect(page.locator("#rank-scores-file")).to_be_enabled()
         yield visit
     settings.scorers.close()
 
 
 def rows(page: Page) -> list[list[str]]:
     """The texts of the table's rows."""
-    found = page.locator("#rank-table tbody tr").evaluate_all(
+    return page.locator("#rank-table tbody tr").evaluate_all(
         "rows => rows.map(row => [...row.cells].map(cell => cell.innerText.trim()))"
     )
-    return [row for row in found if any(row)]
 
 
 def choose(page: Page, element: str, text: str) -> None:
     page.locator(f"#{element} input").click()
-    page.get_by_role("option", name=text, exact=True).click()
+    page.locator(f"#{element}").get_by_role("option", name=text, exact=True).click()
 
 
-def upload(page: Page, folder: Path) -> None:
-    page.get_by_role("tab", name="Drop", exact=True).click()
-    page.locator("#rank-source input[type=file]").set_input_files(folder / "source.png")
-    page.locator("#rank-edits input[type=file]").set_input_files(
-        [folder / f"{name}.png" for name in ("damaged_background", "good", "unchanged")]
-    )
-    page.locator("#rank-instruction textarea").fill(SCENE.instruction)
-    page.get_by_role("button", name="Boxes of objects").click()
-    page.locator("#rank-boxes textarea").fill(json.dumps(SCENE.boxes))
-    expect(page.locator("#rank-edits")).to_contain_text("unchanged")
-
-
-def test_uploads_are_scored_and_ranked(visit: Visit, folder: Path) -> None:
+def test_uploads_are_scored_and_ranked(visit: Visit) -> None:
     page = visit.page
-    upload(page, folder)
-    page.locator("#rank-score").click()
-    expect(page.locator("#rank-table")).to_contain_text("unchanged")
+    expect(page.locator("#rank-status")).to_contain_text("3 edits by any-edit with cpu")
+    page.locator("#rank-accept input[type=number]").fill("0.5")
+    expect(page.locator("#rank-table")).to_contain_text("1 of 3 accepted")
     assert [row[:2] for row in rows(page)] == [["1", "good"], ["2", "damaged_background"], ["3", "unchanged"]]
     assert [float(row[2]) for row in rows(page)] == pytest.approx([1.0, 0.027, 0.0], abs=5e-4)
     assert [row[4] for row in rows(page)] == ["yes", "no", "no"]
     expect(page.locator("#rank-why")).to_contain_text("good is above damaged_background by 0.97")
     expect(page.locator("#rank-parts")).to_contain_text("subject_remove")
-    expect(page.locator("#rank-panels img").nth(2)).to_be_visible()
+    expect(page.locator("#rank-panels .caption-label")).to_have_text(
+        ["source, target", "edit, with what experts found", "orange: unrequested change; blue: may change"]
+    )
+
+
+def test_what_is_accepted_moves_with_its_threshold(visit: Visit) -> None:
+    page = visit.page
+    page.locator("#rank-accept input[type=number]").fill("0.01")
+    expect(page.locator("#rank-table")).to_contain_text("2 of 3 accepted")
+    assert [row[4] for row in rows(page)] == ["yes", "yes", "no"]
 
 
 def test_an_edit_is_chosen_by_its_picture(visit: Visit) -> None:
     page = visit.page
-    page.locator("#rank-gallery img").nth(2).click()
+    page.locator("#rank-gallery .thumbnail-item").nth(2).click()
     expect(page.locator("#rank-parts")).to_contain_text("the edited picture is the source")
 
 
 def test_another_pair_is_compared(visit: Visit) -> None:
-    choose(visit.page, "rank-first", "unchanged")
-    expect(visit.page.locator("#rank-why")).to_contain_text("unchanged was rejected by a guard")
+    page = visit.page
+    choose(page, "rank-first", "unchanged")
+    expect(page.locator("#rank-why")).to_contain_text("unchanged was rejected by a guard")
 
 
 def test_scores_and_sheet_can_be_downloaded(visit: Visit, tmp_path: Path) -> None:
@@ -107,23 +123,78 @@ def test_scores_and_sheet_can_be_downloaded(visit: Visit, tmp_path: Path) -> Non
     assert "<html" in (tmp_path / "rank-sheet-file").read_text(encoding="utf-8")
 
 
-def test_a_file_that_was_named_at_the_start_is_opened(visit: Visit, folder: Path) -> None:
-    page = visit.page
-    page.get_by_role("tab", name="Open", exact=True).click()
-    choose(page, "rank-open", folder.name)
-    choose(page, "rank-reward", "edival-if")
-    page.locator("#rank-score-file").click()
-    page.get_by_role("button", name="Thresholds").click()
-    expect(page.locator("#rank-threshold-0")).to_be_visible()
-    expect(page.locator("#rank-no-thresholds")).to_contain_text("no expert is asked again")
+def test_a_threshold_moves_scores_of_a_file_at_once(browser: Browser, folder: Path) -> None:
+    settings = AppSettings(OpenFiles((folder,)))
+    with app(settings, browser) as visit:
+        page = visit.page
+        page.get_by_role("tab", name="Open", exact=True).click()
+        choose(page, "rank-open", folder.name)
+        page.locator("#rank-limit input").fill("2")
+        choose(page, "rank-reward", "guard-not-blank")
+        page.locator("#rank-score-file").click()
+        expect(page.locator("#rank-status")).to_contain_text("These are the first 2; there are more.")
+        assert [row[2] for row in rows(page)] == ["1.000", "1.000"]
+        page.get_by_role("button", name="Thresholds of the reward").click()
+        expect(page.locator("#rank-no-thresholds")).to_contain_text("no expert is asked again")
+        slider = page.locator("#rank-threshold-1")
+        expect(slider).to_contain_text("min_contrast_ratio")
+        slider.locator("input[type=number]").fill("0.99")
+        expect(page.locator("#rank-table")).to_contain_text("1 of 2 accepted")
+        assert [row[1:3] for row in rows(page)] == [["good", "1.000"], ["damaged_background", "0.000"]]
+    settings.scorers.close()
+
+
+def test_an_uploaded_folder_is_scored_by_its_own_file(browser: Browser, folder: Path) -> None:
+    with app(AppSettings(), browser) as visit:
+        page = visit.page
+        page.get_by_role("button", name="A folder instead of single edits").click()
+        page.locator("#rank-folder input[type=file]").set_input_files(folder)
+        expect(page.locator("#rank-folder")).to_contain_text("samples")
+        page.locator("#rank-score").click()
+        expect(page.locator("#rank-status")).to_contain_text("3 edits by any-edit")
+        assert [row[1] for row in rows(page)] == ["good", "damaged_background", "unchanged"]
+
+
+def test_results_are_ranked_by_item(browser: Browser, tmp_path: Path) -> None:
+    """The outputs of two editors for the items of a suite, as their runs recorded them."""
+    suite = SceneEdit(prompts=2)
+    for editor in ("right", "copy"):
+        made = tmp_path / "made" / editor
+        for item in suite.items:
+            prompt = prompt_of(item.sample)
+            assert prompt is not None
+            edited = render(prompt.request.apply(prompt.before)) if editor == "right" else item.sample.source
+            made.mkdir(parents=True, exist_ok=True)
+            edited.pil().save(made / f"{item.output_path}.png")
+        run = ["bench", "run", "sceneedit?prompts=2", "--outputs", str(made), "-o", str(tmp_path / "runs" / editor)]
+        assert CliRunner().invoke(command_line, [*run, "--metric", "truth-followed"]).exit_code == 0
+    with app(AppSettings(OpenFiles((tmp_path,)), reward="guards"), browser) as visit:
+        page = visit.page
+        page.get_by_role("tab", name="Open", exact=True).click()
+        for editor in ("right", "copy"):
+            choose(page, "rank-open", f"{tmp_path.name}/runs/{editor}")
+        page.locator("#rank-score-file").click()
+        expect(page.locator("#rank-status")).to_contain_text("4 edits by guards")
+        first = suite.items[0].id
+        assert [row[1] for row in rows(page)] == [f"{first} by right", f"{first} by copy"]
+        choose(page, "rank-group", f"2. {suite.items[1].sample.instruction}")
+        expect(page.locator("#rank-table")).to_contain_text(f"{suite.items[1].id} by copy")
 
 
 def test_a_mistake_is_a_message(visit: Visit) -> None:
     page = visit.page
-    page.get_by_role("tab", name="Drop", exact=True).click()
     page.locator("#rank-instruction textarea").fill(" ")
     page.locator("#rank-score").click()
-    expect(page.get_by_text("type what was asked for")).to_be_visible()
+    expect(page.get_by_text("type what was asked for").first).to_be_visible()
+
+
+def test_no_file_is_read_by_a_name_that_is_typed(folder: Path) -> None:
+    """On the command line, the boxes may be a file; on the page they are text."""
+    (folder / "boxes.json").write_text(json.dumps(SCENE.boxes), encoding="utf-8")
+    edits = [str(folder / "good.png")]
+    for typed in (str(folder / "boxes.json"), "/etc/passwd"):
+        with pytest.raises(InputError, match="boxes are JSON like"):
+            uploaded_entries(str(folder / "source.png"), edits, SCENE.instruction, typed)
 
 
 def test_what_is_no_picture_is_a_message(browser: Browser, folder: Path, tmp_path: Path) -> None:
@@ -161,10 +232,11 @@ def test_thresholds_ask_no_expert() -> None:
     )
     scorers = Scorers()
     first = scorers.reward("edival-if", "cpu")([sample])
-    moved = scorers.recorded("edival-if", "cpu", max_box_size=0.9)([sample])
+    moved = scorers.rescored("edival-if", "cpu", [sample], max_box_size=0.9)
     assert first.values == moved.values
-    assert moved.stats["expert_calls"] == 0 if "expert_calls" in moved.stats else True
-    unknown = scorers.recorded("edival-if", "cpu")([other])
+    assert first.stats["unique"] == moved.stats["queries"] == moved.stats["cache_hits"] > 0
+    assert (moved.stats["unique"], moved.stats["experts"]) == (0, {})
+    unknown = scorers.rescored("edival-if", "cpu", [other])
     assert unknown.values == [None]
     assert NOT_RECORDED in unknown[0].reason
     scorers.close()
