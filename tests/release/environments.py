@@ -21,6 +21,17 @@ MIB = 2**20
 # Of the caller's environment, what reaches an index and a compiler; nothing by which Python or editcritic finds files.
 _KEPT = ("PIP_", "SSL_", "REQUESTS_", "CURL_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy")
 
+_LIST_DISTRIBUTIONS = """
+import json
+from importlib.metadata import distributions
+fields = {"name": "Name", "version": "Version", "license_expression": "License-Expression", "license": "License"}
+print(json.dumps([
+    {key: one.metadata[field] for key, field in fields.items() if field in one.metadata}
+    | {"classifier": one.metadata.get_all("Classifier", [])}
+    for one in distributions()
+]))
+"""
+
 
 @dataclass(frozen=True)
 class Environment:
@@ -83,13 +94,15 @@ class Environment:
         return sum(path.stat().st_size for path in files) / MIB
 
     def distributions(self) -> list[dict[str, Any]]:
-        """The metadata of what is installed, without pip and setuptools: they come with the environment."""
-        listed = self.run("-m", "pip", "inspect", "--local")
-        start = listed.stdout.find("{")  # warnings of pip may come first
-        if listed.returncode or start < 0:
-            raise ReleaseError(f"pip inspect failed: {_end(listed.stdout)}")
-        installed, _ = json.JSONDecoder().raw_decode(listed.stdout[start:])
-        everything = [one["metadata"] for one in installed["installed"]]
+        """The metadata of what is installed, without pip and setuptools: they come with the environment.
+
+        Each with `name`, `version`, `license_expression`, `license` and `classifier`. Not by `pip inspect`: the
+        pip that comes with Python 3.11 knows no licence expressions.
+        """
+        listed = self.run("-I", "-c", _LIST_DISTRIBUTIONS)
+        if listed.returncode:
+            raise ReleaseError(f"its packages cannot be listed: {_end(listed.stdout)}")
+        everything: list[dict[str, Any]] = json.loads(listed.stdout)
         return [one for one in everything if one["name"] not in {"pip", "setuptools", "editcritic"}]
 
 

@@ -37,21 +37,27 @@ _SPDX = {
 # What a torch for CUDA brings beside itself: the table is of a torch for CPUs.
 _OF_CUDA = re.compile(r"nvidia-|cuda-|triton$")
 
+# A name, and not the first line of a licence's text.
+_NAME = re.compile(r"[\w.+-]+(?: (?:AND|OR|WITH) [\w.+-]+)*|(?!Copyright).*\bLicen[cs]e\b.*")
+
 _STRONG = re.compile(r"\bA?GPL|General Public License", re.IGNORECASE)
 _WEAK = re.compile(r"LGPL|Lesser General|MPL|Mozilla|EPL|Eclipse|CDDL|EUPL", re.IGNORECASE)
 # Not strong, though the name is in it: the lesser licence, and exceptions for what is linked with a library.
 _WEAKER = re.compile(r"LGPL[\w.-]*|[\w ]*Lesser General Public License[^,;]*|\S*GPL-\S+ WITH \S+", re.IGNORECASE)
 
+# A licence of each kind, to stand for an expression in parentheses.
+_OF_KIND = {"": "MIT", "weak": "MPL-2.0", "strong": "GPL-3.0"}
+
 
 def licence_of(metadata: Mapping[str, Any]) -> str:
-    """The licence that a distribution's metadata names: its expression, its classifiers, or its text's first line."""
+    """The licence that a distribution's metadata names: its expression, its classifiers, or its field."""
     if expression := metadata.get("license_expression"):
         return str(expression)
     classifiers = [text.split(" :: ")[-1] for text in metadata.get("classifier", []) if text.startswith("License ::")]
     named = [_SPDX.get(text, text) for text in classifiers if text != "OSI Approved"]
     line = str(metadata.get("license") or "").strip().split("\n")[0].strip(" .")
     line = _SPDX.get(line, line)
-    if line and len(line) < 60 and named in ([], ["BSD"]):  # a classifier says BSD, and not which
+    if _NAME.fullmatch(line) and len(line) < 60 and named in ([], ["BSD"]):  # a classifier says BSD, and not which
         return line
     return " AND ".join(dict.fromkeys(named)) or "not stated"
 
@@ -59,10 +65,12 @@ def licence_of(metadata: Mapping[str, Any]) -> str:
 def copyleft(licence: str) -> str:
     """`strong` where whoever distributes a work with it has to license it alike, `weak` for its files only, or empty.
 
-    Of alternatives (`OR`) the most permissive one counts.
+    Of alternatives (`OR`) the most permissive one counts, of what holds together (`AND`) the strictest.
     """
+    while group := re.search(r"\(([^()]*)\)", licence):
+        licence = licence.replace(group[0], _OF_KIND[copyleft(group[1])])
     kinds = [_kind(choice) for choice in re.split(r"\s+OR\s+", licence)]
-    return min(kinds, key=["", "weak", "strong"].index)
+    return min(kinds, key=[*_OF_KIND].index)
 
 
 def _kind(licence: str) -> str:

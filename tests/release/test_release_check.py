@@ -120,6 +120,14 @@ def environment(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.mark.slow
+def test_metadata_is_read_by_no_pip_that_is_too_old_for_it(environment: Environment) -> None:
+    found = {one["name"].lower(): one for one in environment.distributions()}
+    assert "editcritic" not in found
+    assert found["pytest"]["license_expression"] == "MIT"
+    assert "License :: OSI Approved :: BSD License" in found["mpmath"]["classifier"]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("extra", [name for name in extras() if name not in {*HEAVY, "dev", "docs"}])
 def test_the_wheel_keeps_what_an_extra_promises(
     extra: str, environment: Environment, built: tuple[Path, Path], tmp_path: Path
@@ -166,6 +174,8 @@ def test_this_python_is_found_and_another_is_not() -> None:
         ({"license_expression": "Apache-2.0"}, "Apache-2.0", ""),
         ({"license_expression": "MPL-2.0 AND MIT"}, "MPL-2.0 AND MIT", "weak"),
         ({"license_expression": "GPL-3.0-only OR MIT"}, "GPL-3.0-only OR MIT", ""),
+        ({"license_expression": "MPL-2.0 AND (Apache-2.0 OR MIT)"}, "MPL-2.0 AND (Apache-2.0 OR MIT)", "weak"),
+        ({"license_expression": "MIT OR (GPL-3.0 AND MIT)"}, "MIT OR (GPL-3.0 AND MIT)", ""),
         ({"license_expression": "AGPL-3.0-or-later"}, "AGPL-3.0-or-later", "strong"),
         ({"classifier": ["License :: OSI Approved :: MIT License"]}, "MIT", ""),
         ({"classifier": ["License :: OSI Approved :: BSD License"], "license": "BSD-3-Clause"}, "BSD-3-Clause", ""),
@@ -173,6 +183,9 @@ def test_this_python_is_found_and_another_is_not() -> None:
          "GNU Lesser General Public License v3 (LGPLv3)", "weak"),
         ({"license": "GNU General Public License v3"}, "GNU General Public License v3", "strong"),
         ({"license_expression": "GPL-3.0 WITH GCC-exception-3.1"}, "GPL-3.0 WITH GCC-exception-3.1", ""),
+        ({"classifier": ["License :: OSI Approved :: BSD License"], "license": "Copyright (c) 2015, its authors\nRe"},
+         "BSD", ""),
+        ({"license": "=====\nThe licence"}, "not stated", ""),
         ({}, "not stated", ""),
     ],
 )  # fmt: skip
