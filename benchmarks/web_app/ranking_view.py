@@ -49,8 +49,8 @@ class RankingView:
                     self.said = gr.Markdown(elem_id="rank-evidence")
             with gr.Accordion("Why is one above the other?", open=True):
                 with gr.Row():
-                    self.first = gr.Dropdown([], label="This edit", elem_id="rank-first")
-                    self.second = gr.Dropdown([], label="against this one", elem_id="rank-second")
+                    self.first = gr.Dropdown([], label="This edit", min_width=240, elem_id="rank-first")
+                    self.second = gr.Dropdown([], label="against this one", min_width=240, elem_id="rank-second")
                 self.why = gr.Markdown(elem_id="rank-why", elem_classes="tight")
             with gr.Accordion("Thresholds of the reward", open=False):
                 self.about_thresholds = gr.Markdown(elem_id="rank-no-thresholds")
