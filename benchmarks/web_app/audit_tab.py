@@ -19,6 +19,11 @@ Updates = dict[Any, Any]
 _WATCH_S = 1.0
 """Between two looks at an audit."""
 
+_SHOW_STATUS = (
+    "(...given) => { document.getElementById('audit-status').scrollIntoView({block: 'center'}); return given; }"
+)
+"""The button that starts is below the fold, what it shows above."""
+
 _INTRODUCTION = (
     "Of good edits, variants are made whose right order is known: damaged ones must score lower, harmless changes must "
     "not matter, broken pictures must have no score. How often is the reward wrong, and what would a policy gain?"
@@ -114,6 +119,7 @@ def audit_tab(settings: AppSettings) -> None:
         on_start,
         [*edits.inputs, *families.inputs, *choice.inputs],
         outputs,
+        js=_SHOW_STATUS,
         show_progress="hidden",
         concurrency_limit=None,  # `AuditJobs` has its own, and says so
     )
