@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..benchmarks.common.inputs import SampleEntry
-    from ..reward import EditSample
     from ..reward.image import FileIndex
 
 DEMO = "demo"
 """In place of a file: the demo's photographs with their good edits."""
-
-READ_AHEAD = 16
-"""Samples that are read for each that is audited: of these, as many sources as possible are chosen."""
 
 
 def file_entries(path: Path, index: FileIndex, *, instruction: str | None = None) -> Iterator[SampleEntry]:
@@ -49,20 +43,3 @@ def demo_entries() -> Iterator[SampleEntry]:
     from ..benchmarks.demo.good_edits import good_edits
 
     return (SampleEntry(sample.id, sample) for sample in good_edits())
-
-
-def of_many_sources(samples: Iterable[EditSample], limit: int, seed: int) -> list[EditSample]:
-    """At most `limit` of the first samples, of as many sources as possible; all of them, as they are, if no more."""
-    read = list(islice(samples, limit * READ_AHEAD))
-    if len(read) <= limit:
-        return read
-    rng = random.Random(seed)
-    rng.shuffle(read)
-    taken: dict[tuple[str, ...], int] = {}
-    rounds = []
-    for sample in read:
-        source = tuple(image.digest for image in sample.sources)
-        taken[source] = taken.get(source, 0) + 1
-        rounds.append(taken[source])
-    order = sorted(range(len(read)), key=rounds.__getitem__)
-    return [read[number] for number in order[:limit]]

@@ -35,7 +35,8 @@ class RankedCandidate:
     @property
     def reason(self) -> str:
         """The reason of the score and the deciding parts, as text."""
-        parts = (f"{name} ({own:.3g} to {other:.3g})" for name, (own, other) in self.deciding_parts.items())
+        names = {path: path.rpartition("/")[2] for path in self.deciding_parts}
+        parts = (f"{names[path]} ({own:.3g} to {other:.3g})" for path, (own, other) in self.deciding_parts.items())
         deciding = f"{'ahead' if self.rank == 1 else 'behind'} in {', '.join(parts)}" if self.deciding_parts else ""
         return "; ".join(filter(None, (self.score.reason, deciding)))
 
@@ -121,16 +122,18 @@ def _deciding(score: Score, other: Score, sign: int) -> dict[str, tuple[float, f
     path: tuple[str, ...] = ()
     while len(gaps := _gaps(score, other, sign)) == 1:
         path = (*path, gaps[0])
-        score, other = _parts(score)[gaps[0]], _parts(other)[gaps[0]]
+        score, other = child_scores(score)[gaps[0]], child_scores(other)[gaps[0]]
     if not gaps:
         return dict([_innermost(score, other, sign, path)]) if path else {}
-    return dict(_innermost(_parts(score)[part], _parts(other)[part], sign, (*path, part)) for part in gaps[:2])
+    return dict(
+        _innermost(child_scores(score)[part], child_scores(other)[part], sign, (*path, part)) for part in gaps[:2]
+    )
 
 
 def _innermost(score: Score, other: Score, sign: int, path: tuple[str, ...]) -> tuple[str, tuple[float, float]]:
     while gaps := _gaps(score, other, sign):
         path = (*path, gaps[0])
-        score, other = _parts(score)[gaps[0]], _parts(other)[gaps[0]]
+        score, other = child_scores(score)[gaps[0]], child_scores(other)[gaps[0]]
     assert score.value is not None  # a gap needs two values
     assert other.value is not None
     return "/".join(path), (score.value, other.value)
@@ -138,16 +141,18 @@ def _innermost(score: Score, other: Score, sign: int, path: tuple[str, ...]) -> 
 
 def _gaps(score: Score, other: Score, sign: int) -> list[str]:
     """Names of common parts in which the score leads (sign 1) or lags (-1), the largest difference first."""
-    values = {name: part.value for name, part in _parts(other).items()}
+    values = {name: part.value for name, part in child_scores(other).items()}
     gaps: dict[str, float] = {}
-    for name, part in _parts(score).items():
+    for name, part in child_scores(score).items():
         if part.value is not None and (value := values.get(name)) is not None:
             gaps[name] = sign * (part.value - value)
     return sorted((name for name, gap in gaps.items() if gap > 0), key=lambda name: -gaps[name])
 
 
-def _parts(score: Score) -> dict[str, Score]:
-    return {**score.parts, **score.credits}
+def child_scores(score: Score) -> dict[str, Score]:
+    """What a score is made of: its parts, and its credits unless they are those of a part."""
+    repeated = any(part.credits == score.credits for part in score.parts.values())
+    return {**score.parts, **({} if repeated else score.credits)}
 
 
 def render_ranking(ranking: CandidateRanking) -> Table:

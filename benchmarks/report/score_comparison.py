@@ -13,7 +13,7 @@ from rich.text import Text
 from ...reward import EditSample, Score
 from ..common.errors import InputError
 from ..common.terminal import plain_table
-from .ranking import CandidateRanking
+from .ranking import CandidateRanking, child_scores
 
 _EQUAL = 5e-4
 """Values that differ by less are called equal: they are printed with three digits."""
@@ -156,14 +156,6 @@ def _components(score: Score) -> Mapping[str, Score]:
     return score.parts or score.credits
 
 
-def _children(score: Score | None) -> dict[str, Score]:
-    """Parts, and credits unless they are those of a part."""
-    if score is None:
-        return {}
-    repeated = any(part.credits == score.credits for part in score.parts.values())
-    return {**score.parts, **({} if repeated else score.credits)}
-
-
 def _rules(first: Score, second: Score) -> dict[str, Rule]:
     """The rules that give both values from the parts."""
     if _components(first).keys() != _components(second).keys():
@@ -204,7 +196,7 @@ def _exchanges(first: Score, second: Score, path: str) -> dict[str, float]:
 
 
 def _pairs(first: Score | None, second: Score | None, path: str, exchanged: Mapping[str, float]) -> Iterator[PartPair]:
-    ours, theirs = _children(first), _children(second)
+    ours, theirs = ({} if score is None else child_scores(score) for score in (first, second))
     for name in dict.fromkeys([*ours, *theirs]):
         inner = f"{path}{name}"
         yield PartPair(inner, ours.get(name), theirs.get(name), exchanged.get(inner))
@@ -264,7 +256,7 @@ def _reason(score: Score) -> str:
     """Its reason, or that of its first part that has one."""
     if score.reason:
         return score.reason
-    return next((reason for child in _children(score).values() if (reason := _reason(child))), "")
+    return next((reason for child in child_scores(score).values() if (reason := _reason(child))), "")
 
 
 def _text(score: Score | None) -> str:

@@ -20,6 +20,9 @@ from ..run.editor_outputs import MissingOutput
 
 _MISTAKES: tuple[type[Exception], ...] = (*user_errors(), AnnotationError, MissingOutput, TooManyFailures)
 
+MISTAKE_S = 20.0
+"""How long a user's mistake is shown, unless it is closed before."""
+
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 log = logging.getLogger("editcritic.app")
@@ -33,7 +36,9 @@ def told() -> Iterator[None]:
     except gr.Error:
         raise
     except _MISTAKES as error:
-        raise gr.Error(html.escape(one_line(user_error_text(error))), duration=None, print_exception=False) from None
+        raise gr.Error(
+            html.escape(one_line(user_error_text(error))), duration=MISTAKE_S, print_exception=False
+        ) from None
     except Exception as error:
         log.exception("an error of the app")
         text = one_line(f"{type(error).__name__}: {error}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
-from ..edit_samples import READ_AHEAD, file_entries, suite_entries
+from ..edit_samples import file_entries, suite_entries
 from ..options import AnswerCache, Data, Experts, Json, Seed, Trust
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def audit(
 
     Example: editcritic judge audit sceneedit --outputs made/tiny --reward edit-score --experts judge=qwen3-vl-8b
     """
+    from ...benchmarks.audit.chosen_edits import READ_AHEAD
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.common.inputs import load_reward, spec_argument
     from ...benchmarks.human_eval.judge_audit.runner import audit as audit_judge

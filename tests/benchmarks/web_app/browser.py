@@ -55,7 +55,7 @@ def open_tab(page: Page, title: str) -> None:
     """Choose a tab by its title; on a phone it may be in the menu of further ones."""
     button = page.get_by_role("tab", name=title, exact=True)
     if not button.first.is_visible():
-        page.locator(".overflow-menu > button").click()
+        page.locator(".overflow-menu > button").first.click()
         button = page.locator(".overflow-dropdown button", has_text=title)
     button.first.click()
 
