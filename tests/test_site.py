@@ -27,11 +27,17 @@ SITE = runpy.run_path(str(ROOT / "docs" / "build_site.py"))
 
 
 def project(folder: Path) -> Path:
-    """What mkdocs and zensical build from: the configuration, pages and navigation."""
+    """What mkdocs and zensical build from: the configuration, its extension, pages and navigation."""
     shutil.copyfile(ROOT / "mkdocs.yml", folder / "mkdocs.yml")
-    (folder / "typings").symlink_to(ROOT / "typings")
+    link_code(folder)
     SITE["assemble"](folder / "build" / "docs")
     return folder
+
+
+def link_code(folder: Path) -> None:
+    """The sources of the reference, and what makes Markdown of their docstrings."""
+    for name in ("docs", "typings"):
+        (folder / name).symlink_to(ROOT / name)
 
 
 def build(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
@@ -145,7 +151,7 @@ def test_zensical_builds_the_same_pages(built: Path, assembled: Path, tmp_path: 
     folder.mkdir()
     shutil.copyfile(assembled / "mkdocs.yml", folder / "mkdocs.yml")
     shutil.copytree(assembled / "build", folder / "build")
-    (folder / "typings").symlink_to(ROOT / "typings")
+    link_code(folder)
     run = build(folder, "zensical", "--strict")
     assert run.returncode == 0, run.stdout
     assert pages(folder / "site") == pages(built)
