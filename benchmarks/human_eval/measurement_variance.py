@@ -31,6 +31,20 @@ RANGE_OF_FOUR = 2.05875
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredEdit:
+    """An edit to measure. id: in the report. case: edits of one source have the same; intervals are over cases."""
+
+    id: str
+    case: str
+    sample: EditSample
+
+    @staticmethod
+    def of(sample: EditSample) -> MeasuredEdit:
+        """Of a sample that belongs to no suite: its case is its source pictures."""
+        return MeasuredEdit(sample.id, " ".join(image.digest for image in sample.sources), sample)
+
+
+@dataclass(frozen=True, slots=True)
 class VariationAt:
     """num_averaged: measurements per mean. mean: of the variation over samples, with its 95 % interval over cases.
 
@@ -135,36 +149,36 @@ def sample_items(items: Sequence[SuiteItem], count: int, seed: int = 0) -> list[
 
 def measure_repeatedly(
     reward: Reward,
-    items: Sequence[SuiteItem],
-    samples: Sequence[EditSample],
+    edits: Sequence[MeasuredEdit],
     path: Sequence[str],
     count: int,
     step: Callable[[], None] = lambda: None,
 ) -> RepeatedMeasurements:
-    """Score each sample `count` times, each time with new samples of the judge.
+    """Score each edit `count` times, each time with new samples of the judge.
 
-    path: of the measured part; () is the whole score. step: called after each measurement of all samples. Samples with
-    a measurement without a value are `failed`; raises `InputError` if all are.
+    path: of the measured part; () is the whole score. step: called after each measurement of all edits. Edits with a
+    measurement without a value are `failed`; raises `InputError` if all are.
     """
-    rows: list[list[float]] = [[] for _ in samples]
+    rows: list[list[float]] = [[] for _ in edits]
+    samples = [edit.sample for edit in edits]
     reasons: dict[str, str] = {}
     for number in range(count):
         resampled = with_metric(reward, ResampledMetric(reward.metric, number * DRAW_STRIDE))
-        for item, row, score in zip(items, rows, resampled(samples), strict=True):
+        for edit, row, score in zip(edits, rows, resampled(samples), strict=True):
             part = _part(score, path)
             if part.value is None:
-                reasons.setdefault(item.id, part.reason)
+                reasons.setdefault(edit.id, part.reason)
             else:
                 row.append(part.value)
         step()
-    complete = [(item, row) for item, row in zip(items, rows, strict=True) if item.id not in reasons]
+    complete = [(edit, row) for edit, row in zip(edits, rows, strict=True) if edit.id not in reasons]
     if not complete:
         raise InputError(f"no sample could be measured {count} times; the first: {next(iter(reasons.values()))}")
     name = "/".join([reward.card.name, *path])
     values = [row for _, row in complete]
     unit = reward.card.unit if not path else ""
     return RepeatedMeasurements(
-        name, [item.id for item, _ in complete], [item.case for item, _ in complete], values, reasons, unit
+        name, [edit.id for edit, _ in complete], [edit.case for edit, _ in complete], values, reasons, unit
     )
 
 

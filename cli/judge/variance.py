@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,31 +11,47 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
-from ..options import AnswerCache, Data, Experts, Json, Seed, SuiteName, SuiteProtocol, Trust
+from ..edit_samples import file_entries
+from ..options import AnswerCache, Data, Experts, Json, Seed, SuiteProtocol, Trust
 
 if TYPE_CHECKING:
-    from ...benchmarks.human_eval.measurement_variance import RepeatedMeasurements
-    from ...benchmarks.suites.suite import Suite, SuiteItem
-    from ...reward import EditSample
+    from ...benchmarks.common.inputs import SampleEntry
+    from ...benchmarks.human_eval.measurement_variance import MeasuredEdit, RepeatedMeasurements
+    from ...benchmarks.run.editor_outputs import Outputs
+    from ...reward import Reward
+    from ...reward.queries.specs import Spec
 
 
 @exit_code_command
 def variance(
-    suite: SuiteName,
-    outputs: Annotated[Path, typer.Option("--outputs", help="Folder of an editor's outputs.")],
+    suite: Annotated[
+        str,
+        typer.Argument(
+            metavar="SAMPLES", help="A file or folder of samples, as in `score`; or, with --outputs, a suite."
+        ),
+    ],
     metric: Annotated[
         str,
         typer.Option(
             "--metric",
-            help="A metric of the suite, or a reward as in `score`; its part: METRIC/PART or METRIC/PART?n=1.",
+            help="A reward as in `score`, or a metric of the suite; its part: METRIC/PART or METRIC/PART?n=1.",
         ),
     ],
+    outputs: Annotated[
+        Path | None, typer.Option("--outputs", help="Folder of an editor's outputs; SAMPLES names their suite then.")
+    ] = None,
     data: Data = None,
     averages: Annotated[
         str, typer.Option("-k", "--num-averaged", help="Numbers of measurements to average, comma-separated.")
     ] = "1,2,4,8,20",
     num_samples: Annotated[
-        int, typer.Option("--num-samples", min=1, help="Number of randomly chosen items to measure.")
+        int,
+        typer.Option(
+            "--num-samples",
+            min=1,
+            help="Number of randomly chosen edits to measure, of as many sources as possible; of a file, among its "
+            "first 16 times as many.",
+        ),
     ] = 32,
     target_variation: Annotated[
         float | None,
@@ -54,14 +70,17 @@ def variance(
 ) -> int:
     """Measure the noise of a judge: its standard deviation, and the variation of means of k measurements.
 
-    Each item is measured 4 k times, for the largest k; its variation is half the range of four means of k
-    (Complex-Edit, section 4.2).
+    Each edit is measured 4 k times, for the largest k; its variation is half the range of four means of k
+    (Complex-Edit, section 4.2). Edits are those of a file or folder, or an editor's outputs for a suite.
+
+    Example: editcritic judge variance samples.jsonl --metric judge-quality --experts judge=qwen3-vl-8b
 
     Example: editcritic judge variance sceneedit --outputs made/tiny --metric judge-quality
     """
     from ...benchmarks.common.errors import InputError
-    from ...benchmarks.human_eval.measurement_variance import measure_repeatedly, sample_items
-    from ...benchmarks.run.editor_outputs import MissingOutput, Outputs
+    from ...benchmarks.common.inputs import require_distinct_files, require_no_picture
+    from ...benchmarks.human_eval.measurement_variance import measure_repeatedly
+    from ...benchmarks.run.editor_outputs import Outputs
     from ...benchmarks.run.suite_loading import load_suite
     from ...reward import AnswerLog, Reward, default_experts, load_experts
     from ...reward.metrics.complexedit.measurement_variation import SUBSAMPLE_MEANS
@@ -69,34 +88,33 @@ def variance(
     counts = _counts(averages)
     if target_variation is not None and not target_variation > 0:
         raise InputError(f"--target-variation is above 0, got {target_variation:g}")
-    loaded = load_suite(suite, data).under(protocol)
-    editor_outputs = Outputs(loaded, outputs)
-    spec, path = _single_measurement_spec(loaded, metric, protocol)
-    measurable: list[tuple[SuiteItem, EditSample]] = []
-    missing = 0
-    for item in sample_items(loaded.items, len(loaded.items), seed):
-        if len(measurable) == num_samples:
-            break
-        try:
-            measurable.append((item, editor_outputs.sample(item)))
-        except MissingOutput:
-            missing += 1
-    if not measurable:
-        raise InputError(f"{outputs} has no image of any item")
+    editor_outputs: Outputs | None = None
+    if outputs is not None:
+        editor_outputs = Outputs(load_suite(suite, data).under(protocol), outputs)
+    elif data is not None or protocol is not None:
+        raise InputError(
+            "--data and --protocol are of a suite: give --outputs, and the suite's name as SAMPLES; a protocol of a "
+            "reward is an option of it, as in --metric 'viescore-o?protocol=official'"
+        )
+    elif not Path(suite).exists():
+        raise InputError(f"{suite} does not exist: give a file or folder of samples, or a suite with --outputs")
+    else:
+        require_no_picture(out, "measurements")
+        require_distinct_files(samples=Path(suite), out=out, cache=cache)
+    spec, path = _single_measurement_spec(
+        metric, {} if editor_outputs is None else editor_outputs.suite.metrics(protocol)
+    )
     count = SUBSAMPLE_MEANS * max(counts)
-    with ExitStack() as stack, progress_bar(count, "measuring") as (step, tell):
+    with ExitStack() as stack:
         log = None if cache is None else stack.enter_context(AnswerLog(cache))
         reward = Reward.of(spec, load_experts(experts or (), default_experts()), log=log, on_failures="none")
-        if missing:
-            tell(f"editcritic: {missing} items without an image are left out")
-        items = [item for item, _ in measurable]
-        complete = [(item, sample) for item, sample in measurable if not reward.missing_fields(sample)]
-        if not complete:
-            lacking = ", ".join(reward.missing_fields(measurable[0][1]))
-            raise InputError(f"{reward.card.name} needs {lacking}, and {items[0].id} has none")
-        measurements = measure_repeatedly(
-            reward, [item for item, _ in complete], [sample for _, sample in complete], path, count, step
-        )
+        if editor_outputs is None:
+            entries = file_entries(Path(suite), {} if log is None else log.files)
+            edits = _file_edits(entries, reward, num_samples, seed)
+        else:
+            edits = _suite_edits(editor_outputs, reward, num_samples, seed)
+        with progress_bar(count, "measuring") as (step, _):
+            measurements = measure_repeatedly(reward, edits, path, count, step)
     document = measurements.to_json(counts, target_variation)
     if out is not None:
         out.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
@@ -105,6 +123,53 @@ def variance(
     else:
         _print_variance(measurements, counts, target_variation)
     return int(bool(measurements.failed))
+
+
+def _file_edits(entries: Iterable[SampleEntry], reward: Reward, count: int, seed: int) -> list[MeasuredEdit]:
+    """`count` samples that the reward can score, of as many sources as possible; the others are said.
+
+    Raises `InputError` if there are none.
+    """
+    from ...benchmarks.audit.chosen_edits import of_many_sources, valid_samples
+    from ...benchmarks.common.errors import InputError
+    from ...benchmarks.human_eval.measurement_variance import MeasuredEdit
+
+    problems: list[str] = []
+    chosen = of_many_sources(valid_samples(entries, reward, problems.append), count, seed)
+    if not chosen:
+        raise InputError(f"no sample can be measured, of {len(problems)}; the first: {problems[0]}")
+    for problem in problems[:5]:
+        echo(f"editcritic: {problem}")
+    if len(problems) > 5:
+        echo(f"editcritic: and {len(problems) - 5} other samples are left out")
+    return [MeasuredEdit.of(sample) for sample in chosen]
+
+
+def _suite_edits(outputs: Outputs, reward: Reward, count: int, seed: int) -> list[MeasuredEdit]:
+    """`count` outputs, less those that the reward cannot score. Raises `InputError` if none are left."""
+    from ...benchmarks.common.errors import InputError
+    from ...benchmarks.human_eval.measurement_variance import MeasuredEdit, sample_items
+    from ...benchmarks.run.editor_outputs import MissingOutput
+
+    edits: list[MeasuredEdit] = []
+    missing = 0
+    items = outputs.suite.items
+    for item in sample_items(items, len(items), seed):
+        if len(edits) == count:
+            break
+        try:
+            edits.append(MeasuredEdit(item.id, item.case, outputs.sample(item)))
+        except MissingOutput:
+            missing += 1
+    if not edits:
+        raise InputError(f"{outputs.folder} has no image of any item")
+    if missing:
+        echo(f"editcritic: {missing} items without an image are left out")
+    complete = [edit for edit in edits if not reward.missing_fields(edit.sample)]
+    if not complete:
+        lacking = ", ".join(reward.missing_fields(edits[0].sample))
+        raise InputError(f"{reward.card.name} needs {lacking}, and {edits[0].id} has none")
+    return complete
 
 
 def _counts(text: str) -> list[int]:
@@ -119,17 +184,16 @@ def _counts(text: str) -> list[int]:
     return counts
 
 
-def _single_measurement_spec(suite: Suite, metric: str, protocol: str | None) -> tuple[Any, tuple[str, ...]]:
-    """A spec that measures once per call, and the path of the selected part."""
+def _single_measurement_spec(metric: str, of_suite: Mapping[str, Spec]) -> tuple[Any, tuple[str, ...]]:
+    """A spec that measures once per call, and the path of the selected part. of_suite: metrics of the suite by name."""
     from ...benchmarks.common.inputs import spec_argument
     from ...reward import build, spec_of
 
-    specs = suite.metrics(protocol)
     name, mark, options = metric.partition("?")  # options may hold paths
     path: list[str] = []
     if mark or not metric.endswith(".toml"):
         name, *path = name.split("/")
-    spec = specs.get(name + mark + options) or spec_argument(name + mark + options)
+    spec = of_suite.get(name + mark + options) or spec_argument(name + mark + options)
     built = build(spec)
     if getattr(built, "n", 1) != 1 and getattr(built, "mode", "numeric") == "numeric":
         built = build({**spec_of(built), "n": 1})

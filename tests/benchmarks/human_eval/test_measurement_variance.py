@@ -8,6 +8,7 @@ import pytest
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.human_eval.measurement_variance import (
+    MeasuredEdit,
     RepeatedMeasurements,
     first_stable_count,
     measure_repeatedly,
@@ -88,9 +89,9 @@ def test_each_measurement_is_a_call_with_draws_of_its_own(tmp_path):
     suite = Toy(count=2)
     judge = Grader()
     reward = Reward.of("complex-edit-pq?n=1", {"judge": judge})
-    samples = [item.sample for item in suite.items[:2]]
+    edits = [MeasuredEdit(item.id, item.case, item.sample) for item in suite.items[:2]]
     steps = []
-    measured = measure_repeatedly(reward, suite.items[:2], samples, (), 8, lambda: steps.append(1))
+    measured = measure_repeatedly(reward, edits, (), 8, lambda: steps.append(1))
     assert [len(row) for row in measured.values] == [8, 8]
     assert len(steps) == 8
     assert len(set(judge.queries)) == len(judge.queries)
@@ -101,7 +102,7 @@ def test_a_part_that_is_not_there_is_said():
     suite = Toy(count=1)
     reward = Reward.of("complex-edit-pq?n=1", grader())
     with pytest.raises(InputError, match="no part 'else'"):
-        measure_repeatedly(reward, suite.items[:1], [suite.items[0].sample], ("else",), 4)
+        measure_repeatedly(reward, [MeasuredEdit.of(suite.items[0].sample)], ("else",), 4)
 
 
 def test_noise_as_a_command(editcritic, tmp_path):

@@ -1,0 +1,90 @@
+"""`editcritic judge variance` on files and folders of samples; suites are in test_measurement_variance.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ...benchmarks.conftest import Command
+from ...benchmarks.suites.tiny_suite import picture
+
+EXPERTS = "tests.benchmarks.human_eval.test_measurement_variance:grader"
+OPTIONS = ("--metric", "complex-edit-pq", "-k", "1,2", "--experts", EXPERTS)
+
+
+@pytest.fixture
+def samples(tmp_path: Path) -> Path:
+    """Three edits of two sources, and one without its picture."""
+    for number in range(4):
+        picture(number).pil().save(tmp_path / f"{number}.png")
+    pairs = (("0", "2"), ("0", "3"), ("1", "2"), ("1", "none"))
+    rows = [
+        {"id": f"{one} to {two}", "source": f"{one}.png", "edited": f"{two}.png", "instruction": "Make it red"}
+        for one, two in pairs
+    ]
+    path = tmp_path / "samples.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def measured(editcritic: Command, *arguments: object) -> dict[str, Any]:
+    result = editcritic("judge", "variance", *arguments, *OPTIONS, "--json")
+    assert result.exit_code == 0, result.output
+    document: dict[str, Any] = json.loads(result.stdout)
+    return document
+
+
+def test_a_file_of_samples_is_measured_and_what_is_none_is_named(editcritic: Command, samples: Path) -> None:
+    out = samples.with_name("noise.json")
+    result = editcritic("judge", "variance", samples, *OPTIONS, "-o", out)
+    assert result.exit_code == 0, result.output
+    assert "samples.jsonl:4" in result.stderr
+    document = json.loads(out.read_text(encoding="utf-8"))
+    counts = {name: len(row) for name, row in document["measurements"].items()}
+    assert counts == {"0 to 2": 8, "0 to 3": 8, "1 to 2": 8}
+    assert document["measurement_std"] > 0
+    assert document["variation"][0]["low"] is not None, "an interval over two sources"
+
+
+def test_few_samples_are_of_different_sources(editcritic: Command, samples: Path) -> None:
+    for seed in range(4):
+        document = measured(editcritic, samples, "--num-samples", 2, "--seed", seed)
+        assert {name[0] for name in document["measurements"]} == {"0", "1"}
+
+
+def test_a_folder_of_pairs_is_measured(editcritic: Command, tmp_path: Path) -> None:
+    for role, number in (("source", 0), ("edited", 1)):
+        picture(number).pil().save(tmp_path / f"mug_{role}.png")
+    (tmp_path / "mug.txt").write_text("Make it red", encoding="utf-8")
+    assert list(measured(editcritic, tmp_path)["measurements"]) == ["mug"]
+
+
+def test_samples_that_are_none_are_an_error(editcritic: Command, samples: Path) -> None:
+    samples.write_text('{"id": "a"}\n', encoding="utf-8")
+    result = editcritic("judge", "variance", samples, *OPTIONS)
+    assert result.exit_code == 2
+    assert "no sample can be measured" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [(("--data", "."), "of a suite"), (("--protocol", "paper"), "of a suite"), (("-o", "samples.jsonl"), "is both")],
+)
+def test_options_that_a_file_of_samples_has_not(
+    editcritic: Command, samples: Path, wrong: tuple[str, str], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(samples.parent)
+    before = samples.read_bytes()
+    result = editcritic("judge", "variance", samples, *OPTIONS, *wrong)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert samples.read_bytes() == before
+
+
+def test_a_suite_without_outputs_is_told_how_to_be_one(editcritic: Command) -> None:
+    result = editcritic("judge", "variance", "sceneedit", *OPTIONS)
+    assert result.exit_code == 2
+    assert "--outputs" in result.stderr
