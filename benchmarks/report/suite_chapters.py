@@ -34,10 +34,28 @@ def suite_name(results: Results) -> str:
 
 
 def are_of_several_suites(loaded: Sequence[LoadedResults]) -> bool:
-    """Whether these results need a chapter for each suite. Those of one suite are compared: what prevents it is an
-    error there.
+    """Whether these results need chapters: they are of several suites, or of one editor under several options,
+    protocols or data of a suite. Results of several editors of one suite are compared: what prevents it is an error
+    there.
     """
-    return len({suite_name(one.results) for one in loaded}) > 1
+    if len({suite_name(one.results) for one in loaded}) > 1:
+        return True
+    by_editor: dict[str, list[LoadedResults]] = {}
+    for one in loaded:
+        by_editor.setdefault(one.results.editor, []).append(one)
+    return any(map(_are_variants, by_editor.values()))
+
+
+def _are_variants(loaded: Sequence[LoadedResults]) -> bool:
+    results = [one.results for one in loaded]
+    try:
+        check_comparable(results)
+    except InputError:
+        try:  # a run under the default protocol need not name it: the suite knows
+            check_comparable(results, load_suite_of(loaded, None))
+        except (InputError, SpecError, OSError):
+            return True
+    return False
 
 
 @dataclass(frozen=True)

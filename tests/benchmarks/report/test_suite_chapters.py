@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from editcritic.benchmarks.report.results_loading import load_result_folders
-from editcritic.benchmarks.report.suite_chapters import SuiteReport, judge_text
+from editcritic.benchmarks.report.suite_chapters import SuiteReport, are_of_several_suites, judge_text
 from editcritic.benchmarks.run.runner import run_suite
 from editcritic.benchmarks.run.suite_loading import load_suite
 from editcritic.benchmarks.suites.results import load_results
@@ -174,8 +174,37 @@ def test_two_options_of_a_suite_stand_apart_beside_another_suite(
     assert [one["name"] for one in document["suites"]] == ["dlebench", "sceneedit", "sceneedit-2"]
     notes = [note for note in document["notes"] if "stands apart" in note]
     assert [note.partition(" stands")[0] for note in notes] in (["SceneEdit (seed=8)"], ["SceneEdit (seed=7)"])
-    alone = editcritic("bench", "report", results / "one" / "scenes-8", results / "one" / "sceneedit")
-    assert alone.exit_code == 2  # one suite: the user wants to compare them
+
+
+def test_one_editor_s_two_options_of_one_suite_are_two_chapters(
+    editcritic: Command, results: Path, tmp_path: Path
+) -> None:
+    suite = load_suite("sceneedit?prompts=9&seed=8")
+    made = outputs(tmp_path / "made", suite)
+    other = tmp_path / "results" / "scenes-8"
+    run_suite(suite, made, editor="one", experts=everybody(), out=other, options=HOW)
+    page = tmp_path / "page.html"
+    result = editcritic("bench", "report", results / "one" / "sceneedit", other, "-o", page, "--json", *COUNT)
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert [(one["name"], one["editors"]) for one in document["suites"]] == [
+        ("sceneedit", ["one"]),
+        ("sceneedit-2", ["one"]),
+    ]
+    assert any(note.startswith("SceneEdit (seed=8) stands apart") for note in document["notes"])
+    assert "SceneEdit (seed=8)" in page.read_text(encoding="utf-8")
+    compared = editcritic("bench", "report", results / "two" / "sceneedit", other)
+    assert compared.exit_code == 2  # two editors, which the user wants to compare
+    assert "cannot be compared: seed is 7 and 8" in compared.stderr
+
+
+def test_the_default_protocol_is_no_variant_of_itself(results: Path) -> None:
+    sceneedit = results / "one" / "sceneedit"
+    shutil.copytree(sceneedit, results / "again")
+    changed(results / "again", lambda provenance: provenance.update(protocol="paper"))
+    assert not are_of_several_suites(load_result_folders([sceneedit, results / "again"]))
+    changed(results / "again", lambda provenance: provenance.update(protocol="official"))
+    assert are_of_several_suites(load_result_folders([sceneedit, results / "again"]))
 
 
 def test_results_without_their_data_are_named_and_the_others_shown(editcritic: Command, results: Path) -> None:
