@@ -60,9 +60,9 @@ def report(
 ) -> int:
     """Print tables of several editors side by side; with -o, write a page with all edits and the judges' replies.
 
-    The tables are the leaderboard, ranks, paired differences, and the suite's other tables. Results of several suites
-    are put on one page with a summary, each suite's tables, and what cannot be compared; it has no pictures. Exit code
-    1 if some of them could not be shown.
+    The tables are the leaderboard, ranks, paired differences, and the suite's other tables. Results of several suites,
+    or of one editor under several options of a suite, are put on one page with a summary, the tables of each, and what
+    cannot be compared; it has no pictures. Exit code 1 if some of them could not be shown.
 
     Example: editcritic bench report results/tiny results/other -o report.html
     """
@@ -84,7 +84,8 @@ def report(
     if are_of_several_suites(folders):
         if outputs or one_file is not None or suite is not None:
             raise InputError(
-                "--outputs, --one-file, --folder and --suite are for results of one suite, and these are of several"
+                "--outputs, --one-file, --folder and --suite are for results of one suite, under the same options and "
+                "protocol, and these are of several"
             )
         return report_suites(
             folders,

@@ -15,8 +15,10 @@ from typing import Any, ClassVar
 import pytest
 
 import editcritic.reward
+from editcritic.benchmarks.human_eval.annotation_plan import QuestionType
+from editcritic.benchmarks.human_eval.shown_questions import Feedback, ShownPicture, ShownQuestion
 from editcritic.benchmarks.report import ranking, ranking_sheet, selection_sheet
-from editcritic.benchmarks.report.page import write_page
+from editcritic.benchmarks.report.page import page_templates, write_page
 from editcritic.benchmarks.report.report_data import ReportData
 from editcritic.benchmarks.report.results_loading import LoadedResults
 from editcritic.benchmarks.report.suite_chapters import Chapter, NotShown, SuiteReport
@@ -25,7 +27,8 @@ from editcritic.benchmarks.suites.leaderboards import EditorComparison
 from editcritic.benchmarks.suites.results import ResultRow, Results
 from editcritic.benchmarks.suites.suite import DataProblem, SuiteInfo
 from editcritic.benchmarks.suites.tables import Table
-from editcritic.reward import Box, Card, EditSample, Evidence, Score
+from editcritic.benchmarks.web_app.question_view import PictureStore, feedback_html, question_html
+from editcritic.reward import Box, Card, EditSample, Evidence, Image, Score
 from editcritic.verifiers import Candidate, Selection
 from editcritic.verifiers.selection import Cost, NoiseSpec, Preview, Selections, TournamentMatch
 
@@ -261,12 +264,56 @@ def test_a_sheet_of_a_selection(hostile: Hostile, tmp_path: Path) -> None:
     assert page.seen > 20
 
 
+def test_a_question_for_people(tmp_path: Path, hostile: Hostile) -> None:
+    image = Image.of(striped_image(1))
+    pictures = tuple(ShownPicture(role, image) for role in ("source", "left", "right"))
+    question = ShownQuestion(
+        *(0, 3, 1, 1, 3),
+        is_practice=True,
+        question_type=QuestionType("pair", hostile("dimension")),
+        definition=hostile("definition"),
+        instruction=hostile("instruction"),
+        hint=hostile("hint"),
+        pictures=pictures,
+        size=image.size,
+        choices=(),
+        previous_answer=None,
+        note=hostile("note"),
+        revision=0,
+    )
+    shown = question_html(question, hostile("ann"), PictureStore(str(tmp_path)))
+    page = Page(shown.replace('"gradio_api/file=', '"#'))  # addresses of its own are those of pictures
+    assert page.problems == []
+    assert page.seen >= 5
+    told = feedback_html(Feedback(False, None, hostile("note"), "gold"), question)
+    assert Page(told).problems == []
+    assert Page(told).seen
+
+
+def test_items_of_a_comparison(tmp_path: Path, hostile: Hostile) -> None:
+    item = {
+        "id": hostile("id"),
+        "instruction": hostile("instruction"),
+        "delta": "+0.500",
+        "pictures": [{"caption": hostile("caption"), "address": ""}],
+        "sentence": hostile("sentence"),
+        "reasons": [hostile("reason")],
+        "parts": [(hostile("path"), hostile("first"), hostile("second"))],
+        "words": [("A", hostile("part"), hostile("what"), hostile("text"))],
+    }
+    template = page_templates(_PACKAGE / "benchmarks" / "web_app").get_template("comparison_items.html")
+    page = Page(template.render(items=[item], total=1, order="largest gain", metric=hostile("metric")))
+    assert page.problems == []
+    assert page.seen >= 10
+
+
 _PACKAGE = Path(editcritic.reward.__file__).parents[1]
 _PAGES = {
     "audit/audit.html",  # its texts are tested beside it
     *("report/blocks.html", "report/suites.html"),
     *("report/page.html", "report/templates/rank.html", "report/templates/selection.html"),
-    *("report/templates/parts.html", "human_eval/page.html", "studies/validity/templates/validity.html"),
+    *("report/templates/parts.html", "studies/validity/templates/validity.html"),
+    *("web_app/question.html", "web_app/comparison_items.html"),
 }
 
 

@@ -202,11 +202,13 @@ def test_the_process_contacts_nobody_and_leaves_nothing(tmp_path: Path, browser:
     home, temporary, working = (tmp_path / name for name in ("home", "temporary", "working"))
     for folder in (home, temporary, working):
         folder.mkdir()
+    before = signal.signal(number, signal.SIG_DFL)  # what nohup starts ignores SIGHUP, and so does what it starts
     process = subprocess.Popen(
         [sys.executable, "-c", _WATCHED],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=working,
         env={**os.environ, "TMPDIR": str(temporary), "HOME": str(home)},
     )  # fmt: skip
+    signal.signal(number, before)
     assert process.stdout is not None
     url = [process.stdout.readline() for _ in range(2)][1].strip()
     with visited(browser, url) as visit:

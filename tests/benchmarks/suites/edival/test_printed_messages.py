@@ -161,7 +161,7 @@ def test_of_two_modes_the_mode_is_told_and_the_rest_on_request(
     editcritic: Command, run: Callable[..., tuple[Result, Path]]
 ) -> None:
     _, multi = run("edival", "multi")
-    _, single = run("edival?mode=singlepass", "single")
+    _, single = run("edival?mode=singlepass", "single", "--editor-name", "other")
     report = editcritic("bench", "report", multi, single)
     assert report.exit_code == 2
     assert "cannot be compared: mode is multipass and singlepass; " in report.stderr
@@ -177,7 +177,7 @@ def test_of_two_modes_the_mode_is_told_and_the_rest_on_request(
 def test_of_two_protocols_the_protocol_is_told(editcritic: Command, run: Callable[..., tuple[Result, Path]]) -> None:
     _, paper = run("edival", "paper", "--metric", "if")
     _, named = run("edival", "named", "--metric", "if", "--protocol", "paper")
-    _, official = run("edival", "official", "--metric", "if", "--protocol", "official")
+    _, official = run("edival", "official", "--metric", "if", "--protocol", "official", "--editor-name", "other")
     report = editcritic("bench", "report", paper, official)
     assert "cannot be compared: protocol is paper (the default) and official; " in report.stderr
     assert editcritic("bench", "report", paper, named).exit_code == 0
