@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -164,7 +164,7 @@ def _golden_record(data: Any) -> GoldenRecord:
 def compare_with_golden_set(
     golden: Sequence[GoldenRecord], results: Sequence[Results], *, seed: int = 0
 ) -> DriftReport:
-    """Changes since the golden set. Raises `InputError` if no image of the set is in the results."""
+    """Changes since the golden set. Raises `InputError` if no image or no metric of the set is in the results."""
     rows = {(record.editor, row.id): row for record in results for row in record.rows}
     single = results[0].editor if len(results) == 1 else None
     pairs: list[tuple[GoldenRecord, ResultRow]] = []
@@ -199,8 +199,19 @@ def compare_with_golden_set(
                 for record, values, now in compared
                 if all(_is_different(value, now) for value in values)
             ]
+    if not drifts:
+        computed = dict.fromkeys(name for _, row in pairs for name in row.scores)
+        raise InputError(
+            "the results have no metric of the golden set: "
+            f"it has {', '.join(_metrics(paths))}, the results have {', '.join(computed) or 'none'}"
+        )
     runs = max(len(values) for record, _ in pairs for values in record.answers.values())
     return DriftReport(drifts, changes, len(pairs), num_different, num_missing, runs)
+
+
+def _metrics(paths: Iterable[str]) -> list[str]:
+    """The metrics that the paths of answers begin with."""
+    return [*dict.fromkeys(path.partition("/")[0] for path in paths)]
 
 
 def row_answers(row: ResultRow) -> Iterator[tuple[str, AnswerValue]]:

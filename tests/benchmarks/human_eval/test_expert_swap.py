@@ -161,6 +161,13 @@ def test_other_pictures_and_lost_ones_are_counted_and_not_compared():
         compare_with_golden_set(golden, [run_of(1.0, 1.0, 1.0, edited="another")])
 
 
+def test_results_that_have_no_metric_of_the_golden_set_have_not_stayed_as_they_were():
+    golden = build_golden_set([[run_of(1.0, 1.0)]])
+    others = results("one", [row(f"{n}", consistency=1.0) for n in range(2)])
+    with pytest.raises(InputError, match="it has following, the results have consistency"):
+        compare_with_golden_set(golden, [others])
+
+
 def test_runs_of_a_golden_set_are_of_the_same_pictures():
     with pytest.raises(InputError, match="is another image"):
         build_golden_set([[run_of(1.0)], [run_of(1.0, edited="another")]])
