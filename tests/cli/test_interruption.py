@@ -17,6 +17,7 @@ import pytest
 
 from ..benchmarks.run.counting_experts import files
 from ..benchmarks.suites.tiny_suite import Toy, outputs, picture
+from ..default_signals import default_signals
 
 ROOT = Path(__file__).parents[2]
 SUITE = "tests.benchmarks.suites.tiny_suite:Toy?count=10"
@@ -33,11 +34,7 @@ def program(*arguments: str | Path) -> list[str]:
 @contextlib.contextmanager
 def started(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
     """The process, once it handles signals: before that, it is Python that starts."""
-    # What a shell or nohup starts in the background ignores signals, and so does all that it starts in turn.
-    before = {
-        number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    }
-    try:
+    with default_signals():
         process = subprocess.Popen(
             command,
             cwd=ROOT,
@@ -47,9 +44,6 @@ def started(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
             start_new_session=True,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
     try:
         while process.poll() is None and not catches(process.pid, signal.SIGHUP):
             time.sleep(0.002)

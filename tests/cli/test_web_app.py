@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from ..default_signals import default_signals
+
 COMMAND = [sys.executable, "-m", "editcritic.cli.main", "app"]
 
 
@@ -21,10 +23,11 @@ def ran(*arguments: str, folder: Path, code: str = "") -> "subprocess.CompletedP
 
 
 def test_with_json_the_address_is_a_document(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [*COMMAND, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-    )  # fmt: skip
+    with default_signals():
+        process = subprocess.Popen(
+            [*COMMAND, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+        )  # fmt: skip
     assert process.stdout is not None
     document = json.loads("".join(iter(process.stdout.readline, "}\n")) + "}")
     parts = urlsplit(document["address"])

@@ -21,6 +21,7 @@ from editcritic.benchmarks.web_app.guard import MAX_EVENT_BYTES, MAX_UPLOAD_BYTE
 from editcritic.benchmarks.web_app.server import serving
 from editcritic.benchmarks.web_app.settings import AppSettings
 
+from ...default_signals import default_signals
 from ..chromium import needed
 from .browser import visited
 
@@ -202,13 +203,12 @@ def test_the_process_contacts_nobody_and_leaves_nothing(tmp_path: Path, browser:
     home, temporary, working = (tmp_path / name for name in ("home", "temporary", "working"))
     for folder in (home, temporary, working):
         folder.mkdir()
-    before = signal.signal(number, signal.SIG_DFL)  # what nohup starts ignores SIGHUP, and so does what it starts
-    process = subprocess.Popen(
-        [sys.executable, "-c", _WATCHED],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=working,
-        env={**os.environ, "TMPDIR": str(temporary), "HOME": str(home)},
-    )  # fmt: skip
-    signal.signal(number, before)
+    with default_signals():
+        process = subprocess.Popen(
+            [sys.executable, "-c", _WATCHED],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=working,
+            env={**os.environ, "TMPDIR": str(temporary), "HOME": str(home)},
+        )  # fmt: skip
     assert process.stdout is not None
     url = [process.stdout.readline() for _ in range(2)][1].strip()
     with visited(browser, url) as visit:

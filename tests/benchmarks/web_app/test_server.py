@@ -19,6 +19,7 @@ from editcritic.benchmarks.web_app.guard import MAX_EVENT_BYTES, MAX_UPLOAD_BYTE
 from editcritic.benchmarks.web_app.server import serving
 from editcritic.benchmarks.web_app.settings import AppSettings
 
+from ...default_signals import default_signals
 from ..chromium import needed
 from .browser import visited
 
@@ -157,14 +158,15 @@ def test_pictures_lie_in_a_private_folder_which_is_removed() -> None:
 def started(folder: Path, *arguments: str) -> tuple["subprocess.Popen[str]", str]:
     """`editcritic app` in an empty working folder, and the address that it prints."""
     command = [sys.executable, "-m", "editcritic.cli.main", "app", *arguments]
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=folder,
-        env={**os.environ, "TMPDIR": str(folder)},
-    )
+    with default_signals():
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=folder,
+            env={**os.environ, "TMPDIR": str(folder)},
+        )
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(2)]
     return process, lines[1].strip()
