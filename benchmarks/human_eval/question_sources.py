@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,10 +65,19 @@ def open_source(name: str, data: Path | None = None, outputs: Sequence[str] = ()
     return QuestionSource(SamplePool.open(path))
 
 
-def open_paths(paths: Sequence[Path]) -> QuestionSource:
-    """Result folders of one suite, or one file or folder of samples. Raises `InputError` and `SpecError`."""
+def open_paths(paths: Sequence[Path], may_read: Callable[[Path], bool] = lambda _: True) -> QuestionSource:
+    """Result folders of one suite, or one file or folder of samples.
+
+    may_read: whether the data and outputs that results record may be opened. Raises `InputError` and `SpecError`.
+    """
     runs = [path for path in paths if (path / RESULT_FILE).is_file()]
     if runs and len(runs) == len(paths):
+        for run in map(_recorded_run, runs):
+            for folder in filter(None, (run.data, run.outputs)):
+                if not may_read(folder):
+                    raise InputError(
+                        f"the results of {run.editor} lead to {folder}: start the app with that folder, too"
+                    )
         return _suite_source(str(runs[0]), None, [str(path) for path in runs[1:]])
     if len(paths) == 1:
         return open_source(str(paths[0]))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..common.errors import InputError
-from ..human_eval.annotation_plan import QuestionType
+from ..human_eval.annotation_plan import RECHECK_SHARE, TRIAL_QUESTIONS, QuestionType
 from ..human_eval.annotation_session import AnnotationSession
 from ..human_eval.annotator_checks import known_answers
 from ..human_eval.question_sources import open_paths
@@ -37,8 +37,8 @@ class SessionChoice:
     questions: tuple[str, ...] = ()
     gold_labels: str = ""
     num_items: int | None = None
-    practice_questions: int = 30
-    recheck_share: float = 0.2
+    practice_questions: int = TRIAL_QUESTIONS
+    recheck_share: float = RECHECK_SHARE
 
 
 @dataclass
@@ -82,7 +82,7 @@ class LabelSessions:
             self.files.path("results" if name in results or name not in samples else "samples", name)
             for name in choice.shown
         ]
-        source = open_paths(paths)
+        source = open_paths(paths, self.files.holds)
         types: Sequence[QuestionType] = list(map(QuestionType.parse, choice.questions)) or source.default_types
         gold = known_answers(read_labels([self.files.path("labels", choice.gold_labels)])) if choice.gold_labels else {}
         return AnnotationSession(

@@ -13,13 +13,15 @@ import pytest
 from PIL import Image as PillowImage
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.demo.candidate_edits import candidates
 from editcritic.benchmarks.demo.demo_scenes import demo_tasks
 from editcritic.benchmarks.human_eval.annotation_plan import QuestionType
 from editcritic.benchmarks.human_eval.annotation_session import AnnotationSession
 from editcritic.benchmarks.human_eval.question_pools import SamplePool, SuitePool
 from editcritic.benchmarks.suites.human_labels import Label, read_labels
-from editcritic.benchmarks.web_app.label_sessions import LabelSessions
+from editcritic.benchmarks.suites.results import RUN_FILE
+from editcritic.benchmarks.web_app.label_sessions import NEW_FILE, LabelSessions, SessionChoice
 from editcritic.benchmarks.web_app.open_files import OpenFiles
 from editcritic.benchmarks.web_app.server import serving
 from editcritic.benchmarks.web_app.settings import AppSettings
@@ -326,6 +328,21 @@ def test_files_of_results_are_not_offered_as_samples(tmp_path: Path) -> None:
     (tmp_path / "results" / "mine.jsonl").write_text('{"id": "a"}\n', encoding="utf-8")
     sources = LabelSessions(OpenFiles((tmp_path / "results",))).sources()
     assert sources == ["results/one", "results/mine.jsonl"]
+
+
+def test_results_lead_to_no_folder_that_was_not_named_at_the_start(tmp_path: Path) -> None:
+    folder = write(tmp_path / "results" / "one", results("one", [row("a", following=1.0)]))
+    outside = tmp_path / "private"
+    outside.mkdir()
+    invocation = {"suite": "sceneedit?prompts=9", "data": None, "outputs": "../../private"}
+    (folder / RUN_FILE).write_text(json.dumps({"invocation": invocation}), encoding="utf-8")
+    labels = f"results/{NEW_FILE}"
+    sessions = LabelSessions(OpenFiles((tmp_path / "results",)))
+    with pytest.raises(InputError, match=r"lead to .*private: start the app with that folder, too"):
+        sessions.open(SessionChoice(("results/one",), labels))
+    named = LabelSessions(OpenFiles((tmp_path / "results", outside)))
+    with pytest.raises(InputError, match="nothing to ask about"):  # the folder is read now, and is empty
+        named.open(SessionChoice(("results/one",), labels))
 
 
 def test_a_session_is_begun_on_the_page(browser: Browser, folder: Path) -> None:
