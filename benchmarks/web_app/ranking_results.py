@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import PIL.Image
 
 from ...reward import EditSample, Score
 from ...reward.score_text import score_lines
+from ..common.errors import InputError
 from ..common.markdown import markdown_text, table_lines
 from ..common.reward_catalogue import describe
 from ..report.edit_picture import edit_panels
@@ -36,7 +38,7 @@ class RankedEdits:
     experts: str
     options: Mapping[str, float]
 
-    @property
+    @cached_property
     def rankings(self) -> list[CandidateRanking]:
         return rank_candidates(self.samples, self.scores, self.lowest)
 
@@ -46,8 +48,12 @@ class RankedEdits:
         return next((ranking for ranking in rankings if ranking.group == group), rankings[0])
 
     def candidate(self, name: str) -> RankedCandidate:
-        """By the sample's id. Raises KeyError."""
-        return next(one for ranking in self.rankings for one in ranking.candidates if one.sample.id == name)
+        """By the sample's id. Raises `InputError`."""
+        for ranking in self.rankings:
+            for candidate in ranking.candidates:
+                if candidate.sample.id == name:
+                    return candidate
+        raise InputError(f"no edit is called {name!r:.100}: choose one of the list")
 
 
 def group_names(ranked: RankedEdits) -> list[tuple[str, str]]:

@@ -16,10 +16,11 @@ from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.suite import SceneEdit, prompt_of
 from editcritic.benchmarks.web_app.open_files import OpenFiles
 from editcritic.benchmarks.web_app.ranking_inputs import uploaded_entries
+from editcritic.benchmarks.web_app.ranking_results import RankedEdits
 from editcritic.benchmarks.web_app.scorers import NOT_RECORDED, Scorers
 from editcritic.benchmarks.web_app.settings import AppSettings
 from editcritic.cli.app import app as command_line
-from editcritic.reward import Box, EditSample, Image
+from editcritic.reward import Box, EditSample, Image, Score
 
 from ..chromium import needed
 from .browser import TIMEOUT_MS, Visit, app
@@ -240,3 +241,12 @@ def test_thresholds_ask_no_expert() -> None:
     assert unknown.values == [None]
     assert NOT_RECORDED in unknown[0].reason
     scorers.close()
+
+
+def test_an_edit_that_is_not_in_the_list_is_a_message() -> None:
+    source = Image.of(SCENE.pixels)
+    sample = EditSample("good", SCENE.instruction, (source,), source)
+    ranked = RankedEdits([sample], [Score.of(1.0)], 0.0, "any-edit", "cpu", {})
+    assert ranked.candidate("good").rank == 1
+    with pytest.raises(InputError, match="no edit is called 'other'"):
+        ranked.candidate("other")
