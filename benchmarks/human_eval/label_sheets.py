@@ -10,8 +10,9 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,15 @@ class ImportedLabels:
         """Count an odd row."""
         self.problems.append(one_line(f"{location}: {message}"))
 
+    def add(self, location: str, fields: Callable[[], Any]) -> None:
+        """Add the label of a row, or count it as odd. fields: makes them; raises ValueError."""
+        try:
+            self.labels.append(Label.model_validate(fields()))
+        except ValidationError as error:
+            self.add_problem(location, validation_message(error))
+        except ValueError as error:
+            self.add_problem(location, str(error))
+
 
 def labels_csv(labels: Sequence[Label]) -> str:
     """Labels as CSV that holds no formulas; `import_csv` reads it back."""
@@ -62,36 +72,25 @@ def labels_jsonl(labels: Sequence[Label]) -> str:
 
 def import_csv(rows: Sequence[tuple[int, Mapping[str, str]]], name: str) -> ImportedLabels:
     """The labels of rows with `COLUMNS`, as `sheet_rows` reads them; odd rows are problems."""
-    found = ImportedLabels()
+    imported = ImportedLabels()
     for number, row in rows:
-        if not row.get("label", "").strip():
-            found.unanswered += 1
-            continue
-        try:
-            found.labels.append(Label.model_validate(_fields(row)))
-        except ValidationError as error:
-            found.add_problem(f"{name}:{number}", validation_message(error))
-        except ValueError as error:
-            found.add_problem(f"{name}:{number}", str(error))
-    return found
+        if row.get("label", "").strip():
+            imported.add(f"{name}:{number}", partial(_fields, row))
+        else:
+            imported.unanswered += 1
+    return imported
 
 
 def import_jsonl(path: Path) -> ImportedLabels:
     """The labels of a label file; odd lines are problems. Raises `InputError`."""
-    found = ImportedLabels()
+    imported = ImportedLabels()
     lines = _read(path).split(b"\n")
     if len(lines) > MAX_ROWS:
         raise InputError(f"{path.name} has more than {MAX_ROWS:,} lines: import it in parts")
     for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            found.labels.append(Label.model_validate(parse_json(line)))
-        except ValidationError as error:
-            found.add_problem(f"{path.name}:{number}", validation_message(error))
-        except ValueError as error:
-            found.add_problem(f"{path.name}:{number}", str(error))
-    return found
+        if line.strip():
+            imported.add(f"{path.name}:{number}", partial(parse_json, line))
+    return imported
 
 
 def sheet_rows(path: Path) -> list[tuple[int, Mapping[str, str]]]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, islice
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -84,14 +84,7 @@ class SuitePool:
     def questions(
         self, question_types: Sequence[QuestionType], *, items: int | None = None, seed: int = 0
     ) -> list[LabelQuestion]:
-        chosen = _sampled(self.suite.items, items, seed)
-        questions = (
-            question
-            for question_type in question_types
-            for item in chosen
-            for question in self._of(question_type, item)
-        )
-        return _checked(questions, question_types, self.skipped)
+        return _questions(self._of, question_types, _sampled(self.suite.items, items, seed), self.skipped)
 
     def unscored_results(self) -> list[Results]:
         rows = [ResultRow(item.id, item.case, item.labels) for item in self.suite.items]
@@ -162,14 +155,7 @@ class SamplePool:
         groups: dict[str, list[EditSample]] = {}
         for sample in self.samples.values():
             groups.setdefault(sample.group, []).append(sample)
-        chosen = _sampled(list(groups.values()), items, seed)
-        questions = (
-            question
-            for question_type in question_types
-            for group in chosen
-            for question in self._of(question_type, group)
-        )
-        return _checked(questions, question_types, self.skipped)
+        return _questions(self._of, question_types, _sampled(list(groups.values()), items, seed), self.skipped)
 
     def unscored_results(self) -> list[Results]:
         rows = [ResultRow(name, sample.source.digest, {}) for name, sample in self.samples.items()]
@@ -201,17 +187,19 @@ def _sampled(items: Sequence[T], count: int | None, seed: int) -> Sequence[T]:
     return [item for number, item in enumerate(items) if number in indices]
 
 
-def _checked(
-    questions: Iterable[LabelQuestion], question_types: Sequence[QuestionType], skipped: Sequence[str]
+def _questions(
+    of: Callable[[QuestionType, T], Iterable[LabelQuestion]],
+    question_types: Sequence[QuestionType],
+    items: Sequence[T],
+    skipped: Sequence[str],
 ) -> list[LabelQuestion]:
-    """The questions. Raises `InputError` for none and for too many."""
-    found = []
-    for question in questions:
-        found.append(question)
-        if len(found) > MAX_QUESTIONS:
-            raise InputError(f"there are more than {MAX_QUESTIONS:,} questions: give --num-items to ask about fewer")
-    if not found:
+    """Of each type, those about each item. Raises `InputError` for none and for too many."""
+    every = (question for question_type in question_types for item in items for question in of(question_type, item))
+    questions = list(islice(every, MAX_QUESTIONS + 1))
+    if len(questions) > MAX_QUESTIONS:
+        raise InputError(f"there are more than {MAX_QUESTIONS:,} questions: give --num-items to ask about fewer")
+    if not questions:
         hint = f"; {skipped[0]}" if skipped else ""
         dimensions = ", ".join(question_type.dimension for question_type in question_types)
         raise InputError(f"there is nothing to ask about {dimensions}{hint}")
-    return found
+    return questions
