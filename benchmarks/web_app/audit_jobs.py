@@ -62,17 +62,14 @@ class AuditJob:
     """
 
     def __init__(self, scorers: Scorers, choice: AuditChoice, folder: str | None) -> None:
-        self._stack = ExitStack()
         self.problems: Problems[str] = Problems()
         """Of edits that are left out."""
-        engine = self._stack.enter_context(Engine(log=scorers.log))
-        try:
+        with ExitStack() as stack:
+            engine = stack.enter_context(Engine(log=scorers.log))
             experts = load_experts([choice.experts], default_experts())
             reward = load_reward(spec_argument(choice.reward), engine=engine, experts=experts, on_failures="none")
-            self._run = self._stack.enter_context(self._prepared(reward, choice))
-        except BaseException:
-            self._stack.close()
-            raise
+            self._run = stack.enter_context(self._prepared(reward, choice))
+            self._stack = stack.pop_all()
         self._folder = folder
         self._command = choice.command
         self._is_stopped = threading.Event()
