@@ -84,8 +84,8 @@ def _session(paths: list[Path], labels: Path, questions: list[str]) -> Annotatio
     if not paths:
         raise InputError("--labels needs what is asked about: result folders of one suite, or samples")
     source = open_paths(paths)
-    asked = source.pool.questions([QuestionType.parse(text) for text in questions] or source.default_types)
-    return AnnotationSession(source.pool, asked, labels, score_sources=source.scores)
+    questions_asked = source.pool.questions([QuestionType.parse(text) for text in questions] or source.default_types)
+    return AnnotationSession(source.pool, questions_asked, labels, score_sources=source.scores)
 
 
 def serve_page(

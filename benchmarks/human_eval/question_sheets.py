@@ -113,12 +113,12 @@ def side_by_side(pictures: Sequence[ShownPicture], *, has_captions: bool = True)
 def _import_answers(
     session: AnnotationSession, rows: Sequence[tuple[int, Mapping[str, str]]], name: str
 ) -> ImportedLabels:
-    found = ImportedLabels()
+    imported = ImportedLabels()
     schedules: dict[str, Mapping[str, ScheduledQuestion]] = {}
     for number, row in rows:
         answer = row.get("answer", "").strip()
         if not answer:
-            found.unanswered += 1
+            imported.unanswered += 1
             continue
         try:
             annotator = clean_annotator_name(row.get("annotator", ""))
@@ -133,10 +133,10 @@ def _import_answers(
                     "was written with"
                 )
             value = _parsed_answer(answer, scheduled.question.question_type.kind)
-            found.labels.append(session.make_label(annotator, scheduled, value, row.get("note", "")))
+            imported.labels.append(session.make_label(annotator, scheduled, value, row.get("note", "")))
         except AnnotationError as error:
-            found.add_problem(f"{name}:{number}", str(error))
-    return found
+            imported.add_problem(f"{name}:{number}", str(error))
+    return imported
 
 
 def _answers_text(kind: LabelKind) -> str:

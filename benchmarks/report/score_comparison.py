@@ -233,11 +233,11 @@ def _sentence(names: tuple[str, str], first: Score, second: Score, parts: Sequen
         if pair.path.startswith(prefix) and "/" not in pair.path.removeprefix(prefix) and pair.difference is not None
     ]
     ordered = sorted(direct, key=lambda pair: -abs(pair.difference or 0.0))
-    told = "; ".join(_told(pair, names[0] == above) for pair in ordered)
-    return f"{above} is above {below} by {gap:.3f}" + (f": {told}" if told else "")
+    causes = "; ".join(_part_sentence(pair, names[0] == above) for pair in ordered)
+    return f"{above} is above {below} by {gap:.3f}" + (f": {causes}" if causes else "")
 
 
-def _told(pair: PartPair, first_is_above: bool) -> str:
+def _part_sentence(pair: PartPair, first_is_above: bool) -> str:
     """A part in words, the value of the better edit first."""
     assert pair.first is not None
     assert pair.second is not None

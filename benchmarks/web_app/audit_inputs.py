@@ -142,8 +142,8 @@ def audit_command(argument: str, reward: str, experts: str, limit: int, families
     return shlex.join(words)
 
 
-def edit_limit(given: float | None) -> int:
+def edit_limit(typed: float | None) -> int:
     """The number of edits. Raises `InputError`."""
-    if given is None or not 1 <= given <= MAX_EDITS:
+    if typed is None or not 1 <= typed <= MAX_EDITS:
         raise InputError(f"the number of edits is from 1 to {MAX_EDITS}: use `editcritic audit` for more")
-    return int(given)
+    return int(typed)

@@ -135,8 +135,8 @@ def _samples(files: OpenFiles, name: str | None, beside: list[Path]) -> Mapping[
         paths = [files.path("samples", name)]
     else:
         folders = {path.parent for path in beside}
-        paths = [path for path in files.found("samples").values() if path in folders or path.parent in folders]
-    found: dict[str, EditSample] = {}
+        paths = [path for path in files.paths_by_name("samples").values() if path in folders or path.parent in folders]
+    samples: dict[str, EditSample] = {}
     for path in paths:
         try:
             entries = [entry.sample for entry in SampleSource.open(path).read() if entry.sample is not None]
@@ -145,5 +145,5 @@ def _samples(files: OpenFiles, name: str | None, beside: list[Path]) -> Mapping[
                 raise
             continue  # what lies beside the scores need not be theirs
         for sample in entries:
-            found.setdefault(sample.id, sample)
-    return found
+            samples.setdefault(sample.id, sample)
+    return samples

@@ -96,14 +96,16 @@ def summary_text(compared: ComparedResults) -> str:
 
 def _verdict(comparison: ResultsComparison) -> str:
     """Which metrics are higher and lower in B, beyond chance."""
-    found: dict[str, list[str]] = {"higher": [], "lower": [], "": []}
+    metrics: dict[str, list[str]] = {"higher": [], "lower": [], "": []}
     for metric in comparison.metrics:
         difference = metric.significance.value or 0.0
         verdict = ("higher" if difference > 0 else "lower") if metric.is_significant else ""
-        found[verdict].append(markdown_text(metric.metric))
-    parts = [f"B is **{verdict}** in {', '.join(found[verdict])}" for verdict in ("higher", "lower") if found[verdict]]
-    if found[""]:
-        parts.append(f"no difference beyond chance is shown in {', '.join(found[''])}")
+        metrics[verdict].append(markdown_text(metric.metric))
+    parts = [
+        f"B is **{verdict}** in {', '.join(metrics[verdict])}" for verdict in ("higher", "lower") if metrics[verdict]
+    ]
+    if metrics[""]:
+        parts.append(f"no difference beyond chance is shown in {', '.join(metrics[''])}")
     text = "; ".join(parts)
     return f"{text[:1].upper()}{text[1:]}."
 
@@ -226,7 +228,7 @@ def _pictures(
     compared: ComparedResults, change: ItemChange, rows: Sequence[ResultRow], metric: str
 ) -> Iterator[tuple[str, str, EditSample | None]]:
     """Caption, address and sample of the source, and of both edits; a caption says why there is no picture."""
-    found: list[tuple[str, str, EditSample | None]] = []
+    edits: list[tuple[str, str, EditSample | None]] = []
     source: EditSample | None = None
     for side, (name, row, value, status) in enumerate(
         zip(compared.comparison.names, rows, (change.before, change.after), change.statuses, strict=True)
@@ -238,15 +240,15 @@ def _pictures(
             boxes = boxes_on(sample.edited, sample, score) if score is not None else ()
             address = data_uri(sample.edited, boxes, side=PICTURE_SIDE)
         except (MissingOutput, ImageError, OSError) as error:
-            found.append((f"{caption}. No picture: {error}", "", None))
+            edits.append((f"{caption}. No picture: {error}", "", None))
             continue
         source = source or sample
         if row.edited and row.edited != sample.edited.digest:
             caption += " (this picture is not the one that was scored)"
-        found.append((caption, address, sample))
+        edits.append((caption, address, sample))
     if source is not None:
         yield "source", data_uri(source.base, side=PICTURE_SIDE), source
-    yield from found
+    yield from edits
 
 
 def _reasons(names: tuple[str, str], scores: Sequence[Score | None], rows: Sequence[ResultRow]) -> dict[str, Any]:

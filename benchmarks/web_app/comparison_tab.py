@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import tempfile
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import gradio as gr
 
 from ..common.errors import InputError
+from ..common.markdown import markdown_text
 from ..report.comparison import compare_results
 from . import comparison_results as results
 from .comparison_inputs import open_inputs
@@ -89,7 +89,7 @@ def comparison_tab(settings: AppSettings) -> None:
         except InputError as error:
             return {
                 state: None,
-                status: f"**Not compared:** {html.escape(str(error))}",
+                status: f"**Not compared:** {markdown_text(str(error))}",
                 shown: gr.Column(visible=False),
             }
         best = results.leaderboard_text(compared)

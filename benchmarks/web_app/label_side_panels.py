@@ -97,18 +97,18 @@ class FilesPanel:
         if not path:
             return "There is no file: drop labels as CSV or JSONL."
         try:
-            found = import_labels(session, Path(path))
+            imported = import_labels(session, Path(path))
         except InputError as error:
             return f"Nothing was added: {markdown_text(str(error))}"
-        return import_text(found, session.add_labels(found.labels))
+        return import_text(imported, session.add_labels(imported.labels))
 
 
-def import_text(found: ImportedLabels, num_new: int) -> str:
+def import_text(imported: ImportedLabels, num_new: int) -> str:
     """What an import did, as Markdown."""
-    lines = [f"{num_new:,} labels were added, {len(found.labels) - num_new:,} were there already."]
-    if found.unanswered:
-        lines.append(f"{found.unanswered:,} rows have no answer.")
-    if found.problems.total:
-        lines.append(f"{found.problems.total:,} rows were left out:")
-    shown = [f"- {markdown_text(problem)}" for problem in found.problems[:_SHOWN_PROBLEMS]]
+    lines = [f"{num_new:,} labels were added, {len(imported.labels) - num_new:,} were there already."]
+    if imported.unanswered:
+        lines.append(f"{imported.unanswered:,} rows have no answer.")
+    if imported.problems.total:
+        lines.append(f"{imported.problems.total:,} rows were left out:")
+    shown = [f"- {markdown_text(problem)}" for problem in imported.problems[:_SHOWN_PROBLEMS]]
     return "\n".join([" ".join(lines), "", *shown])

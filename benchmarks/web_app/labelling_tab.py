@@ -58,18 +58,18 @@ def labelling_tab(settings: AppSettings) -> None:
     side_panels: list[Any] = [agreement.panel, label_files.panel]
     outputs = [seat, *panel.outputs, names.column, done, checks, repeated, repeat, *side_panels]
 
-    def present(given: Seat | None) -> Seat:
+    def present(window_seat: Seat | None) -> Seat:
         """Raises `InputError` for a window without a session."""
-        if given is not None:
-            return given
+        if window_seat is not None:
+            return window_seat
         if settings.session is None:
             raise InputError("this window shows no questions: choose what to label, and start")
         return Seat(settings.session)
 
-    def answering(given: Seat | None) -> Seat:
-        if given is None or not given.annotator:
+    def answering(window_seat: Seat | None) -> Seat:
+        if window_seat is None or not window_seat.annotator:
             raise InputError("this window was opened anew: give your name again")
-        return given
+        return window_seat
 
     def show(now: Seat, question: ShownQuestion | None) -> Updates:
         """A question, or the end."""
@@ -86,13 +86,13 @@ def labelling_tab(settings: AppSettings) -> None:
         return show(now, now.session.question(now.annotator))
 
     def end(now: Seat) -> Updates:
-        found = now.session.checks(now.annotator)
+        annotator_checks = now.session.checks(now.annotator)
         again = [
             (f"{check.dimension} ({check.kind})", f"{check.kind}:{check.dimension}")
-            for check in found
+            for check in annotator_checks
             if check.needs_repeat
         ]
-        lines = [f"- {markdown_text(str(check))}" for check in found]
+        lines = [f"- {markdown_text(str(check))}" for check in annotator_checks]
         lines += [f"- not asked, as a picture cannot be shown: {markdown_text(text)}" for text in unread(now)]
         return {
             seat: now,
@@ -127,8 +127,8 @@ def labelling_tab(settings: AppSettings) -> None:
     )
 
     @with_messages
-    def on_begin(given: Seat | None, name: str) -> Any:
-        now = replace(present(given), annotator=clean_annotator_name(name))
+    def on_begin(window_seat: Seat | None, name: str) -> Any:
+        now = replace(present(window_seat), annotator=clean_annotator_name(name))
         return {**show_next(now), **dict.fromkeys(side_panels, gr.Accordion(visible=True))}
 
     gr.on([names.begin.click, names.name.submit], on_begin, [seat, names.name], outputs, show_progress="hidden")
@@ -146,8 +146,8 @@ def labelling_tab(settings: AppSettings) -> None:
         return panel.show_feedback(feedback, now.session.shown(now.annotator, number))
 
     @with_messages
-    def on_answer(answer: LabelAnswer, given: Seat | None, shown: str, note: str) -> Any:
-        return submit(answering(given), shown, answer, note)
+    def on_answer(answer: LabelAnswer, window_seat: Seat | None, shown: str, note: str) -> Any:
+        return submit(answering(window_seat), shown, answer, note)
 
     for buttons in panel.buttons.values():
         for choice, button in buttons:
@@ -155,11 +155,11 @@ def labelling_tab(settings: AppSettings) -> None:
             button.click(partial(on_answer, choice.value), inputs, outputs, show_progress="hidden")
 
     @with_messages
-    def on_boxes(given: Seat | None, shown: str, note: str, drawn: str) -> Any:
+    def on_boxes(window_seat: Seat | None, shown: str, note: str, drawn: str) -> Any:
         boxes = drawn_boxes(drawn)
         if not boxes:
             raise InputError("there is no box: draw one, or say that nothing is visible")
-        return submit(answering(given), shown, boxes, note)
+        return submit(answering(window_seat), shown, boxes, note)
 
     panel.save.click(
         on_boxes,
@@ -171,20 +171,20 @@ def labelling_tab(settings: AppSettings) -> None:
     panel.nothing.click(partial(on_answer, ()), [seat, panel.shown, panel.note], outputs, show_progress="hidden")
 
     @with_messages
-    def on_resume(given: Seat | None) -> Any:
-        return show_next(answering(given))
+    def on_resume(window_seat: Seat | None) -> Any:
+        return show_next(answering(window_seat))
 
     panel.resume.click(on_resume, seat, outputs, show_progress="hidden")
 
     @with_messages
-    def on_back(given: Seat | None, shown: str) -> Any:
-        now = answering(given)
+    def on_back(window_seat: Seat | None, shown: str) -> Any:
+        now = answering(window_seat)
         number = shown_number(shown)[0] if shown else len(now.session.schedule(now.annotator))
         return shown_first(now, range(number - 1, -1, -1))
 
     @with_messages
-    def on_forward(given: Seat | None, shown: str) -> Any:
-        now = answering(given)
+    def on_forward(window_seat: Seat | None, shown: str) -> Any:
+        now = answering(window_seat)
         upcoming = now.session.question(now.annotator)
         last = upcoming.number if upcoming else len(now.session.schedule(now.annotator))
         return shown_first(now, range(shown_number(shown)[0] + 1, last))
@@ -202,8 +202,8 @@ def labelling_tab(settings: AppSettings) -> None:
     panel.forward.click(on_forward, [seat, panel.shown], outputs, show_progress="hidden")
 
     @with_messages
-    def on_repeat(given: Seat | None, dimension: str | None) -> Any:
-        now = answering(given)
+    def on_repeat(window_seat: Seat | None, dimension: str | None) -> Any:
+        now = answering(window_seat)
         question_type = QuestionType.parse(dimension or "")
         now.session.repeat_dimension(now.annotator, question_type.kind, question_type.dimension)
         return show_next(now)
@@ -215,8 +215,8 @@ def labelling_tab(settings: AppSettings) -> None:
 
 def _connect_side_panels(seat: gr.State, present: Any, agreement: AgreementPanel, label_files: FilesPanel) -> None:
     @with_messages
-    def on_agreement(given: Seat | None, metric: str) -> Any:
-        return agreement.show(present(given).session, metric)
+    def on_agreement(window_seat: Seat | None, metric: str) -> Any:
+        return agreement.show(present(window_seat).session, metric)
 
     # Not by itself with each answer: of two events at once, gradio may leave one waiting when the other ends.
     gr.on(
@@ -228,14 +228,14 @@ def _connect_side_panels(seat: gr.State, present: Any, agreement: AgreementPanel
     )
 
     @with_messages
-    def on_export(given: Seat | None) -> list[str]:
-        return label_files.written(present(given).session)
+    def on_export(window_seat: Seat | None) -> list[str]:
+        return label_files.written(present(window_seat).session)
 
     label_files.export.click(on_export, seat, label_files.exported, show_progress="hidden")
 
     @with_messages
-    def on_import(given: Seat | None, path: str | None) -> Any:
-        return label_files.imported(present(given).session, path), None  # the next file is dropped in its place
+    def on_import(window_seat: Seat | None, path: str | None) -> Any:
+        return label_files.imported(present(window_seat).session, path), None  # the next file is dropped in its place
 
     label_files.upload.upload(
         on_import,

@@ -29,7 +29,7 @@ log = logging.getLogger("editcritic.app")
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def errors_as_messages() -> Iterator[None]:
     """Raises `gr.Error` for what the body raises."""
     try:
         yield
@@ -55,14 +55,14 @@ def with_messages(function: FunctionT) -> FunctionT:
 
         @functools.wraps(function)
         def generator(*arguments: Any, **named: Any) -> Any:
-            with told():
+            with errors_as_messages():
                 yield from function(*arguments, **named)
 
         return generator  # type: ignore[return-value]
 
     @functools.wraps(function)
     def plain(*arguments: Any, **named: Any) -> Any:
-        with told():
+        with errors_as_messages():
             return function(*arguments, **named)
 
     return plain  # type: ignore[return-value]

@@ -38,31 +38,31 @@ class OpenFiles:
 
         Of what lies deeper than `MAX_DEPTH`, or after `MAX_ENTRIES`, nothing is offered.
         """
-        return list(self.found(kind))
+        return list(self.paths_by_name(kind))
 
-    def found(self, kind: Kind) -> dict[str, Path]:
+    def paths_by_name(self, kind: Kind) -> dict[str, Path]:
         """Name -> path of what `names` lists."""
         is_one = _TESTS[kind]
-        found: dict[str, Path] = {}
+        paths: dict[str, Path] = {}
         seen = 0
         for title, root in self._titles():
             for path in _below(root):
                 seen += 1
                 if seen > MAX_ENTRIES:
-                    return found
+                    return paths
                 if is_one(path):
                     inner = path.relative_to(root).as_posix() if path != root else ""
-                    found.setdefault(one_line("/".join(filter(None, (title, inner)))), path)
-        return found
+                    paths.setdefault(one_line("/".join(filter(None, (title, inner)))), path)
+        return paths
 
     def path(self, kind: Kind, name: str | None) -> Path:
         """The file or folder of a name. Raises `InputError` for one that is not offered."""
         if not name:
             raise InputError("nothing is chosen: pick one from the list")
-        found = self.found(kind)
-        if name not in found:
+        paths = self.paths_by_name(kind)
+        if name not in paths:
             raise InputError(f"{name!r:.200} is not among the files that the app was started with")
-        return found[name]
+        return paths[name]
 
     def new_file(self, name: str) -> dict[str, Path]:
         """A file of this name, directly in each folder that was named at the start, by the name that the page shows."""

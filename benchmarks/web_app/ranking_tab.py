@@ -95,10 +95,10 @@ def ranking_tab(settings: AppSettings) -> None:
         (form.score_example, on_example, [form.example]),
     ]
     outputs = [state, view.accepted_from, *view.outputs]
-    for button, function, given in inputs:
+    for button, function, components in inputs:
         done = button.click(
             function,
-            [*given, *form.choice.inputs],
+            [*components, *form.choice.inputs],
             outputs,
             show_progress_on=[view.status],
             concurrency_limit=1,

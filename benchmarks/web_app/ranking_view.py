@@ -46,7 +46,7 @@ class RankingView:
                 )
                 self.parts = gr.Markdown(elem_id="rank-parts")
                 with gr.Accordion("What the experts said", open=False):
-                    self.said = gr.Markdown(elem_id="rank-evidence")
+                    self.evidence = gr.Markdown(elem_id="rank-evidence")
             with gr.Accordion("Why is one above the other?", open=True):
                 with gr.Row():
                     self.first = gr.Dropdown([], label="This edit", min_width=240, elem_id="rank-first")
@@ -66,7 +66,7 @@ class RankingView:
     def outputs(self) -> list[Any]:
         """All that the methods below change."""
         order = [self.status, self.column, self.group, self.gallery, self.table]
-        details = [self.chosen, self.panels, self.parts, self.said, self.first, self.second, self.why]
+        details = [self.chosen, self.panels, self.parts, self.evidence, self.first, self.second, self.why]
         return [*order, *details, self.about_thresholds, *self.sliders, *self.files]
 
     @property
@@ -110,11 +110,11 @@ class RankingView:
     def show_edit(self, ranked: RankedEdits, name: str | None) -> Updates:
         """One edit: pictures, plan and parts, and what experts said."""
         if name is None:
-            return {self.panels: [], self.parts: "", self.said: ""}
+            return {self.panels: [], self.parts: "", self.evidence: ""}
         return {
             self.panels: results.panels(self._settings, ranked, name),
             self.parts: results.parts_text(ranked, name),
-            self.said: results.evidence_text(ranked, name),
+            self.evidence: results.evidence_text(ranked, name),
         }
 
     def show_pair(self, ranked: RankedEdits, first: str | None, second: str | None) -> Updates:

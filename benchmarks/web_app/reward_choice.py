@@ -12,7 +12,7 @@ from ...reward.experts.loading.bundles import bundles
 from ..common.errors import InputError
 from ..common.markdown import markdown_text
 from ..common.reward_catalogue import list_rewards
-from .messages import told
+from .messages import errors_as_messages
 from .settings import AppSettings
 
 
@@ -42,7 +42,7 @@ def reward_choice(settings: AppSettings, prefix: str) -> RewardChoice:
     allowed = gr.Checkbox(False, label="Download and load these models", visible=False, elem_id=f"{prefix}-allowed")
 
     def show(chosen: str) -> tuple[str, gr.Checkbox]:
-        with told():
+        with errors_as_messages():
             return _needs(settings, chosen), gr.Checkbox(value=False, visible=_is_to_agree(settings, chosen))
 
     reward.change(_meaning, reward, meaning, show_progress="hidden")

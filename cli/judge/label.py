@@ -167,22 +167,22 @@ def _serve(session: AnnotationSession, port: int, *, open_page: bool, as_json: b
 def _import(session: AnnotationSession, path: Path, document: dict[str, Any], *, as_json: bool) -> int:
     from ...benchmarks.human_eval.question_sheets import import_labels
 
-    found = import_labels(session, path)
-    num_new = session.add_labels(found.labels)
-    for problem in found.problems:
+    imported = import_labels(session, path)
+    num_new = session.add_labels(imported.labels)
+    for problem in imported.problems:
         echo(f"editcritic: {problem}")
-    if left_out := found.problems.total - len(found.problems):
+    if left_out := imported.problems.total - len(imported.problems):
         echo(f"editcritic: {left_out:,} more rows were left out")
     if not as_json:
-        known = len(found.labels) - num_new
-        echo(f"{num_new} labels added, {known} known, {found.unanswered} rows without an answer", stderr=False)
+        known = len(imported.labels) - num_new
+        echo(f"{num_new} labels added, {known} known, {imported.unanswered} rows without an answer", stderr=False)
     document |= {
         "added": num_new,
-        "unanswered": found.unanswered,
-        "problems": list(found.problems),
-        "num_problems": found.problems.total,
+        "unanswered": imported.unanswered,
+        "problems": list(imported.problems),
+        "num_problems": imported.problems.total,
     }
-    return 2 if found.problems.total else 0
+    return 2 if imported.problems.total else 0
 
 
 def _export(session: AnnotationSession, path: Path) -> None:
