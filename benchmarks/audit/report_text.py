@@ -105,15 +105,17 @@ def facts(report: AuditReport) -> list[tuple[str, str]]:
         ("tolerance", f"{percent(report.tolerance)} of the scale, where a variant must score as the edit does"),
         ("seconds", f"{report.seconds:.0f}"),
     ]
-    told = report.stopped
+    reasons_shown = report.stopped
     if unscored:
         reason = _reasons(report.edits)
         rows.insert(2, ("edits without a score", _once(f"{unscored:,}, compared with nothing", reason, report.stopped)))
-        told += reason
+        reasons_shown += reason
     if failures := report.infrastructure_failures:
         failed = (*report.edits, *(trial.variant for trial in report.trials))
         reason = _reasons([score for score in failed if score.cause == "infrastructure"])
-        rows.append(("failures of infrastructure", _once(f"{failures:,}, compared with nothing", reason, told)))
+        rows.append(
+            ("failures of infrastructure", _once(f"{failures:,}, compared with nothing", reason, reasons_shown))
+        )
     if report.unmade:
         rows.append(("variants left out", unmade_text(report)))
     if report.stopped:
@@ -232,9 +234,9 @@ def _reasons(scores: Sequence[Score]) -> str:
     return _short(max(counts, key=counts.__getitem__))
 
 
-def _once(text: str, reason: str, told: str) -> str:
-    """The text with its reason, unless that is told elsewhere."""
-    return text if reason.rstrip("…") in told else f"{text}: {reason}"
+def _once(text: str, reason: str, elsewhere: str) -> str:
+    """The text with its reason, unless that is shown elsewhere."""
+    return text if reason.rstrip("…") in elsewhere else f"{text}: {reason}"
 
 
 def _short(reason: str) -> str:
