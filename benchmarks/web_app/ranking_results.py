@@ -29,18 +29,28 @@ MAX_EVIDENCE = 40
 
 @dataclass(frozen=True, eq=False)
 class RankedEdits:
-    """Scored samples, ranked in their groups. reward, experts, options: what they were scored with."""
+    """Scored samples, ranked in their groups. range: of the reward, as on its card. reward, experts, options: what they
+    were scored with.
+    """
 
     samples: Sequence[EditSample]
     scores: Sequence[Score]
-    lowest: float | None
+    range: tuple[float | None, float | None]
     reward: str
     experts: str
     options: Mapping[str, float]
 
     @cached_property
     def rankings(self) -> list[CandidateRanking]:
-        return rank_candidates(self.samples, self.scores, self.lowest)
+        return rank_candidates(self.samples, self.scores, self.range[0])
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The range; where it has no end, the lowest and the highest value."""
+        values = [score.value for score in self.scores if score.value is not None] or [0.0]
+        low = min(values) if self.range[0] is None else self.range[0]
+        high = max(values) if self.range[1] is None else self.range[1]
+        return low, high if high > low else low + 1.0
 
     def ranking(self, group: str | None) -> CandidateRanking:
         """That of a group; the first one for an unknown name."""

@@ -43,11 +43,13 @@ def ranking_tab(settings: AppSettings) -> None:
         require_offered(settings, reward, experts, allowed)
         ranked = score(settings, entries, reward, experts, progress)
         count = f"**{len(ranked.scores)} edits** by {markdown_text(reward)} with {markdown_text(experts)}. {note}"
+        low, high = ranked.limits
+        middle = (low + high) / 2
         return {
             state: ranked,
             view.status: count,
-            **view.show(ranked, None, 0.5),
-            view.accepted_from: 0.5,
+            **view.show(ranked, None, middle),
+            view.accepted_from: gr.Slider(low, high, middle, step=(high - low) / 100),
             **view.show_thresholds(ranked),
             **view.show_files_pending(),
         }
@@ -192,13 +194,13 @@ def score(
         raise InputError("; ".join(problems[:3]) or outcome.stop_reason or "nothing was scored")
     for problem in problems[:5]:
         gr.Warning(html.escape(problem), duration=None)
-    return RankedEdits(samples[: len(scores)], scores, bound.card.range[0], reward, experts, {})
+    return RankedEdits(samples[: len(scores)], scores, bound.card.range, reward, experts, {})
 
 
 def rescore(settings: AppSettings, ranked: RankedEdits, thresholds: dict[str, float]) -> RankedEdits:
     """The same edits with other thresholds, from answers that are there: no expert is asked."""
     scores = settings.scorers.rescored(ranked.reward, ranked.experts, ranked.samples, **thresholds)
-    return RankedEdits(ranked.samples, list(scores), ranked.lowest, ranked.reward, ranked.experts, thresholds)
+    return RankedEdits(ranked.samples, list(scores), ranked.range, ranked.reward, ranked.experts, thresholds)
 
 
 def written(settings: AppSettings, ranked: RankedEdits) -> tuple[Path, Path]:
