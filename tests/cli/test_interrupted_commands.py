@@ -230,14 +230,19 @@ def test_a_json_document_has_the_exit_code_of_the_process(
     command: str, number: int, made: Path, tmp_path: Path
 ) -> None:
     """A document is written although the command was interrupted: it does not say that by another number."""
-    words = [*replay(made, tmp_path), "--json"]
-    if command == "score":
-        words = program("score", made / "samples.jsonl", "--reward", "judge-yes-no", "--experts", SLOW, "--json")
-    code, stdout, stderr = 0, "", ""
-    for delay in (1.5, 1.0, 2.0, 0.7, 2.5, 3.5, 5.0):  # not before it works, nor after its end
-        code, stdout, stderr, _ = ended_by(words, delay, number, whole_group=False)
-        if stdout and code:
-            break
+    if command == "replay":
+        words, rows = [*replay(made, tmp_path), "--json"], tmp_path / "replayed.jsonl"
+    else:
+        rows = tmp_path / "scores.jsonl"
+        options = ("--reward", "judge-yes-no", "--experts", SLOW, "-o", rows, "--json")
+        words = program("score", made / "samples.jsonl", *options)
+    with started(words) as process:
+        end = time.monotonic() + 60  # a replay is done within a second of its first rows
+        while not (rows.exists() and rows.stat().st_size) and time.monotonic() < end:
+            time.sleep(0.001)
+        process.send_signal(number)
+        stdout, stderr = process.communicate(timeout=60)
+    code = process.returncode
     check_interrupted(code, stderr, number)
     document = json.loads(stdout)
     assert (document["exit_code"], document["interrupted"]) == (code, True)
