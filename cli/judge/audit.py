@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -16,8 +16,6 @@ from ..edit_samples import file_entries, suite_entries
 from ..options import AnswerCache, Data, Experts, Json, Seed, Trust
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from ...benchmarks.common.inputs import SampleEntry
     from ...benchmarks.human_eval.judge_audit.findings import JudgeAudit
     from ...reward import EditSample, Expert, Reward
@@ -171,35 +169,28 @@ def _valid(entries: Iterable[SampleEntry], problems: list[str]) -> Iterator[Edit
 
 
 def _print(result: JudgeAudit) -> None:
-    from ...benchmarks.human_eval.judge_audit.report import (
-        COLUMNS,
-        COST_COLUMNS,
-        cost_cells,
-        facts,
-        finding_cells,
-        notes,
-        total_cost,
-    )
+    from rich.table import Table
+    from rich.text import Text
+
+    from ...benchmarks.human_eval.judge_audit.report import facts, notes, table
 
     for line in facts(result):
         echo(line, stderr=False)
-    render(_table(f"Audit of {result.judge}", COLUMNS, [finding_cells(finding) for finding in result.findings], 3))
-    costs = [*(cost_cells(name, cost) for name, cost in result.costs.items()), cost_cells("all", total_cost(result))]
-    render(_table("What it took", COST_COLUMNS, costs, 1))
+    found = table(result)
+    shown = [number for number, name in enumerate(found.columns) if name not in ("measure", "seconds")]
+    printed = Table(title=Text(f"Audit of {result.judge}"), title_justify="left")
+    for name in (found.columns[number] for number in shown):
+        justify: Literal["left", "right"] = "left" if name in ("fault", "condition") else "right"
+        printed.add_column(name, justify=justify, no_wrap=name != "condition")
+    for cells in found.rows:
+        printed.add_row(*(Text(cells[number]) for number in shown))
+    render(printed)
+    faults: dict[str, list[str]] = {}
+    for finding in result.findings:
+        faults.setdefault(finding.measure, []).append(finding.fault)
+    for measure, names in faults.items():
+        echo(f"{', '.join(dict.fromkeys(names))}: {measure}.", stderr=False)
     for line in notes(result):
         echo(line, stderr=False)
     for line in result.recommendations:
         echo(f"- {line}", stderr=False)
-
-
-def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], words: int) -> Table:
-    """A rich table; the first `words` columns are texts, the others numbers."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=Text(title), title_justify="left")
-    for number, name in enumerate(columns):
-        table.add_column(name, justify="left" if number < words else "right")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    return table

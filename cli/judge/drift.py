@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, render
-from ..options import Json, ResultFolders, Seed
+from ..options import Json, Seed, Trust
 
 if TYPE_CHECKING:
     from ...benchmarks.human_eval.judge_drift import DriftReport
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 @exit_code_command
 def drift(
-    results: ResultFolders,
+    results: Annotated[
+        list[Path],
+        typer.Argument(metavar="RESULTS...", help="Result folders of a suite, or a recording of `score --record`."),
+    ],
     golden: Annotated[
         Path | None, typer.Option("--golden", help="Compare the results with this golden set. Exit code 1 for drift.")
     ] = None,
@@ -34,6 +37,7 @@ def drift(
         typer.Option("--num-images", min=1, help="With -o: number of randomly chosen images to keep. Default: all."),
     ] = None,
     seed: Seed = 0,
+    trust: Trust = None,
     as_json: Json = False,
 ) -> int:
     """Compare a judge's answers with a golden set of earlier ones; with -o, store them as a golden set.
@@ -59,14 +63,14 @@ def _store(
 ) -> int:
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.common.inputs import require_distinct_files
+    from ...benchmarks.human_eval.drift_results import load_answers
     from ...benchmarks.human_eval.judge_drift import build_golden_set, write_golden_set
-    from ...benchmarks.suites.results import load_results
 
     require_distinct_files(results=results[0], out=out)
-    first = [load_results(folder) for folder in results]
-    again = [load_results(folder) for folder in repeats]
+    first = [load_answers(path) for path in results]
+    again = [load_answers(path) for path in repeats]
     if len(again) % len(first):
-        raise InputError(f"--repeat-results takes {len(first)} folders per run, one per editor; got {len(again)}")
+        raise InputError(f"--repeat-results takes {len(first)} per run, one per editor; got {len(again)}")
     runs = [first, *(again[start : start + len(first)] for start in range(0, len(again), len(first)))]
     records = build_golden_set(runs, count=num_images, seed=seed)
     write_golden_set(out, records)
@@ -80,10 +84,10 @@ def _store(
 def _report_drift(path: Path, results: Sequence[Path], seed: int, as_json: bool) -> int:
     from dataclasses import asdict
 
+    from ...benchmarks.human_eval.drift_results import load_answers
     from ...benchmarks.human_eval.judge_drift import compare_with_golden_set, read_golden_set
-    from ...benchmarks.suites.results import load_results
 
-    report = compare_with_golden_set(read_golden_set(path), [load_results(folder) for folder in results], seed=seed)
+    report = compare_with_golden_set(read_golden_set(path), [load_answers(path) for path in results], seed=seed)
     code = int(any(drift.exceeds_noise for drift in report.drifts))
     if as_json:
         print_json(

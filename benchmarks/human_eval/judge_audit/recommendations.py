@@ -111,6 +111,6 @@ def _pictures(audit: JudgeAudit, fault: str, subject: str, gain: str) -> Iterato
         yield f"{subject} with {harmless.condition} change its answers by {harmless.high:.2f} at most: {gain}."
     elif any(finding.found for finding in findings):
         first = next(finding for finding in findings if finding.found)
-        yield f"Send pictures as they are: {subject} with {first.condition} change its answers by {first.value:.2f}."
+        yield f"Send pictures as they are. {subject} with {first.condition} change its answers by {first.value:.2f}."
     elif any(finding.value is not None for finding in findings):
-        yield f"Whether {subject} may be reduced is not decided by so few samples: send them as they are."
+        yield f"{subject}: these samples do not decide which reductions are harmless. Send them as they are."

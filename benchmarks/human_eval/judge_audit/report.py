@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from ....reward.plain_text import one_line
 from .findings import Finding, JudgeAudit
 from .session import Cost
 
-COLUMNS = ("fault", "condition", "measure", "value", "95 % interval", "found", "samples", "missing")
-COST_COLUMNS = ("fault", "questions", "asked", "tokens", "USD", "seconds")
+_FINDING_COLUMNS = ("fault", "condition", "measure", "value (95 %)", "found", "samples")
+_COST_COLUMNS = ("asked", "tokens", "USD", "seconds")
+_UNKNOWN = "unknown"
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Audit of {{ title }}</title>
@@ -23,29 +25,57 @@ td{font-variant-numeric:tabular-nums}tr.found td{background:#fdebd8}</style></he
 {%- for cell in cells %}<td>{{ cell }}</td>{% endfor %}</tr>
 {% endfor %}</table>
 <h2>What to do</h2><ul>{% for line in advice %}<li>{{ line }}</li>{% endfor %}</ul>
-<h2>What it took</h2>
-<table><tr>{% for name in cost_columns %}<th>{{ name }}</th>{% endfor %}</tr>
-{% for cells in costs %}<tr>{% for cell in cells %}<td>{{ cell }}</td>{% endfor %}</tr>
-{% endfor %}</table>
 {% for line in notes %}<p>{{ line }}</p>{% endfor %}
 </body></html>
 """
 
 
-def finding_cells(finding: Finding) -> list[str]:
-    """The cells of a row, in the order of `COLUMNS`."""
-    value = "none" if finding.value is None else f"{finding.value:+.3f}"
-    interval = "" if finding.low is None or finding.high is None else f"{finding.low:+.3f} to {finding.high:+.3f}"
-    found = "unknown" if finding.found is None else "yes" if finding.found else "no"
-    count = str(finding.samples)
-    return [finding.fault, finding.condition, finding.measure, value, interval, found, count, str(finding.missing)]
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A row for each finding, and one for all faults; cells are texts. found: of each row, whether it is a fault's that
+    the judge has.
+    """
+
+    columns: tuple[str, ...]
+    rows: list[list[str]]
+    found: list[bool]
 
 
-def cost_cells(fault: str, cost: Cost) -> list[str]:
-    """The cells of a row, in the order of `COST_COLUMNS`."""
-    tokens = "unknown" if cost.tokens is None else f"{cost.tokens:,}"
-    usd = "unknown" if cost.usd is None else f"{cost.usd:.4f}"
-    return [fault, f"{cost.questions:,}", f"{cost.calls:,}", tokens, usd, f"{cost.seconds:.1f}"]
+def table(audit: JudgeAudit) -> Table:
+    """What was found and what it cost, which stands in the first row of a fault. Costs that are unknown of all faults
+    have no column.
+    """
+    left = dict(audit.costs)
+    rows = []
+    for finding in audit.findings:
+        cost = left.pop(finding.fault, None)
+        rows.append([*_finding_cells(finding), *(_cost_cells(cost) if cost else [""] * len(_COST_COLUMNS))])
+    blank = [""] * (len(_FINDING_COLUMNS) - 1)
+    rows += [[fault, *blank, *_cost_cells(cost)] for fault, cost in left.items()]
+    rows.append(["all", *blank, *_cost_cells(total_cost(audit))])
+    names = _FINDING_COLUMNS + _COST_COLUMNS
+    kept = [n for n, name in enumerate(names) if name not in ("tokens", "USD") or rows[-1][n] != _UNKNOWN]
+    found = [bool(finding.found) for finding in audit.findings]
+    return Table(
+        tuple(names[n] for n in kept),
+        [[cells[n] for n in kept] for cells in rows],
+        found + [False] * (len(rows) - len(found)),
+    )
+
+
+def _finding_cells(finding: Finding) -> list[str]:
+    value = "none" if finding.value is None else f"{finding.value:+.2f}"
+    if finding.low is not None and finding.high is not None:
+        value += f" ({finding.low:+.2f} to {finding.high:+.2f})"
+    found = _UNKNOWN if finding.found is None else "yes" if finding.found else "no"
+    samples = f"{finding.samples:,}" + (f", {finding.missing:,} missing" if finding.missing else "")
+    return [finding.fault, finding.condition, finding.measure, value, found, samples]
+
+
+def _cost_cells(cost: Cost) -> list[str]:
+    tokens = _UNKNOWN if cost.tokens is None else f"{cost.tokens:,}"
+    usd = _UNKNOWN if cost.usd is None else f"{cost.usd:.4f}"
+    return [f"{cost.calls:,}", tokens, usd, f"{cost.seconds:.1f}"]
 
 
 def total_cost(audit: JudgeAudit) -> Cost:
@@ -82,7 +112,10 @@ def notes(audit: JudgeAudit) -> Iterator[str]:
         "Found: the interval for all faults together excludes 0, so that a judge without faults is accused of any in "
         "5 % of audits at most; or, for repeated answers and readings, any difference."
     )
-    yield "Questions: asked for a fault; asked: of these, those not answered before, in this audit or its answer log."
+    yield (
+        "Asked: questions for a fault, under all of its conditions, that were not answered before, for another fault "
+        "or in the answer log."
+    )
     for name, value in audit.reliability.items():
         if value is not None:
             yield f"Reliability of one answer ({name}): {value:.2f}."
@@ -91,10 +124,10 @@ def notes(audit: JudgeAudit) -> Iterator[str]:
 def markdown(audit: JudgeAudit) -> str:
     """The report in Markdown."""
     lines = [f"# Audit of {_cell(audit.judge)}", "", *(f"{line}\n" for line in facts(audit))]
-    lines += _table(COLUMNS, [finding_cells(finding) for finding in audit.findings])
+    found = table(audit)
+    lines += _table(found.columns, found.rows)
     lines += ["", "## What to do", "", *(f"- {line}" for line in audit.recommendations)]
-    lines += ["", "## What it took", "", *_table(COST_COLUMNS, _cost_rows(audit)), ""]
-    lines += [f"{line}\n" for line in notes(audit)]
+    lines += ["", *(f"{line}\n" for line in notes(audit))]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -102,28 +135,20 @@ def html(audit: JudgeAudit) -> str:
     """The report as a page without scripts or links."""
     import jinja2
 
+    found = table(audit)
     template = jinja2.Environment(autoescape=True).from_string(_PAGE)
     return template.render(
         title=one_line(audit.judge),
         facts=list(facts(audit)),
-        columns=COLUMNS,
-        rows=[(bool(finding.found), finding_cells(finding)) for finding in audit.findings],
+        columns=found.columns,
+        rows=list(zip(found.found, found.rows, strict=True)),
         advice=audit.recommendations,
-        cost_columns=COST_COLUMNS,
-        costs=_cost_rows(audit),
         notes=list(notes(audit)),
     )
 
 
-def _cost_rows(audit: JudgeAudit) -> list[list[str]]:
-    return [
-        *(cost_cells(fault, cost) for fault, cost in audit.costs.items()),
-        cost_cells("all", total_cost(audit)),
-    ]
-
-
-def _table(columns: tuple[str, ...], rows: list[list[str]]) -> list[str]:
-    lines = [columns, ["---"] * len(columns), *rows]
+def _table(columns: tuple[str, ...], cells: list[list[str]]) -> list[str]:
+    lines = [columns, ["---"] * len(columns), *cells]
     return [f"| {' | '.join(_cell(cell) for cell in line)} |" for line in lines]
 
 

@@ -67,8 +67,8 @@ ADVICE = {
     "order": "Show the source first and the edit second",
     "yes_bias": "Ask yes/no questions in both phrasings",
     "wording": "Never compare its scores across prompts",
-    "size": "Send pictures as they are: Pictures with sides x 0.5",
-    "jpeg": "Send pictures as they are: JPEG with quality 75",
+    "size": "Send pictures as they are. Pictures with sides x 0.5",
+    "jpeg": "Send pictures as they are. JPEG with quality 75",
     "noise": "It does not repeat its answers",
     "picture_words": "It obeys words painted into a picture: put `guard-prompt-injection` before it",
     "instruction_words": "It obeys words in an instruction",
@@ -116,7 +116,7 @@ def test_noise_is_measured_in_grades_and_gives_the_number_of_draws() -> None:
 
 def test_a_size_that_changes_nothing_is_recommended_and_one_that_does_is_not() -> None:
     small = audit(faulty(size=0.4), edits(), faults=["size", "jpeg"])
-    assert any(line.startswith("Send pictures as they are: Pictures") for line in small.recommendations)
+    assert any(line.startswith("Send pictures as they are. Pictures") for line in small.recommendations)
     assert any(line.startswith("JPEG with quality 30") for line in small.recommendations)
 
 

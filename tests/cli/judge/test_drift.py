@@ -1,0 +1,98 @@
+"""`editcritic judge drift` on recordings of `score --record`: the same pictures, judged before and now."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ...benchmarks.conftest import Command
+from ...benchmarks.suites.tiny_suite import picture
+
+COIN = "judge=tests.benchmarks.suites.tiny_suite:CoinJudge"
+BRIGHT = "judge=tests.cli.judge.bright_judge:BrightJudge"
+
+
+@pytest.fixture
+def samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Twelve bright edits of as many sources."""
+    monkeypatch.setenv("EDITCRITIC_TRUST", "tests.benchmarks.suites.tiny_suite tests.cli.judge.bright_judge")
+    lines = []
+    for number in range(12):
+        picture(number).pil().save(tmp_path / f"{number}_source.png")
+        picture(100 + number).pil().point(lambda level: 225 + level // 9).save(tmp_path / f"{number}_edited.png")
+        row = {"id": str(number), "source": f"{number}_source.png", "edited": f"{number}_edited.png"}
+        lines.append(json.dumps({**row, "instruction": f"Make it {number}"}))
+    path = tmp_path / "samples.jsonl"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def record(editcritic: Command, samples: Path, name: str, judge: str = COIN, reward: str = "judge-yes-no") -> Path:
+    path = samples.with_name(name)
+    options = ("--reward", reward, "--experts", judge, "--record", path, "-o", samples.with_name(f"{name}.jsonl"))
+    result = editcritic("score", samples, *options)
+    assert result.exit_code == 0, result.output
+    return path
+
+
+def drift(editcritic: Command, now: Path, golden: Path, code: int) -> dict[str, Any]:
+    result = editcritic("judge", "drift", now, "--golden", golden, "--json")
+    assert result.exit_code == code, result.output
+    document: dict[str, Any] = json.loads(result.stdout)
+    return document
+
+
+@pytest.fixture
+def golden(editcritic: Command, samples: Path) -> Path:
+    path = samples.with_name("golden.jsonl")
+    result = editcritic("judge", "drift", record(editcritic, samples, "before.db"), "-o", path)
+    assert result.exit_code == 0, result.output
+    assert "12 images" in result.output
+    return path
+
+
+def test_the_same_answers_have_not_drifted(editcritic: Command, samples: Path, golden: Path) -> None:
+    document = drift(editcritic, record(editcritic, samples, "now.db"), golden, code=0)
+    assert (document["compared"], document["changes"]) == (12, [])
+    assert document["drift"][0]["path"] == "judge-yes-no"
+
+
+def test_another_judges_answers_have(editcritic: Command, samples: Path, golden: Path) -> None:
+    document = drift(editcritic, record(editcritic, samples, "now.db", BRIGHT), golden, code=1)
+    assert document["compared"] == 12
+    assert document["drift"][0]["exceeds_noise"]
+
+
+def test_an_edit_that_is_another_picture_now_is_left_out(editcritic: Command, samples: Path, golden: Path) -> None:
+    picture(7).pil().save(samples.with_name("3_edited.png"))
+    document = drift(editcritic, record(editcritic, samples, "now.db"), golden, code=0)
+    assert (document["compared"], document["different_outputs"]) == (11, 1)
+
+
+def test_a_recording_of_another_reward_has_nothing_to_compare(editcritic: Command, samples: Path, golden: Path) -> None:
+    now = record(editcritic, samples, "now.db", reward="clip-image")
+    result = editcritic("judge", "drift", now, "--golden", golden)
+    assert result.exit_code == 2
+    assert "no metric of the golden set: it has judge-yes-no, the results have clip-image" in result.output
+
+
+def test_a_file_that_is_no_recording_is_named(editcritic: Command, samples: Path) -> None:
+    result = editcritic("judge", "drift", samples, "-o", samples.with_name("golden.jsonl"))
+    assert result.exit_code == 2
+    assert "samples.jsonl is not a recording" in result.output
+
+
+def test_scores_that_this_version_does_not_reproduce_are_refused(
+    editcritic: Command, samples: Path, golden: Path
+) -> None:
+    from editcritic.reward import AnswerLog
+
+    now = record(editcritic, samples, "now.db")
+    with AnswerLog(now) as log:
+        log.meta("score:3", json.dumps({"value": 0.123, "status": "scored"}))
+    result = editcritic("judge", "drift", now, "--golden", golden)
+    assert result.exit_code == 2
+    assert "1 of 12 scores are not the recorded ones with this version (3: recorded 0.123" in result.output
