@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..boxes import Box
+from ..forks import at_fork, keep_in_child
 from ..image import Pixels
 from ..queries.expert import Expert, ExpertDown
 from ..queries.kinds import ReadText, RecognizedText, TextLine
@@ -50,8 +52,9 @@ class RapidOcr(Expert):
     """Answers `ReadText`. An image without text is an empty `RecognizedText`, not an abstention.
 
     min_score: lines with a lower recognition score, in [0, 1], are dropped; single characters below 0.95 always are.
-    threads: of each model (`intra_op`); the default is one, since a second saves only a tenth of the time. short_side:
-    in pixels, to which larger images are resized; half of it takes a quarter of the time and loses small print.
+    threads: of each model (`intra_op`); the default is one, since a second saves only a tenth of the time. concurrency:
+    images read at a time, each by models of its own. short_side: in pixels, to which larger images are
+    resized; half of it takes a quarter of the time and loses small print.
 
     Lines are sorted top to bottom, then left to right, along their median direction; boxes enclose slanted lines. Weak
     on decorative faces and text upside down; spaces between words may be missing. Images under 4 pixels a side hold no
@@ -59,23 +62,42 @@ class RapidOcr(Expert):
     """
 
     kinds = (ReadText,)
+    batch = 8
+    """Images are read one by one, so that a large batch saves nothing, and what depends on a reading waits for it."""
     deadline_s = 900.0
 
-    def __init__(self, min_score: float = 0.5, threads: int = 1, short_side: int = 736) -> None:
+    def __init__(self, min_score: float = 0.5, threads: int = 1, short_side: int = 736, concurrency: int = 2) -> None:
         if not 0 <= min_score <= 1:
             raise ValueError(f"min_score must lie in [0, 1], got {min_score}")
         if threads < 1:
             raise ValueError(f"threads must be at least 1, got {threads}")
+        if concurrency < 1:
+            raise ValueError(f"concurrency must be at least 1, got {concurrency}")
         if not 96 <= short_side <= _LONGEST:
             raise ValueError(f"short_side must lie in [96, {_LONGEST}] pixels, got {short_side}")
         self.min_score = min_score
         self.threads = threads
         self.short_side = short_side
         self.id = f"rapidocr@{_version()} layout={_VERSION} working={short_side} min_score={min_score:g}"
-        self._read: Any = None
+        self.concurrency = concurrency
+        self._idle: list[Any] = []  # models that no call uses
+        at_fork(self, RapidOcr._in_child)
+
+    def _in_child(self) -> None:
+        keep_in_child(self._idle)  # freeing a session waits for its threads, which stayed in the parent
+        self._idle = []
 
     def load(self) -> None:
         """Load the models. Raises `ExpertDown` if the packages or the models in the wheel are missing."""
+        self._idle.append(self._take())
+
+    def _take(self) -> Any:
+        """Models for one call."""
+        with suppress(IndexError):
+            return self._idle.pop()
+        return self._loaded()
+
+    def _loaded(self) -> Any:
         try:
             import onnxruntime
             from rapidocr import RapidOCR
@@ -83,7 +105,7 @@ class RapidOcr(Expert):
             raise ExpertDown(f"{error.name} is not installed: pip install 'editcritic[ocr]'") from None
         onnxruntime.set_default_logger_severity(3)  # suppresses a warning on machines without a GPU
         # With a path, no model is downloaded.
-        self._read = RapidOCR(
+        return RapidOCR(
             params={
                 "Det.model_path": _model("det"),
                 "Rec.model_path": _model("rec"),
@@ -99,14 +121,18 @@ class RapidOcr(Expert):
         )
 
     def __call__(self, queries: Sequence[ReadText]) -> list[RecognizedText]:
-        return [self._reading(query.image.pixels) for query in queries]
+        models = self._take()
+        try:
+            return [self._reading(models, query.image.pixels) for query in queries]
+        finally:
+            self._idle.append(models)
 
-    def _reading(self, pixels: Pixels) -> RecognizedText:
+    def _reading(self, models: Any, pixels: Pixels) -> RecognizedText:
         height, width = pixels.shape[:2]
         if min(width, height) < _MIN_SIDE:
             return RecognizedText(())
         canvas, scale, (left, top) = _canvas(pixels, self.short_side)
-        output = self._read(np.ascontiguousarray(canvas[:, :, ::-1]))  # BGR
+        output = models(np.ascontiguousarray(canvas[:, :, ::-1]))  # BGR
         if getattr(output, "txts", None) is None:
             return RecognizedText(())
         quads = np.clip((np.asarray(output.boxes, np.float64) - (left, top)) / scale, 0, (width, height))

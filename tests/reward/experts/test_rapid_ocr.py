@@ -193,6 +193,22 @@ def test_answers_do_not_depend_on_batches_threads_or_repetition():
         assert transcript(images, RapidOcr(threads=threads), batch)[1] == expected
 
 
+def test_models_are_loaded_once_for_each_call_at_a_time():
+    images = [Image.of(label("word", 12 + n)) for n in range(24)]
+    loads = 0
+
+    class Counting(RapidOcr):
+        def _loaded(self):
+            nonlocal loads
+            loads += 1
+            return super()._loaded()
+
+    expert = Counting(concurrency=2)
+    for _ in range(3):  # each with an engine, and so workers, of its own
+        transcript(images, expert, 4)
+    assert 1 <= loads <= 2
+
+
 def test_without_the_package_it_is_down_and_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "rapidocr", None)
     with pytest.raises(ExpertDown, match=r"rapidocr is not installed: pip install 'editcritic\[ocr\]'"):
@@ -229,7 +245,7 @@ assert expert([ReadText(Image.of(np.full((90, 90, 3), 200, np.uint8)))])[0].line
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize("options", [{"min_score": -0.1}, {"min_score": 2}, {"threads": 0}, {"short_side": 10}])
+@pytest.mark.parametrize("options", [{"min_score": -0.1}, {"min_score": 2}, {"threads": 0}, {"concurrency": 0}, {"short_side": 10}])
 def test_refuses_options_that_mean_nothing(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         RapidOcr(**options)
