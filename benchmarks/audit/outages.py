@@ -10,6 +10,8 @@ from ...reward.audit import AuditRun
 
 _OUTAGE = 16
 """The last scores that have to fail for reasons of infrastructure for the audit to end."""
+_FEWEST = 4
+"""Of them, where there are few edits: a single time-out is no outage."""
 
 
 def latest_scores(run: AuditRun) -> list[Score]:
@@ -24,7 +26,8 @@ def outage(scores: Sequence[Score], all_known: int = _OUTAGE) -> str:
 
     all_known: fewer scores are enough where there are so few edits.
     """
-    last = scores[-min(_OUTAGE, all_known) :]
-    if last and len(last) == min(_OUTAGE, all_known) and all(score.cause == "infrastructure" for score in last):
+    count = max(_FEWEST, min(_OUTAGE, all_known))
+    last = scores[-count:]
+    if len(last) == count and all(score.cause == "infrastructure" for score in last):
         return f"the last {len(last)} scores failed: {last[-1].reason}"
     return ""

@@ -10,12 +10,15 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from functools import partial
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from editcritic.benchmarks.run import run_progress
+from editcritic.cli import audit_subject
 from editcritic.reward.audit import all_families
 
 from ..benchmarks.conftest import Command, Folder, patched
@@ -222,6 +225,26 @@ def test_beyond_the_budget_nothing_is_compared(editcritic: Command, samples: Pat
     assert {trial["outcome"] for trial in failed} == {"incomparable"}
     ended = figures(editcritic, samples, *CONTRAST, "--budget", "seconds=0.001", code=1)
     assert ended["stopped"] == "the budget of 0.001 seconds is spent"
+
+
+def test_seconds_that_are_spent_in_between_are_an_exit_code(
+    editcritic: Command, samples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = count()  # a second passes each time that somebody asks
+    monkeypatch.setattr(audit_subject, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    document = figures(editcritic, samples, *CONTRAST, "--family", "blurred", "--budget", "seconds=3", code=1)
+    assert document["stopped"] == "the budget of 3 seconds is spent"
+    assert len({trial["id"] for trial in document["trials"]}) == 2
+    assert document["overall"]["rate"] == 0
+    assert document["infrastructure_failures"] == 0
+
+
+def test_what_is_random_is_of_the_seed(editcritic: Command, samples: Path) -> None:
+    noisy = (samples, *CONTRAST, "--family", "noisy")
+    first, again, other = (figures(editcritic, *noisy, "--seed", seed) for seed in (1, 1, 2))
+    assert (first["seed"], other["seed"]) == (1, 2)
+    assert first["trials"] == again["trials"]
+    assert first["trials"] != other["trials"]
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux what the process catches")

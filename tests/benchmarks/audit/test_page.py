@@ -225,11 +225,14 @@ def test_nothing_is_wider_than_the_window(made: tuple[AuditReport, Path], tmp_pa
         f'srcdoc="{html.escape(text_of(made[1]))}"></iframe><script>'
         'document.getElementById("page").onload = event => { const inner = event.target.contentDocument; '
         "const root = inner.documentElement, pictures = inner.querySelectorAll('.shots svg').length; "
+        "const right = Math.max(...[...inner.querySelectorAll('tr.group span')].map("
+        "one => Math.ceil(one.getBoundingClientRect().right))); "
         'document.getElementById("width").textContent = '
-        "`${root.scrollWidth} ${root.clientWidth} ${pictures}`; }</script>",
+        "`${root.scrollWidth} ${root.clientWidth} ${pictures} ${right}`; }</script>",
         encoding="utf-8",
     )
-    wide, inside, pictures = map(int, opened(frame).text("width").split())
+    wide, inside, pictures, headings = map(int, opened(frame).text("width").split())
     assert wide == inside
     assert width - 20 < inside <= width  # beside a scroll bar
     assert pictures > 20
+    assert 0 < headings <= inside  # of a table that is scrolled

@@ -190,6 +190,33 @@ def test_harmless_variants_show_the_same(
         assert variant.sample.edited != kept.edited or variant.sample.instruction != kept.instruction
 
 
+@pytest.mark.parametrize(
+    ("name", "least", "most"),
+    [
+        ("autoencoder-round-trip", 3.2, 10.2),  # 38 to 28 dB, as of learned ones
+        ("faint-brightness", 0.3, 2.5),
+        ("faint-noise", 0.5, 1.7),
+        ("reencoded", 1.0, 7.0),
+        ("reencoded-webp", 1.0, 6.0),
+        ("resized", 2.0, 9.0),
+    ],
+)
+def test_harmless_changes_of_every_pixel_are_as_faint_as_they_say(
+    name: str, least: float, most: float, make: Callable[[str, Family], list[Variant | None]]
+) -> None:
+    """Root mean square, in grey levels, of all severities at all photographs."""
+    (family,) = select_families([name])
+    for photograph in PHOTOGRAPHS:
+        edited = samples()[photograph].edited.pixels.astype(np.float32)
+        distances = [
+            float(np.sqrt(np.square(variant.sample.edited.pixels - edited).mean()))
+            for variant in make(photograph, family)
+            if variant is not None
+        ]
+        assert distances == sorted(distances)
+        assert all(least <= distance <= most for distance in distances), (photograph, distances)
+
+
 @pytest.mark.parametrize("family", SAME, ids=name_of)
 def test_what_must_not_matter_is_in_no_pixel_and_no_word(
     family: Family, make: Callable[[str, Family], list[Variant | None]]
