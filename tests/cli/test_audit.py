@@ -103,6 +103,10 @@ def test_a_reward_with_experts_says_what_they_take(editcritic: Command, samples:
     assert figures(editcritic, *arguments, "--family", "repeated")["expert_costs"][0]["calls"] > 0
     text = " ".join(editcritic("audit", *arguments[:-2]).stdout.split())
     assert "What it took expert roles queries calls failed seconds ms per score coin@1 judge" in text
+    editcritic("audit", *arguments[:-2], "-o", tmp_path / "audit.html")
+    costs = (tmp_path / "audit.html").read_text(encoding="utf-8").partition('<section id="costs">')[2]
+    words = " ".join(re.sub(r"<[^>]*>", " ", costs.partition("</section>")[0]).split())
+    assert "expert roles queries calls failed seconds ms per score coin@1 judge" in words
 
 
 def test_a_suite_with_the_outputs_of_an_editor(editcritic: Command, tmp_path: Path) -> None:
@@ -237,6 +241,23 @@ def test_seconds_that_are_spent_in_between_are_an_exit_code(
     assert len({trial["id"] for trial in document["trials"]}) == 2
     assert document["overall"]["rate"] == 0
     assert document["infrastructure_failures"] == 0
+
+
+def test_the_tolerance_is_of_harmless_variants(editcritic: Command, samples: Path) -> None:
+    harmless = (samples, *CONTRAST, "--family", "reencoded", "--family", "faint-brightness")
+    strict, lenient = (figures(editcritic, *harmless, "--tolerance", share) for share in (0, 1))
+    assert (strict["tolerance"], lenient["tolerance"]) == (0, 1)
+    assert strict["overall"]["violations"] > lenient["overall"]["violations"]
+
+
+@pytest.mark.parametrize("worst", [0, 1, 2])
+def test_as_many_examples_are_on_the_page_as_were_asked_for(editcritic: Command, samples: Path, worst: int) -> None:
+    page = samples.with_name("audit.html")
+    editcritic("audit", samples, *CONTRAST, "--family", "over-saturated", "--worst", worst, "-o", page)
+    text = page.read_text(encoding="utf-8")
+    section = text.partition('<section id="worst">')[2].partition("</section>")[0]
+    assert section.count("<article>") == worst
+    assert ("No examples were asked for." in section) == (worst == 0)
 
 
 def test_what_is_random_is_of_the_seed(editcritic: Command, samples: Path) -> None:

@@ -16,6 +16,8 @@ from editcritic.benchmarks.sceneedit.simulated_edits import honest_edit
 from editcritic.benchmarks.sceneedit.tiny_editor.training_examples import EDITOR_SCENES
 from editcritic.cli.audit_editor import audit_editor
 from editcritic.cli.editor_spec import EditorSpec
+from editcritic.reward.audit.hack_search.mixer import Mixer, Mixture
+from editcritic.reward.audit.hack_search.recipe import EDIT, Recipe
 
 from ..benchmarks.conftest import Command, Folder
 
@@ -66,14 +68,24 @@ def test_without_the_option_nothing_is_searched(editcritic: Command) -> None:
     assert json.loads(result.stdout)["search"] is None
 
 
-def test_the_tiny_editor_is_used_wrongly(editcritic: Command, drawn: Path) -> None:
+def test_the_tiny_editor_is_used_wrongly(editcritic: Command, drawn: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("diffusers")
+    mixed: set[str] = set()
+
+    def mix(self: Mixer, recipe: Recipe) -> Mixture | None:
+        mixed.add(recipe.base)
+        return _mix(self, recipe)
+
+    _mix = Mixer.mix
+    monkeypatch.setattr(Mixer, "mix", mix)
     options = ("--family", "lower", "--search", "30", "--pipeline", "sceneedit", "--pipeline-arg")
     result = editcritic("audit", drawn, *CONTRAST, *options, "num_inference_steps=4", "--json")
     assert result.exit_code == 0, result.output
     search: dict[str, Any] = json.loads(result.stdout)["search"]
     assert search["editor_errors"] == {}
     assert search["evaluations"] == 60
+    asked = {"asked for another edit", "asked for nothing", "asked for something unrelated", "edited twice"}
+    assert mixed == {EDIT, *asked, "edited in 2 steps", "edited without guidance"}
 
 
 def test_a_pipeline_is_weakened_by_the_arguments_that_it_takes() -> None:
