@@ -146,8 +146,8 @@ def audit(
     With --search, mixtures of the worse families are tried at each edit, the best of them changed again and again.
 
     Ctrl-C ends it with a report of what is scored by then; with --cache, the next run asks for the rest only, and again
-    for what tests whether an answer repeats. Exit code 1 if --fail-above is exceeded, if experts failed, if no
-    edit has a score, or if the budget was reached.
+    for what tests whether an answer repeats. Exit code 1 if --fail-above is exceeded, if experts failed, if
+    nothing could be compared, or if the budget was reached.
 
     Example: editcritic audit samples.jsonl --reward any-edit --experts small -o audit.html
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -146,10 +146,7 @@ class AuditedReward:
         self.calls += 1
         try:
             results = scorer(list(samples))  # a callable may empty its list
-            if isinstance(results, Mapping | Set):
-                got = type(results).__name__
-                raise TypeError(f"a reward returns a list of scores in the order of its samples, got {got}")
-            scores = [score_of(value) for value in results]
+            scores = [score_of(value) for value in _in_order(results)]
         except SystemExit as end:  # a program's function, which would take the audit with it
             raise RuntimeError(f"the reward ended the program: sys.exit({end.code!r:.100})") from end
         finally:
@@ -166,6 +163,14 @@ class AuditedReward:
             total = self.experts.setdefault(name, {})
             for key, count in counts.items():
                 total[key] = total.get(key, 0) + count
+
+
+def _in_order(results: Any) -> Iterator[Any]:
+    """The values that a callable returned. Raises TypeError for what has no order, or is no collection of values."""
+    if not isinstance(results, Mapping | Set | str | bytes):
+        with suppress(TypeError):
+            return iter(results)
+    raise TypeError(f"a reward returns a list of scores in the order of its samples, got {type(results).__name__}")
 
 
 def score_of(value: Any) -> Score:
@@ -213,7 +218,7 @@ def reward_of_pictures(
         if not seen:
             return read
         sources, edited, instructions = (list(column) for column in zip(*seen, strict=True))
-        values = list(function(sources, edited, instructions))
+        values = list(_in_order(function(sources, edited, instructions)))
         if len(values) != len(seen):
             raise ValueError(f"{len(values)} scores for {len(seen)} pictures")
         scores = iter(values)

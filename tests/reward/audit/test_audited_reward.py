@@ -102,6 +102,28 @@ def test_a_batch_with_too_few_scores_is_scored_one_by_one():
     assert "5 scores for 6 samples" in reward.whole_batch(EDITS)[0].reason
 
 
+@pytest.mark.parametrize("wrong", [None, 0.5, "0.5", b"0.5", dict.fromkeys(range(6), 0.5), {0.5}, object()])
+def test_what_is_no_list_of_scores_is_named_with_what_is_expected(wrong):
+    reason = f"TypeError: a reward returns a list of scores in the order of its samples, got {type(wrong).__name__}"
+    assert {score.reason for score in AuditedReward(lambda samples: wrong)(EDITS)} == {reason}
+    of_pictures = AuditedReward(reward_of_pictures(lambda sources, edits, instructions: wrong))
+    assert {score.reason for score in of_pictures(EDITS)} == {reason}
+
+
+def test_values_of_any_sequence_or_generator_are_scores():
+    class Row:
+        def __len__(self) -> int:
+            return len(EDITS)
+
+        def __getitem__(self, number: int) -> float:
+            return [0.5, 0.25, 0.0, 0.5, 0.25, 0.0][number]
+
+    for values in (Row(), (row for row in (0.5, 0.25, 0.0) * 2), np.array([0.5, 0.25, 0.0] * 2)):
+        made = iter([values])
+        scores = AuditedReward(lambda samples, made=made: next(made))(EDITS)
+        assert [score.value for score in scores] == [0.5, 0.25, 0.0] * 2
+
+
 @pytest.mark.parametrize("nothing", [None, [], 0.5, [0.5] * 2, dict.fromkeys(range(6), 0.5), {0: 1.0}, {0.5}])
 def test_a_scorer_without_scores_fails_for_each(nothing):
     scores = AuditedReward(lambda samples: nothing)(EDITS)
