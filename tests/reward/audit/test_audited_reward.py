@@ -110,18 +110,20 @@ def test_what_is_no_list_of_scores_is_named_with_what_is_expected(wrong):
     assert {score.reason for score in of_pictures(EDITS)} == {reason}
 
 
-def test_values_of_any_sequence_or_generator_are_scores():
-    class Row:
-        def __len__(self) -> int:
-            return len(EDITS)
+class Column:
+    """Has no `__iter__`, as the columns of some tables."""
 
-        def __getitem__(self, number: int) -> float:
-            return [0.5, 0.25, 0.0, 0.5, 0.25, 0.0][number]
+    def __len__(self) -> int:
+        return len(EDITS)
 
-    for values in (Row(), (row for row in (0.5, 0.25, 0.0) * 2), np.array([0.5, 0.25, 0.0] * 2)):
-        made = iter([values])
-        scores = AuditedReward(lambda samples, made=made: next(made))(EDITS)
-        assert [score.value for score in scores] == [0.5, 0.25, 0.0] * 2
+    def __getitem__(self, number: int) -> float:
+        return [0.5, 0.25, 0.0, 0.5, 0.25, 0.0][number]
+
+
+@pytest.mark.parametrize("values", [Column(), (row for row in (0.5, 0.25, 0.0) * 2), np.array([0.5, 0.25, 0.0] * 2)])
+def test_values_of_any_sequence_or_generator_are_scores(values):
+    scores = AuditedReward(lambda samples: values)(EDITS)
+    assert [score.value for score in scores] == [0.5, 0.25, 0.0] * 2
 
 
 @pytest.mark.parametrize("nothing", [None, [], 0.5, [0.5] * 2, dict.fromkeys(range(6), 0.5), {0: 1.0}, {0.5}])
