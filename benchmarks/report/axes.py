@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from .svg import AxisScale, Markup, element, format_number
 
 WIDTH, HEIGHT = 560.0, 320.0
-LEFT, RIGHT, TOP, BOTTOM = 58.0, 14.0, 12.0, 46.0
+LEFT, RIGHT, TOP, BOTTOM = 66.0, 14.0, 12.0, 46.0
 LETTER_WIDTH = 6.4
 """Approximate width of a letter in chart labels, in pixels."""
 

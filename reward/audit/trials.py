@@ -94,6 +94,8 @@ class TrialMaker:
     def _variant(self, edit: AuditedEdit, number: int, family: Family, severity: int) -> Variant | None:
         try:
             variant = family.variant(edit, family.severities[severity].amount)
+            if not isinstance(variant, Variant | None):
+                raise TypeError(f"a family returns a Variant, or None where it does not apply; got {variant!r:.80}")
         except ImageError:  # of the source, say, which the reward does not read
             return None
         except Exception as error:

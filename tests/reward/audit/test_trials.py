@@ -160,6 +160,15 @@ def test_variants_of_a_family_that_fails_are_left_out_with_the_reason():
     assert len(unmade[0].reason) == 500
 
 
+def test_what_is_no_variant_is_left_out_with_the_reason():
+    maker = TrialMaker(photographs(), [replace(darker("lower"), vary=lambda edit, amount: 42)])
+    unmade: list[UnmadeVariant] = []
+    assert list(maker.variants(1, unmade.append)) == []
+    assert {one.reason for one in unmade} == {
+        "TypeError: a family returns a Variant, or None where it does not apply; got 42"
+    }
+
+
 def test_a_source_that_cannot_be_read_leaves_out_the_families_that_read_it(tmp_path):
     one = photographs()[0]
     lost = Image(one.source.size, digest="0" * 64, path=tmp_path / "lost.png")
