@@ -245,7 +245,9 @@ assert expert([ReadText(Image.of(np.full((90, 90, 3), 200, np.uint8)))])[0].line
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize("options", [{"min_score": -0.1}, {"min_score": 2}, {"threads": 0}, {"concurrency": 0}, {"short_side": 10}])
+@pytest.mark.parametrize(
+    "options", [{"min_score": -0.1}, {"min_score": 2}, {"threads": 0}, {"concurrency": 0}, {"short_side": 10}]
+)
 def test_refuses_options_that_mean_nothing(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         RapidOcr(**options)
