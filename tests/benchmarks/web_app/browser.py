@@ -1,10 +1,11 @@
 """The app in a browser without a screen: a server on a free port of this machine, and one Chromium for a module."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 from editcritic.benchmarks.web_app.server import serving
 from editcritic.benchmarks.web_app.settings import AppSettings
@@ -52,12 +53,20 @@ def visited(browser: Browser, url: str, *, width: int = 1440, tab: str = "") -> 
 
 
 def open_tab(page: Page, title: str) -> None:
-    """Choose a tab by its title; on a phone it may be in the menu of further ones."""
-    button = page.get_by_role("tab", name=title, exact=True)
-    if not button.first.is_visible():
-        page.locator(".overflow-menu > button").first.click()
-        button = page.locator(".overflow-dropdown button", has_text=title)
-    button.first.click()
+    """Choose a tab by its title; on a phone it may be in the menu of further ones.
+
+    Tried again, since a page that loads has neither at first, and moves tabs into the menu once it knows its width.
+    """
+    button = page.get_by_role("tab", name=title, exact=True).first
+    for _ in range(30):
+        with suppress(PlaywrightTimeoutError):
+            if not button.is_visible():
+                page.locator(".overflow-menu > button").first.click(timeout=2_000)
+                page.locator(".overflow-dropdown button", has_text=title).first.click(timeout=2_000)
+            else:
+                button.click(timeout=2_000)
+            return
+    raise AssertionError(f"the page has no tab {title!r}")
 
 
 @contextmanager
