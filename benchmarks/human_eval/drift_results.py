@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from ...reward import Score
@@ -11,13 +12,18 @@ from ..run.replay import replay_recording
 from ..suites.results import ResultRow, Results, load_results
 
 
-def load_answers(path: Path) -> Results:
-    """Results of a folder, or those of a recording, with one row a sample and its sources as the case.
+def load_answers(paths: Sequence[Path]) -> list[Results]:
+    """Results of folders, one an editor, or those of one recording, with a row a sample and its sources as the case.
 
-    Raises `InputError`, also for a recording whose scores this version does not reproduce; `LogError` for a damaged
-    one.
+    Raises `InputError`, also for a recording beside others, since it names no editor, and for one whose scores this
+    version does not reproduce; `LogError` for a damaged one.
     """
-    return _recorded_results(path) if path.is_file() else load_results(path)
+    recordings = [path for path in paths if path.is_file()]
+    if recordings and len(paths) > 1:
+        raise InputError(
+            f"{recordings[0]} is a recording, which names no editor: one at a time is compared, got {len(paths)} paths"
+        )
+    return [_recorded_results(path) if recordings else load_results(path) for path in paths]
 
 
 def _recorded_results(path: Path) -> Results:

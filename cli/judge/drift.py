@@ -67,11 +67,11 @@ def _store(
     from ...benchmarks.human_eval.judge_drift import build_golden_set, write_golden_set
 
     require_distinct_files(results=results[0], out=out)
-    first = [load_answers(path) for path in results]
-    again = [load_answers(path) for path in repeats]
-    if len(again) % len(first):
-        raise InputError(f"--repeat-results takes {len(first)} per run, one per editor; got {len(again)}")
-    runs = [first, *(again[start : start + len(first)] for start in range(0, len(again), len(first)))]
+    count = len(results)
+    if len(repeats) % count:
+        raise InputError(f"--repeat-results takes {count} for each run, as many as RESULTS; got {len(repeats)}")
+    folders = [results, *(repeats[start : start + count] for start in range(0, len(repeats), count))]
+    runs = [load_answers(paths) for paths in folders]
     records = build_golden_set(runs, count=num_images, seed=seed)
     write_golden_set(out, records)
     if as_json:
@@ -87,7 +87,7 @@ def _report_drift(path: Path, results: Sequence[Path], seed: int, as_json: bool)
     from ...benchmarks.human_eval.drift_results import load_answers
     from ...benchmarks.human_eval.judge_drift import compare_with_golden_set, read_golden_set
 
-    report = compare_with_golden_set(read_golden_set(path), [load_answers(path) for path in results], seed=seed)
+    report = compare_with_golden_set(read_golden_set(path), load_answers(results), seed=seed)
     code = int(any(drift.exceeds_noise for drift in report.drifts))
     if as_json:
         print_json(

@@ -96,3 +96,23 @@ def test_scores_that_this_version_does_not_reproduce_are_refused(
     result = editcritic("judge", "drift", now, "--golden", golden)
     assert result.exit_code == 2
     assert "1 of 12 scores are not the recorded ones with this version (3: recorded 0.123" in result.output
+
+
+def test_a_recording_scored_again_measures_the_judges_own_variance(
+    editcritic: Command, samples: Path, golden: Path
+) -> None:
+    before, again = samples.with_name("before.db"), record(editcritic, samples, "again.db", BRIGHT)
+    result = editcritic("judge", "drift", before, "-o", golden, "--repeat-results", again, "--json")
+    assert json.loads(result.stdout) == {"golden": str(golden), "images": 12, "runs": 2}
+    document = drift(editcritic, again, golden, code=1)  # the mean is compared with that of both runs
+    assert (document["golden_runs"], document["changes"]) == (2, [])
+    assert document["drift"][0]["baseline_disagreement"] == 1.0
+
+
+def test_two_recordings_are_refused_since_neither_names_its_editor(
+    editcritic: Command, samples: Path, golden: Path
+) -> None:
+    before = samples.with_name("before.db")
+    result = editcritic("judge", "drift", before, before, "--golden", golden)
+    assert result.exit_code == 2
+    assert "before.db is a recording, which names no editor" in result.output
