@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
+from ...benchmarks.common.terminal import echo, exit_code_command, plain_table, print_json, progress_bar, render
 from ..edit_samples import file_entries, suite_entries
 from ..options import AnswerCache, Data, Experts, Json, Seed, Trust
 
@@ -169,27 +169,28 @@ def _valid(entries: Iterable[SampleEntry], problems: list[str]) -> Iterator[Edit
 
 
 def _print(result: JudgeAudit) -> None:
-    from rich.table import Table
     from rich.text import Text
 
     from ...benchmarks.human_eval.judge_audit.report import facts, notes, table
 
     for line in facts(result):
         echo(line, stderr=False)
-    found = table(result)
-    shown = [number for number, name in enumerate(found.columns) if name not in ("measure", "seconds")]
-    printed = Table(title=Text(f"Audit of {result.judge}"), title_justify="left")
-    for name in (found.columns[number] for number in shown):
-        justify: Literal["left", "right"] = "left" if name in ("fault", "condition") else "right"
-        printed.add_column(name, justify=justify, no_wrap=name != "condition")
-    for cells in found.rows:
-        printed.add_row(*(Text(cells[number]) for number in shown))
+    findings = table(result)
+    # For the width of a terminal: what is measured follows as lines, and seconds are in the written report.
+    kept = [number for number, name in enumerate(findings.columns) if name not in ("measure", "seconds")]
+    names = [findings.columns[number] for number in kept]
+    numbers = [name for name in names if name not in ("fault", "condition")]
+    printed = plain_table(
+        Text(f"Audit of {result.judge}"), *names, right=numbers, fixed=[name for name in names if name != "condition"]
+    )
+    for cells in findings.rows:
+        printed.add_row(*(Text(cells[number]) for number in kept))
     render(printed)
     faults: dict[str, list[str]] = {}
     for finding in result.findings:
         faults.setdefault(finding.measure, []).append(finding.fault)
-    for measure, names in faults.items():
-        echo(f"{', '.join(dict.fromkeys(names))}: {measure}.", stderr=False)
+    for measure, measured in faults.items():
+        echo(f"{', '.join(dict.fromkeys(measured))}: {measure}.", stderr=False)
     for line in notes(result):
         echo(line, stderr=False)
     for line in result.recommendations:

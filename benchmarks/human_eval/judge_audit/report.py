@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from ....reward.plain_text import one_line
+from ...common.markdown import markdown_text, table_lines
 from .findings import Finding, JudgeAudit
 from .session import Cost
 
@@ -32,35 +34,27 @@ td{font-variant-numeric:tabular-nums}tr.found td{background:#fdebd8}</style></he
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A row for each finding, and one for all faults; cells are texts. found: of each row, whether it is a fault's that
-    the judge has.
-    """
+    """A row for each finding, then those of faults without any, and one for all faults; cells are texts."""
 
     columns: tuple[str, ...]
     rows: list[list[str]]
-    found: list[bool]
 
 
 def table(audit: JudgeAudit) -> Table:
     """What was found and what it cost, which stands in the first row of a fault. Costs that are unknown of all faults
     have no column.
     """
-    left = dict(audit.costs)
+    costs = dict(audit.costs)
     rows = []
     for finding in audit.findings:
-        cost = left.pop(finding.fault, None)
+        cost = costs.pop(finding.fault, None)
         rows.append([*_finding_cells(finding), *(_cost_cells(cost) if cost else [""] * len(_COST_COLUMNS))])
     blank = [""] * (len(_FINDING_COLUMNS) - 1)
-    rows += [[fault, *blank, *_cost_cells(cost)] for fault, cost in left.items()]
-    rows.append(["all", *blank, *_cost_cells(total_cost(audit))])
+    rows += [[fault, *blank, *_cost_cells(cost)] for fault, cost in costs.items()]
+    rows.append(["all", *blank, *_cost_cells(_total_cost(audit))])
     names = _FINDING_COLUMNS + _COST_COLUMNS
-    kept = [n for n, name in enumerate(names) if name not in ("tokens", "USD") or rows[-1][n] != _UNKNOWN]
-    found = [bool(finding.found) for finding in audit.findings]
-    return Table(
-        tuple(names[n] for n in kept),
-        [[cells[n] for n in kept] for cells in rows],
-        found + [False] * (len(rows) - len(found)),
-    )
+    known = [number for number, cell in enumerate(rows[-1]) if cell != _UNKNOWN]
+    return Table(tuple(names[number] for number in known), [[cells[number] for number in known] for cells in rows])
 
 
 def _finding_cells(finding: Finding) -> list[str]:
@@ -78,7 +72,7 @@ def _cost_cells(cost: Cost) -> list[str]:
     return [f"{cost.calls:,}", tokens, usd, f"{cost.seconds:.1f}"]
 
 
-def total_cost(audit: JudgeAudit) -> Cost:
+def _total_cost(audit: JudgeAudit) -> Cost:
     """The cost of all faults."""
     costs = list(audit.costs.values())
     tokens = [cost.tokens for cost in costs if cost.tokens is not None]
@@ -123,9 +117,9 @@ def notes(audit: JudgeAudit) -> Iterator[str]:
 
 def markdown(audit: JudgeAudit) -> str:
     """The report in Markdown."""
-    lines = [f"# Audit of {_cell(audit.judge)}", "", *(f"{line}\n" for line in facts(audit))]
-    found = table(audit)
-    lines += _table(found.columns, found.rows)
+    lines = [f"# Audit of {markdown_text(audit.judge)}", "", *(f"{markdown_text(line)}\n" for line in facts(audit))]
+    findings = table(audit)
+    lines += table_lines(findings.columns, ([markdown_text(cell) for cell in cells] for cells in findings.rows))
     lines += ["", "## What to do", "", *(f"- {line}" for line in audit.recommendations)]
     lines += ["", *(f"{line}\n" for line in notes(audit))]
     return "\n".join(lines).rstrip() + "\n"
@@ -135,22 +129,14 @@ def html(audit: JudgeAudit) -> str:
     """The report as a page without scripts or links."""
     import jinja2
 
-    found = table(audit)
+    findings = table(audit)
+    found = [bool(finding.found) for finding in audit.findings]
     template = jinja2.Environment(autoescape=True).from_string(_PAGE)
     return template.render(
         title=one_line(audit.judge),
         facts=list(facts(audit)),
-        columns=found.columns,
-        rows=list(zip(found.found, found.rows, strict=True)),
+        columns=findings.columns,
+        rows=list(zip_longest(found, findings.rows, fillvalue=False)),
         advice=audit.recommendations,
         notes=list(notes(audit)),
     )
-
-
-def _table(columns: tuple[str, ...], cells: list[list[str]]) -> list[str]:
-    lines = [columns, ["---"] * len(columns), *cells]
-    return [f"| {' | '.join(_cell(cell) for cell in line)} |" for line in lines]
-
-
-def _cell(text: str) -> str:
-    return one_line(text).replace("|", "\\|")
