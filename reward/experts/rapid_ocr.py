@@ -53,8 +53,8 @@ class RapidOcr(Expert):
 
     min_score: lines with a lower recognition score, in [0, 1], are dropped; single characters below 0.95 always are.
     threads: of each model (`intra_op`); the default is one, since a second saves only a tenth of the time. concurrency:
-    images read at a time, each by models of its own. short_side: in pixels, to which larger images are
-    resized; half of it takes a quarter of the time and loses small print.
+    images read at a time, each by models of its own. short_side: in pixels, to which larger images are resized; half of
+    it takes a quarter of the time and loses small print.
 
     Lines are sorted top to bottom, then left to right, along their median direction; boxes enclose slanted lines. Weak
     on decorative faces and text upside down; spaces between words may be missing. Images under 4 pixels a side hold no
@@ -95,9 +95,9 @@ class RapidOcr(Expert):
         """Models for one call."""
         with suppress(IndexError):
             return self._idle.pop()
-        return self._loaded()
+        return self._new_models()
 
-    def _loaded(self) -> Any:
+    def _new_models(self) -> Any:
         try:
             import onnxruntime
             from rapidocr import RapidOCR

@@ -198,10 +198,10 @@ def test_models_are_loaded_once_for_each_call_at_a_time():
     loads = 0
 
     class Counting(RapidOcr):
-        def _loaded(self):
+        def _new_models(self):
             nonlocal loads
             loads += 1
-            return super()._loaded()
+            return super()._new_models()
 
     expert = Counting(concurrency=2)
     for _ in range(3):  # each with an engine, and so workers, of its own
