@@ -238,7 +238,7 @@ def test_a_json_document_has_the_exit_code_of_the_process(
         words = program("score", made / "samples.jsonl", *options)
     with started(words) as process:
         end = time.monotonic() + 60  # a replay is done within a second of its first rows
-        while not (rows.exists() and rows.stat().st_size) and time.monotonic() < end:
+        while process.poll() is None and not (rows.exists() and rows.stat().st_size) and time.monotonic() < end:
             time.sleep(0.001)
         process.send_signal(number)
         stdout, stderr = process.communicate(timeout=60)
