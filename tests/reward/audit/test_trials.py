@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -161,7 +162,10 @@ def test_variants_of_a_family_that_fails_are_left_out_with_the_reason():
 
 
 def test_what_is_no_variant_is_left_out_with_the_reason():
-    maker = TrialMaker(photographs(), [replace(darker("lower"), vary=lambda edit, amount: 42)])
+    def vary(edit: AuditedEdit, amount: float) -> Any:
+        return 42
+
+    maker = TrialMaker(photographs(), [replace(darker("lower"), vary=vary)])
     unmade: list[UnmadeVariant] = []
     assert list(maker.variants(1, unmade.append)) == []
     assert {one.reason for one in unmade} == {
