@@ -109,15 +109,16 @@ def folder(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def reward(folder) -> Reward:
-    return Reward(
-        Everybody(),
-        {
-            "detector": GroundingDino(str(folder / "detector"), device=HERE, min_score=0.0),
-            "features": DrawingDino(str(folder / "features"), device=HERE),
-            "judge": Vlm(str(folder / "judge"), device=HERE, min_option_mass=0.0),
-        },
-    )
+def reward(folder) -> Iterator[Reward]:
+    """A reward whose models are not loaded yet, even if a test before it left the same weights to the collector."""
+    experts = {
+        "detector": GroundingDino(str(folder / "detector"), device=HERE, min_score=0.0),
+        "features": DrawingDino(str(folder / "features"), device=HERE),
+        "judge": Vlm(str(folder / "judge"), device=HERE, min_option_mass=0.0),
+    }
+    yield Reward(Everybody(), experts)
+    for expert in experts.values():
+        expert.unload()
 
 
 def drawing(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
