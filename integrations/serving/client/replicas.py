@@ -1,16 +1,12 @@
 """Several judge servers with one reward: routing, backoff and health.
 
-Routing is by group: rollouts of one source and instruction go to the same server from every rank, so that its engine
-computes results about the source once. The server of a group is the first by rendezvous hashing of its key (Thaler and
-Ravishankar, 1998): ranks need not communicate, and if a server goes down, only its groups move. A server with more than
-its share of queued samples is skipped (bounded loads: Mirrokni, Thorup and Zadimoghaddam, 2016). Servers are identified
-by URL, so every rank needs the same URLs.
+Routing is by group (`reward.routing`): rollouts of one source and instruction go to the same server from every rank, so
+that its engine computes results about the source once. A server with more than its share of queued samples is skipped.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import logging
 import random
@@ -22,13 +18,11 @@ from urllib.parse import quote
 
 from ....reward import Card
 from ....reward.queries.identity import signature_with_identity
+from ....reward.routing import by_preference, within_load
 from ....reward.timeout_compat import TIMEOUTS, timeout
 from .transport import Transport, TransportError, TransportResponse
 
 log = logging.getLogger("editcritic.serving")
-
-LOAD_FACTOR = 1.25
-"""How many times its share a server may have in flight before other servers take over its requests."""
 
 MIN_BOUNDED_LOAD = 32
 """Samples in flight that never exceed the bound, so that few samples stay together."""
@@ -129,9 +123,6 @@ class Replica:
         waiting = response.headers.get("x-queued-samples", "")
         self.reported_load = int(waiting) if waiting.isdecimal() and len(waiting) < _MAX_LOAD_DIGITS else 0
         self.reported_at = time.monotonic()
-
-    def rendezvous_weight(self, group: str) -> bytes:
-        return hashlib.blake2b(f"{self.url}\n{group}".encode(), digest_size=8).digest()
 
 
 class ReplicaPool:
@@ -260,7 +251,7 @@ class ReplicaPool:
 
     def order(self, group: str) -> list[Replica]:
         """The servers in this group's order of preference."""
-        return sorted(self.all, key=lambda replica: replica.rendezvous_weight(group), reverse=True)
+        return by_preference(self.all, group)
 
     def pick(self, group: str, count: int, avoid: Replica | None = None) -> Replica | None:
         """The server for so many samples of a group; None while there is none.
@@ -277,13 +268,7 @@ class ReplicaPool:
         available = [replica for replica in available if replica is not avoid] or available
         if not available:
             return None
-        max_load = max(
-            MIN_BOUNDED_LOAD, LOAD_FACTOR * (sum(replica.load for replica in available) + count) / len(available)
-        )
-        return next(
-            (replica for replica in available if replica.load + count <= max_load),
-            min(available, key=lambda replica: replica.load),
-        )
+        return within_load(available, lambda replica: replica.load, count, MIN_BOUNDED_LOAD)
 
     async def wait(self, max_wait_s: float) -> None:
         """Wait until a server may be available again, at most so long."""

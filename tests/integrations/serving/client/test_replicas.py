@@ -10,6 +10,7 @@ from editcritic.integrations.serving.client.remote_reward import RemoteError, Re
 from editcritic.integrations.serving.client.replicas import MIN_BOUNDED_LOAD, ReplicaPool
 from editcritic.integrations.serving.client.transport import TransportError, TransportResponse
 from editcritic.integrations.serving.load_test.synthetic_reward import SyntheticServer, synthetic_samples
+from editcritic.reward.routing import rendezvous_weight
 from editcritic.reward.timeout_compat import timeout
 
 URLS = ("http://a", "http://b", "http://c")
@@ -213,10 +214,7 @@ def test_rollouts_of_one_source_meet_at_one_server():
         batch = synthetic_samples(64, size=8, group=8)
         ranks = [RemoteReward(urls, chunk_size=2), RemoteReward(urls[::-1], chunk_size=2)]
         scores = [ranks[0](batch[::2]), ranks[1](batch[1::2])]
-        homes = Counter(
-            ranks[0].replicas()[0].rendezvous_weight(s.group) > ranks[0].replicas()[1].rendezvous_weight(s.group)
-            for s in batch
-        )
+        homes = Counter(rendezvous_weight(first.url, s.group) > rendezvous_weight(second.url, s.group) for s in batch)
     assert scores[0].values + scores[1].values == [*range(0, 64, 2), *range(1, 64, 2)]
     samples_by_server = Counter(scores[0].stats["replicas"]) + Counter(scores[1].stats["replicas"])
     assert samples_by_server == {first.url: homes[True], second.url: homes[False]}
