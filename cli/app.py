@@ -19,6 +19,7 @@ from .dev.app import app as dev
 from .doctor import doctor
 from .edit import edit
 from .judge.app import app as judge
+from .plan import plan
 from .rank import rank
 from .rewards import rewards
 from .rows import rows
@@ -38,6 +39,7 @@ app = command_group(
         "edit": edit,
         "app": web_app,
         "serve": serve,
+        "plan": plan,
         "doctor": doctor,
         "rewards": rewards,
         "rows": rows,

@@ -43,3 +43,11 @@ def demo_entries() -> Iterator[SampleEntry]:
     from ..benchmarks.demo.good_edits import good_edits
 
     return (SampleEntry(sample.id, sample) for sample in good_edits())
+
+
+def demo_rollouts() -> Iterator[SampleEntry]:
+    """Several edits of each of the demo's photographs. Raises `InputError`."""
+    from ..benchmarks.common.inputs import SampleEntry
+    from ..benchmarks.demo.rollouts import rollouts
+
+    return (SampleEntry(sample.id, sample) for sample in rollouts())

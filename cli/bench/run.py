@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...benchmarks.common.interruption import tell_interrupted
-from ...benchmarks.common.terminal import echo, exit_code_command, print_json
+from ...benchmarks.common.terminal import echo, exit_code_command, print_json, render
 from ..options import Data, Experts, Json, Metric, SuiteProtocol, Trust
 
 if TYPE_CHECKING:
@@ -107,6 +107,15 @@ def run(
             help="Write results even if the run ends early; they are marked as partial. Default: no.",
         ),
     ] = None,
+    estimate: Annotated[
+        int,
+        typer.Option(
+            "--estimate",
+            min=0,
+            help="Score so many cases only, spread over the suite, and print what the others would take: queries, "
+            "tokens, cost, hours. The run then asks nothing about them again.",
+        ),
+    ] = 0,
     trust: Trust = None,
     as_json: Json = False,
 ) -> int:
@@ -159,6 +168,8 @@ def run(
     if not only_lock and (settings.outputs is None or settings.out is None):
         lacking = [f"--{name}" for name in ("outputs", "out") if getattr(settings, name) is None]
         raise InputError(f"give {' and '.join(lacking)}, as an option or in the --config file")
+    if estimate and (settings.suite == ALL_SUITES or settings.ray is not None or process.world_size > 1 or only_lock):
+        raise InputError("--estimate is for one suite in one process, without Ray, and needs --outputs and --out")
     if settings.suite == ALL_SUITES:
         return run_all(settings, suites or (), process, as_json=as_json)
     spec, built = _build(settings, only_lock)
@@ -174,6 +185,8 @@ def run(
         check_folders(settings.out, built)
         if not (settings.out / SETTINGS_FILE).exists():  # now, in case that the run is killed
             save_settings(settings, settings.out, spec.editor)
+    if estimate:
+        return _estimate(settings, settings.out, spec, built, estimate, as_json=as_json)
     with forward_warnings(echo):
         result, interrupted = execute_settings(settings, settings.out, spec, built, process)
     written_by_user = config is not None and config.resolve() == (settings.out / SETTINGS_FILE).resolve()
@@ -263,7 +276,8 @@ def execute_settings(
 
     name: of the suite, where several are scored. sharing: what it shares with them, as fields of `ExecutionOptions`.
     """
-    from ...benchmarks.run.ray_runner import RayCluster, execute_with_ray
+    from ...benchmarks.run.ray_cluster import RayCluster
+    from ...benchmarks.run.ray_runner import execute_with_ray
     from ...benchmarks.run.run_journal import JOURNAL_FOLDER
     from ...benchmarks.run.run_progress import progress_reporter
     from ...benchmarks.run.runner import execute
@@ -282,6 +296,51 @@ def execute_settings(
                 f"editcritic: interrupted; finished rows are in {folder}: run the same command again to resume"
             )
             return None, True
+
+
+def _estimate(settings: RunSettings, out: Path, spec: RunSpec, built: RunConfig, cases: int, *, as_json: bool) -> int:
+    """Score some cases, and print what the others would take. Returns the exit code."""
+    from ...benchmarks.run.case_estimate import estimate_cases
+    from ...benchmarks.run.estimate_table import SCHEMA, estimate_table
+    from ...benchmarks.run.run_journal import JOURNAL_FOLDER
+    from ...benchmarks.run.run_progress import progress_reporter
+    from ...benchmarks.run.scoring_run import forward_warnings
+
+    journal = settings.journal or out / JOURNAL_FOLDER
+    with forward_warnings(echo), progress_reporter("measuring") as watch:
+        options = _execution_options(settings, spec.to_json(out), watch)
+        try:
+            found = estimate_cases(built, options, journal, cases)
+        except KeyboardInterrupt:
+            tell_interrupted(f"editcritic: interrupted; finished rows are in {journal}")
+            return 130
+    if found is None:
+        echo("editcritic: every case is scored: nothing is left to estimate")
+        return 0
+    exceeded = found.exceeded(options.limits)
+    if as_json:
+        print_json(
+            {
+                "schema": SCHEMA,
+                "edits": found.remaining,
+                "figures": [figure.to_json() for figure in found.figures],
+                "unpriced": found.calibration.unpriced,
+                "spent": found.spent.to_json(),
+                "exceeded": exceeded,
+                "stop_reason": found.stop_reason,
+                "calibration": found.calibration.to_json(),
+            }
+        )
+    else:
+        render(estimate_table(f"the other {found.remaining:,} cases", found.calibration, found.figures))
+        for name in found.calibration.unpriced:
+            echo(f"editcritic: the cost is unknown: {name} has no prices")
+        for message in exceeded:
+            echo(f"editcritic: the budget ends this run early: {message}")
+        if found.stop_reason:
+            echo(f"editcritic: measuring ended early: {found.stop_reason}")
+        echo("editcritic: the same command without --estimate scores them")
+    return int(bool(exceeded or found.stop_reason))
 
 
 def _execution_options(

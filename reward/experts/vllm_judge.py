@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -117,6 +118,12 @@ class VllmJudge(Expert):
             weights = weights_identity(self.name, self.revision)
             self._id = f"{type(self).__name__}@{_VERSION} {weights} {self.dtype} vllm-{package} {self._options_id}"
         return self._id
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The accelerators of the engine, as in torch (`cuda:0`)."""
+        sizes = (int(self.engine.get(f"{kind}_parallel_size", 1)) for kind in ("tensor", "pipeline", "data"))
+        return tuple(f"cuda:{number}" for number in range(math.prod(sizes)))
 
     def usage(self) -> Mapping[str, float]:
         return dict(self.counts)

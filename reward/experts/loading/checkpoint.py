@@ -266,6 +266,15 @@ class Checkpoint:
                 empty_device_cache()
 
     @property
+    def devices(self) -> tuple[str, ...]:
+        """Where the weights are, as in torch (`cuda:0`), sorted; empty while nothing is loaded."""
+        weights = self._weights
+        with weights.lock:
+            if weights.loaded is None:
+                return ()
+            return tuple(sorted({str(tensor.device) for tensor in weights.loaded.model.parameters()}))
+
+    @property
     def bytes(self) -> dict[str, int]:
         """Bytes of parameters and buffers by device type; empty while nothing is loaded."""
         sizes: dict[str, int] = {}

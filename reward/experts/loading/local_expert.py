@@ -154,6 +154,11 @@ class LocalExpert(Expert, Generic[A]):
     def id(self) -> str:  # type: ignore[override]  # computed on first use, from the weights
         return f"{type(self).__name__}@{self.version} {self.checkpoint.identity} {self.options_id()}".rstrip()
 
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Where the weights are, as in torch (`cuda:0`); empty while they are not loaded."""
+        return self.checkpoint.devices
+
     def usage(self) -> Mapping[str, float]:
         """`image_passes`: images encoded."""
         return {"image_passes": self.feature_cache.computed}

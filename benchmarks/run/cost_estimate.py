@@ -1,0 +1,193 @@
+"""What a run would take, extrapolated from a few measured groups.
+
+A group is all edits of one source and instruction; they share what is asked about the source. A group of R edits is
+taken to cost its first edit and R - 1 times a further one, so that groups of another size than the measured ones
+follow. Groups are measured in blocks; intervals are over blocks (Student's, of a ratio of means).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from ...reward.audit.expert_costs import Counts, added
+from ...reward.bootstrap_intervals import ratio_interval
+
+Amount = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
+Number = Annotated[int, Field(ge=1, le=10**9)]
+Text = Annotated[str, Field(max_length=4000)]
+
+_UNITS = {
+    "queries": "queries",
+    "failed": "failed queries",
+    "requests": "requests",
+    "prompt_tokens": "prompt tokens",
+    "cached_tokens": "cached prompt tokens",
+    "completion_tokens": "completion tokens",
+    "generated_tokens": "generated tokens",
+    "image_passes": "pictures encoded",
+}
+"""Counters of experts that are extrapolated, and what they are called."""
+
+_MIN_TIMED_BLOCKS = 2
+"""With which there is an interval."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one call of a reward took. edits: scored. seconds: of wall-clock time. counts: of each expert, by id: those
+    of the engine, and its own counters (see `Expert.usage`)."""
+
+    edits: Number
+    seconds: Amount
+    counts: Mapping[Text, Mapping[Text, Amount]]
+
+
+@dataclass(frozen=True)
+class Block:
+    """groups: number of them. first: of the first edit of each. further: of all others; None if there are none."""
+
+    groups: Number
+    first: Work
+    further: Work | None = None
+
+    @property
+    def works(self) -> list[Work]:
+        return [self.first] if self.further is None else [self.first, self.further]
+
+    def per_group(self, rollouts: int, amount: Callable[[Work], float]) -> float:
+        """An amount for one group of `rollouts` edits."""
+        total = amount(self.first) / self.groups
+        if rollouts > 1:
+            assert self.further is not None
+            total += (rollouts - 1) * amount(self.further) / self.further.edits
+        return total
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A short run of a reward, measured.
+
+    reward: its signature. experts: roles of each, by id. accelerators: on which experts have weights. edits_from: where
+    the measured edits come from. statuses: how many of them have which. machine: hardware and versions. measured_at:
+    ISO 8601.
+    """
+
+    reward: Text
+    experts: Mapping[Text, Sequence[Text]]
+    blocks: Annotated[Sequence[Block], Field(min_length=1, max_length=1000)]
+    accelerators: Sequence[Text]
+    edits_from: Text
+    statuses: Mapping[Text, int]
+    machine: Mapping[Text, Text]
+    measured_at: Text
+
+    @property
+    def groups(self) -> int:
+        return sum(block.groups for block in self.blocks)
+
+    @property
+    def edits(self) -> int:
+        return sum(work.edits for block in self.blocks for work in block.works)
+
+    @property
+    def timed_blocks(self) -> Sequence[Block]:
+        """Those that times are taken from: kernels and caches warm up in the first one, left out if enough remain."""
+        return self.blocks[1:] if len(self.blocks) > _MIN_TIMED_BLOCKS else self.blocks
+
+    @property
+    def counts(self) -> Counts:
+        """Of all blocks together."""
+        return added(work.counts for block in self.blocks for work in block.works)
+
+    @property
+    def unpriced(self) -> list[str]:
+        """Experts, by id, that are asked over a network and report no cost."""
+        return [name for name, one in self.counts.items() if one.get("requests") and "usd" not in one]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: Any) -> Calibration:
+        """Raises ValueError for invalid data."""
+        try:
+            return TypeAdapter(Calibration).validate_python(data)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"])) or "the document"
+            raise ValueError(f"this is no calibration: {place}: {first['msg']}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number of an estimate. expert: that it is of, by id; empty for all. interval: of 95 %; None if it is not known.
+    source: where the number comes from: counted or timed in the calibration, or how it follows from others."""
+
+    name: str
+    expert: str
+    value: float
+    interval: tuple[float, float] | None
+    source: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "interval": None if self.interval is None else list(self.interval)}
+
+
+def estimate(calibration: Calibration, edits: int, rollouts: int = 1, replicas: int = 1) -> list[Figure]:
+    """What `edits` edits take, `rollouts` of each source and instruction.
+
+    Counts of each expert, then cost, hours and GPU hours of all. There is no cost if an expert's prices are unknown
+    (`unpriced`), and there are no GPU hours if no weights were on an accelerator. Raises ValueError if the calibration
+    has one edit of each source, from which nothing follows for several.
+    """
+    if rollouts > 1 and any(block.further is None for block in calibration.blocks):
+        raise ValueError(
+            f"the edits measured are one of each source and instruction, from which nothing follows for {rollouts}: "
+            "measure several of each, with one group"
+        )
+    return list(_figures(calibration, edits, rollouts, replicas))
+
+
+def _figures(calibration: Calibration, edits: int, rollouts: int, replicas: int) -> Iterator[Figure]:
+    blocks, timed = calibration.blocks, calibration.timed_blocks
+
+    def figure(
+        name: str, expert: str, source: str, of: Sequence[Block], amount: Callable[[Work], float], scale: float = 1.0
+    ) -> Figure:
+        sizes = [block.groups for block in of]
+        totals = [block.groups * block.per_group(rollouts, amount) for block in of]
+        groups = scale * edits / rollouts
+        interval = ratio_interval(totals, sizes)
+        value = groups * sum(totals) / sum(sizes)
+        if interval is not None:
+            interval = max(0.0, groups * interval[0]), groups * interval[1]
+        return Figure(name, expert, value, interval, source)
+
+    counts = calibration.counts
+    for expert in sorted(counts, key=lambda name: (-counts[name].get("seconds", 0.0), name)):
+        for unit, name in _UNITS.items():
+            if counts[expert].get(unit):
+                yield figure(name, expert, "counted", blocks, _counter(expert, unit))
+        yield figure("busy hours", expert, "timed", timed, _counter(expert, "seconds"), 1 / 3600)
+    if any("usd" in one for one in counts.values()) and not calibration.unpriced:
+        cost = lambda work: sum(one.get("usd", 0.0) for one in work.counts.values())  # noqa: E731
+        yield figure("cost", "", "counted, times the prices given", blocks, cost)
+    hours = figure("hours on 1 replica", "", "timed", timed, lambda work: work.seconds, 1 / 3600)
+    yield hours
+    if replicas > 1:
+        yield _scaled(hours, f"hours on {replicas:,} replicas", 1 / replicas, f"hours on 1 replica / {replicas:,}")
+    if gpus := len(calibration.accelerators):
+        yield _scaled(hours, "GPU hours", gpus, f"hours on 1 replica x {gpus} GPU{'s' * (gpus > 1)}")
+
+
+def _counter(expert: str, unit: str) -> Callable[[Work], float]:
+    return lambda work: work.counts.get(expert, {}).get(unit, 0.0)
+
+
+def _scaled(figure: Figure, name: str, factor: float, source: str) -> Figure:
+    interval = None if figure.interval is None else (factor * figure.interval[0], factor * figure.interval[1])
+    return Figure(name, "", factor * figure.value, interval, source)

@@ -1,0 +1,76 @@
+"""An estimate for the terminal, and as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from ..common.terminal import plain_table
+from .cost_estimate import Calibration, Figure
+
+SCHEMA = "editcritic.plan/1"
+
+
+def estimate_table(title: str, calibration: Calibration, figures: Sequence[Figure]) -> Table:
+    """What was measured, then the figures of each expert, then those of all."""
+    statuses = ", ".join(f"{count:,} {status.replace('_', ' ')}" for status, count in calibration.statuses.items())
+    timed = calibration.timed_blocks
+    timed_edits = sum(work.edits for block in timed for work in block.works)
+    warm = ", after others that warmed up" if len(timed) < len(calibration.blocks) else ""
+    facts = calibration.machine.items()
+    lines = (
+        title,
+        f"counted on {calibration.edits:,} edits of {calibration.groups:,} sources, {calibration.edits_from}: "
+        + statuses,
+        f"timed on {timed_edits:,} of them{warm}, {calibration.measured_at}",
+        ", ".join(fact if name in ("processor", "gpu") else f"{name} {fact}" for name, fact in facts),
+    )
+    table = plain_table(
+        Text("\n".join(lines)), "", "estimate", "95 %", "from", right=("estimate",), fixed=("", "estimate", "95 %")
+    )
+    expert = None
+    for figure in figures:
+        if figure.expert != expert:
+            expert = figure.expert
+            roles = ", ".join(calibration.experts.get(expert, ())) or ("in all" if not expert else "asked by another")
+            table.add_row(Text(roles, style="bold"), "", "", Text(expert, style="dim"))
+        scale, unit = _unit(figure)
+        interval = "" if figure.interval is None else " to ".join(rounded(end * scale) for end in figure.interval)
+        table.add_row(
+            Text(f"  {figure.name}"), rounded(figure.value * scale) + unit, interval + unit, Text(figure.source)
+        )
+    return table
+
+
+def _unit(figure: Figure) -> tuple[float, str]:
+    """Less than an hour is told in minutes, or seconds."""
+    if "hours" not in figure.name or figure.value >= 1:
+        return 1.0, ""
+    return (60.0, " min") if figure.value * 60 >= 1 else (3600.0, " s")
+
+
+def rounded(value: float) -> str:
+    """A number with three significant digits."""
+    if value == 0:
+        return "0"
+    decimals = 2 - math.floor(math.log10(abs(value)))
+    return f"{round(value, decimals):,.{max(0, decimals)}f}"
+
+
+def estimate_json(
+    calibration: Calibration, figures: Sequence[Figure], edits: int, rollouts: int, replicas: int
+) -> dict[str, Any]:
+    """The document of `--json`."""
+    return {
+        "schema": SCHEMA,
+        "edits": edits,
+        "rollouts": rollouts,
+        "replicas": replicas,
+        "figures": [figure.to_json() for figure in figures],
+        "unpriced": calibration.unpriced,
+        "calibration": calibration.to_json(),
+    }

@@ -1,0 +1,106 @@
+"""The estimate before a suite's run: what it says is what the run takes, and what it asked is not asked again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.run.case_estimate import CaseEstimate, estimate_cases
+from editcritic.benchmarks.run.run_budget import BudgetLimits
+from editcritic.benchmarks.run.run_config import ExecutionOptions, RunConfig
+from editcritic.benchmarks.run.run_journal import JOURNAL_FOLDER, total_usage
+from editcritic.benchmarks.run.runner import execute
+
+from ..conftest import Command
+from ..suites.tiny_suite import CoinJudge, Toy, outputs
+from .counting_experts import experts, files
+
+
+def config(tmp_path: Path, judge: CoinJudge, *, count: int = 20) -> RunConfig:
+    suite = Toy(count=count)
+    return RunConfig(suite, outputs(tmp_path / "outputs", suite), "mine", experts(judge))
+
+
+def figure(found: CaseEstimate, name: str, expert: str = "") -> float:
+    (value,) = (one.value for one in found.figures if (one.name, one.expert) == (name, expert))
+    return value
+
+
+def test_it_says_what_the_others_take_and_they_are_all_that_is_asked_then(tmp_path: Path) -> None:
+    judge, out = CoinJudge(), tmp_path / "out"
+    found = estimate_cases(config(tmp_path, judge), ExecutionOptions(), out / JOURNAL_FOLDER, 10)
+    assert found is not None
+    assert (judge.num_queries, found.remaining, found.spent.judge_calls) == (10, 30, 10)
+    assert found.calibration.experts["coin@1"] == ["judge"]
+    assert figure(found, "queries", "coin@1") == pytest.approx(30)
+
+    judge.num_queries = 0
+    result = execute(config(tmp_path, judge), ExecutionOptions(), out=out)
+    assert result is not None
+    assert (judge.num_queries, result.exit_code) == (30, 0)
+    assert total_usage(out / JOURNAL_FOLDER).judge_calls == 40
+
+    plain = tmp_path / "plain"
+    execute(config(tmp_path, CoinJudge()), ExecutionOptions(), out=plain)
+    assert files(out) == files(plain)
+
+
+def test_a_price_per_call_is_a_cost_and_a_budget_that_is_too_small_is_told(tmp_path: Path) -> None:
+    limits = BudgetLimits(judge_calls=30, cost=1.5, seconds=1e-9)
+    options = ExecutionOptions(prices={"judge": 0.5}, limits=BudgetLimits(judge_calls=30))
+    found = estimate_cases(config(tmp_path, CoinJudge()), options, tmp_path / "journal", 8)
+    assert found is not None
+    assert figure(found, "cost") == pytest.approx(0.5 * 32)
+    assert [text.partition(" would")[0] for text in found.exceeded(limits)] == ["judge calls", "cost", "seconds"]
+    assert found.exceeded(limits)[0] == "judge calls would be about 40.0, and the budget allows 30"
+    assert found.exceeded(BudgetLimits(judge_calls=40, cost=20.0)) == []
+
+
+def test_a_budget_that_ends_while_measuring_is_told_with_what_was_measured(tmp_path: Path) -> None:
+    options = ExecutionOptions(limits=BudgetLimits(judge_calls=6))
+    found = estimate_cases(config(tmp_path, CoinJudge()), options, tmp_path / "journal", 16)
+    assert found is not None
+    assert "the budget of 6 judge calls is spent" in found.stop_reason
+    assert (found.calibration.edits, found.remaining) == (6, 34)
+
+
+def test_nothing_is_left_to_estimate_when_all_is_scored(tmp_path: Path) -> None:
+    execute(config(tmp_path, CoinJudge()), ExecutionOptions(), out=tmp_path / "out")
+    judge = CoinJudge()
+    assert estimate_cases(config(tmp_path, judge), ExecutionOptions(), tmp_path / "out" / JOURNAL_FOLDER, 4) is None
+    assert judge.num_queries == 0
+
+
+def test_more_cases_than_there_are_are_all_of_them(tmp_path: Path) -> None:
+    found = estimate_cases(config(tmp_path, CoinJudge(), count=3), ExecutionOptions(), tmp_path / "journal", 100)
+    assert found is not None
+    assert (found.remaining, list(found.figures)) == (0, [])
+
+
+def test_a_journal_of_another_run_is_refused(tmp_path: Path) -> None:
+    journal = tmp_path / "out" / JOURNAL_FOLDER
+    execute(config(tmp_path, CoinJudge(), count=3), ExecutionOptions(), out=tmp_path / "out")
+    with pytest.raises(InputError, match="other settings"):
+        estimate_cases(config(tmp_path, CoinJudge(), count=4), ExecutionOptions(), journal, 2)
+
+
+def test_the_command(tmp_path: Path, editcritic: Command) -> None:
+    made, out = tmp_path / "made", tmp_path / "out"
+    assert editcritic("bench", "generate", "sceneedit?prompts=12", "--pipeline", "sceneedit", "-o", made).exit_code == 0
+    run = ("bench", "run", "sceneedit?prompts=12", "--outputs", made, "-o", out)
+    told = editcritic(*run, "--estimate", "4", "--json")
+    document = json.loads(told.stdout)
+    assert (told.exit_code, document["edits"], document["spent"]["judge_calls"] > 0) == (0, 8, True)
+    assert {"queries", "busy hours", "hours on 1 replica"} <= {one["name"] for one in document["figures"]}
+    assert not (out / "result.json").exists()
+    text = editcritic(*run, "--estimate", "2")
+    assert "the other 6 cases" in text.stdout
+    assert "the same command without --estimate scores them" in text.stderr
+    assert editcritic(*run).exit_code == 0
+    assert json.loads((out / "run.json").read_text())["processes"][0]["reused"] == 6
+    assert "nothing is left to estimate" in editcritic(*run, "--estimate", "2").stderr
+    refused = editcritic("bench", "run", "all", "--outputs", made, "-o", out, "--estimate", "2")
+    assert (refused.exit_code, "--estimate is for one suite" in refused.stderr) == (2, True)

@@ -1,0 +1,165 @@
+"""`editcritic plan`: measured on the demo, on a file, or by an earlier measurement; mistakes are told in a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from editcritic.reward import Expert, Image
+from editcritic.reward.queries import Judge, Reply
+
+from ..benchmarks.conftest import Command
+from ..benchmarks.suites.tiny_suite import picture
+
+REWARD = ("--reward", "judge-yes-no")
+
+
+class CountedJudge(Expert):
+    """Says yes, and counts a request of 100 tokens a question."""
+
+    id = "counted@1"
+    kinds = (Judge,)
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
+        self.asked += len(queries)
+        return [Reply("yes", probabilities={"yes": 1.0, "no": 0.0}) for _ in queries]
+
+    def usage(self) -> dict[str, float]:
+        return {"requests": self.asked, "prompt_tokens": 100 * self.asked}
+
+
+class RefusingJudge(CountedJudge):
+    def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
+        raise RuntimeError("no answer today")
+
+
+def counted() -> dict[str, Expert]:
+    return {"judge": CountedJudge()}
+
+
+def refusing() -> dict[str, Expert]:
+    return {"judge": RefusingJudge()}
+
+
+EXPERTS = ("--experts", f"{__name__}:counted")
+
+
+@pytest.fixture
+def samples(tmp_path: Path) -> Path:
+    """Four edits of each of six sources."""
+    lines = []
+    for group in range(6):
+        picture(group).pil().save(tmp_path / f"{group}.png")
+        for number in range(4):
+            _save(picture(group, number), tmp_path / f"{group}_{number}.png")
+            row = {"id": f"{group}/{number}", "source": f"{group}.png", "edited": f"{group}_{number}.png"}
+            lines.append(json.dumps({**row, "instruction": "Make it red"}))
+    path = tmp_path / "samples.jsonl"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def _save(image: Image, path: Path) -> None:
+    image.pil().save(path)
+
+
+def document(result: Any) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(result.stdout)
+    return {**data, "by": {(one["name"], one["expert"]): one for one in data["figures"]}}
+
+
+def test_the_demo_is_measured_with_the_experts_that_need_no_download(editcritic: Command) -> None:
+    result = editcritic("plan", "--samples", "1000000", "--rollouts", "16", "--replicas", "8", "--limit", "12")
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("1,000,000 edits of 62,500 sources, 16 of each, with any-edit@")
+    assert lines[1].startswith("counted on 12 edits of 2 sources, the demo's photographs: 12 scored")
+    assert any(line.split()[:3] == ["hours", "on", "1"] for line in lines)
+    assert "hours on 1 replica / 8" in result.stdout
+    assert "GPU hours" not in result.stdout
+
+
+def test_a_file_is_measured_and_the_measurement_serves_again_without_a_question(
+    samples: Path, tmp_path: Path, editcritic: Command
+) -> None:
+    kept = tmp_path / "measured.json"
+    asked = document(
+        editcritic("plan", samples, *REWARD, *EXPERTS, "--samples", "640", "--rollouts", "16", "-o", kept, "--json")
+    )
+    assert asked["calibration"]["statuses"] == {"scored": 24}
+    assert asked["by"]["queries", "counted@1"]["value"] == pytest.approx(640)
+    assert asked["by"]["prompt tokens", "counted@1"]["value"] == pytest.approx(64_000)
+    again = document(editcritic("plan", "--calibration", kept, "--samples", "640", "--rollouts", "16", "--json"))
+    assert again["figures"] == asked["figures"]
+    twice = document(editcritic("plan", "--calibration", kept, "--samples", "1280", "--rollouts", "16", "--json"))
+    assert twice["by"]["queries", "counted@1"]["value"] == pytest.approx(1280)
+
+
+def test_a_judge_without_prices_costs_an_unknown_amount(samples: Path, editcritic: Command) -> None:
+    result = editcritic("plan", samples, *REWARD, *EXPERTS)
+    assert result.exit_code == 0
+    assert "the cost is unknown: counted@1 has no prices" in result.stderr
+    assert "cost" not in {line.strip().split("  ")[0] for line in result.stdout.splitlines()}
+
+
+def test_limit_bounds_what_is_asked(samples: Path, editcritic: Command) -> None:
+    found = document(editcritic("plan", samples, *REWARD, *EXPERTS, "--rollouts", "2", "--limit", "6", "--json"))
+    assert found["calibration"]["statuses"] == {"scored": 6}
+    assert len(found["calibration"]["blocks"]) == 3
+
+
+def test_edits_that_tell_nothing_of_several_rollouts(samples: Path, editcritic: Command) -> None:
+    lines = samples.read_text().splitlines()
+    samples.write_text("\n".join(lines[::4]))
+    result = editcritic("plan", samples, *REWARD, *EXPERTS, "--rollouts", "16")
+    assert result.exit_code == 2
+    assert "has no source with two edits" in result.stderr
+    assert editcritic("plan", samples, *REWARD, *EXPERTS).exit_code == 0
+
+
+def test_experts_that_fail_are_told_with_their_reason(samples: Path, editcritic: Command) -> None:
+    result = editcritic("plan", samples, *REWARD, "--experts", f"{__name__}:refusing")
+    assert result.exit_code == 2
+    assert "nothing can be measured" in result.stderr
+    assert "no answer today" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "not JSON"),
+        ("[]", "this is no calibration"),
+        ('{"blocks": []}', "this is no calibration"),
+        ("[" * 500 + "]" * 500, "nested"),
+        ('{"a": NaN}', "NaN"),
+    ],
+)
+def test_a_calibration_of_a_stranger_is_told_in_a_line(
+    text: str, words: str, tmp_path: Path, editcritic: Command
+) -> None:
+    path = tmp_path / "calibration.json"
+    path.write_text(text)
+    result = editcritic("plan", "--calibration", path)
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert words in result.stderr
+    assert str(path) in result.stderr
+
+
+def test_a_calibration_has_its_reward(tmp_path: Path, editcritic: Command) -> None:
+    result = editcritic("plan", "--calibration", tmp_path / "none.json", *REWARD)
+    assert (result.exit_code, "without --reward" in result.stderr) == (2, True)
+    missing = editcritic("plan", "--calibration", tmp_path / "none.json")
+    assert (missing.exit_code, "none.json" in missing.stderr) == (2, True)
+
+
+def test_the_file_of_edits_is_not_overwritten(samples: Path, editcritic: Command) -> None:
+    before = samples.read_text()
+    result = editcritic("plan", samples, *REWARD, *EXPERTS, "-o", samples)
+    assert (result.exit_code, samples.read_text()) == (2, before)
