@@ -257,7 +257,8 @@ def _vllm_entry(roles: tuple[str, ...], expert: VllmJudge) -> LoadPlanEntry:
 
 def _served(roles: tuple[str, ...], expert: Any, query_servers: bool) -> LoadPlanEntry:
     kind, model = type(expert).__name__, str(getattr(expert, "model", "") or getattr(expert, "name", ""))
-    address = getattr(getattr(expert, "endpoint", None), "host_and_path", "unknown address")
+    endpoint = getattr(expert, "endpoint", None)
+    address = "unknown address" if endpoint is None else endpoint.addresses.names
     problem = ""
     if not model and hasattr(type(expert), "served"):
         model = "its only model (not queried)"

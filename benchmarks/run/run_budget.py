@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -76,9 +76,12 @@ class BudgetTracker:
     """Counts expert calls, and rejects calls beyond the budget. Thread-safe.
 
     prices: role -> price per call, the more specific role first (`judge.quality` before `judge`); for an expert without
-    a price, the cost that it reports (`usd` in its usage) counts. An expert that asks another bound one, such as
-    `judge-reader` the judge, makes calls of that one, at its price. before, before_s: usage and seconds of earlier
-    runs. share: 1 / number of processes; the remaining budget is divided evenly.
+    a price, the cost that it reports (`usd` in its usage) counts. A limit of the cost needs one of both for every
+    served expert; once a server reports no tokens, so that the cost is unknown, it is asked nothing more. An expert
+    that asks another bound one, such as `judge-reader` the judge, makes calls of that one, at its price. before,
+    before_s: usage and seconds of earlier runs. share: 1 / number of processes; the remaining budget is divided evenly.
+
+    Raises `InputError` for a price without an expert, and for a limit of the cost that a served expert does not report.
     """
 
     def __init__(
@@ -108,6 +111,8 @@ class BudgetTracker:
                 account.charged = self._accounts.get(id(account.expert.judge_expert), account)
         for account in self._accounts.values():
             account.price = _price(account, prices or {})
+        if self._limits.cost is not None:
+            _require_costs(self._accounts.values())
         metered_experts = {key: metered(account.expert, self, account) for key, account in self._accounts.items()}
         self.experts: dict[str, Expert] = {role: metered_experts[id(expert)] for role, expert in experts.items()}
         """The metered experts; an expert with several roles stays one object."""
@@ -118,6 +123,13 @@ class BudgetTracker:
         with self._lock:
             return self._usage()
 
+    @property
+    def requests_without_usage(self) -> int:
+        """Requests of this run whose servers reported no tokens: those tokens, and their cost, are unknown."""
+        with self._lock:
+            accounts = [account for account in self._accounts.values() if account.charged is account]
+            return int(sum(account.meter("requests_without_usage") for account in accounts))
+
     def reserve(self, account: _ExpertUsage, count: int) -> int:
         """Reserve up to `count` calls; return the number granted, which count from now on."""
         with self._lock:
@@ -125,7 +137,8 @@ class BudgetTracker:
             granted = int(min(count, max(0, remaining)))
             account.calls += granted
             if granted < count and not self.exhausted:
-                self.exhausted = self._exhausted_message(name)
+                unknown = name == "cost" and account.charged.unpriced_requests
+                self.exhausted = _unknown_cost(account.charged) if unknown else self._exhausted_message(name)
             return granted
 
     def _remaining(self, account: _ExpertUsage) -> tuple[float, str]:
@@ -137,6 +150,8 @@ class BudgetTracker:
         if limits.judge_calls is not None and account.is_judge:
             remaining = int((limits.judge_calls - self._before.judge_calls) * self._share) - usage.judge_calls
             name = "judge_calls"
+        if limits.cost is not None and account.price is None and account.charged.unpriced_requests:
+            return 0, "cost"
         if limits.cost is not None and (account.price or account.metered):
             money = (limits.cost - self._before.cost) * self._share - usage.cost
             calls = math.floor(money / account.price + 1e-9) if account.price else (math.inf if money > 0 else 0)
@@ -172,6 +187,7 @@ class _ExpertUsage:
         self.price: float | None = None
         self.calls = 0
         self._began = dict(expert.usage())
+        self._known_cost = 0.0
 
     @property
     def name(self) -> str:
@@ -198,7 +214,16 @@ class _ExpertUsage:
     def money(self) -> float:
         if self.price is not None:
             return self.calls * self.price
-        return self.meter("usd") if self.charged is self else 0.0
+        if self.charged is not self:
+            return 0.0
+        if "usd" in self.expert.usage():  # else it is unknown by now, and this the part that was known
+            self._known_cost = self.meter("usd")
+        return self._known_cost
+
+    @property
+    def unpriced_requests(self) -> int:
+        """Requests whose cost is unknown, since the server reported no tokens."""
+        return int(self.meter("requests_without_usage")) if self.price is None else 0
 
 
 class _Metered(Expert):
@@ -248,6 +273,24 @@ class MeteredAsyncExpert(_Metered, AsyncExpert):
 
     async def close(self) -> None:
         await self._inner.close()
+
+
+def _require_costs(accounts: Iterable[_ExpertUsage]) -> None:
+    """Raise `InputError` for a served expert, one that counts requests, whose cost is not known."""
+    for account in accounts:
+        usage = account.expert.usage()
+        if account.charged is account and account.price is None and "requests" in usage and "usd" not in usage:
+            raise InputError(
+                f"a budget of cost needs the cost of {account.name}, which is asked over a network and reports none: "
+                "give usd_per_million_in and usd_per_million_out in its spec, or a price per call, or limit judge_calls"
+            )
+
+
+def _unknown_cost(account: _ExpertUsage) -> str:
+    return (
+        f"the cost of {account.unpriced_requests:,} requests of {account.name} is unknown, since its server reported "
+        "no tokens: give a price per call, or limit judge_calls instead of cost"
+    )
 
 
 def metered(expert: Expert, tracker: BudgetTracker, account: _ExpertUsage) -> Expert:

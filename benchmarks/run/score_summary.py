@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, get_args
 
 import numpy as np
@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...reward import Score
+from ...reward.engine.engine_stats import ExpertStats
 from ...reward.score import Status
 from ..common.reasons import reason_pattern
 from ..common.terminal import plain_table
@@ -87,7 +88,20 @@ def profile_table(stats: Mapping[str, Any]) -> Table:
     for name, expert in stats.get("experts", {}).items():
         line = "{queries} queries in {calls} calls, {failed} failed, {seconds:.2f} s".format(**expert)
         table.add_row(Text(name), line)
+        if usage := _usage_line(expert):
+            table.add_row("", usage)
     return table
+
+
+def _usage_line(expert: Mapping[str, Any]) -> str:
+    """What an expert counts itself (see `Expert.usage`), and has any of."""
+    counts = {name: count for name, count in expert.items() if name not in _ENGINE_COUNTS and count}
+    usd = counts.pop("usd", None)
+    parts = [f"{count:,.12g} {name.replace('_', ' ')}" for name, count in counts.items()]
+    return ", ".join([*parts, *([] if usd is None else [f"{usd:,.6f} USD"])])
+
+
+_ENGINE_COUNTS = {field.name for field in fields(ExpertStats)}
 
 
 _MAX_REASONS_SHOWN = 12

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,9 +24,18 @@ from ..queries.response_formats import (
 )
 from .judging.chat_completions import chat_messages, parse_completion
 from .judging.chat_template import chat_template_tool
-from .judging.http_endpoint import MAX_RAW_CHARACTERS, OPENAI, Endpoint, EndpointExpert, RequestRejected
+from .judging.http_endpoint import (
+    MAX_RAW_CHARACTERS,
+    OPENAI,
+    Endpoint,
+    EndpointExpert,
+    RequestRejected,
+    prefix_group,
+)
 from .judging.image_encoding import Base64ImageCache
 from .judging.logprobs import option_probabilities
+from .judging.sent_images import RequestByIds, SentImages, image_ids
+from .judging.token_usage import TokenUsage
 
 _VERSION = 2
 """Of the request format and the parsing of replies; part of the id."""
@@ -49,12 +58,15 @@ class OpenAIJudge(EndpointExpert):
     """Answers `Judge` with chat completions.
 
     model: its name at the server; empty for the only model of a local server, which is queried when the id is first
-    used. base_url: None for OpenAI; else such as `http://127.0.0.1:8000/v1`. api_key_env: the name of the environment
-    variable with the key. None is `OPENAI_API_KEY` at OpenAI and no key anywhere else, so that a key is not sent to
-    another server.
+    used. base_url: None for OpenAI; else such as `http://127.0.0.1:8000/v1`. Several servers with the same model are
+    one judge: a list, or a text with commas between them. Queries with the same first picture go to the same server,
+    and from one that fails to the next; the first stands in the id, so that answers stay known when others are added
+    after it. api_key_env: the name of the environment variable with the key, for all servers. None is `OPENAI_API_KEY`
+    at OpenAI and no key anywhere else, so that a key is not sent to another server.
 
-    concurrency: parallel requests. timeout_s, retries, max_requests, usd_per_million_in, usd_per_million_out: see
-    `Endpoint`. A timeout is retried too, at the cost of what the server has computed; `retries` limits it.
+    concurrency: parallel requests, over all servers. timeout_s, retries, max_requests: see `Endpoint`. A timeout is
+    retried too, at the cost of what the server has computed; `retries` limits it. usd_per_million_in, _cached_in, _out:
+    see `TokenUsage`.
 
     logprobs: `auto` uses option probabilities if the server returns them; if it rejects the option, later requests omit
     it; if it ignores the option, the reply is parsed as text. `True` requires them: the query fails without. `False`
@@ -66,6 +78,11 @@ class OpenAIJudge(EndpointExpert):
     image_format, jpeg_quality, detail: images are sent in conversation order as lossless PNG or as JPEG; `detail` is
     OpenAI's `low`, `high` or `auto`. In text-only turns (system, assistant, tool) an image is replaced by a number and
     sent in a user message after it.
+
+    media_ids: every picture is sent with an id, a digest of its bytes, and then by its id alone to a server that has
+    answered about it, as vLLM's `uuid` of media allows. If such a request is rejected or fails, the server may have
+    dropped a picture, and it is sent again with all of them. For servers that know of this only, which all others that
+    use the server have to be trusted with: whoever sends another picture under the same id first is believed.
 
     max_tokens: limit of every reply, instead of those of the queries. thinking_tokens: added to the limit, for
     reasoning models. max_tokens_field: `max_tokens`, or `max_completion_tokens` as OpenAI's newer models require;
@@ -83,7 +100,7 @@ class OpenAIJudge(EndpointExpert):
     def __init__(
         self,
         model: str = "",
-        base_url: str | None = None,
+        base_url: str | Sequence[str] | None = None,
         *,
         api_key_env: str | None = None,
         concurrency: int = 16,
@@ -91,12 +108,14 @@ class OpenAIJudge(EndpointExpert):
         retries: int = 4,
         max_requests: int | None = None,
         usd_per_million_in: float | None = None,
+        usd_per_million_cached_in: float | None = None,
         usd_per_million_out: float | None = None,
         logprobs: bool | Literal["auto"] = "auto",
         json_mode: Literal["schema", "text"] = "schema",
         image_format: Literal["png", "jpeg"] = "png",
         jpeg_quality: int = 95,
         detail: Literal["", "low", "high", "auto"] = "",
+        media_ids: bool = False,
         max_tokens: int | None = None,
         thinking_tokens: int = 0,
         max_tokens_field: Literal["auto", "max_tokens", "max_completion_tokens"] = "auto",
@@ -128,12 +147,14 @@ class OpenAIJudge(EndpointExpert):
         self.retries = retries
         self.max_requests = max_requests
         self.usd_per_million_in = usd_per_million_in
+        self.usd_per_million_cached_in = usd_per_million_cached_in
         self.usd_per_million_out = usd_per_million_out
         self.logprobs = logprobs
         self.json_mode = json_mode
         self.image_format = image_format
         self.jpeg_quality = jpeg_quality
         self.detail = detail
+        self.media_ids = media_ids
         self.max_tokens = max_tokens
         self.thinking_tokens = thinking_tokens
         self.max_tokens_field = max_tokens_field
@@ -144,10 +165,10 @@ class OpenAIJudge(EndpointExpert):
             timeout_s=timeout_s,
             retries=retries,
             max_requests=max_requests,
-            usd_per_million_in=usd_per_million_in,
-            usd_per_million_out=usd_per_million_out,
+            usage=TokenUsage(usd_per_million_in, usd_per_million_cached_in, usd_per_million_out),
         )
         self.image_cache = Base64ImageCache(image_format, jpeg_quality)
+        self.sent_images = SentImages()
         # Twice: a rejected request may be sent in another form. The rest is for encoding images.
         self.deadline_s = 2 * self.endpoint.max_total_s + 30.0
         self._unsupported: set[str] = set()
@@ -179,13 +200,18 @@ class OpenAIJudge(EndpointExpert):
             self._served = self.endpoint.single_served_model()
         return self._served
 
+    def usage(self) -> Mapping[str, float]:
+        counts = super().usage()
+        return self.sent_images.corrected(counts) if self.media_ids else counts
+
     async def answer(self, query: Judge) -> Reply | Failure:
         try:
             encoded = await self.image_cache.encode(query.images)
         except ImageError as error:
             return Failure(str(error))
         urls = {image: f"data:image/{self.image_format};base64,{text}" for image, text in encoded.items()}
-        messages = chat_messages(query.messages, urls, self.detail)
+        ids = image_ids(encoded) if self.media_ids else {}
+        messages = chat_messages(query.messages, urls, self.detail, ids)
         reply = await self._ask(query, messages)
         if isinstance(reply, UnreadableReply):
             # Served models vary, also at temperature 0: a refusal or unreadable reply may not recur.
@@ -194,15 +220,27 @@ class OpenAIJudge(EndpointExpert):
 
     async def _ask(self, query: Judge, messages: list[dict[str, Any]]) -> Reply | Failure | UnreadableReply:
         body = self._body(query, messages)
-        response = await self.endpoint.post("/chat/completions", body, len(query.images))
+        response = await self._post(query, body)
         if isinstance(response, RequestRejected) and self._drop_unsupported(query, body, response):
-            response = await self.endpoint.post("/chat/completions", self._body(query, messages), len(query.images))
+            response = await self._post(query, self._body(query, messages))
         if isinstance(response, RequestRejected):
             return response.failure
         if isinstance(response, Failure):
             return response
         reply = self._reply(query, response)
         return UnreadableReply(reply) if isinstance(reply, Failure) else reply
+
+    async def _post(self, query: Judge, body: dict[str, Any]) -> dict[str, Any] | RequestRejected | Failure:
+        path, images, group = "/chat/completions", len(query.images), prefix_group(query)
+        if not self.media_ids:
+            return await self.endpoint.post(path, body, images, group=group)
+        with RequestByIds(body, self.sent_images) as request:
+            response = await self.endpoint.post(path, request, images, group=group)
+            if isinstance(response, RequestRejected) and request.left_out:
+                response = await self.endpoint.post(path, request, images, group=group)
+            if isinstance(response, dict):
+                request.was_answered()
+            return response
 
     # -- requests -----------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..image import ImageError
@@ -9,8 +10,9 @@ from ..queries.kinds import Judge
 from ..queries.outcomes import Failure
 from ..queries.response_formats import Reply
 from .judging.decision_requests import make_request, parse_answers
-from .judging.http_endpoint import Endpoint, EndpointExpert, RequestRejected
+from .judging.http_endpoint import Endpoint, EndpointExpert, RequestRejected, prefix_group
 from .judging.image_encoding import Base64ImageCache
+from .judging.token_usage import TokenUsage
 
 _VERSION = 2
 """Of the request format and the parsing of replies; part of the id."""
@@ -22,8 +24,9 @@ _MAX_IMAGES = 4
 class SystemOneJudge(EndpointExpert):
     """Answers `Judge` with the probability of every option, from one forward pass per query; no text is generated.
 
-    model: its name at the server. base_url: such as `http://127.0.0.1:8000/v1`. api_key_env: the name of the
-    environment variable with the key; empty for a server without keys. The other options are those of `OpenAIJudge`.
+    model: its name at the server. base_url: such as `http://127.0.0.1:8000/v1`, or several of servers with this model.
+    api_key_env: the name of the environment variable with the key; empty for servers without keys. The other options
+    are those of `OpenAIJudge`.
 
     How forms become questions: `decision_requests`. Not supported: `FreeText`, `Json`, more than four different images,
     and more options than the model has labels (26 by default).
@@ -34,7 +37,7 @@ class SystemOneJudge(EndpointExpert):
     def __init__(
         self,
         model: str,
-        base_url: str,
+        base_url: str | Sequence[str],
         *,
         api_key_env: str = "",
         concurrency: int = 16,
@@ -42,6 +45,7 @@ class SystemOneJudge(EndpointExpert):
         retries: int = 4,
         max_requests: int | None = None,
         usd_per_million_in: float | None = None,
+        usd_per_million_cached_in: float | None = None,
         usd_per_million_out: float | None = None,
     ) -> None:
         if concurrency < 1:
@@ -54,6 +58,7 @@ class SystemOneJudge(EndpointExpert):
         self.retries = retries
         self.max_requests = max_requests
         self.usd_per_million_in = usd_per_million_in
+        self.usd_per_million_cached_in = usd_per_million_cached_in
         self.usd_per_million_out = usd_per_million_out
         self.endpoint = Endpoint(
             base_url,
@@ -61,8 +66,7 @@ class SystemOneJudge(EndpointExpert):
             timeout_s=timeout_s,
             retries=retries,
             max_requests=max_requests,
-            usd_per_million_in=usd_per_million_in,
-            usd_per_million_out=usd_per_million_out,
+            usage=TokenUsage(usd_per_million_in, usd_per_million_cached_in, usd_per_million_out),
         )
         self.image_cache = Base64ImageCache("png")
         self.deadline_s = self.endpoint.max_total_s + 30.0  # the rest is for encoding images
@@ -84,7 +88,7 @@ class SystemOneJudge(EndpointExpert):
                 name: {"type": "image", "format": "png", "data_base64": encoded[image]}
                 for name, image in request.images.items()
             }
-        response = await self.endpoint.post("/systemone", body, len(request.images))
+        response = await self.endpoint.post("/systemone", body, len(request.images), group=prefix_group(query))
         if isinstance(response, RequestRejected):
             return response.failure
         if isinstance(response, Failure):

@@ -82,12 +82,13 @@ class Session:
         before, usage, began = self._engine.stats(), self._tracker.usage, time.monotonic()
         yield
         after = self._tracker.usage
+        is_known = not self._tracker.requests_without_usage
         self.costs[fault] = Cost(
             self._engine.stats().queries - before.queries,
             sum(after.calls.values()) - sum(usage.calls.values()),
             after.judge_calls - usage.judge_calls,
-            after.tokens - usage.tokens if self._has_tokens else None,
-            after.cost - usage.cost if self._has_price else None,
+            after.tokens - usage.tokens if self._has_tokens and is_known else None,
+            after.cost - usage.cost if self._has_price and is_known else None,
             time.monotonic() - began,
         )
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from ...image import Image
@@ -14,17 +15,29 @@ from .http_endpoint import MAX_RAW_CHARACTERS
 from .logprobs import TokenLogprob
 
 
-def chat_messages(messages: Sequence[Message], urls: Mapping[Image, str], detail: str = "") -> list[dict[str, Any]]:
+def chat_messages(
+    messages: Sequence[Message],
+    urls: Mapping[Image, str],
+    detail: str = "",
+    ids: Mapping[Image, str] = MappingProxyType({}),
+) -> list[dict[str, Any]]:
     """The messages of a request. urls: by image. detail: OpenAI's `low`, `high` or `auto`; empty leaves it out.
+
+    ids: of images, by image, for servers that keep them (vLLM's `uuid`).
 
     In text-only turns an image is replaced by a number and sent in a user message after it.
     """
+
+    def image_part(image: Image) -> dict[str, Any]:
+        part = _image_part(urls[image], detail)
+        return {**part, "uuid": ids[image]} if image in ids else part
+
     turns: list[dict[str, Any]] = []
     pending: list[dict[str, Any]] = []  # images of text-only turns, not sent yet
     count = 0
     for index, message in enumerate(messages):
         if message.role == "user":
-            turns.append({"role": "user", "content": _content(message, urls, detail)})
+            turns.append({"role": "user", "content": _content(message, image_part)})
             continue
         words = []
         for part in message.content:
@@ -33,7 +46,7 @@ def chat_messages(messages: Sequence[Message], urls: Mapping[Image, str], detail
             else:
                 count += 1
                 words.append(f"[picture {count}]")
-                pending += [_text_part(f"[picture {count}]"), _image_part(urls[part], detail)]
+                pending += [_text_part(f"[picture {count}]"), image_part(part)]
         turn: dict[str, Any] = {"role": message.role, "content": "".join(words)}
         if message.tool_calls:
             turn["content"] = turn["content"] or None
@@ -52,10 +65,10 @@ def chat_messages(messages: Sequence[Message], urls: Mapping[Image, str], detail
     return turns
 
 
-def _content(message: Message, urls: Mapping[Image, str], detail: str) -> str | list[dict[str, Any]]:
+def _content(message: Message, image_part: Callable[[Image], dict[str, Any]]) -> str | list[dict[str, Any]]:
     if all(isinstance(part, str) for part in message.content):  # not every server takes a list of texts
         return "".join(part for part in message.content if isinstance(part, str))
-    return [_text_part(part) if isinstance(part, str) else _image_part(urls[part], detail) for part in message.content]
+    return [_text_part(part) if isinstance(part, str) else image_part(part) for part in message.content]
 
 
 def _text_part(text: str) -> dict[str, Any]:

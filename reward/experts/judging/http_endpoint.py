@@ -1,6 +1,7 @@
 """Endpoint: client of an HTTP API with timeout, retries, a request budget and usage counts; for all served experts.
 
-Requests use the client of the `openai` package with its own retries disabled, so that every request is counted.
+The API may have several addresses (`addresses`): a request that fails at one is retried at the next. Requests use the
+client of the `openai` package with its own retries disabled, so that every request is counted.
 """
 
 from __future__ import annotations
@@ -11,21 +12,21 @@ import os
 import random
 import re
 import sys
-import threading
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from ...forks import at_fork, was_held
 from ...plain_text import one_line
 from ...queries.expert import AsyncExpert, ExpertDown
+from ...queries.kinds import Judge
 from ...queries.outcomes import Failure
 from ...timeout_compat import TIMEOUTS, timeout
+from .addresses import Address, Addresses
+from .token_usage import TokenUsage
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -40,9 +41,6 @@ INITIAL_BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
 
 _SECRET_CHARACTERS = 12
 """Keys of fewer are placeholders, such as EMPTY, which replies may hold as words."""
-
-_MAX_TOKENS = 2**31
-"""Of a request, as its server reports them; more is nonsense, and may be more than a float holds."""
 
 MAX_RAW_CHARACTERS = 2000
 """Characters of a response that a failure keeps."""
@@ -78,58 +76,48 @@ class RequestRejected:
 
 
 class Endpoint:
-    """An API below `base_url`. Several event loops may use it at once; each has its own client.
+    """An API below `base_url`, one URL or several of servers with the same model. Several event loops may use it at
+    once; each has its own client.
 
-    api_key_env: the environment variable that holds the key; empty for a server without keys. timeout_s: for one whole
+    api_key_env: the environment variable that holds the key; empty for servers without keys. timeout_s: for one whole
     request, from connecting to the last byte. retries: further attempts after a lost connection, a timeout, HTTP 408,
-    429 and 5xx; everything else is tried once. The wait between attempts is `Retry-After`, else 0.5 s doubled with each
-    attempt, with random jitter; at most `timeout_s`. So `post` takes at most `max_total_s`. max_requests: HTTP
-    requests, retries included, over the lifetime of this object. usd_per_million_in, _out: prices of tokens.
+    429 and 5xx; everything else is tried once. The next attempt is at another address if there is one that can be
+    used. Else it waits for `Retry-After`, or 0.5 s doubled with each attempt, with random jitter; at most `timeout_s`.
+    So `post` takes at most `max_total_s`. max_requests: HTTP requests, retries included, over the lifetime of this
+    object. usage: counts them, by default without prices.
 
     Raises ValueError for invalid options, and for a URL with a password or query, which would appear in ids.
     """
 
     def __init__(
         self,
-        base_url: str,
+        base_url: str | Sequence[str],
         api_key_env: str,
         *,
         timeout_s: float,
         retries: int,
         max_requests: int | None = None,
-        usd_per_million_in: float | None = None,
-        usd_per_million_out: float | None = None,
+        usage: TokenUsage | None = None,
     ) -> None:
-        url = urlsplit(base_url)
-        if url.scheme not in ("http", "https") or not url.hostname:
-            raise ValueError("base_url must be a URL such as http://127.0.0.1:8000/v1")
-        if "@" in url.netloc or url.query or url.fragment:
-            raise ValueError(
-                f"base_url must hold no password and no query, got one for {url.hostname}: name the environment "
-                "variable with the key in api_key_env"
-            )
         if not (0 < timeout_s < float("inf")) or retries < 0:
             raise ValueError(f"timeout_s must be positive, retries 0 or more, got {timeout_s} and {retries}")
         if max_requests is not None and max_requests < 0:
             raise ValueError(f"max_requests must be 0 or more, got {max_requests}")
-        self.host_and_path = url.netloc + url.path.rstrip("/")
-        """Host and path, for messages and ids."""
-        self._url = base_url
+        self.addresses = Addresses(base_url, timeout_s)
+        self.usage = usage or TokenUsage()
         self._api_key_env = api_key_env
         self._timeout_s = timeout_s
         self._retries = retries
         self._max_requests = max_requests
-        self._prices = (usd_per_million_in, usd_per_million_out)
-        self._lock = threading.Lock()
-        self._counts = dict.fromkeys(("requests", "retries", "prompt_tokens", "completion_tokens", "images_sent"), 0)
+        self._expected_model = ""
+        """That of the servers, if it was asked for: each has to have it before it is used."""
         self._rng = random.Random()
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
-        at_fork(self, Endpoint._in_child)
 
-    def _in_child(self) -> None:
-        # The child's event loops have connections of their own: see `_client`.
-        if was_held(self._lock):
-            self._lock = threading.Lock()
+    @property
+    def host_and_path(self) -> str:
+        """Host and path of the first address, for ids: answers stay known when a server is added after it."""
+        return self.addresses.first.host_and_path
 
     @property
     def max_total_s(self) -> float:
@@ -140,22 +128,45 @@ class Endpoint:
         """Raises `ExpertDown` if the package or the key is missing."""
         _openai()
         if self._api_key_env and not self._key:
-            raise ExpertDown(f"{self.host_and_path} needs a key: set the environment variable {self._api_key_env}")
+            raise ExpertDown(f"{self.addresses.names} needs a key: set the environment variable {self._api_key_env}")
 
     def single_served_model(self) -> str:
-        """The name of the only served model. Raises `ExpertDown` if there is not exactly one."""
+        """The name of the only served model. Raises `ExpertDown` if there is not exactly one, the same at all
+        addresses. One that does not respond is checked before it gets its first request.
+        """
         _openai()
         with ThreadPoolExecutor(1) as threads:  # this one may have a running loop
-            models = threads.submit(asyncio.run, self._served_models()).result()
-        if len(models) != 1:
-            names = ", ".join(f"{name:.100}" for name in models[:8])
-            raise ExpertDown(f"{self.host_and_path} has {names or 'no model'}: name one, as model=")
-        return models[0]
+            served = threads.submit(asyncio.run, self._all_served_models()).result()
+        models: dict[str, Address] = {}
+        for address, names in zip(self.addresses.all, served, strict=True):
+            if isinstance(names, list):
+                models.setdefault(_only_model(address, names), address)
+                address.is_checked = True
+        if not models:
+            raise next(problem for problem in served if isinstance(problem, ExpertDown))
+        if len(models) > 1:
+            (one, first), (other, second), *_ = models.items()
+            raise ExpertDown(_different_models(first, one, second, other))
+        (self._expected_model,) = models
+        return self._expected_model
 
-    async def _served_models(self) -> list[str]:
+    async def _all_served_models(self) -> list[list[str] | ExpertDown]:
+        async def served(address: Address) -> list[str] | ExpertDown:
+            try:
+                return await self._served_models(address)
+            except ConnectionError as error:
+                return ExpertDown(str(error))
+
+        try:
+            return await asyncio.gather(*map(served, self.addresses.all))
+        finally:
+            await self.close()
+
+    async def _served_models(self, address: Address) -> list[str]:
+        """Raises ConnectionError if the server does not list them."""
         try:
             async with timeout(self._timeout_s):
-                status, _, text = await self._send("GET", "/models")
+                status, _, text = await self._send("GET", f"{address.url}/models")
             if status != 200:
                 raise ValueError(f"HTTP {status}")
             return [str(model["id"]) for model in json.loads(text)["data"]]
@@ -163,23 +174,33 @@ class Endpoint:
             problem = f"no complete response within {self._timeout_s:g} s"
         except (OSError, _ResponseRefused, ValueError, LookupError, TypeError, RecursionError) as error:
             problem = str(error)[:300]
-        finally:
-            await self.close()
-        raise ExpertDown(f"{self.host_and_path} does not list its models ({problem}): name one, as model=")
+        raise ConnectionError(f"{address.host_and_path} does not list its models ({problem}): name one, as model=")
 
-    def usage(self) -> dict[str, float]:
-        """Requests, retries, tokens and images sent; `usd` if both prices are known."""
-        with self._lock:
-            counts: dict[str, float] = dict(self._counts)
-        price_in, price_out = self._prices
-        if price_in is not None and price_out is not None:
-            counts["usd"] = (counts["prompt_tokens"] * price_in + counts["completion_tokens"] * price_out) / 1e6
-        return counts
+    async def _check_model(self, address: Address) -> None:
+        """Of several servers, only those with the same model are used: one may be restarted with another."""
+        if not self._expected_model or address.is_checked or len(self.addresses.all) == 1:
+            return
+        try:
+            model = _only_model(address, await self._served_models(address))
+        except ConnectionError as error:
+            raise _TransientError(str(error)) from None
+        if model != self._expected_model:
+            others = next(one for one in self.addresses.all if one is not address)
+            raise ExpertDown(_different_models(others, self._expected_model, address, model))
+        address.is_checked = True
 
     async def post(
-        self, path: str, body: Mapping[str, Any], images: int = 0
+        self,
+        path: str,
+        body: Mapping[str, Any] | Callable[[str], Mapping[str, Any]],
+        images: int = 0,
+        *,
+        group: str = "",
     ) -> dict[str, Any] | RequestRejected | Failure:
         """Post JSON and return the JSON object of the response, or why there is none.
+
+        body: or a function of the address, called for every attempt. images: sent with it. group: requests of one group
+        go to one address, as long as it answers and has not too many.
 
         A response that is no JSON object is a `Failure`, a 4xx is `RequestRejected`. Raises `ExpertDown` for errors
         that affect all requests (key, address, quota), `RetriesExhausted` after the last attempt.
@@ -197,29 +218,45 @@ class Endpoint:
             sleep=asyncio.sleep,
             reraise=True,
         )
+        failed: Address | None = None
+        address = self.addresses.first
         try:
             async for attempt in retrying:
-                with attempt:
+                with attempt, self.addresses.use(group, avoid=failed) as address:
                     self._count(attempt.retry_state.attempt_number, images)
-                    return await self._post_once(path, body)
+                    try:
+                        response = await self._post_once(address, path, body(address.url) if callable(body) else body)
+                    except _TransientError as error:
+                        failed = error.address = address
+                        self.addresses.leave(address, error.retry_after_s)
+                        raise
+                    self.addresses.come_back(address)
+                    return response
         except _TransientError as error:
             attempts = f"{self._retries + 1} attempts" if self._retries else "1 attempt"
-            raise RetriesExhausted(f"{self.host_and_path} gave no response in {attempts}, the last: {error}") from None
+            raise RetriesExhausted(
+                f"{address.host_and_path} gave no response in {attempts}, the last: {error}"
+                if len(self.addresses.all) == 1
+                else f"no response of {self.addresses.names} in {attempts}, the last, {address.host_and_path}: {error}"
+            ) from None
         raise AssertionError("unreachable")
 
-    async def _post_once(self, path: str, body: Mapping[str, Any]) -> dict[str, Any] | RequestRejected | Failure:
+    async def _post_once(
+        self, address: Address, path: str, body: Mapping[str, Any]
+    ) -> dict[str, Any] | RequestRejected | Failure:
+        await self._check_model(address)
         try:
             async with timeout(self._timeout_s):
-                status, headers, text = await self._send("POST", path, body)
+                status, headers, text = await self._send("POST", address.url + path, body)
         except TIMEOUTS:
             raise _TransientError(f"no complete response within {self._timeout_s:g} s") from None
         except ConnectionError as error:
             raise _TransientError(str(error)) from None
         except _ResponseRefused as error:
-            return Failure(f"the response of {self.host_and_path} {error}")
+            return Failure(f"the response of {address.host_and_path} {error}")
         if status < 300:
-            return self._read(text)
-        rejected = self._rejected(status, text)
+            return self._read(address, text)
+        rejected = self._rejected(address, status, text)
         if is_retryable(status):
             raise _TransientError(f"HTTP {status}: {rejected.message}", retry_after_seconds(headers))
         return rejected
@@ -231,28 +268,27 @@ class Endpoint:
             await client.close()
 
     def _count(self, attempt: int, images: int) -> None:
-        with self._lock:
-            if self._max_requests is not None and self._counts["requests"] >= self._max_requests:
-                raise ExpertDown(
-                    f"request budget of {self._max_requests} requests is spent: raise max_requests, and resume with "
-                    "the same answer log to send only the remaining queries"
-                )
-            self._counts["requests"] += 1
-            self._counts["retries"] += attempt > 1
-            self._counts["images_sent"] += images
+        if not self.usage.start_request(self._max_requests, retry=attempt > 1, images=images):
+            raise ExpertDown(
+                f"request budget of {self._max_requests} requests is spent: raise max_requests, and resume with "
+                "the same answer log to send only the remaining queries"
+            )
 
     def _pause(self, state: RetryCallState) -> float:
-        # Jitter: requests that failed together are not retried together.
         error = state.outcome and state.outcome.exception()
-        if isinstance(error, _TransientError) and error.retry_after_s is not None:
-            return min(error.retry_after_s * self._rng.uniform(1.0, 1.1), self._timeout_s)
+        if isinstance(error, _TransientError):
+            if error.address is not None and self.addresses.has_other(error.address):
+                return 0.0
+            if error.retry_after_s is not None:
+                return min(error.retry_after_s * self._rng.uniform(1.0, 1.1), self._timeout_s)
+        # Jitter: requests that failed together are not retried together.
         backoff_s = min(INITIAL_BACKOFF_S * 2.0 ** (state.attempt_number - 1), MAX_BACKOFF_S, self._timeout_s)
         return backoff_s * self._rng.uniform(0.5, 1.0)
 
     # -- one request --------------------------------------------------------------------------------------------------
 
     async def _send(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None
+        self, method: str, url: str, body: Mapping[str, Any] | None = None
     ) -> tuple[int, Mapping[str, str], str]:
         openai = _openai()
         http = _http(openai)
@@ -262,10 +298,10 @@ class Endpoint:
             headers["Authorization"] = openai.Omit()
         try:
             if body is None:
-                response = await client.get(path, cast_to=http.Response, options={"headers": headers})
+                response = await client.get(url, cast_to=http.Response, options={"headers": headers})
             else:
                 options = {"headers": headers}
-                response = await client.post(path, cast_to=http.Response, body=dict(body), options=options)
+                response = await client.post(url, cast_to=http.Response, body=dict(body), options=options)
         except openai.APIStatusError as error:
             response = error.response
         except (openai.APIConnectionError, http.TransportError) as error:
@@ -288,20 +324,26 @@ class Endpoint:
         if client is None:
             stream = _http(openai).AsyncByteStream
             client = self._clients[loop] = openai.AsyncOpenAI(
-                base_url=self._url,
+                base_url=self.addresses.first.url,  # the others are given with each request
                 api_key=self._key or "none",
                 max_retries=0,
                 timeout=self._timeout_s,
                 http_client=openai.DefaultAsyncHttpxClient(
                     follow_redirects=False,  # images and keys are sent to the given address only
-                    event_hooks={"response": [lambda response: _limit_response_size(response, stream)]},
+                    event_hooks={
+                        "request": [self._count_bytes],
+                        "response": [lambda response: _limit_response_size(response, stream)],
+                    },
                 ),
             )
         return client
 
+    async def _count_bytes(self, request: Any) -> None:
+        self.usage.add_bytes(int(request.headers.get("content-length", 0)))
+
     # -- responses -----------------------------------------------------------------------------------------------------
 
-    def _read(self, text: str) -> dict[str, Any] | Failure:
+    def _read(self, address: Address, text: str) -> dict[str, Any] | Failure:
         try:
             response = json.loads(text, parse_constant=_no_constant)
             if _SURROGATE.search(text):  # half a character, which nothing can store; whole ones are joined by now
@@ -309,31 +351,28 @@ class Endpoint:
                 response = json.loads(whole)
         except (ValueError, RecursionError) as error:
             return Failure(
-                f"{self.host_and_path} returned no JSON: {error}",
+                f"{address.host_and_path} returned no JSON: {error}",
                 raw=self.redact(text)[:MAX_RAW_CHARACTERS],
                 infrastructure=True,
             )
         if not isinstance(response, dict):
             return Failure(
-                f"{self.host_and_path} returned JSON that is no object",
+                f"{address.host_and_path} returned JSON that is no object",
                 raw=self.redact(text)[:MAX_RAW_CHARACTERS],
                 infrastructure=True,
             )
-        usage = response.get("usage")
-        if isinstance(usage, dict):
-            with self._lock:
-                self._counts["prompt_tokens"] += _tokens(usage, "prompt_tokens", "input_tokens")
-                self._counts["completion_tokens"] += _tokens(usage, "completion_tokens", "output_tokens")
+        if "usage" in response or not response.get("error"):  # an error that is sent as a success costs nothing
+            self.usage.add_response(response.get("usage"))
         return response
 
-    def _rejected(self, status: int, text: str) -> RequestRejected:
+    def _rejected(self, address: Address, status: int, text: str) -> RequestRejected:
         """Raises `ExpertDown` for errors that affect all queries."""
         text = self.redact(text)
         code, message = map(one_line, _parse_error_body(text))
         rejected = RequestRejected(status, code, message, text[:MAX_RAW_CHARACTERS])
         if _POLICY.search(f"{code} {message}") and status < 500:
             return rejected
-        source = f"{self.host_and_path} (HTTP {status}: {message})"
+        source = f"{address.host_and_path} (HTTP {status}: {message})"
         if status < 400:
             raise ExpertDown(f"{source} has moved: give the new address as base_url")
         if status in (401, 403):
@@ -354,6 +393,15 @@ class Endpoint:
         return text.replace(self._key, "***") if self._key else text
 
 
+def prefix_group(query: Judge) -> str:
+    """Queries of one group go to one address: those whose first picture is the same.
+
+    Prompts show the source first, so that one server encodes it once, and has computed what they begin with. Without
+    pictures there is little in common, and each query is a group of its own.
+    """
+    return query.images[0].digest if query.images else query.digest
+
+
 class EndpointExpert(AsyncExpert):
     """An expert whose queries are requests to an `endpoint`."""
 
@@ -363,7 +411,7 @@ class EndpointExpert(AsyncExpert):
         self.endpoint.load()
 
     def usage(self) -> Mapping[str, float]:
-        return self.endpoint.usage()
+        return self.endpoint.usage.counters()
 
     async def close(self) -> None:
         await self.endpoint.close()
@@ -379,11 +427,13 @@ class _ResponseRefused(Exception):
 
 
 class _TransientError(Exception):
-    """A request failed in a way that a retry may mend. retry_after_s: the wait that the server asks for."""
+    """A request failed in a way that a retry may mend. retry_after_s: the wait that the server asks for. address: set
+    where it is known."""
 
     def __init__(self, problem: str, retry_after_s: float | None = None) -> None:
         super().__init__(problem)
         self.retry_after_s = retry_after_s
+        self.address: Address | None = None
 
 
 async def _limit_response_size(response: Any, base: type) -> None:
@@ -466,9 +516,19 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-def _tokens(usage: Mapping[str, Any], *names: str) -> int:
-    count = next((usage[name] for name in names if name in usage), 0)
-    return count if type(count) is int and 0 <= count <= _MAX_TOKENS else 0
+def _only_model(address: Address, models: Sequence[str]) -> str:
+    """Raises `ExpertDown` if there is not exactly one."""
+    if len(models) != 1:
+        names = ", ".join(f"{name:.100}" for name in models[:8])
+        raise ExpertDown(f"{address.host_and_path} has {names or 'no model'}: name one, as model=")
+    return models[0]
+
+
+def _different_models(first: Address, model: str, second: Address, other: str) -> str:
+    return (
+        f"{first.host_and_path} serves {model:.100} and {second.host_and_path} {other:.100}: one judge is one model, "
+        "at all its addresses"
+    )
 
 
 def _no_constant(name: str) -> Any:

@@ -11,6 +11,7 @@ from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.run.run_budget import BudgetLimits, BudgetTracker, Usage
 from editcritic.reward import Expert
 from editcritic.reward.experts.judge_reader import JudgeReader
+from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.experts.q_insight import QInsight
 from editcritic.reward.queries import AsyncExpert, Failure, Judge, Message, Rate, ReadText, Reply, YesNo
 from editcritic.reward.queries.kinds import Outcome
@@ -158,3 +159,47 @@ def test_budgets_that_are_none_are_refused(text: str) -> None:
 def test_a_price_of_nobody_is_refused() -> None:
     with pytest.raises(InputError, match="detector"):
         BudgetTracker({"judge": CoinJudge()}, {"detector": 1.0})
+
+
+class Silent(DearOnce):
+    """As `DearOnce`, from a server that stops reporting tokens after `reports` questions."""
+
+    id = "silent@1"
+    reports = 3
+
+    def usage(self) -> Mapping[str, float]:
+        unknown = max(0, self.num_queries - self.reports)
+        counts = {"requests": self.num_queries, "requests_without_usage": unknown, "prompt_tokens": 8}
+        return counts if unknown else {**counts, "usd": 0.5 * self.num_queries}
+
+
+def test_a_limit_of_the_cost_ends_where_the_cost_is_unknown() -> None:
+    judge = Silent()
+    spending = BudgetTracker({"judge": judge, "reader": JudgeReader(judge)}, {}, BudgetLimits(cost=100.0))
+    assert [answered(spending.experts["judge"](questions(1))) for _ in range(6)] == [1, 1, 1, 1, 0, 0]
+    assert "the cost of 1 requests of judge is unknown" in spending.exhausted
+    assert answered(spending.experts["reader"](READ)) == 0
+    assert spending.usage.cost == 1.5  # what was known, and no less
+    assert spending.requests_without_usage == 1
+
+
+def test_with_a_price_per_call_or_without_a_limit_of_the_cost_all_is_asked() -> None:
+    for prices, limits in (({"judge": 1.0}, BudgetLimits(cost=100.0)), ({}, BudgetLimits(judge_calls=100))):
+        judge = Silent()
+        spending = BudgetTracker({"judge": judge}, prices, limits)
+        assert [answered(spending.experts["judge"](questions(1))) for _ in range(6)] == [1] * 6
+        assert not spending.exhausted
+
+
+def test_a_limit_of_the_cost_needs_one_that_is_reported() -> None:
+    url = "http://127.0.0.1:9/v1"
+    with pytest.raises(InputError, match=r"needs the cost of judge, .* give usd_per_million_in"):
+        BudgetTracker({"judge": OpenAIJudge("m", url)}, {}, BudgetLimits(cost=1.0))
+    priced = OpenAIJudge("m", url, usd_per_million_in=1.0, usd_per_million_out=2.0)
+    for experts, prices in (
+        ({"judge": priced}, {}),
+        ({"judge": OpenAIJudge("m", url)}, {"judge": 0.1}),
+        ({"judge": priced, "reader": JudgeReader(priced)}, {}),
+        ({"detector": CoinJudge()}, {}),
+    ):
+        BudgetTracker(experts, prices, BudgetLimits(cost=1.0))

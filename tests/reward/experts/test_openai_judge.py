@@ -13,7 +13,9 @@ from math import log
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from editcritic.benchmarks.run.score_summary import profile_table
 from editcritic.reward import AnswerLog, Card, EditSample, Image, Program, Reward, Score, ask, build, spec_of
 from editcritic.reward.experts.judging import http_endpoint as endpoints
 from editcritic.reward.experts.judging.http_endpoint import RetriesExhausted
@@ -315,7 +317,8 @@ def test_tokens_that_nobody_has_are_not_counted():
         expert = judge(server, usd_per_million_in=1.0, usd_per_million_out=1.0)
         expert([question()])
         usage = expert.usage()
-    assert (usage["prompt_tokens"], usage["completion_tokens"], usage["usd"]) == (0, 0, 0.0)
+    assert (usage["prompt_tokens"], usage["completion_tokens"], usage["requests_without_usage"]) == (0, 0, 1)
+    assert "usd" not in usage  # unknown, not nothing
 
 
 # -- server errors -----------------------------------------------------------------------------------------------------
@@ -654,6 +657,32 @@ def test_in_an_engine_failures_keep_their_reason_and_words_and_stats_tell_the_co
         "images_sent": 9,
     }
     assert meter["usd"] == pytest.approx(0.00108)
+
+
+def test_stats_and_the_profile_have_cached_tokens_and_the_cost_until_it_is_unknown():
+    def rule(request: Any, number: int) -> Answer:
+        tokens = {"prompt_tokens": 100, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 80}}
+        silent = words_of(request.body) == "make it 5"
+        return Answer({**completion("7"), "usage": None if silent else tokens})
+
+    with serving(rule) as server:
+        expert = judge(server, usd_per_million_in=1.0, usd_per_million_cached_in=0.1, usd_per_million_out=10.0)
+        reward = Reward(Asking(), {"judge": expert})
+        first, second = reward(samples(5)), reward(samples(6))
+        reward.engine.close()
+        sent = sum(int(request.headers["content-length"]) for request in server.requests)
+    meter = first.stats["experts"][expert.id]
+    assert (meter["prompt_tokens"], meter["cached_tokens"], meter["completion_tokens"]) == (500, 400, 10)
+    assert meter["usd"] == pytest.approx((100 * 1.0 + 400 * 0.1 + 10 * 10.0) / 1e6)
+    later = second.stats["experts"][expert.id]
+    assert (later["requests"], later["requests_without_usage"], later["prompt_tokens"]) == (1, 1, 0)
+    assert "usd" not in later
+    assert meter["bytes_sent"] + later["bytes_sent"] == sent
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(profile_table(first.stats))
+    shown = console.export_text()
+    assert "500 prompt tokens, 10 completion tokens, 5 images sent" in shown
+    assert "400 cached tokens, 0.000240 USD" in shown
 
 
 def test_a_question_that_finds_no_server_does_not_stop_the_others():

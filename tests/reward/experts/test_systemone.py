@@ -45,9 +45,11 @@ def test_a_question_goes_out_with_its_pictures_as_assets():
         assert one.usage() == {
             "requests": 1,
             "retries": 0,
+            "requests_without_usage": 0,
             "prompt_tokens": 50,
             "completion_tokens": 0,
             "images_sent": 2,
+            "bytes_sent": int(request.headers["content-length"]),
         }
     assert request.path == "/v1/systemone"
     assert request.body.keys() == {"model", "state", "questions", "assets"}  # the server accepts no other fields

@@ -1,0 +1,106 @@
+"""Which address of a judge gets a request, and which is left alone."""
+
+import pytest
+
+from editcritic.reward.experts.judging import addresses as module
+from editcritic.reward.experts.judging.addresses import MIN_BOUNDED_LOAD, Addresses
+
+URLS = "http://a:8000/v1,http://b:8000/v1/,http://c:8000/v1"
+
+
+class Clock:
+    def __init__(self):
+        self.now = 1000.0
+
+    def monotonic(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+def used(pool: Addresses, group: str = "g", avoid=None):
+    with pool.use(group, avoid) as address:
+        return address
+
+
+def test_addresses_are_read_from_a_text_or_a_list():
+    assert Addresses(URLS, 60).names == Addresses(URLS.split(","), 60).names == "a:8000/v1, b:8000/v1, c:8000/v1"
+    assert Addresses("http://a/v1", 60).names == "a/v1"
+
+
+@pytest.mark.parametrize(
+    ("urls", "says"),
+    [
+        ("", "must be a URL"),
+        ((), "a URL or a list"),
+        (7, "a URL or a list"),
+        ("http://a/v1,", "must be a URL"),
+        (["http://a/v1", 7], "must be a URL"),
+        ("http://a/v1, http://a/v1/", "has a/v1 twice"),
+        ("http://a/v1,http://user:secret@b/v1", "no password"),
+    ],
+)
+def test_what_is_no_address_is_refused(urls, says):
+    with pytest.raises(ValueError, match=says) as raised:
+        Addresses(urls, 60)
+    assert "secret" not in str(raised.value)
+
+
+def test_a_group_stays_at_its_address_and_the_rest_goes_to_others(clock):
+    pool = Addresses(URLS, 60)
+    home = used(pool)
+    assert all(used(pool) is home for _ in range(9))
+    assert {used(pool, str(group)) for group in range(60)} == set(pool.all)
+    home.in_flight = MIN_BOUNDED_LOAD
+    assert used(pool) is not home
+    assert home.in_flight == MIN_BOUNDED_LOAD
+
+
+def test_an_address_that_fails_is_left_for_longer_and_longer_and_is_tried_by_one_request(clock):
+    pool = Addresses(URLS, 60)
+    home = used(pool)
+    for seconds in (1.0, 2.0, 4.0):
+        pool.leave(home, None)
+        pool.leave(home, None)  # another request that was in flight with it: the same failure
+        assert used(pool) is not home
+        clock.now += seconds - 0.01
+        assert used(pool) is not home
+        clock.now += 0.02
+        with pool.use("g") as tried:
+            assert tried is home
+            assert used(pool) is not home  # while it is tried
+    pool.come_back(home)
+    assert used(pool) is home
+    pool.leave(home, None)
+    clock.now += 1.01
+    assert used(pool) is home
+
+
+def test_an_address_that_says_for_how_long_is_left_so_long_at_most_the_time_of_a_request(clock):
+    pool = Addresses(URLS, 60)
+    home = used(pool)
+    pool.leave(home, 10.0)
+    clock.now += 9.9
+    assert used(pool) is not home
+    clock.now += 0.2
+    assert used(pool) is home
+    pool.leave(home, 1e9)
+    clock.now += 60.1
+    assert used(pool) is home
+
+
+def test_if_all_are_left_one_is_asked_and_not_the_one_that_has_just_failed(clock):
+    pool = Addresses(URLS, 60)
+    for address in pool.all:
+        pool.leave(address, None)
+    home = used(pool)
+    assert used(pool, avoid=home) is not home
+    assert not any(map(pool.has_other, pool.all))
+    one = Addresses("http://a/v1", 60)
+    one.leave(one.first, 1e9)
+    assert used(one, avoid=one.first) is one.first
