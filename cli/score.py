@@ -12,6 +12,7 @@ import typer
 from ..benchmarks.common.interruption import tell_interrupted
 from ..benchmarks.common.terminal import echo, exit_code_command, plain_table, print_json, progress_bar, render
 from .options import DEFAULT_REWARD, AnswerCache, Experts, Json, MaxFailureRate, OnFailures, Protocol, RewardSpec, Trust
+from .score_on_ray import score_on_ray
 
 if TYPE_CHECKING:
     from ..benchmarks.common.inputs import OneEdit
@@ -25,8 +26,9 @@ def score(
         Path,
         typer.Argument(
             help="The source image of one edit; or a JSONL file with one edit per line (images in its folder or "
-            "below), or a folder: with a `samples.jsonl`, or with pairs `<id>_source.png` and `<id>_edited.png` (or "
-            ".jpg, .webp, ...) and the instruction in `<id>.txt` or --instruction."
+            "below); a parquet file, a folder of some, or a pattern in quotes, with one edit per row; or a folder with "
+            "a `samples.jsonl`, or with pairs `<id>_source.png` and `<id>_edited.png` (or .jpg, .webp, ...) and the "
+            "instruction in `<id>.txt` or --instruction."
         ),
     ],
     edited: Annotated[Path | None, typer.Argument(help="The edited image, after a source image.")] = None,
@@ -36,7 +38,12 @@ def score(
     protocol: Protocol = None,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", help="Write scores as JSONL, each as soon as it is ready; - writes to stdout."),
+        typer.Option(
+            "-o",
+            "--out",
+            help="Write scores as JSONL, each as soon as it is ready; - writes to stdout. With --ray, a folder of "
+            "parquet files.",
+        ),
     ] = None,
     instruction: Annotated[
         str | None, typer.Option("--instruction", help="Instruction of all pairs in a folder that have no <id>.txt.")
@@ -61,6 +68,32 @@ def score(
     max_failure_rate: MaxFailureRate = 0.5,
     on_failures: OnFailures = "raise",
     window: Annotated[int, typer.Option("--max-in-flight", min=1, help="Samples in flight; bounds memory.")] = 256,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--columns",
+            metavar="FIELD=COLUMN",
+            help="Columns of other names, as in source=input_image,instruction=prompt. Repeatable.",
+        ),
+    ] = None,
+    ray: Annotated[
+        bool,
+        typer.Option("--ray", help="Score a table in blocks on a Ray cluster; the same command again resumes."),
+    ] = False,
+    ray_address: Annotated[
+        str | None,
+        typer.Option("--ray-address", help="Address of the Ray cluster. Default: this machine's, or a new one."),
+    ] = None,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="With --ray: scoring actors.")] = 2,
+    cpus: Annotated[float, typer.Option("--cpus", min=0, help="With --ray: CPUs per actor.")] = 1.0,
+    gpus: Annotated[float, typer.Option("--gpus", min=0, help="With --ray: GPUs per actor, also fractions.")] = 0.0,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option("--keep", metavar="COLUMN", help="With --ray: columns handed on to the scores. Repeatable."),
+    ] = None,
+    block_rows: Annotated[
+        int, typer.Option("--block-rows", min=1, help="With --ray: rows of a block, at most; bounds memory.")
+    ] = 1000,
     profile: Annotated[bool, typer.Option("--profile", help="Print query and expert statistics.")] = False,
     as_json: Json = False,
 ) -> int:
@@ -75,6 +108,9 @@ def score(
     --experts small binds one that reads any language. Statuses: scored; not_applicable; abstained (no expert can know);
     failed (an expert could not answer).
 
+    A table of parquet has the same fields as columns; a picture is the bytes of an image file, or a path. With --ray,
+    -o is a folder with a parquet file for each block of rows, also of JSONL: docs/scores.md.
+
     Example: editcritic score a.png b.png "Make the mug blue" --experts small --picture result.png
     """
     from ..benchmarks.common.errors import InputError
@@ -85,6 +121,9 @@ def score(
         require_no_picture,
         spec_argument,
     )
+    from ..benchmarks.common.sample_tables import SampleTable, parse_columns
+    from ..benchmarks.run.block_runner import BlockOptions
+    from ..benchmarks.run.ray_cluster import RayCluster
     from ..benchmarks.run.recordings import RecordingWriter
     from ..benchmarks.run.scoring_run import format_score, forward_warnings, open_scores_file, score_entries
     from ..reward import AnswerLog
@@ -98,7 +137,22 @@ def score(
         require_no_picture(out, "scores")
         require_distinct_files(**{argument: file}, out=out, cache=cache, record=record, picture=picture)
     one = _one_edit(samples, edited, sentence, boxes, picture)
-    source = one or SampleSource.open(samples, instruction=instruction)
+    if ray:
+        if one is not None or instruction is not None or record is not None:
+            raise InputError("--ray scores a table, without --instruction and --record: give parquet or JSONL")
+        if out is None or out == Path("-"):
+            raise InputError("--ray writes a folder of parquet files: give it to -o")
+        limits: dict[str, Any] = {"max_failure_rate": max_failure_rate, "on_failures": on_failures}
+        bound_reward = load_reward(spec_argument(reward), protocol, bindings=experts, **limits)
+        table = SampleTable.open(samples, parse_columns(columns or ()), keep or ())
+        cluster = RayCluster(ray_address, workers, cpus, gpus)
+        options = BlockOptions(block_rows, window, answer_log=cache, **limits)
+        return score_on_ray(table, bound_reward, cluster, options, out, profile=profile, as_json=as_json)
+    if one is not None and columns:
+        raise InputError("--columns is for tables: one edit has none")
+    if keep or ray_address is not None:
+        raise InputError("--keep and --ray-address are for --ray; the ids of a scores file say which row a score is of")
+    source = one or SampleSource.open(samples, instruction=instruction, columns=parse_columns(columns or ()))
     path = cache or record
     with ExitStack() as stack:
         log = None if path is None else stack.enter_context(AnswerLog(path, record_queries=record is not None))

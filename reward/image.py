@@ -1,8 +1,8 @@
 """Images: uint8 RGB pixels, identified by content.
 
-An `Image` is backed by pixels, by a file that is decoded on access, by an operation on other images (such as a crop),
-or by its digest alone (in a replay). All four compare by content, so queries about equal pixels are deduplicated, and
-a long list of files does not pin its pixels in memory.
+An `Image` is backed by pixels, by a file or its bytes that are decoded on access, by an operation on other images (such
+as a crop), or by its digest alone (in a replay). All of them compare by content, so queries about equal pixels are
+deduplicated, and a long list of files does not pin its pixels in memory.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Image:
     Attributes: `size` (width, height), `digest` (sha256 over size and pixels, hex), `pixels` (H x W x 3 uint8 RGB).
     """
 
-    __slots__ = ("_derived", "_digest", "_path", "_pixels", "_reading", "_recorded", "size")
+    __slots__ = ("_derived", "_digest", "_encoded", "_path", "_pixels", "_reading", "_recorded", "size")
 
     def __init__(
         self,
@@ -63,6 +63,7 @@ class Image:
         pixels: Pixels | None = None,
         digest: str | None = None,
         path: Path | None = None,
+        encoded: bytes | None = None,
         reading: Reading = "upright",
         derived: tuple[tuple[Image, ...], ImageOperation] | None = None,
         recorded: DerivedDigest | None = None,
@@ -71,6 +72,7 @@ class Image:
         self._pixels = pixels
         self._digest = digest
         self._path = path
+        self._encoded = encoded
         self._reading: Reading = reading
         self._derived = derived
         self._recorded: DerivedDigest | None = recorded if derived is None else derived[0][0]._recorded
@@ -133,6 +135,22 @@ class Image:
         return image
 
     @staticmethod
+    def from_encoded(data: bytes, *, index: FileIndex | None = None) -> Image:
+        """The image in the bytes of a file, which are kept in place of its pixels: for many at a time, as in tables.
+
+        Decodes them now, as `open` does, unless `index` has their content digest. Raises `ImageError`.
+        """
+        key = "" if index is None else _index_key(data, "upright")
+        if index is not None and (entry := index.get(key)) is not None:
+            return Image(entry[1], digest=entry[0], encoded=data)
+        pixels = decode(data, "encoded image")
+        image = Image((pixels.shape[1], pixels.shape[0]), digest=_digest(pixels), encoded=data)
+        _cache.put(image.digest, pixels)
+        if index is not None:
+            index[key] = (image.digest, image.size)
+        return image
+
+    @staticmethod
     def from_digest(digest: str, size: Size, recorded: DerivedDigest | None = None) -> Image:
         """An image known by its digest only, as in a recording. Access to its pixels raises `ImageError`.
 
@@ -165,10 +183,12 @@ class Image:
             return cached
         if self._derived is not None:
             pixels = readonly_copy(apply_operation(self._derived[1], *(parent.pixels for parent in self._derived[0])))
-        elif self._path is not None:
-            pixels = decode(read_bytes(self._path), str(self._path), reading=self._reading)
+        elif self._path is not None or self._encoded is not None:
+            name = "the encoded image" if self._path is None else str(self._path)
+            data = self._encoded if self._path is None else read_bytes(self._path)
+            pixels = decode(cast("bytes", data), name, reading=self._reading)
             if _digest(pixels) != self._digest or pixels.shape[1::-1] != self.size:  # or the index of files is wrong
-                raise ImageError(f"{self._path} has changed since it was first read: start again with a stable copy")
+                raise ImageError(f"{name} has changed since it was first read: start again with a stable copy")
         else:
             raise ImageError(f"only the digest of image {self.digest[:12]} is known here (a recording without pixels)")
         if self._digest is None:
@@ -208,7 +228,7 @@ class Image:
         """Whether pixels are available."""
         if self._derived is not None:
             return all(parent.seen for parent in self._derived[0])
-        return self._pixels is not None or self._path is not None
+        return self._pixels is not None or self._path is not None or self._encoded is not None
 
     @property
     def origin(self) -> tuple[Image, str] | None:

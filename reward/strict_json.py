@@ -65,13 +65,17 @@ def json_lines(
     Raises OSError as `open_regular`.
     """
     for number, line in nonempty_lines(path, inside=inside):
-        try:
-            if line is None:
-                raise ValueError(f"the line has more than {MAX_LINE_BYTES:,} bytes: one JSON object is expected")
-            value = parse_json(line, max_values=max_values)
-        except ValueError as error:
-            value = error
-        yield number, value
+        yield number, json_line(line, max_values=max_values)
+
+
+def json_line(line: bytes | None, *, max_values: int = MAX_VALUES) -> Any | ValueError:
+    """The values of a line of `nonempty_lines`, or the error that says what it is."""
+    if line is None:
+        return ValueError(f"the line has more than {MAX_LINE_BYTES:,} bytes: one JSON object is expected")
+    try:
+        return parse_json(line, max_values=max_values)
+    except ValueError as error:
+        return error
 
 
 def read_json(path: Path, *, max_values: int = 10**6, inside: Path | None = None) -> Any:

@@ -18,6 +18,7 @@ from ...reward.strict_json import parse_json
 from ...verifiers import Budget, Selector
 from ...verifiers.selectors.sequential import join_instructions
 from .errors import InputError
+from .sample_tables import SampleTable, is_table
 
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff"})
 """Suffixes of image files."""
@@ -34,24 +35,33 @@ class SampleEntry:
 
 @dataclass(frozen=True, slots=True)
 class SampleSource:
-    """A JSONL file, or a folder of images with a common `instruction`; `count` samples."""
+    """A JSONL file, a table of parquet, or a folder of images with a common `instruction`; `count` samples."""
 
     path: Path
     instruction: str | None
     count: int
+    table: SampleTable | None = None
 
     @staticmethod
-    def open(path: Path, *, instruction: str | None = None) -> SampleSource:
-        """Open a JSONL file, or a folder with a `samples.jsonl` or with image pairs (see `_image_pairs`).
+    def open(path: Path, *, instruction: str | None = None, columns: Mapping[str, str] | None = None) -> SampleSource:
+        """Open a JSONL file, parquet (a file, a folder or a pattern), or a folder with a `samples.jsonl` or with image
+        pairs (see `_image_pairs`).
 
-        instruction: of the pairs of a folder without their own `<id>.txt`. Raises `InputError` for anything else, and
-        if there are no samples.
+        instruction: of the pairs of a folder without their own `<id>.txt`. columns: as in `SampleTable`. Raises
+        `InputError` for anything else, and if there are no samples.
         """
         if path.is_dir() and (path / "samples.jsonl").is_file():
             path = path / "samples.jsonl"
+        if columns or is_table(path):
+            if instruction is not None:
+                raise InputError(f"{path} has an instruction per row: --instruction is for folders of images")
+            table = SampleTable.open(path, columns)
+            if not table.count:
+                raise InputError(f"{path} has no rows")
+            return SampleSource(path, None, table.count, table)
         if path.is_dir():
             count = len(_image_pairs(path))
-            missing = "neither a samples.jsonl nor images named <id>_source.png and <id>_edited.png"
+            missing = "neither a samples.jsonl, nor parquet files, nor images named <id>_source.png and <id>_edited.png"
         elif path.is_file():
             if instruction is not None:
                 raise InputError(f"{path} has an instruction per line: --instruction is for folders of images")
@@ -59,7 +69,7 @@ class SampleSource:
             missing = "no samples: one JSON object per line is expected"
         else:
             kind = "is neither a file nor a folder" if path.exists() else "does not exist"
-            raise InputError(f"{path} {kind}: give a JSONL file of samples, or a folder")
+            raise InputError(f"{path} {kind}: give a file of samples, JSONL or parquet, or a folder")
         if not count:
             raise InputError(f"{path} contains {missing}")
         return SampleSource(path, instruction, count)
@@ -80,6 +90,9 @@ class SampleSource:
                 yield entry
 
     def _read(self, index: FileIndex | None) -> Iterator[SampleEntry]:
+        if self.table is not None:
+            yield from (SampleEntry(row.location, row.sample, row.problem) for row in self.table.rows(index))
+            return
         if self.path.is_dir():
             yield from (self._pair(name, paths, index) for name, paths in _image_pairs(self.path).items())
             return

@@ -8,20 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import signal
-import sys
-import tempfile
-import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from importlib import import_module
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ...reward.trust import trusted_names, trusting
-from ..common.errors import InputError
 from ..suites.suite import SuiteItem
+from .ray_cluster import NodeLogs, RayCluster, connected, ray_library
 from .rendezvous import SINGLE_PROCESS, Rendezvous
 from .result_rows import row_line
 from .run_budget import BudgetLimits, Usage
@@ -36,25 +31,11 @@ _MAX_CASES_PER_BATCH = 16
 """Maximum cases of a batch: rows are returned by batches."""
 
 
-@dataclass(frozen=True)
-class RayCluster:
-    """address: of a running Ray cluster; None starts or joins a local one. workers: actors. cpus, gpus: per actor.
-
-    answer_log_folder: folder for answer logs on the other machines.
-    """
-
-    address: str | None = None
-    workers: int = 2
-    cpus: float = 1.0
-    gpus: float = 0.0
-    answer_log_folder: Path = Path(tempfile.gettempdir()) / "editcritic-bench"
-
-
 def execute_with_ray(
     spec: RunSpec, options: ExecutionOptions, cluster: RayCluster, *, out: Path, journal: Path | None = None
 ) -> RunResult:
     """As `runner.execute`. Raises `InputError` if Ray is not installed, or the cluster cannot be reached."""
-    ray, data = _library("ray"), _library("ray.data")
+    ray_library("ray.data")
     started_at, start = utc_timestamp(), time.monotonic()
     spec = replace(spec, data=None if spec.data is None else spec.data.resolve(), outputs=spec.outputs.resolve())
     config = spec.build()
@@ -72,9 +53,7 @@ def execute_with_ray(
             _exhausted_limit(options.limits, total_usage(row_journal.folder), cluster.workers) if pending else ""
         )
         for batch in (
-            _scored_batches(ray, data, spec, options, cluster, row_journal, pending, start)
-            if pending and not stop_reason
-            else ()
+            _scored_batches(spec, options, cluster, row_journal, pending, start) if pending and not stop_reason else ()
         ):
             for key, row in batch["rows"]:
                 row_journal.append(key, row)
@@ -103,8 +82,6 @@ def execute_with_ray(
 
 
 def _scored_batches(
-    ray: Any,
-    data: Any,
     spec: RunSpec,
     options: ExecutionOptions,
     cluster: RayCluster,
@@ -113,22 +90,8 @@ def _scored_batches(
     start: float,
 ) -> Iterator[dict[str, Any]]:
     """The actors' results, batch by batch."""
-    starts_ray = not ray.is_initialized()
-    if starts_ray:
-        try:
-            on_sigterm = signal.getsignal(signal.SIGTERM)
-            job = _library("ray.job_config").JobConfig()
-            job._py_driver_sys_path = _OwnFolders()
-            ray.init(
-                cluster.address, ignore_reinit_error=True, log_to_driver=False, logging_level="error", job_config=job
-            )
-            if callable(on_sigterm) and threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGTERM, on_sigterm)  # Ray's would end the command with code 15 and no word
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            raise InputError(f"no Ray cluster at {cluster.address or 'this machine'}: {error}") from None
-    try:
-        context = data.DataContext.get_current()
-        context.enable_progress_bars = False
+    with connected(cluster) as ray:
+        data = ray_library("ray.data")
         cases: dict[str, list[str]] = {}
         for item in pending:
             cases.setdefault(item.case, []).append(item.id)
@@ -142,9 +105,7 @@ def _scored_batches(
                 limits=_split_limits(options.limits, total_usage(row_journal.folder), cluster.workers),
             ),
             "deadline": None if seconds is None else time.time() - (time.monotonic() - start) + seconds,
-            "driver_node": ray.get_runtime_context().get_node_id(),
-            "driver_log": str((row_journal.folder / ANSWER_LOG_FILE).resolve()),
-            "answer_log_folder": str(cluster.answer_log_folder),
+            "logs": NodeLogs.of(ray, row_journal.folder / ANSWER_LOG_FILE, cluster),
             "trusted": trusted_names(),
         }
         batches = data.from_items([{"items": json.dumps(ids)} for ids in cases.values()], override_num_blocks=blocks)
@@ -158,19 +119,6 @@ def _scored_batches(
         )
         for row in batches.iter_rows():
             yield json.loads(row["result"])
-    finally:
-        if starts_ray:
-            ray.shutdown()
-
-
-class _OwnFolders(list[str]):
-    """The folders of modules that Ray adds to those of its workers: the working folder, where a stranger's modules may
-    lie, only if this process finds modules there too.
-    """
-
-    def extend(self, folders: Iterable[str]) -> None:
-        own = {Path(folder).resolve() for folder in sys.path}
-        super().extend(folder for folder in folders if Path(folder).resolve() in own)
 
 
 class ScoringActor:
@@ -182,15 +130,8 @@ class ScoringActor:
         with trusting(*actor_config["trusted"]):  # as by the driver, on whose environment a cluster knows nothing
             self.config: RunConfig = actor_config["spec"].build()
         self.usage = Usage()
-        ray = _library("ray")
-        if ray.get_runtime_context().get_node_id() == actor_config["driver_node"]:
-            self.log = Path(actor_config["driver_log"])
-        else:
-            settings = json.dumps(self.config.run_settings, sort_keys=True)
-            self.log = (
-                Path(actor_config["answer_log_folder"]) / f"{hashlib.sha256(settings.encode()).hexdigest()[:16]}.sqlite"
-            )
-            self.log.parent.mkdir(parents=True, exist_ok=True)
+        settings = json.dumps(self.config.run_settings, sort_keys=True)
+        self.log = actor_config["logs"].here(hashlib.sha256(settings.encode()).hexdigest()[:16])
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, list[str]]:
         """Score a batch of cases, each a JSON list of item ids; return rows and statistics as JSON."""
@@ -228,10 +169,3 @@ def _exhausted_limit(limits: BudgetLimits, before: Usage, workers: int) -> str:
     if limits.cost is not None and before.cost >= limits.cost:
         return f"the budget of {limits.cost:g} cost is spent ({before.cost:g} by now)"
     return ""
-
-
-def _library(module: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise InputError("this requires ray, which is not installed: pip install 'editcritic[ray]'") from error

@@ -115,7 +115,7 @@ class Rendezvous:
                 other for other in lock_ranks if other == rank or (not rank and other >= self.process.world_size)
             ]
             if any(self._is_alive(other) for other in conflicting):
-                raise InputError(f"another run uses {self.folder}: wait for it, or give another --journal")
+                raise InputError(f"another run uses {self.folder}: wait for it, or give another folder")
             self._shard_path(rank).unlink(missing_ok=True)
             self._lock = open_appended(self._lock_path(rank))
             _lock_file(self._lock)

@@ -13,13 +13,14 @@ from .run_budget import Usage
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """done of total items; `reused` of them are from earlier runs. seconds: since the start."""
+    """done of total items; `reused` of them are from earlier runs, `failed` have no score. seconds: since the start."""
 
     done: int
     total: int
     reused: int
     seconds: float
     usage: Usage = field(default_factory=Usage)
+    failed: int = 0
 
     @property
     def items_per_second(self) -> float | None:
@@ -41,6 +42,8 @@ class RunProgress:
                 else f"{1 / self.items_per_second:.3g} s each"
             ]
             parts += [f"{_format_duration(self.remaining_s)} left"] if self.done < self.total else []
+        if self.failed:
+            parts.append(f"{self.failed:,} failed")
         if self.usage.judge_calls:
             parts.append(f"{self.usage.judge_calls:,} judge calls")
         if self.usage.tokens:

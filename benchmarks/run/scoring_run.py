@@ -72,7 +72,7 @@ def score_entries(
     is reported as a problem, and its score (without a value) is written.
     """
     report = ScoringReport()
-    ready: dict[str, Score] = {}
+    ready: dict[int, Score] = {}
     waiting: deque[_PendingSample] = deque()
     recorder = Reward(
         _ScoreRecorder(reward.metric, ready),
@@ -98,46 +98,48 @@ def score_entries(
             else:
                 on_sample(sample)
                 parsed = all(task_of(turn) is not None for turn in sample.turns)
-                waiting.append(_PendingSample(sample.id, entry.location, parsed))
+                waiting.append(_PendingSample(sample, entry.location, parsed))
                 yield sample
 
     def add_score(pending: _PendingSample, score: Score) -> None:
-        on_score(pending.id, score)
+        on_score(pending.sample.id, score)
         report.summary.add(score)
         if not pending.parsed and (reason := _not_applicable(score)):
-            problem(pending.location, f"{pending.id}: {reason}")
+            problem(pending.location, f"{pending.sample.id}: {reason}")
 
     before = reward.engine.stats()
     try:
         for score in recorder.stream(samples()):
             pending = waiting.popleft()  # first, so that an interruption cannot write it twice
             add_score(pending, score)
-            del ready[pending.id]
+            del ready[id(pending.sample)]
     except TooManyFailures as error:
         report.stop_reason = str(error)
     except KeyboardInterrupt:
         report.interrupted = True
     finally:
         for pending in waiting:
-            if pending.id in ready:
-                add_score(pending, ready[pending.id])
+            if id(pending.sample) in ready:
+                add_score(pending, ready[id(pending.sample)])
         report.stats = reward.engine.stats().since(before)
     return report
 
 
 @dataclass(frozen=True, slots=True)
 class _PendingSample:
-    id: str
+    sample: EditSample
     location: str
     parsed: bool
 
 
 @dataclass(frozen=True)
 class _ScoreRecorder:
-    """A metric that stores each score in `ready` as soon as it is computed, whatever the order."""
+    """A metric that stores each score in `ready` as soon as it is computed, whatever the order: by the sample as an
+    object, since rows of a table may have equal ids.
+    """
 
     metric: Metric
-    ready: dict[str, Score]
+    ready: dict[int, Score]
 
     @property
     def card(self) -> Card:
@@ -145,7 +147,7 @@ class _ScoreRecorder:
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         (score,) = yield from gather([score_with_signature(self.metric, sample)])  # `gather` turns errors into scores
-        self.ready[sample.id] = score
+        self.ready[id(sample)] = score
         return score
 
 

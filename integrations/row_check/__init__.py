@@ -1,7 +1,7 @@
 """Checks a data set of edits for a trainer before it is trained on."""
 
 from .row_checker import KINDS, CheckOptions, Finding, RowsReport, check_rows
-from .row_files import BrokenFile, RowFile
+from .row_files import BrokenFile, RowFile, RowReader
 from .trainer_layouts import TRAINER_LAYOUTS, TrainerLayout, layout_of
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "CheckOptions",
     "Finding",
     "RowFile",
+    "RowReader",
     "RowsReport",
     "TrainerLayout",
     "check_rows",

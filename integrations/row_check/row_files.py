@@ -6,14 +6,16 @@ Whoever made the file need not be trusted: lines are bounded, text is parsed str
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ...reward.plain_text import one_line
-from ...reward.regular_files import open_regular
-from ...reward.strict_json import json_lines
+from ...reward.regular_files import nonempty_lines, open_regular
+from ...reward.strict_json import json_line
 from ..row_fields import MAX_VALUES
 
 NumberedRow = tuple[int, Mapping[str, Any] | str]
@@ -55,40 +57,113 @@ class RowFile:
     def columns(self) -> list[str]:
         """The columns of a parquet file, or the names of the first line that is an object. Raises `BrokenFile`."""
         if self.is_parquet:
-            with open_regular(self.path) as file, _parquet(self.path) as parquet:
-                return list(_open(parquet, file).schema_arrow.names)
-        first = next((row for _, row in itertools.islice(self._lines(), 100) if isinstance(row, Mapping)), {})
+            return list(self.schema.names)
+        first = next((row for _, row in itertools.islice(self.rows(()), 100) if isinstance(row, Mapping)), {})
         return list(first)
 
     def rows(self, columns: Sequence[str]) -> Iterator[NumberedRow]:
         """The rows with their numbers; of parquet with these columns only, where it has them. Raises `BrokenFile`."""
-        return self._parquet_rows(columns) if self.is_parquet else self._lines()
+        return RowReader(self, columns).read(0, None)
 
-    def _lines(self) -> Iterator[NumberedRow]:
-        for number, row in json_lines(self.path, max_values=MAX_VALUES):
+    @cached_property
+    def num_rows(self) -> int:
+        """Rows, or lines that are not blank, for which the file is read. Raises `BrokenFile`, OSError."""
+        return self._group_starts[-1] if self.is_parquet else sum(1 for _ in nonempty_lines(self.path))
+
+    @cached_property
+    def schema(self) -> Any:
+        """Of parquet, its Arrow schema. Raises `BrokenFile`, OSError."""
+        with open_regular(self.path) as file, _parquet(self.path) as parquet:
+            return _open(parquet, file).schema_arrow
+
+    @property
+    def row_bytes(self) -> int:
+        """Of parquet, the bytes of a row, unpacked, on average over the row group where they are most."""
+        return self._groups[0]
+
+    @property
+    def _group_starts(self) -> list[int]:
+        """The first rows of the row groups of parquet, and the number of rows."""
+        return self._groups[1]
+
+    @cached_property
+    def _groups(self) -> tuple[int, list[int]]:
+        with open_regular(self.path) as file, _parquet(self.path) as parquet:
+            metadata = _open(parquet, file).metadata
+            groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+            row_bytes = max((group.total_byte_size // max(group.num_rows, 1) for group in groups), default=0)
+        if row_bytes > _MAX_ROW_BYTES:
+            raise BrokenFile(f"{self.path} claims {row_bytes:,} bytes a row, more than {_MAX_ROW_BYTES:,}")
+        return max(row_bytes, 1), list(itertools.accumulate((group.num_rows for group in groups), initial=0))
+
+
+class RowReader:
+    """Reads ranges of the rows of a file, in any order; one that follows the last, in its row group, goes on there.
+
+    columns: of parquet, where it has them.
+    """
+
+    def __init__(self, file: RowFile, columns: Sequence[str]) -> None:
+        self.file = file
+        self.columns = columns
+        self._chunks: Iterator[tuple[int, Any]] = iter(())
+        self._chunk: tuple[int, Any] | None = None
+        """The chunk that was read last, with the position of its first row."""
+
+    def read(self, first: int, count: int | None) -> Iterator[NumberedRow]:
+        """`count` rows, or all, with their numbers; first: position, from 0, of lines without the blank ones.
+
+        Raises `BrokenFile`, and OSError as `open_regular`.
+        """
+        if self._chunk is None or first < self._chunk[0] or self._group(first) != self._group(self._chunk[0]):
+            self._chunks, self._chunk = self._open_chunks(first), None
+        end = None if count is None else first + count
+        while end is None or first < end:
+            if self._chunk is None or self._chunk[0] + len(self._chunk[1]) <= first:
+                if (chunk := next(self._chunks, None)) is None:
+                    return
+                self._chunk = chunk
+                continue
+            start, chunk = self._chunk
+            taken = min(len(chunk) - (first - start), len(chunk) if end is None else end - first)
+            yield from self._values(first, chunk[first - start : first - start + taken])
+            first += taken
+
+    def _group(self, row: int) -> int:
+        return bisect_right(self.file._group_starts, row) if self.file.is_parquet else 0
+
+    def _values(self, first: int, chunk: Any) -> Iterator[NumberedRow]:
+        if self.file.is_parquet:
+            for number, row in enumerate(chunk.to_pylist(), start=first):
+                yield number, {name: value for name, value in row.items() if value is not None}
+            return
+        for number, line in chunk:
+            row = json_line(line, max_values=MAX_VALUES)
             if isinstance(row, Mapping):
                 yield number, row
-            elif isinstance(row, ValueError):
-                yield number, str(row)
             else:
-                yield number, f"one JSON object is expected, got {type(row).__name__}"
+                is_error = isinstance(row, ValueError)
+                yield number, str(row) if is_error else f"one JSON object is expected, got {type(row).__name__}"
 
-    def _parquet_rows(self, columns: Sequence[str]) -> Iterator[NumberedRow]:
-        with open_regular(self.path) as file, _parquet(self.path) as parquet:
+    def _open_chunks(self, first: int) -> Iterator[tuple[int, Any]]:
+        """Batches of parquet from the row group of a row on, or lines, with the positions of their first rows."""
+        if not self.file.is_parquet:
+            for position, line in enumerate(nonempty_lines(self.file.path)):
+                yield position, (line,)
+            return
+        with open_regular(self.file.path) as file, _parquet(self.file.path) as parquet:
             opened = _open(parquet, file)
-            row_bytes = 1
-            for index in range(opened.metadata.num_row_groups):
-                group = opened.metadata.row_group(index)
-                row_bytes = max(row_bytes, group.total_byte_size // max(group.num_rows, 1))
-            if row_bytes > _MAX_ROW_BYTES:
-                raise BrokenFile(f"{self.path} claims {row_bytes:,} bytes a row, more than {_MAX_ROW_BYTES:,}")
-            size = min(max(_BATCH_BYTES // row_bytes, 1), _BATCH_ROWS)
-            present = [name for name in columns if name in opened.schema_arrow.names]
-            number = 0
-            for batch in opened.iter_batches(batch_size=size, columns=present, use_threads=False):
-                for row in batch.to_pylist():
-                    yield number, {name: value for name, value in row.items() if value is not None}
-                    number += 1
+            starts = self.file._group_starts
+            group = max(self._group(first) - 1, 0)
+            position = starts[group]
+            for batch in opened.iter_batches(
+                batch_size=min(max(_BATCH_BYTES // self.file.row_bytes, 1), _BATCH_ROWS),
+                row_groups=range(group, len(starts) - 1),
+                columns=[name for name in self.columns if name in opened.schema_arrow.names],
+                use_threads=False,
+            ):
+                yield position, batch
+                position += len(batch)
 
 
 @contextmanager

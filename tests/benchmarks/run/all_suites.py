@@ -12,7 +12,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from editcritic.benchmarks.run.ray_runner import RayCluster, execute_with_ray
+from editcritic.benchmarks.run.ray_cluster import RayCluster
+from editcritic.benchmarks.run.ray_runner import execute_with_ray
 from editcritic.benchmarks.run.rendezvous import ProcessRank
 from editcritic.benchmarks.run.run_config import ExecutionOptions
 from editcritic.benchmarks.run.run_spec import RunSpec

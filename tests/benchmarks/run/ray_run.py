@@ -8,7 +8,8 @@ from pathlib import Path
 
 import ray
 
-from editcritic.benchmarks.run.ray_runner import RayCluster, execute_with_ray
+from editcritic.benchmarks.run.ray_cluster import RayCluster
+from editcritic.benchmarks.run.ray_runner import execute_with_ray
 from editcritic.benchmarks.run.run_budget import BudgetLimits
 from editcritic.benchmarks.run.run_config import ExecutionOptions
 from editcritic.benchmarks.run.run_spec import RunSpec

@@ -1,0 +1,96 @@
+"""A Ray cluster: which one, how this process connects to it, and where its machines keep their answer logs."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ..common.errors import InputError
+
+
+@dataclass(frozen=True)
+class RayCluster:
+    """address: of a running Ray cluster; None starts or joins a local one. workers: actors. cpus, gpus: per actor.
+
+    answer_log_folder: folder for answer logs on the other machines.
+    """
+
+    address: str | None = None
+    workers: int = 2
+    cpus: float = 1.0
+    gpus: float = 0.0
+    answer_log_folder: Path = Path(tempfile.gettempdir()) / "editcritic-bench"
+
+
+def ray_library(module: str) -> Any:
+    """A module of Ray. Raises `InputError` if Ray is not installed."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise InputError("this requires ray, which is not installed: pip install 'editcritic[ray]'") from error
+
+
+@contextmanager
+def connected(cluster: RayCluster) -> Iterator[Any]:
+    """The module `ray`, connected; as it was if this process is connected already. Raises `InputError`."""
+    ray = ray_library("ray")
+    starts_ray = not ray.is_initialized()
+    if starts_ray:
+        try:
+            on_sigterm = signal.getsignal(signal.SIGTERM)
+            job = ray_library("ray.job_config").JobConfig()
+            job._py_driver_sys_path = _OwnFolders()
+            ray.init(
+                cluster.address, ignore_reinit_error=True, log_to_driver=False, logging_level="error", job_config=job
+            )
+            if callable(on_sigterm) and threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, on_sigterm)  # Ray's would end the command with code 15 and no word
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise InputError(f"no Ray cluster at {cluster.address or 'this machine'}: {error}") from None
+    try:
+        ray_library("ray.data").DataContext.get_current().enable_progress_bars = False
+        logging.getLogger("ray.data").setLevel(logging.ERROR)  # how far it is, the command says
+        yield ray
+    finally:
+        if starts_ray:
+            ray.shutdown()
+
+
+class _OwnFolders(list[str]):
+    """The folders of modules that Ray adds to those of its workers: the working folder, where a stranger's modules may
+    lie, only if this process finds modules there too.
+    """
+
+    def extend(self, folders: Iterable[str]) -> None:
+        own = {Path(folder).resolve() for folder in sys.path}
+        super().extend(folder for folder in folders if Path(folder).resolve() in own)
+
+
+@dataclass(frozen=True)
+class NodeLogs:
+    """Where each machine has its answer log: the driver's at a path of its own, the others' in a folder, by name."""
+
+    driver_node: str
+    driver_log: Path
+    folder: Path
+
+    @staticmethod
+    def of(ray: Any, driver_log: Path, cluster: RayCluster) -> NodeLogs:
+        """Call it in the driver."""
+        return NodeLogs(ray.get_runtime_context().get_node_id(), driver_log.resolve(), Path(cluster.answer_log_folder))
+
+    def here(self, name: str) -> Path:
+        """The log of the machine that this is called on; its folder is made."""
+        if ray_library("ray").get_runtime_context().get_node_id() == self.driver_node:
+            return self.driver_log
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return self.folder / f"{name}.sqlite"
