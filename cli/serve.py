@@ -8,8 +8,9 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 from urllib.parse import quote
 
 import typer
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ..reward.training.step_monitor import Scorer, StepMonitor
 
 _MIB = 2**20
+_ON_RAY = "Ray Serve"
 
 
 @exit_code_command
@@ -142,6 +144,47 @@ def serve(
         Path | None,
         typer.Option("--sample-file", help="With --load-test: samples to replay instead of synthetic ones."),
     ] = None,
+    ray: Annotated[
+        bool, typer.Option("--ray", help="Serve with Ray Serve: replicas behind one address.", rich_help_panel=_ON_RAY)
+    ] = False,
+    replicas: Annotated[
+        str | None,
+        typer.Option(
+            "--replicas",
+            help="With --ray: number of replicas, or least-most, as 1-4, by load. [default: 1]",
+            rich_help_panel=_ON_RAY,
+        ),
+    ] = None,
+    cpus: Annotated[
+        float | None,
+        typer.Option("--cpus", min=0, help="With --ray: CPUs of a replica. [default: 1]", rich_help_panel=_ON_RAY),
+    ] = None,
+    gpus: Annotated[
+        float | None,
+        typer.Option(
+            "--gpus",
+            min=0,
+            help="With --ray: GPUs of a replica, or a part of one. [default: 0]",
+            rich_help_panel=_ON_RAY,
+        ),
+    ] = None,
+    router: Annotated[
+        str | None,
+        typer.Option(
+            "--router",
+            help="With --ray: load, or source: requests about one source go to one replica, by a router that is alpha "
+            "in Ray. [default: load]",
+            rich_help_panel=_ON_RAY,
+        ),
+    ] = None,
+    ray_address: Annotated[
+        str | None,
+        typer.Option(
+            "--ray-address",
+            help="With --ray: a running cluster; else RAY_ADDRESS, or a cluster of this machine alone.",
+            rich_help_panel=_ON_RAY,
+        ),
+    ] = None,
     trust: Trust = None,
     as_json: Json = False,
 ) -> int:
@@ -168,13 +211,23 @@ def serve(
     from ..benchmarks.common.errors import InputError
     from ..benchmarks.common.optional_imports import require_serving
     from ..integrations.serving.server.app import ServerConfig, address, bind_socket, create_app, serve_socket
+    from ..integrations.serving.server.bearer_token import read_token
     from ..integrations.serving.server.limits import ServerLimits
     from ..integrations.serving.server.service import ScoringService
     from ..reward import AnswerLog, Engine
+    from ..reward.trust import trusted_names
 
     require_serving()
+    on_ray = {
+        "--replicas": replicas, "--cpus": cpus, "--gpus": gpus, "--router": router, "--ray-address": ray_address,
+    }  # fmt: skip
+    if given := [name for name, value in on_ray.items() if value is not None and not ray]:
+        raise InputError(f"{', '.join(given)}: give --ray with it")
+    try:
+        token = read_token(token_env, token_file)
+    except ValueError as error:
+        raise InputError(str(error)) from None
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # malformed requests of clients are no warnings
-    token = _token(token_env, token_file)
     try:
         settings = ServerConfig(
             host,
@@ -197,6 +250,38 @@ def serve(
         )
     except ValueError as error:
         raise InputError(str(error)) from None
+    if ray:
+        from ..integrations.serving.ray_serve.settings import JudgeSettings
+        from .serve_ray import serve_on_ray
+
+        if monitor:
+            raise InputError(
+                "--monitor watches all edits of a step in one process: leave out --ray, or watch in the trainer, whose "
+                "callbacks and adapters take monitor="
+            )
+        try:
+            judge = JudgeSettings(
+                rewards=tuple(_absolute_files(reward or ["any-edit"])),
+                experts=tuple(_absolute_files(experts or ())),
+                token_env=token_env or "",
+                token_file="" if token_file is None else str(token_file.absolute()),
+                no_auth=no_auth,
+                trust=trusted_names(),
+                cache="" if cache is None else str(cache.absolute()),
+                trainer_protocols=tuple(trainer_protocol or ()),
+                unscored=unscored,
+                limits=asdict(limits),
+                replicas=replicas or "1",
+                cpus=1.0 if cpus is None else cpus,
+                gpus=gpus or 0.0,
+                router=cast("Any", router or "load"),
+                body_timeout_s=body_timeout,
+                max_connections=max_connections,
+                shutdown_timeout_s=shutdown_timeout,
+            )
+        except ValueError as error:
+            raise InputError(str(error)) from None
+        return serve_on_ray(judge, host, port, ray_address or os.environ.get("RAY_ADDRESS"), as_json=as_json)
     with ExitStack() as stack:
         log = None if cache is None else stack.enter_context(AnswerLog(cache))
         engine = stack.enter_context(Engine(log=log))
@@ -224,25 +309,27 @@ def serve(
     return 0
 
 
-def load_rewards(specs: Sequence[str], experts: Sequence[str] | None, engine: Engine) -> dict[str, Reward]:
-    """Rewards by name, on one engine and shared experts, unless a file names its own. Raises `InputError`."""
-    from ..benchmarks.common.errors import InputError
-    from ..benchmarks.common.inputs import load_reward, spec_argument
-    from ..reward import default_experts, load_experts
+def _absolute_files(specs: Sequence[str]) -> list[str]:
+    """Specs with absolute paths of files, as processes of Ray have another working folder."""
+    return [re.sub(r"[^\s=]+\.toml(?=\s|$)", lambda found: str(Path(found[0]).absolute()), spec) for spec in specs]
 
-    rewards: dict[str, Reward] = {}
-    shared = load_experts(experts, default_experts()) if experts else default_experts()
-    for text in specs:
-        named = re.fullmatch(r"([A-Za-z_][\w.-]*)=(.+)", text)
-        spec = spec_argument(named[2] if named else text)
-        own = isinstance(spec, Mapping) and "experts" in spec and not experts
-        options: dict[str, Any] = {} if own else {"experts": shared}
-        reward = load_reward(spec, engine=engine, **options)
-        name = named[1] if named else reward.__name__
-        if name in rewards:
-            raise InputError(f"two rewards have the name {name}: rename one, as in --reward mine={text}")
-        rewards[name] = reward
-    return rewards
+
+def load_rewards(specs: Sequence[str], experts: Sequence[str] | None, engine: Engine) -> dict[str, Reward]:
+    """See `served_rewards`. Raises `InputError`."""
+    from ..benchmarks.common.errors import InputError
+    from ..integrations.serving.server.served_rewards import served_rewards
+    from ..reward import SpecError
+
+    try:
+        return served_rewards(specs, experts, engine)
+    except SpecError:
+        raise
+    except ImportError as error:
+        raise InputError(
+            f"{', '.join(specs)} cannot be loaded: {error}; `editcritic doctor` lists what to install"
+        ) from None
+    except ValueError as error:
+        raise InputError(str(error)) from None
 
 
 def load_monitors(
@@ -286,23 +373,3 @@ def load_monitors(
         }
     except ValueError as error:
         raise InputError(str(error)) from None
-
-
-_MAX_TOKEN_BYTES = 2**16
-
-
-def _token(variable: str | None, path: Path | None) -> str:
-    from ..benchmarks.common.errors import InputError
-
-    if variable is not None and path is not None:
-        raise InputError("give either --token-env or --token-file")
-    text = os.environ.get(variable, "") if variable else ""
-    if path is not None:
-        try:
-            with path.open("rb") as file:  # may be the pipe of a password manager
-                text = file.read(_MAX_TOKEN_BYTES).decode()
-        except UnicodeDecodeError:
-            raise InputError(f"{path} is no text: give a file that holds the token alone") from None
-    if (variable or path) and not text.strip():
-        raise InputError(f"there is no token in {path or variable}")
-    return text.strip()

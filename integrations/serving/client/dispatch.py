@@ -155,7 +155,7 @@ class Dispatcher:
                 await self._replicas.wait(options.outage_timeout_s - waited)
                 continue
             try:
-                response = await self._post(replica, body, len(samples))
+                response = await self._post(replica, body, samples)
             except ImageError as error:  # of a sample, whose picture cannot be read any more
                 return await self._refuse(key, chunk, indices, str(error))
             except TransportError as error:
@@ -169,6 +169,11 @@ class Dispatcher:
             if response.status in (502, 503, 504):
                 self._replicas.mark_busy(replica, response.retry_after_s)
                 self._count_retry("busy", f"{replica.url} is at capacity: {response.message}")
+                continue
+            if response.status == 404 and response.data is None:
+                # Of a proxy whose judge is gone, or not there yet: a judge says so in JSON.
+                self._replicas.mark_down(replica, "its proxy knows no judge server now")
+                self._count_retry("unreachable", f"{replica.url} returned HTTP 404, not in JSON")
                 continue
             if response.status == 200:
                 scores = self._read_response(replica, response, samples)
@@ -206,18 +211,20 @@ class Dispatcher:
             chunk.refused.update(indices)
             chunk.set_scores(indices, [Score.failed(reason)] * len(indices))  # maybe because of its images
 
-    async def _post(self, replica: Replica, body: RequestBody, count: int) -> TransportResponse:
+    async def _post(self, replica: Replica, body: RequestBody, samples: Sequence[EditSample]) -> TransportResponse:
         """Post a request. Raises `TransportError`, and ImageError for a picture that cannot be read."""
         remaining = self._remaining()
         content, content_type = await asyncio.to_thread(
             body.bytes, None if remaining is None else max(remaining, 0.001)
         )
-        replica.in_flight += count
+        replica.in_flight += len(samples)
         self.stats.requests += 1
         try:
-            return await self._transport.post(f"{replica.url}/v1/score", content, content_type, self._options.timeout_s)
+            return await self._transport.post(
+                f"{replica.url}/v1/score", content, content_type, self._options.timeout_s, samples[0].group
+            )
         finally:
-            replica.in_flight -= count
+            replica.in_flight -= len(samples)
 
     def _read_response(
         self, replica: Replica, response: TransportResponse, samples: Sequence[EditSample]

@@ -6,6 +6,7 @@ It uses httpx2: asynchronous, with keep-alive and raw bodies, and installed with
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import ssl
@@ -105,17 +106,23 @@ class Transport:
         """Raises `TransportError`."""
         return await self._request("GET", url, None, "", _PROBE_TIMEOUT_S)
 
-    async def post(self, url: str, body: bytes, content_type: str, timeout_s: float) -> TransportResponse:
-        """Raises `TransportError`."""
-        return await self._request("POST", url, body, content_type, timeout_s)
+    async def post(
+        self, url: str, body: bytes, content_type: str, timeout_s: float, group: str = ""
+    ) -> TransportResponse:
+        """group: requests of one group name the same session, by which a proxy may send them to one server. Raises
+        `TransportError`.
+        """
+        return await self._request("POST", url, body, content_type, timeout_s, group)
 
     async def close(self) -> None:
         await self._client.aclose()
 
     async def _request(
-        self, method: str, url: str, body: bytes | None, content_type: str, timeout_s: float
+        self, method: str, url: str, body: bytes | None, content_type: str, timeout_s: float, group: str = ""
     ) -> TransportResponse:
         headers = {"content-type": content_type} if content_type else {}
+        if group:
+            headers["x-session-id"] = hashlib.blake2b(group.encode(), digest_size=16).hexdigest()
         if self._token:
             headers["authorization"] = f"Bearer {self._token}"
         try:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import base64
 import hmac
+import ipaddress
 import json
 import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ....reward.timeout_compat import TIMEOUTS, timeout
 from ...foreign_pages import foreign_page
 from ..http_protocol import APIError
-from .capacity import ServerBusy
-
-if TYPE_CHECKING:
-    from .service import ScoringService
+from .capacity import Capacity, ServerBusy
+from .limits import ServerLimits
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -27,8 +26,8 @@ ASGIApp = Callable[[Message, Receive, Send], Awaitable[None]]
 ErrorFormat = Callable[[int, str], tuple[int, bytes]]
 """Status and message of an error to the status and body that the clients of a path understand."""
 
-PUBLIC_PATHS = ("/healthz", "/readyz", "/ping")
-"""Paths without a token: health probes have none."""
+PUBLIC_PATHS = ("/healthz", "/readyz", "/ping", "/-/healthz")
+"""Paths without a token: health probes have none. The last one is of Ray's proxies."""
 
 MONITOR_PATH = "/monitor"
 """A page for browsers, which ask for a password if there is a token."""
@@ -36,20 +35,43 @@ MONITOR_PATH = "/monitor"
 log = logging.getLogger("editcritic.serving")
 
 
+class RequestCounts(Protocol):
+    """Where requests and bytes are counted."""
+
+    def observe_request(self, path: str, status: int, seconds: float, scoring: bool) -> None: ...
+
+    def received(self, count: int) -> None: ...
+
+
+class Intake(Protocol):
+    """What takes requests in, as a `ScoringService` does."""
+
+    limits: ServerLimits
+    bytes: Capacity
+    active_requests: int
+
+    @property
+    def metrics(self) -> RequestCounts: ...
+
+    def check_ready(self) -> None:
+        """Raises `ServerBusy` if any request would be refused."""
+
+    def retry_after_s(self) -> float:
+        """Seconds until there is capacity."""
+
+
 class AuthAndLimitsMiddleware:
     """ASGI middleware.
 
     token: bearer token of clients, or empty; then requests of foreign web pages are refused with 403. loopback: whether
-    the server listens on this machine's own addresses only; see `foreign_page`. body_timeout_s: a body that takes
+    the server is for this machine alone; see `foreign_page`. body_timeout_s: a body that takes
     longer, in seconds, is refused with 408. The bytes of a body (of POST) count against the service's capacity as they
     arrive, until the request is answered; what is only announced takes none.
 
     `scope["state"]["authorized"]` tells the connection and the routes whether the request may have more than a probe.
     """
 
-    def __init__(
-        self, app: ASGIApp, service: ScoringService, token: str, loopback: bool, body_timeout_s: float
-    ) -> None:
+    def __init__(self, app: ASGIApp, service: Intake, token: str, loopback: bool, body_timeout_s: float) -> None:
         self.app = app
         self.service = service
         self.token = token.encode()
@@ -92,6 +114,9 @@ class AuthAndLimitsMiddleware:
             raise APIError("the length of the body is given twice, or by an HTTP/1.0 client in chunks", 400)
         texts = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"])
         if not self.token:
+            address = (scope.get("client") or ("",))[0]
+            if self.loopback and _is_of_another_machine(address):  # a proxy in front listens on other addresses too
+                raise APIError(f"refused, since {address} is another machine: start the server with a token", 403)
             if problem := foreign_page(texts, loopback=self.loopback):
                 raise APIError(
                     f"refused, since {problem}: a server without a token answers programs on this machine, not web "
@@ -147,6 +172,13 @@ class AuthAndLimitsMiddleware:
             service.metrics.received(received)
 
 
+def _is_of_another_machine(address: str) -> bool:
+    try:
+        return not ipaddress.ip_address(address).is_loopback
+    except ValueError:  # of a socket without addresses
+        return False
+
+
 def _bearer_token(header: bytes) -> bytes:
     """The token of a header: `Bearer token`, or the password of `Basic`, which trainers' own clients send for the URL
     http://any:token@host. Empty if there is none.
@@ -182,7 +214,9 @@ def error_response(error: APIError | ServerBusy, scope: Message) -> tuple[int, b
     if status == 401:
         is_page = scope["path"] == MONITOR_PATH
         headers["www-authenticate"] = 'Basic realm="editcritic: the token is the password"' if is_page else "Bearer"
-    formats: Mapping[str, ErrorFormat] = scope["app"].state.error_formats if scope["method"] == "POST" else {}
+    formats: Mapping[str, ErrorFormat] = {}
+    if scope["method"] == "POST" and "app" in scope:  # in a proxy there is none
+        formats = scope["app"].state.error_formats
     format_error = formats.get(scope["path"])
     if format_error is None:
         body = json.dumps({"error": str(error), "retryable": busy}).encode()

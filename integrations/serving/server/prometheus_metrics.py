@@ -38,7 +38,12 @@ class ServiceState(Protocol):
 
 
 class PrometheusMetrics:
-    """The metrics of one service, with their own registry, so that a process may have several."""
+    """The metrics of one service, with their own registry, so that a process may have several.
+
+    replica: a label of all metrics, if one address has several services; empty for none.
+    """
+
+    replica = ""
 
     def __init__(self, service: ServiceState) -> None:
         from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
@@ -105,7 +110,7 @@ class PrometheusMetrics:
         """All metrics in Prometheus' text format."""
         from prometheus_client import generate_latest
 
-        return generate_latest(self.registry)
+        return generate_latest(_Labelled(self.registry, self.replica) if self.replica else self.registry)
 
     def collect(self) -> Iterator[Any]:
         """Metrics computed at each scrape; called by the registry."""
@@ -176,6 +181,20 @@ class PrometheusMetrics:
             for name, family in counts.items():
                 family.add_metric([reward], getattr(monitor, name))
         yield from (values, z_scores, alarms, *counts.values())
+
+
+class _Labelled:
+    """A registry whose metrics have one label more."""
+
+    def __init__(self, registry: Any, replica: str) -> None:
+        self._registry, self._replica = registry, replica
+
+    def collect(self) -> Iterator[Any]:
+        for family in self._registry.collect():
+            family.samples = [
+                sample._replace(labels={**sample.labels, "replica": self._replica}) for sample in family.samples
+            ]
+            yield family
 
 
 def visible_gpus() -> int:

@@ -1,0 +1,10 @@
+"""The judge server on Ray Serve: replicas behind one address.
+
+`application` is what `serve run`, `serve build` and a config file import; `judge_deployment` is for applications of
+several deployments. `editcritic serve --ray` starts it on this machine or on a cluster.
+"""
+
+from .deployment import application, judge_deployment
+from .settings import JudgeSettings
+
+__all__ = ["JudgeSettings", "application", "judge_deployment"]

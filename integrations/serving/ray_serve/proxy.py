@@ -1,0 +1,157 @@
+"""The limits of the judge server in Ray's HTTP proxies: before a body is buffered, and before Ray sees the request.
+
+A proxy of Ray reads a whole body into memory while no replica takes it, keeps idle and slow connections for ever, and
+obeys headers by which a client turns off time-outs. Ray calls `middlewares` in each proxy that starts with
+
+    RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH=editcritic.integrations.serving.ray_serve.proxy:middlewares
+    EDITCRITIC_RAY_PROXY='{"token_env": "JUDGE_TOKEN", "max_connections": 512}'
+
+in its environment, as `editcritic serve --ray` does for a cluster of its own; the second variable has arguments of
+`JudgeSettings`. On a cluster that runs already, set both on its machines before Serve starts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from ..http_protocol import APIError
+from ..server.capacity import Capacity, ServerBusy
+from ..server.connection import http_protocol
+from ..server.limits import ServerLimits
+from ..server.middleware import ASGIApp, AuthAndLimitsMiddleware, Message, Receive, Send
+from .settings import JudgeSettings
+
+if TYPE_CHECKING:
+    from starlette.middleware import Middleware
+
+SETTINGS_VARIABLE = "EDITCRITIC_RAY_PROXY"
+CALLBACK_VARIABLE = "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH"
+CALLBACK = f"{__name__}:middlewares"
+
+LIMITED_HEADER = b"x-editcritic-limits"
+"""In responses of a proxy with these limits."""
+
+_SESSION_HEADER = b"x-session-id"
+_NOT_FOR_CLIENTS = frozenset(
+    {b"x-request-timeout-seconds", b"x-request-disconnect-disabled", b"x-request-id", b"serve_multiplexed_model_id"}
+)
+"""Headers by which Ray's proxy lets clients turn off time-outs and cancellation, and name requests in logs."""
+
+_MAX_SESSION_BYTES = 128
+
+
+def middlewares() -> list[Middleware]:
+    """What Ray's proxies put around their app; called by Ray in the proxy before it listens.
+
+    Connections are limited by the class of `connection`, which takes the place of uvicorn's default. Raises ValueError
+    for wrong settings, and if the token is not there: then the proxy does not start.
+    """
+    from starlette.middleware import Middleware
+    from uvicorn import config
+
+    settings = JudgeSettings.of(json.loads(os.environ.get(SETTINGS_VARIABLE, "{}")))
+    server = settings.server_config()
+    protocol: Any = http_protocol(server.header_timeout_s, server.max_connections, bool(server.token))
+    config.HTTP_PROTOCOLS["auto"] = protocol
+    no_websockets: Any = None
+    config.WS_PROTOCOLS["auto"] = no_websockets
+    # The first is the innermost.
+    return [
+        Middleware(RayApp),
+        Middleware(
+            AuthAndLimitsMiddleware,
+            service=ProxyIntake(settings.server_limits()),
+            token=server.token,
+            loopback=server.host == "127.0.0.1",
+            body_timeout_s=server.body_timeout_s,
+        ),
+    ]
+
+
+class ProxyIntake:
+    """What a proxy holds: the bytes of bodies from their arrival until the answer. Replicas count the rest."""
+
+    def __init__(self, limits: ServerLimits) -> None:
+        self.limits = limits
+        self.bytes = Capacity(limits.max_queued_bytes, "bytes")
+        self.active_requests = 0
+
+    @property
+    def metrics(self) -> ProxyIntake:
+        return self
+
+    def check_ready(self) -> None:
+        """Whether a replica is ready is Ray's to know."""
+
+    def retry_after_s(self) -> float:
+        return 1.0
+
+    def observe_request(self, path: str, status: int, seconds: float, scoring: bool) -> None:
+        """Ray counts requests itself."""
+
+    def received(self, count: int) -> None:
+        """Replicas count bytes."""
+
+
+class RayApp:
+    """Ray's app in the words of the judge server.
+
+    A refusal while the body arrives is told to the client; Ray would take it for a crash. Answers of Ray itself, which
+    are plain text, become JSON; what says that there is no replica, or no application any more, 503.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        refused: list[APIError | ServerBusy] = []
+        started = False
+        replaced: Message | None = None
+        replacement = b""
+
+        async def receive_or_disconnect() -> Message:
+            try:
+                return await receive()
+            except (APIError, ServerBusy) as error:
+                refused.append(error)
+                return {"type": "http.disconnect"}
+
+        async def send_as_judge(message: Message) -> None:
+            nonlocal started, replaced, replacement
+            if message["type"] == "http.response.start":
+                headers = dict(message.get("headers", ()))
+                is_text = headers.get(b"content-type", b"").startswith(b"text/plain")
+                if message["status"] >= 400 and is_text and scope["path"] != "/metrics":
+                    replaced = message
+                    return None
+                started = True
+                message["headers"] = [*message.get("headers", ()), (LIMITED_HEADER, b"on")]
+            elif replaced is not None:
+                replacement += message.get("body", b"")
+                return None
+            return await send(message)
+
+        await self.app({**scope, "headers": list(_headers_for_ray(scope))}, receive_or_disconnect, send_as_judge)
+        if started:
+            return None
+        if refused:
+            raise refused[0]
+        if replaced is not None:
+            raise ServerBusy(f"no replica takes the request: {replacement.decode(errors='replace')[:200]}")
+        raise APIError("the replica was lost while it scored the request", 500)
+
+
+def _headers_for_ray(scope: Message) -> list[tuple[bytes, bytes]]:
+    """Headers without those that only operators may send, and those that Ray cannot read. Raises `APIError`."""
+    headers = []
+    for name, value in scope["headers"]:
+        if name.lower().replace(b"-", b"_") in {one.replace(b"-", b"_") for one in _NOT_FOR_CLIENTS}:
+            continue
+        if name == _SESSION_HEADER and (len(value) > _MAX_SESSION_BYTES or not value.isascii()):
+            raise APIError(f"x-session-id has at most {_MAX_SESSION_BYTES} ASCII characters", 400)
+        headers.append((name, value))
+    return headers
