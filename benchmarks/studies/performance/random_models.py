@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -75,7 +75,7 @@ def _grounding_dino(folder: Path, shapes: Shapes, options: dict[str, Any]) -> Lo
         **(narrow if shapes == "tiny" else {}),
     )
     pictures = transformers.GroundingDinoImageProcessorPil(size={"shortest_edge": side, "longest_edge": side * 5 // 3})
-    processor = transformers.GroundingDinoProcessor(pictures, _bert())
+    processor = transformers.GroundingDinoProcessor(pictures, bert_letters())
     _save(folder, transformers.GroundingDinoForObjectDetection, config, processor)
     return GroundingDino(str(folder), **options)
 
@@ -122,7 +122,7 @@ def _llava(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExpert
     from ....reward.experts.vlm import Vlm
 
     side = 56 if shapes == "tiny" else 336
-    words = _bytes()
+    words = byte_tokens({"image_token": "<image>"})
     eyes: dict[str, Any] = {"hidden_size": 1024, "intermediate_size": 4096, "num_attention_heads": 16}
     mind: dict[str, Any] = {"hidden_size": 4096, "intermediate_size": 11008, "num_attention_heads": 32}
     layers = {"tiny": (2, 2), "half": (2, 2), "full": (24, 32)}[shapes]
@@ -169,8 +169,8 @@ _ANSWERS = ("yes", "no", "excellent", "good", "fair", "poor", "bad")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789,!:;'\"-()"
 
 
-def _bert() -> Any:
-    """GroundingDINO's code knows the marks that divide a caption by their numbers in BERT's vocabulary."""
+def bert_letters() -> Any:
+    """A tokenizer of letters; GroundingDINO's code knows the marks that divide a caption by their numbers in BERT."""
     from transformers import BertTokenizer
 
     marks = {0: "[PAD]", 100: "[UNK]", 101: "[CLS]", 102: "[SEP]", 103: "[MASK]", 1012: ".", 1029: "?"}
@@ -199,14 +199,14 @@ def _clip() -> Any:
     )
 
 
-def _bytes() -> Any:
-    """One token a byte, and the words a judge answers with."""
+def byte_tokens(special: Mapping[str, str]) -> Any:
+    """A tokenizer: one token a byte, and the words a judge answers with. special: its tokens for pictures, by name."""
     import tokenizers
     from transformers import PreTrainedTokenizerFast
 
     merges = [(word[:end], word[end]) for word in _ANSWERS for end in range(1, len(word))]
     letters = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
-    words = dict.fromkeys(["<unk>", "<pad>", "<eos>", "<image>", *letters, *(a + b for a, b in merges)])
+    words = dict.fromkeys(["<unk>", "<pad>", "<eos>", *special.values(), *letters, *(a + b for a, b in merges)])
     model = tokenizers.models.BPE(
         vocab={word: number for number, word in enumerate(words)},
         merges=list(dict.fromkeys(merges)),
@@ -222,6 +222,6 @@ def _bytes() -> Any:
         pad_token="<pad>",
         eos_token="<eos>",
         unk_token="<unk>",
-        extra_special_tokens={"image_token": "<image>"},
+        extra_special_tokens=dict(special),
         model_max_length=_LONGEST,
     )

@@ -1,9 +1,10 @@
 """Throughput of models as experts: images and judged samples per second, by batch size.
 
-    python -m editcritic.benchmarks.studies.performance.throughput [--shapes full|half|tiny] [--dtype bfloat16]
-        [--save FOLDER]
+    python -m editcritic.benchmarks.studies.performance.throughput [--shapes standard|full|half|tiny]
+        [--dtype bfloat16] [--save FOLDER]
 
-Random weights of the published shapes (`random_models`), so that nothing is downloaded. Every image is new, so that no
+Random weights of the published shapes (`random_models`; of the bundle `standard`: `standard_models`), so that nothing
+is downloaded. Every image is new, so that no
 cache helps. The detector gets one phrase per image, the features the class token, the judge a yes/no query about two
 images. `--save` writes a JSON file named for the hardware, with the versions, to compare machines.
 """
@@ -29,6 +30,10 @@ from ....reward.queries import Detect, Embed, Failure, Judge, Message, Region, Y
 from ....reward.queries.kinds import Query
 from ...common.argument_types import add_json_option
 from . import random_models
+from .standard_models import standard_models
+
+STANDARD = "standard"
+"""In place of a shape: the models and precisions of the bundle of that name."""
 
 _SIDE = 512
 
@@ -99,7 +104,7 @@ def machine() -> dict[str, str]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shapes", choices=random_models.SHAPES, default="full")
+    parser.add_argument("--shapes", choices=(STANDARD, *random_models.SHAPES), default="full")
     parser.add_argument("--roles", nargs="+", choices=random_models.ROLES, default=list(random_models.ROLES))
     parser.add_argument("--detector", choices=random_models.DETECTORS, default="grounding-dino")
     parser.add_argument("--dtype", default="auto")
@@ -109,9 +114,12 @@ def main() -> None:
     add_json_option(parser)
     options = parser.parse_args()
     figures: dict[str, Any] = {"shapes": options.shapes, "detector": options.detector, **machine()}
-    with random_models.random_models(
-        options.shapes, options.roles, detector=options.detector, dtype=options.dtype
-    ) as experts:
+    made = (
+        standard_models(options.roles)
+        if options.shapes == STANDARD
+        else random_models.random_models(options.shapes, options.roles, detector=options.detector, dtype=options.dtype)
+    )
+    with made as experts:
         for role, expert in experts.items():
             expert.load()
             figures[role] = {"id": expert.id, "rows": measure(expert, _QUERIES[role], options.batches, options.seconds)}
