@@ -19,6 +19,7 @@ from .dev.app import app as dev
 from .doctor import doctor
 from .edit import edit
 from .judge.app import app as judge
+from .log import app as log
 from .plan import plan
 from .rank import rank
 from .rewards import rewards
@@ -47,7 +48,7 @@ app = command_group(
     epilog="Exit codes: 0 success (an edit that a metric cannot judge is a result); 1 finished, but something failed "
     "or differs; 2 invalid input or usage (valid samples are still scored); 130 interrupted by Ctrl-C, 143 by SIGTERM.",
 )
-for group in (bench, judge, dev):
+for group in (bench, judge, log, dev):
     app.add_typer(group)
 
 
