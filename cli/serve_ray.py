@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import secrets
 import signal
 import sys
@@ -15,12 +16,14 @@ from typing import Any
 
 from ..benchmarks.common.errors import InputError
 from ..benchmarks.common.terminal import echo, print_json
-from ..benchmarks.run.ray_cluster import ray_library
+from ..benchmarks.run.ray_cluster import job_config, ray_library
 from ..integrations.foreign_pages import is_loopback
 from ..integrations.serving.load_test.synthetic_reward import open_directly
 from ..integrations.serving.ray_serve.proxy import CALLBACK, CALLBACK_VARIABLE, LIMITED_HEADER, SETTINGS_VARIABLE
 from ..integrations.serving.ray_serve.settings import JudgeSettings
-from ..integrations.serving.server.app import ServerConfig, address, bind_socket
+from ..integrations.serving.server.app import ServerConfig, address, bind_socket, create_app
+from ..integrations.serving.server.service import ScoringService
+from ..integrations.serving.server.trainer_protocols import add_trainer_protocols
 from ..reward import Engine
 from .serve import load_rewards
 
@@ -37,8 +40,7 @@ def serve_on_ray(settings: JudgeSettings, host: str, port: int, cluster: str | N
     port: 0 for a free one. cluster: its address; None for one of this machine, which ends with the command. Raises
     `InputError` for rewards that cannot be built, if no replica starts, and if the cluster has no place for them.
     """
-    with Engine() as engine:  # what cannot be built is said before anything starts
-        names = list(load_rewards(settings.rewards, settings.experts, engine))
+    names = _checked_rewards(settings)  # what cannot be built is said before anything starts
     url = _free_address(host, port)
     with _connected(settings, cluster) as ray:
         serve = ray_library("ray.serve")
@@ -54,7 +56,7 @@ def serve_on_ray(settings: JudgeSettings, host: str, port: int, cluster: str | N
             ray_serve = ray_library("editcritic.integrations.serving.ray_serve.deployment")
             serve.run(ray_serve.application(settings.to_json()), name=APPLICATION, route_prefix="/")
         except (RuntimeError, ValueError) as error:
-            raise InputError(f"Ray Serve did not start the judge: {_first_line(error)}") from None
+            raise InputError(f"Ray Serve did not start the judge: {_reason(serve, error)}") from None
         with _stop_signals() as stopped:
             _require_limits(url)
             echo(f"serving {', '.join(names)} at {url}")
@@ -66,6 +68,21 @@ def serve_on_ray(settings: JudgeSettings, host: str, port: int, cluster: str | N
             if cluster is None:
                 serve.shutdown()
     return 0
+
+
+def _checked_rewards(settings: JudgeSettings) -> list[str]:
+    """The names of the rewards, if they can be built. Raises `InputError`."""
+    with Engine() as engine:
+        service = ScoringService(load_rewards(settings.rewards, settings.experts, engine))
+        try:
+            if settings.trainer_protocols:
+                app = create_app(service, settings.server_config())
+                add_trainer_protocols(app, service, settings.trainer_protocols, on_unscored=settings.unscored)
+        except ValueError as error:
+            raise InputError(str(error)) from None
+        finally:
+            service.close()
+    return list(service.rewards)
 
 
 def _free_address(host: str, port: int) -> str:
@@ -88,7 +105,7 @@ def _connected(settings: JudgeSettings, cluster: str | None) -> Iterator[Any]:
     ray = ray_library("ray")
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        ray.init(cluster or "local", namespace=APPLICATION, log_to_driver=False, logging_level="error", **own)
+        ray.init(cluster or "local", log_to_driver=False, logging_level="error", job_config=job_config(), **own)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise InputError(f"no Ray cluster at {cluster or 'this machine'}: {_first_line(error)}") from None
     for number, handler in handlers.items():
@@ -159,6 +176,16 @@ def _stop_signals() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _reason(serve: Any, error: BaseException) -> str:
+    """What a replica raised, if one did; Ray has it in the state of the deployment."""
+    try:
+        message = serve.status().applications[APPLICATION].deployments["judge"].message
+    except (KeyError, RuntimeError):
+        message = ""
+    raised = [line for line in message.splitlines() if re.match(r"[\w.]*(Error|Exception|Down)\b", line)]
+    return raised[-1][:300] if raised else _first_line(error)
 
 
 def _first_line(error: BaseException) -> str:

@@ -39,6 +39,13 @@ def ray_library(module: str) -> Any:
         raise InputError("this requires ray, which is not installed: pip install 'editcritic[ray]'") from error
 
 
+def job_config() -> Any:
+    """For `ray.init`: workers find modules where this process does. Raises `InputError` if Ray is not installed."""
+    job = ray_library("ray.job_config").JobConfig()
+    job._py_driver_sys_path = _OwnFolders()
+    return job
+
+
 @contextmanager
 def connected(cluster: RayCluster) -> Iterator[Any]:
     """The module `ray`, connected; as it was if this process is connected already. Raises `InputError`."""
@@ -47,10 +54,12 @@ def connected(cluster: RayCluster) -> Iterator[Any]:
     if starts_ray:
         try:
             on_sigterm = signal.getsignal(signal.SIGTERM)
-            job = ray_library("ray.job_config").JobConfig()
-            job._py_driver_sys_path = _OwnFolders()
             ray.init(
-                cluster.address, ignore_reinit_error=True, log_to_driver=False, logging_level="error", job_config=job
+                cluster.address,
+                ignore_reinit_error=True,
+                log_to_driver=False,
+                logging_level="error",
+                job_config=job_config(),
             )
             if callable(on_sigterm) and threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, on_sigterm)  # Ray's would end the command with code 15 and no word

@@ -52,7 +52,11 @@ def judge_deployment(settings: JudgeSettings) -> Any:
     if most > least:
         options = {
             "autoscaling_config": AutoscalingConfig(
-                min_replicas=least, max_replicas=most, target_ongoing_requests=settings.target_requests
+                min_replicas=least,
+                max_replicas=most,
+                target_ongoing_requests=settings.target_requests,
+                upscale_delay_s=settings.upscale_s,
+                downscale_delay_s=settings.downscale_s,
             )
         }
     if settings.router == "source":

@@ -25,7 +25,7 @@ class JudgeSettings:
     see `add_trainer_protocols`. limits: of one replica, by the names of `ServerLimits`.
 
     replicas: a number, or least-most, as in 1-4: then there are as many as keep `target_requests` requests in progress
-    at each. cpus, gpus: of one replica; parts of a GPU are allowed, as 0.5. router: `load` sends a request to the less
+    at each; one is added after `upscale_s` seconds of more, and stopped after `downscale_s` of less. cpus, gpus: of one replica; parts of a GPU are allowed, as 0.5. router: `load` sends a request to the less
     busy of two replicas, `source` those about one source to one replica (see `judge_deployment`). max_requests: in
     progress at a replica. max_waiting: requests that wait at a proxy for a replica; above it the answer is 503.
 
@@ -51,6 +51,8 @@ class JudgeSettings:
     router: Router = "load"
     max_requests: int = 64
     target_requests: float = 8.0
+    upscale_s: float = 10.0
+    downscale_s: float = 300.0
     max_waiting: int = 256
     header_timeout_s: float = 10.0
     body_timeout_s: float = 60.0
@@ -73,7 +75,7 @@ class JudgeSettings:
         for name in ("header_timeout_s", "body_timeout_s"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
-        for name in ("cpus", "gpus", "shutdown_timeout_s"):
+        for name in ("cpus", "gpus", "upscale_s", "downscale_s", "shutdown_timeout_s"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
         self.server_limits()

@@ -1,0 +1,127 @@
+"""What means no good is refused behind Ray's proxy as by the plain server: the same tests, on a cluster."""
+
+import json
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from editcritic.integrations.serving.server.limits import MIB
+
+from ..raw_http import read_answer, request
+
+# Each test is run here with this file's `server`, and `goes_on` around it.
+from ..test_hostile import (  # noqa: F401
+    ASKED,
+    SMALL,
+    goes_on,
+    peak,
+    raw,
+    test_a_compressed_body_is_refused_unread,
+    test_a_large_body_that_is_announced_is_refused_before_it_is_sent,
+    test_a_large_body_that_is_streamed_is_refused_when_it_gets_too_large,
+    test_a_picture_of_bare_pixels_has_to_be_as_large_as_it_says,
+    test_a_second_request_on_a_connection_may_not_dawdle_either,
+    test_bodies_that_are_something_else_are_refused,
+    test_connections_that_do_nothing_cannot_keep_others_out_for_long,
+    test_what_is_no_http_is_refused,
+    test_what_is_not_there_is_said_in_the_same_way,
+    test_what_is_wrong_is_told_to_the_client_and_is_not_to_be_sent_again,
+    test_who_sends_drop_by_drop_is_told_408_and_does_not_keep_the_connection,
+)
+from .ray_judge import RayJudge, ray_judge
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
+
+
+class Held:
+    """What the only replica holds, as the tests read it of a `ScoringService`."""
+
+    def __init__(self, judge: RayJudge) -> None:
+        self._judge = judge
+        self.bytes = self.samples = self
+
+    @property
+    def used(self) -> float:
+        return self._judge.metric("editcritic_queued_")
+
+    @property
+    def active_requests(self) -> float:
+        return self._judge.metric("editcritic_active_requests")
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[RayJudge]:
+    with ray_judge(
+        rewards=["tests.reward.fakes:Rated"],
+        experts=["preference=tests.reward.fakes:Fake"],
+        limits=SMALL,
+        cpus=0.5,
+        header_timeout_s=2.0,
+        body_timeout_s=3.0,
+        max_connections=40,
+    ) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def server(judge: RayJudge) -> Iterator[tuple[httpx2.Client, Any]]:
+    with httpx2.Client(base_url=judge.url, timeout=60) as client:
+        yield client, Held(judge)
+
+
+@pytest.fixture(scope="module")
+def hurried(server: tuple[httpx2.Client, Any]) -> tuple[httpx2.Client, Any]:
+    return server
+
+
+def test_memory_of_proxy_and_replica_stays_bounded_while_bodies_do_not_end(
+    judge: RayJudge, server: tuple[httpx2.Client, Any]
+) -> None:
+    """A gigabyte comes in, several bodies at a time, in chunks that no length announces."""
+    pids = judge.pids("ray::ProxyActor") | judge.pids("ray::ServeReplica")
+    assert len(pids) == 2
+    before = sum(peak(pid) for pid in pids)
+
+    def endless() -> Iterator[bytes]:
+        for _ in range(128):
+            yield bytes(MIB)
+
+    def status(_: int) -> int:
+        try:
+            return httpx2.post(f"{judge.url}/v1/score", content=endless(), timeout=60).status_code
+        except (httpx2.WriteError, httpx2.ReadError, httpx2.RemoteProtocolError):
+            return 0  # closed while it was being sent
+
+    with ThreadPoolExecutor(8) as threads:
+        assert set(threads.map(status, range(8))) <= {413, 503, 0}
+    assert sum(peak(pid) for pid in pids) - before < 100 * MIB
+
+
+def test_headers_by_which_ray_lets_clients_turn_off_its_limits_have_no_effect(
+    server: tuple[httpx2.Client, Any],
+) -> None:
+    for name in ("x-request-timeout-seconds", "X_Request_Timeout_Seconds", "x-request-disconnect-disabled"):
+        answer = server[0].post(
+            "/v1/score", json=ASKED, headers={name: "0.000001" if "timeout" in name.lower() else "?1"}
+        )
+        assert answer.status_code == 200, name
+    answer = server[0].post("/v1/score", json=ASKED, headers={"x-session-id": "x" * 1000})
+    assert (answer.status_code, answer.json()["retryable"]) == (400, False)
+
+
+def test_a_page_of_somebody_else_gets_nothing_of_ray_itself_either(server: tuple[httpx2.Client, Any]) -> None:
+    for path in ("/-/routes", "/-/healthz", "/v1/reward"):
+        for headers in ({"host": "evil.example"}, {"origin": "http://evil.example"}):
+            with raw(server[0]) as connection:
+                connection.sendall(request("GET", path, **headers))
+                assert read_answer(connection).status == 403
+
+
+def test_nothing_of_the_environment_is_in_what_ray_says_of_itself(server: tuple[httpx2.Client, Any]) -> None:
+    assert json.loads(server[0].get("/-/routes").text) == {"/": "editcritic"}
+    assert os.environ["PATH"] not in server[0].get("/metrics").text
