@@ -30,10 +30,10 @@ from .judging.http_endpoint import (
     Endpoint,
     EndpointExpert,
     RequestRejected,
-    prefix_group,
 )
 from .judging.image_encoding import Base64ImageCache
 from .judging.logprobs import option_probabilities
+from .judging.prefix_groups import PrefixGroups
 from .judging.sent_images import RequestByIds, SentImages, image_ids
 from .judging.token_usage import TokenUsage
 
@@ -59,10 +59,10 @@ class OpenAIJudge(EndpointExpert):
 
     model: its name at the server; empty for the only model of a local server, which is queried when the id is first
     used. base_url: None for OpenAI; else such as `http://127.0.0.1:8000/v1`. Several servers with the same model are
-    one judge: a list, or a text with commas between them. Queries with the same first picture go to the same server,
-    and from one that fails to the next; the first stands in the id, so that answers stay known when others are added
-    after it. api_key_env: the name of the environment variable with the key, for all servers. None is `OPENAI_API_KEY`
-    at OpenAI and no key anywhere else, so that a key is not sent to another server.
+    one judge: a list, or a text with commas between them. Queries about one source go to the same server
+    (`PrefixGroups`), and from one that fails to the next; the first stands in the id, so that answers stay known when
+    others are added after it. api_key_env: the name of the environment variable with the key, for all servers. None is
+    `OPENAI_API_KEY` at OpenAI and no key anywhere else, so that a key is not sent to another server.
 
     concurrency: parallel requests, over all servers. timeout_s, retries, max_requests: see `Endpoint`. A timeout is
     retried too, at the cost of what the server has computed; `retries` limits it. usd_per_million_in, _cached_in, _out:
@@ -167,6 +167,7 @@ class OpenAIJudge(EndpointExpert):
             max_requests=max_requests,
             usage=TokenUsage(usd_per_million_in, usd_per_million_cached_in, usd_per_million_out),
         )
+        self.prefix_groups = PrefixGroups()
         self.image_cache = Base64ImageCache(image_format, jpeg_quality)
         self.sent_images = SentImages()
         # Twice: a rejected request may be sent in another form. The rest is for encoding images.
@@ -205,6 +206,7 @@ class OpenAIJudge(EndpointExpert):
         return self.sent_images.corrected(counts) if self.media_ids else counts
 
     async def answer(self, query: Judge) -> Reply | Failure:
+        group = self.prefix_groups.of(query)  # in the order of the queries, before anything is waited for
         try:
             encoded = await self.image_cache.encode(query.images)
         except ImageError as error:
@@ -212,17 +214,17 @@ class OpenAIJudge(EndpointExpert):
         urls = {image: f"data:image/{self.image_format};base64,{text}" for image, text in encoded.items()}
         ids = image_ids(encoded) if self.media_ids else {}
         messages = chat_messages(query.messages, urls, self.detail, ids)
-        reply = await self._ask(query, messages)
+        reply = await self._ask(query, messages, group)
         if isinstance(reply, UnreadableReply):
             # Served models vary, also at temperature 0: a refusal or unreadable reply may not recur.
-            reply = await self._ask(query, messages)
+            reply = await self._ask(query, messages, group)
         return reply.failure if isinstance(reply, UnreadableReply) else reply
 
-    async def _ask(self, query: Judge, messages: list[dict[str, Any]]) -> Reply | Failure | UnreadableReply:
+    async def _ask(self, query: Judge, messages: list[dict[str, Any]], group: str) -> Reply | Failure | UnreadableReply:
         body = self._body(query, messages)
-        response = await self._post(query, body)
+        response = await self._post(query, body, group)
         if isinstance(response, RequestRejected) and self._drop_unsupported(query, body, response):
-            response = await self._post(query, self._body(query, messages))
+            response = await self._post(query, self._body(query, messages), group)
         if isinstance(response, RequestRejected):
             return response.failure
         if isinstance(response, Failure):
@@ -230,8 +232,8 @@ class OpenAIJudge(EndpointExpert):
         reply = self._reply(query, response)
         return UnreadableReply(reply) if isinstance(reply, Failure) else reply
 
-    async def _post(self, query: Judge, body: dict[str, Any]) -> dict[str, Any] | RequestRejected | Failure:
-        path, images, group = "/chat/completions", len(query.images), prefix_group(query)
+    async def _post(self, query: Judge, body: dict[str, Any], group: str) -> dict[str, Any] | RequestRejected | Failure:
+        path, images = "/chat/completions", len(query.images)
         if not self.media_ids:
             return await self.endpoint.post(path, body, images, group=group)
         with RequestByIds(body, self.sent_images) as request:

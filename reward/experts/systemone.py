@@ -10,8 +10,9 @@ from ..queries.kinds import Judge
 from ..queries.outcomes import Failure
 from ..queries.response_formats import Reply
 from .judging.decision_requests import make_request, parse_answers
-from .judging.http_endpoint import Endpoint, EndpointExpert, RequestRejected, prefix_group
+from .judging.http_endpoint import Endpoint, EndpointExpert, RequestRejected
 from .judging.image_encoding import Base64ImageCache
+from .judging.prefix_groups import PrefixGroups
 from .judging.token_usage import TokenUsage
 
 _VERSION = 2
@@ -68,11 +69,13 @@ class SystemOneJudge(EndpointExpert):
             max_requests=max_requests,
             usage=TokenUsage(usd_per_million_in, usd_per_million_cached_in, usd_per_million_out),
         )
+        self.prefix_groups = PrefixGroups()
         self.image_cache = Base64ImageCache("png")
         self.deadline_s = self.endpoint.max_total_s + 30.0  # the rest is for encoding images
         self.id = f"systemone@{_VERSION} {model} {self.endpoint.host_and_path}"
 
     async def answer(self, query: Judge) -> Reply | Failure:
+        group = self.prefix_groups.of(query)  # in the order of the queries, before anything is waited for
         request = make_request(query)
         if isinstance(request, Failure):
             return request
@@ -88,7 +91,7 @@ class SystemOneJudge(EndpointExpert):
                 name: {"type": "image", "format": "png", "data_base64": encoded[image]}
                 for name, image in request.images.items()
             }
-        response = await self.endpoint.post("/systemone", body, len(request.images), group=prefix_group(query))
+        response = await self.endpoint.post("/systemone", body, len(request.images), group=group)
         if isinstance(response, RequestRejected):
             return response.failure
         if isinstance(response, Failure):

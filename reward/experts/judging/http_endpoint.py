@@ -22,7 +22,6 @@ from weakref import WeakKeyDictionary
 
 from ...plain_text import one_line
 from ...queries.expert import AsyncExpert, ExpertDown
-from ...queries.kinds import Judge
 from ...queries.outcomes import Failure
 from ...timeout_compat import TIMEOUTS, timeout
 from .addresses import Address, Addresses
@@ -391,15 +390,6 @@ class Endpoint:
     def redact(self, text: str) -> str:
         """A server's text without our key: some repeat an invalid one."""
         return text.replace(self._key, "***") if self._key else text
-
-
-def prefix_group(query: Judge) -> str:
-    """Queries of one group go to one address: those whose first picture is the same.
-
-    Prompts show the source first, so that one server encodes it once, and has computed what they begin with. Without
-    pictures there is little in common, and each query is a group of its own.
-    """
-    return query.images[0].digest if query.images else query.digest
 
 
 class EndpointExpert(AsyncExpert):

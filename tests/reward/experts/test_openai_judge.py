@@ -116,6 +116,14 @@ def test_a_picture_is_encoded_once():
         assert expert.usage()["images_sent"] == 7
 
 
+def test_thirty_two_edits_of_a_source_at_once_are_encoded_once_each_and_the_source_once():
+    with serving(lambda *_: Answer(completion())) as server:
+        expert = judge(server, concurrency=32)
+        expert([question(None, draw, picture(1, 64, 64), picture(2 + n), "?") for n in range(32) for draw in range(2)])
+        assert expert.image_cache.encoded == 33
+        assert expert.usage()["images_sent"] == 128
+
+
 def test_words_alone_are_sent_as_a_text():
     assert body_of(question(None, 0, "one ", "two"))["messages"] == [{"role": "user", "content": "one two"}]
 

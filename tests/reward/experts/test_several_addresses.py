@@ -12,6 +12,7 @@ from editcritic.reward import AnswerLog, Card, EditSample, Program, Reward, Scor
 from editcritic.reward.experts.judging import addresses
 from editcritic.reward.experts.judging import http_endpoint as endpoints
 from editcritic.reward.experts.judging.http_endpoint import RetriesExhausted
+from editcritic.reward.experts.judging.prefix_groups import PrefixGroups
 from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.queries import ExpertDown, Grade, Judge, Message, YesNo
 from editcritic.reward.queries.specs import SpecError
@@ -61,7 +62,7 @@ class Servers:
 
 
 def about(source: int, number: int = 0) -> Judge:
-    return Judge((Message((picture(source), picture(1000 + number), f"question {number}")),), Grade())
+    return Judge((Message((picture(source), picture(100 + source), f"question {number}")),), Grade())
 
 
 def judge(servers: Servers, model: str = "m", **options: Any) -> OpenAIJudge:
@@ -77,6 +78,28 @@ def test_questions_about_one_source_meet_at_one_server():
     assert sum(map(len, seen)) == 24  # no source is at two servers
     assert {count for counts in seen for count in counts.values()} == {6}
     assert all(seen)
+
+
+def test_questions_about_an_edit_alone_meet_those_about_it_and_its_source():
+    groups = PrefixGroups()
+    source, edit = picture(1), picture(2)
+    both, alone, other, words = (
+        Judge((Message(content),), YesNo()) for content in ((source, edit, "?"), (edit, "?"), (picture(3), "?"), ("?",))
+    )
+    assert groups.of(alone) == edit.digest  # before it is known what it is an edit of
+    groups = PrefixGroups()
+    assert groups.of(both) == groups.of(alone) == groups.of(both) == source.digest
+    assert groups.of(other) == picture(3).digest
+    collapsed = Judge(
+        (
+            Message(
+                (picture(4), edit, "?"),
+            ),
+        ),
+        YesNo(),
+    )  # the same edit of another source
+    assert groups.of(collapsed) == picture(4).digest
+    assert groups.of(words) == words.digest
 
 
 def _first_picture(request: Any) -> str:
@@ -204,6 +227,3 @@ def test_several_addresses_are_written_in_a_line_and_in_a_table(tmp_path):
     for expert in (*experts, *(build(spec_of(one), "editcritic.experts") for one in experts), systemone):
         assert expert.endpoint.addresses.names == "127.0.0.1:9/v1, 127.0.0.1:10/v1"
     assert experts[0].id == OpenAIJudge("m", urls[0]).id
-    assert Judge((Message(("words",)),), YesNo()).digest == endpoints.prefix_group(
-        Judge((Message(("words",)),), YesNo())
-    )
