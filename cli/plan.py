@@ -71,7 +71,7 @@ def plan(
     from ..benchmarks.common.inputs import load_reward, require_distinct_files, spec_argument
     from ..benchmarks.run.calibration import calibrate
     from ..benchmarks.run.cost_estimate import estimate
-    from ..benchmarks.run.estimate_table import estimate_json, estimate_table
+    from ..benchmarks.run.estimate_table import estimate_json, estimate_table, unknown_cost
     from ..benchmarks.run.scoring_run import forward_warnings
     from ..reward.atomic_files import write_atomically
 
@@ -104,10 +104,7 @@ def plan(
         grouped = f" of {samples / rollouts:,.0f} sources, {rollouts:,} of each" if rollouts > 1 else ""
         render(estimate_table(f"{samples:,} edits{grouped}, with {measured.reward}", measured, figures))
         for name in measured.unpriced:
-            echo(
-                f"editcritic: the cost is unknown: {name} has no prices, which are usd_per_million_in and "
-                "usd_per_million_out in its line of experts"
-            )
+            echo(f"editcritic: {unknown_cost(name)}")
     return int(bool(measured.statuses.get("failed")))
 
 

@@ -24,10 +24,14 @@ _UNITS = {
     "queries": "queries",
     "failed": "failed queries",
     "requests": "requests",
+    "requests_without_usage": "requests without tokens",
     "prompt_tokens": "prompt tokens",
     "cached_tokens": "cached prompt tokens",
     "completion_tokens": "completion tokens",
+    "reasoning_tokens": "reasoning tokens",
     "generated_tokens": "generated tokens",
+    "images_sent": "pictures sent",
+    "bytes_sent": "bytes sent",
     "image_passes": "pictures encoded",
 }
 """Counters of experts that are extrapolated, and what they are called."""
@@ -105,8 +109,17 @@ class Calibration:
 
     @property
     def unpriced(self) -> list[str]:
-        """Experts, by id, that are asked over a network and report no cost."""
-        return [name for name, one in self.counts.items() if one.get("requests") and "usd" not in one]
+        """Experts, by id, that are asked over a network, and whose cost is unknown, of some of the edits at least."""
+        works = [work for block in self.blocks for work in block.works]
+        return [
+            name
+            for name in self.counts
+            if any(
+                work.counts[name].get("requests") and "usd" not in work.counts[name]
+                for work in works
+                if name in work.counts
+            )
+        ]
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -53,6 +53,14 @@ def _unit(figure: Figure) -> tuple[float, str]:
     return (60.0, " min") if figure.value * 60 >= 1 else (3600.0, " s")
 
 
+def unknown_cost(expert: str) -> str:
+    """What to do about an expert whose cost is unknown."""
+    return (
+        f"the cost of {expert} is unknown: its line of experts needs usd_per_million_in and usd_per_million_out, and "
+        "its server has to report tokens"
+    )
+
+
 def rounded(value: float) -> str:
     """A number with three significant digits."""
     if value == 0:

@@ -301,7 +301,7 @@ def execute_settings(
 def _estimate(settings: RunSettings, out: Path, spec: RunSpec, built: RunConfig, cases: int, *, as_json: bool) -> int:
     """Score some cases, and print what the others would take. Returns the exit code."""
     from ...benchmarks.run.case_estimate import estimate_cases
-    from ...benchmarks.run.estimate_table import SCHEMA, estimate_table
+    from ...benchmarks.run.estimate_table import SCHEMA, estimate_table, unknown_cost
     from ...benchmarks.run.run_journal import JOURNAL_FOLDER
     from ...benchmarks.run.run_progress import progress_reporter
     from ...benchmarks.run.scoring_run import forward_warnings
@@ -334,7 +334,7 @@ def _estimate(settings: RunSettings, out: Path, spec: RunSpec, built: RunConfig,
     else:
         render(estimate_table(f"the other {found.remaining:,} cases", found.calibration, found.figures))
         for name in found.calibration.unpriced:
-            echo(f"editcritic: the cost is unknown: {name} has no prices")
+            echo(f"editcritic: {unknown_cost(name)}")
         for message in exceeded:
             echo(f"editcritic: the budget ends this run early: {message}")
         if found.stop_reason:

@@ -133,6 +133,13 @@ def test_an_unknown_price_is_no_price() -> None:
     assert "cost" not in by_name(estimate(calibration, 10, 2))
 
 
+def test_a_cost_that_was_known_of_some_edits_only_is_unknown() -> None:
+    known, unknown = ({"x": {"queries": 1.0, "requests": 1.0, **usd}} for usd in ({"usd": 0.5}, {}))
+    calibration = _calibration([Block(1, Work(1, 1.0, known)), Block(1, Work(1, 1.0, unknown))])
+    assert calibration.unpriced == ["x"]
+    assert "cost" not in by_name(estimate(calibration, 10))
+
+
 def test_one_edit_of_each_source_tells_nothing_of_several() -> None:
     calibration = calibrate(Reward(SourceAndEdit(), {"judge": Metered()}), edits(3, 1), "made")
     assert by_name(estimate(calibration, 10))["queries"].value == pytest.approx(30)
