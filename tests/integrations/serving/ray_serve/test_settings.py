@@ -1,0 +1,107 @@
+"""What a judge on Ray is told: read as a config file has it, and refused in words before anything starts."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from editcritic.cli.serve import serve
+from editcritic.integrations.serving.ray_serve import JudgeSettings, application
+from editcritic.integrations.serving.ray_serve.proxy import SETTINGS_VARIABLE, middlewares
+from editcritic.integrations.serving.server.middleware import AuthAndLimitsMiddleware
+
+NEEDS = ("ray",)
+RATED = "tests.reward.fakes:Rated"
+FAKE = "preference=tests.reward.fakes:Fake"
+
+
+def test_settings_are_what_json_and_yaml_can_say() -> None:
+    settings = JudgeSettings.of(
+        {"rewards": [RATED], "replicas": 2, "gpus": 0.5, "limits": {"max_samples": 8}, "router": "source"}
+    )
+    assert JudgeSettings.of(json.loads(json.dumps(settings.to_json()))) == settings
+    assert settings.replica_range == (2, 2)
+    assert settings.server_limits().max_samples == 8
+    assert JudgeSettings.of({"replicas": "1-4"}).replica_range == (1, 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"reward": ["any-edit"]}, "unknown arguments reward: there are body_timeout_s"),
+        ({"rewards": "any-edit"}, "rewards: expected a list of texts, got 'any-edit'"),
+        ({"rewards": []}, "rewards is empty"),
+        ({"replicas": "many"}, "least-most as in 1-4"),
+        ({"replicas": "4-1"}, "replicas=4-1"),
+        ({"replicas": 0}, "replicas=0"),
+        ({"gpus": "0.5"}, "gpus: expected a number"),
+        ({"gpus": -1}, "must not be negative"),
+        ({"cpus": True}, "cpus: expected a number"),
+        ({"no_auth": "yes"}, "expected true or false"),
+        ({"router": "alpha"}, "give load or source"),
+        ({"limits": {"max_sample": 1}}, "unknown limits max_sample: there are"),
+        ({"limits": {"max_samples": "8"}}, "integers by the names of limits"),
+        ({"max_waiting": 0}, "max_waiting must be at least 1"),
+        ({"body_timeout_s": 0}, "must be positive"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        JudgeSettings.of(arguments)
+
+
+@pytest.mark.filterwarnings("ignore:Using extra keyword arguments on `Field`")
+def test_an_application_has_the_resources_and_the_replicas_that_its_arguments_say() -> None:
+    deployment = application({"rewards": [RATED], "replicas": "1-3", "cpus": 2, "gpus": 0.25})._bound_deployment
+    assert deployment.name == "judge"
+    assert (deployment.ray_actor_options["num_cpus"], deployment.ray_actor_options["num_gpus"]) == (2, 0.25)
+    config = deployment._deployment_config
+    assert (config.autoscaling_config.min_replicas, config.autoscaling_config.max_replicas) == (1, 3)
+    assert application({"replicas": 2})._bound_deployment.num_replicas == 2
+    routed = application({"router": "source"})._bound_deployment._deployment_config.request_router_config
+    assert routed.request_router_class.endswith("ConsistentHashRouter")
+
+
+def test_a_proxy_without_the_token_that_it_is_told_of_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SETTINGS_VARIABLE, json.dumps({"token_env": "NOBODY_SET_IT"}))
+    with pytest.raises(ValueError, match="no token in NOBODY_SET_IT"):
+        middlewares()
+
+
+def test_a_proxy_has_the_token_and_the_limits_of_the_judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    protocols = {"HTTP_PROTOCOLS": "http", "WS_PROTOCOLS": "ws"}
+    for name in protocols:  # restored afterwards: this process is no proxy
+        monkeypatch.setattr(f"uvicorn.config.{name}", {"auto": "none"})
+    monkeypatch.setenv("RAY_JUDGE_TOKEN", "the-token-of-the-test")
+    settings = {"token_env": "RAY_JUDGE_TOKEN", "limits": {"max_body_bytes": 1000}, "body_timeout_s": 3}
+    monkeypatch.setenv(SETTINGS_VARIABLE, json.dumps(settings))
+    *_, outermost = middlewares()
+    assert outermost.cls is AuthAndLimitsMiddleware
+    assert outermost.kwargs["token"] == "the-token-of-the-test"
+    assert outermost.kwargs["service"].limits.max_body_bytes == 1000
+    assert outermost.kwargs["body_timeout_s"] == 3
+
+
+def refused(*options: str, **environment: str) -> str:
+    """What the command says when it does not start."""
+    app = typer.Typer()
+    app.command()(serve)
+    result = CliRunner().invoke(app, ["--reward", RATED, "--experts", FAKE, "--port", "0", *options], env=environment)
+    assert result.exit_code == 2, result.output
+    return " ".join(result.output.split())
+
+
+def test_what_cannot_be_served_on_ray_is_said_before_a_cluster_starts(tmp_path: Path) -> None:
+    for options in (["--replicas", "2"], ["--gpus", "0.5"], ["--cpus", "1"], ["--router", "source"]):
+        assert f"{options[0]}: give --ray with it" in refused(*options)
+    assert "give --ray with it" in refused("--ray-address", "auto")
+    assert "least-most" in refused("--ray", "--replicas", "many")
+    assert "load or source" in refused("--ray", "--router", "best")
+    assert "leave out --ray" in refused("--ray", "--monitor", "8")
+    assert "token" in refused("--ray", "--host", "0.0.0.0")
+    assert "no token in NOBODY_SET_IT" in refused("--ray", "--token-env", "NOBODY_SET_IT")
+    assert "nonsense" in refused("--ray", "--reward", "nonsense")
+    assert "serve one reward" in refused("--ray", "--reward", f"b={RATED}", "--trainer-protocol", "edit-r1")
