@@ -45,12 +45,14 @@ class BudgetLimits(Limits):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """calls: queries by expert. judge_calls: queries to judges. tokens, cost: as far as known."""
+    """calls: queries by expert. judge_calls: queries to judges. tokens, cost: as far as known. requests_without_usage:
+    those whose server reported no tokens, which are in neither."""
 
     calls: Mapping[str, int] = field(default_factory=dict)
     judge_calls: int = 0
     tokens: int = 0
     cost: float = 0.0
+    requests_without_usage: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         calls = {
@@ -61,6 +63,7 @@ class Usage:
             self.judge_calls + other.judge_calls,
             self.tokens + other.tokens,
             math.fsum((self.cost, other.cost)),
+            self.requests_without_usage + other.requests_without_usage,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -69,7 +72,13 @@ class Usage:
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Usage:
         """Raises LookupError or TypeError for invalid data."""
-        return Usage(dict(data["calls"]), int(data["judge_calls"]), int(data["tokens"]), float(data["cost"]))
+        return Usage(
+            dict(data["calls"]),
+            int(data["judge_calls"]),
+            int(data["tokens"]),
+            float(data["cost"]),
+            int(data.get("requests_without_usage", 0)),  # absent in journals of earlier versions
+        )
 
 
 class BudgetTracker:
@@ -123,13 +132,6 @@ class BudgetTracker:
         with self._lock:
             return self._usage()
 
-    @property
-    def requests_without_usage(self) -> int:
-        """Requests of this run whose servers reported no tokens: those tokens, and their cost, are unknown."""
-        with self._lock:
-            accounts = [account for account in self._accounts.values() if account.charged is account]
-            return int(sum(account.meter("requests_without_usage") for account in accounts))
-
     def reserve(self, account: _ExpertUsage, count: int) -> int:
         """Reserve up to `count` calls; return the number granted, which count from now on."""
         with self._lock:
@@ -173,6 +175,7 @@ class BudgetTracker:
             sum(account.calls for account in accounts if account.is_judge),
             int(sum(account.meter(name) for account in accounts if account.charged is account for name in _TOKENS)),
             math.fsum(account.money for account in accounts),
+            int(sum(account.meter("requests_without_usage") for account in accounts if account.charged is account)),
         )
 
 

@@ -50,6 +50,8 @@ class RunProgress:
             parts.append(f"{self.usage.tokens:,} tokens")
         if self.usage.cost:
             parts.append(f"cost {self.usage.cost:.4g}")
+        if self.usage.requests_without_usage:
+            parts.append(f"tokens of {self.usage.requests_without_usage:,} requests unknown")
         return ", ".join(parts)
 
 

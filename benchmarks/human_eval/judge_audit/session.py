@@ -82,7 +82,7 @@ class Session:
         before, usage, began = self._engine.stats(), self._tracker.usage, time.monotonic()
         yield
         after = self._tracker.usage
-        is_known = not self._tracker.requests_without_usage
+        is_known = after.requests_without_usage == usage.requests_without_usage
         self.costs[fault] = Cost(
             self._engine.stats().queries - before.queries,
             sum(after.calls.values()) - sum(usage.calls.values()),

@@ -180,7 +180,8 @@ def test_a_limit_of_the_cost_ends_where_the_cost_is_unknown() -> None:
     assert "the cost of 1 requests of judge is unknown" in spending.exhausted
     assert answered(spending.experts["reader"](READ)) == 0
     assert spending.usage.cost == 1.5  # what was known, and no less
-    assert spending.requests_without_usage == 1
+    assert spending.usage.requests_without_usage == 1
+    assert Usage.from_json((spending.usage + spending.usage).to_json()).requests_without_usage == 2
 
 
 def test_with_a_price_per_call_or_without_a_limit_of_the_cost_all_is_asked() -> None:
