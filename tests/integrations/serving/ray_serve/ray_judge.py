@@ -76,11 +76,11 @@ class RayJudge:
 
     def pids(self, name: str) -> set[int]:
         """The processes of its cluster whose command begins so, as in ray::ServeReplica."""
-        return {pid for pid, command in _descendants(self.process.pid).items() if command.startswith(name)}
+        return {pid for pid, command in descendants(self.process.pid).items() if command.startswith(name)}
 
     def kill(self) -> None:
         """Kill the command and all of its cluster, as a machine that fails does."""
-        for pid in [self.process.pid, *_descendants(self.process.pid)]:
+        for pid in [self.process.pid, *descendants(self.process.pid)]:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -114,7 +114,7 @@ def eventually(holds: Callable[[], bool], what: str) -> None:
         time.sleep(0.1)
 
 
-def _descendants(root: int) -> dict[int, str]:
+def descendants(root: int) -> dict[int, str]:
     """The command lines of all processes that a process started, directly or not, by their ids."""
     parents: dict[int, int] = {}
     commands: dict[int, str] = {}
