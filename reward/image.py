@@ -326,6 +326,10 @@ def _flat(areas: tuple[Corners, ...]) -> tuple[int, ...]:
 # -- caches -----------------------------------------------------------------------------------------------------------
 
 
+_ENTRY_BYTES = 512
+"""Of an entry beside its pixels, about: they are fewer for tiny pictures."""
+
+
 class _PixelCache:
     """LRU cache of decoded pixels by digest, bounded in bytes."""
 
@@ -353,9 +357,9 @@ class _PixelCache:
             if digest in self._pixels:
                 return
             self._pixels[digest] = pixels
-            self._bytes += pixels.nbytes
+            self._bytes += pixels.nbytes + _ENTRY_BYTES
             while self._bytes > self._limit and len(self._pixels) > 1:
-                self._bytes -= self._pixels.popitem(last=False)[1].nbytes
+                self._bytes -= self._pixels.popitem(last=False)[1].nbytes + _ENTRY_BYTES
 
 
 class _DerivationCache:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ...integrations.row_check import BrokenFile, RowReader
-from ...reward import AnswerLog, Reward, Score
+from ...reward import AnswerLog, Engine, Reward, Score
 from ...reward.plain_text import one_line
 from ...reward.queries.expert import ExpertDown
 from ...reward.reward import OnFailures
@@ -34,6 +34,9 @@ from .run_journal import ANSWER_LOG_FILE
 from .run_progress import ProgressCallback, RunProgress, ignore_progress
 from .score_blocks import INVALID, Block, BlockSummary, BlockWriter, ScoreFolder, blocks_of, check_kept, run_settings
 from .scoring_run import score_entries
+
+_CACHE_BYTES = 64 * 2**20
+"""Of answers that an actor holds in memory; all of them are in its log."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,8 @@ def score_table(
         except KeyboardInterrupt:
             report.interrupted = True
         finally:
-            folder.write_summary({**report.to_json(), "seconds": round(time.monotonic() - start, 3)})
+            seconds = round(time.monotonic() - start, 3)
+            folder.write_summary({**report.to_json(), "seconds": seconds, "reward": reward.spec, "stats": report.stats})
     return report
 
 
@@ -188,11 +192,8 @@ def _results(
             "blocks": dict(pending),
             "spec": reward.spec,
             "identity": identity,
-            "options": {
-                "max_in_flight": options.window,
-                "max_failure_rate": options.max_failure_rate,
-                "on_failures": options.on_failures,
-            },
+            "window": options.window,
+            "options": {"max_failure_rate": options.max_failure_rate, "on_failures": options.on_failures},
             "logs": NodeLogs.of(ray, options.answer_log or folder.run_folder / ANSWER_LOG_FILE, cluster),
             "trusted": trusted_names(),
         }
@@ -288,7 +289,8 @@ class BlockActor:
         if self._reward is None:
             self._log = AnswerLog(self.config["logs"].here(self.config["identity"][:16]))
             try:
-                reward = Reward.of(self.config["spec"], log=self._log, **self.config["options"])
+                engine = Engine(window=self.config["window"], log=self._log, cache_bytes=_CACHE_BYTES)
+                reward = Reward.of(self.config["spec"], engine=engine, **self.config["options"])
                 identity = reward.identity
             except (ImportError, ValueError, ExpertDown) as error:
                 raise InputError(f"the reward cannot be built on {socket.gethostname()}: {error}") from None

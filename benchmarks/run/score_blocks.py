@@ -144,7 +144,8 @@ def run_settings(table: SampleTable, reward: Reward, block_rows: int) -> dict[st
             "block_rows": block_rows,
             "columns": dict(table.columns),
             "keep": list(table.keep),
-            "reward": reward.spec,
+            "reward": reward.signature,
+            "experts": {role: expert.id for role, expert in reward.used_experts.items()},
             "identity": identity,
         }
     except BrokenFile as error:
@@ -158,7 +159,7 @@ def run_settings(table: SampleTable, reward: Reward, block_rows: int) -> dict[st
 def blocks_of(table: SampleTable, settings: Mapping[str, Any]) -> Iterator[Block]:
     """The blocks of a table, in order."""
     number = 0
-    shared = {name: value for name, value in settings.items() if name not in ("files", "block_rows", "reward")}
+    shared = {name: value for name, value in settings.items() if name not in ("files", "block_rows")}
     for index, file in enumerate(table.files):
         fits = _BLOCK_BYTES // file.rows.row_bytes if file.rows.is_parquet else settings["block_rows"]
         size = max(min(settings["block_rows"], fits), 1)

@@ -33,30 +33,32 @@ from ...common.terminal import print_json
 
 _JUDGE = "editcritic.benchmarks.studies.performance.killed_table:CountedJudge"
 _SIDE = 8
-_GROUP_ROWS = 10_000
+_GROUP_ROWS = 1_000
 _POLL_S = 0.05
 
 
 class CountedJudge(Expert):
-    """Says yes or no by the digest of the question, and appends each digest to a file."""
+    """Says yes or no by the digest of the question, and appends each digest to a file. seconds: that a call takes."""
 
     id = "counted@1"
     kinds = (Judge,)
     batch = 16
 
-    def __init__(self, asked: str) -> None:
+    def __init__(self, asked: str, seconds: float = 0.0) -> None:
         self.asked = asked
+        self.seconds = seconds
 
     def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
         file = os.open(self.asked, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.write(file, "".join(f"{query.digest}\n" for query in queries).encode())
         os.close(file)
+        time.sleep(self.seconds)
         shares = [int(query.digest[:8], 16) / 0xFFFFFFFF for query in queries]
         return [Reply("yes" if yes >= 0.5 else "no", probabilities={"yes": yes, "no": 1 - yes}) for yes in shares]
 
 
-def write_table(path: Path, rows: int) -> None:
-    """Rows of random pictures of 8 x 8 pixels, each different."""
+def write_table(path: Path, rows: int, side: int = _SIDE) -> None:
+    """Rows of random pictures of `side` x `side` pixels, each different."""
     import pyarrow
     import pyarrow.parquet
 
@@ -66,7 +68,7 @@ def write_table(path: Path, rows: int) -> None:
     with pyarrow.parquet.ParquetWriter(path, schema) as writer:
         for start in range(0, rows, _GROUP_ROWS):
             count = min(_GROUP_ROWS, rows - start)
-            pixels = generator.integers(0, 256, (count, 2, _SIDE, _SIDE, 3), dtype=np.uint8)
+            pixels = generator.integers(0, 256, (count, 2, side, side, 3), dtype=np.uint8)
             columns = {
                 "instruction": ["Make it brighter"] * count,
                 **{name: [_png(pair[side]) for pair in pixels] for side, name in enumerate(("source", "edited"))},
@@ -83,8 +85,8 @@ def _png(pixels: Any) -> bytes:
 class ScoringProcess:
     """`editcritic score TABLE`, with the memory of the driver and of the actor that had most, in bytes."""
 
-    def __init__(self, folder: Path, *options: object) -> None:
-        judge = f"judge={_JUDGE}?asked={folder / 'asked'}"
+    def __init__(self, folder: Path, seconds: float, *options: object) -> None:
+        judge = f"judge={_JUDGE}?asked={folder / 'asked'}&seconds={seconds}"
         words = [folder / "table.parquet", "--reward", "judge-yes-no", "--experts", judge, *options, "--json"]
         start = "from editcritic.cli.main import main; main()"
         with (folder / "stderr").open("ab") as errors:
@@ -166,29 +168,31 @@ def scored_rows(folder: Path) -> Iterator[tuple[int, float]]:
         yield from zip(columns["row"], columns["value"], strict=True)
 
 
-def measure(folder: Path, rows: int, kills: int, block_rows: int, seed: int = 0) -> dict[str, Any]:
+def measure(
+    folder: Path, rows: int, kills: int, block_rows: int, seconds_per_call: float = 0.0, side: int = _SIDE
+) -> dict[str, Any]:
     """Score a new table in `folder`, killed `kills` times at random, and once more without Ray. Returns the figures."""
     folder.mkdir(parents=True, exist_ok=True)
     asked, scores = folder / "asked", folder / "scores"
-    write_table(folder / "table.parquet", rows)
+    write_table(folder / "table.parquet", rows, side)
     on_ray = ("--ray", "--ray-address", "local", "--cpus", 0.5, "--block-rows", block_rows, "-o", scores)
-    moments = sorted(random.Random(seed).sample(range(rows // 10, rows * 9 // 10), kills))
+    moments = sorted(random.Random(0).sample(range(rows // 10, rows * 8 // 10), kills))
     log, kept = scores / "_run" / "answers.sqlite", list[tuple[int, set[str]]]()
     started_at = time.monotonic()
     for moment in moments:
         before = _lines(asked)
-        ended = ScoringProcess(folder, *on_ray).wait(asked, max(moment, before + 1))
+        ended = ScoringProcess(folder, seconds_per_call, *on_ray).wait(asked, max(moment, before + 1))
         if ended is not None:
             raise RuntimeError("the run ended before it was killed: give more rows")
         kept.append((_lines(asked), _stored(log)))
-    last = ScoringProcess(folder, *on_ray)
+    last = ScoringProcess(folder, seconds_per_call, *on_ray)
     printed = last.wait(asked)
     seconds = time.monotonic() - started_at
     questions = asked.read_text().split()
     answered_again = sum(len(known & set(questions[count:])) for count, known in kept)
     in_flight = sum(len(set(questions[:count]) - known) for count, known in kept)
     asked.rename(folder / "asked_on_ray")
-    ScoringProcess(folder, "-o", folder / "plain.jsonl").wait(asked)
+    ScoringProcess(folder, 0.0, "-o", folder / "plain.jsonl").wait(asked)
     plain = [json.loads(line)["value"] for line in (folder / "plain.jsonl").read_text().splitlines()]
     values = sorted(scored_rows(scores))
     return {
@@ -214,8 +218,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--kills", type=int, default=2)
     parser.add_argument("--block-rows", type=int, default=1000)
+    parser.add_argument("--side", type=int, default=_SIDE, help="Pixels of a picture's side.")
     options = parser.parse_args()
-    print_json(measure(options.folder, options.rows, options.kills, options.block_rows))
+    print_json(measure(options.folder, options.rows, options.kills, options.block_rows, side=options.side))
 
 
 if __name__ == "__main__":

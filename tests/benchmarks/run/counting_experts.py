@@ -51,6 +51,22 @@ class Fails(Expert):
         return CoinJudge()(queries)
 
 
+class FailsAtFirst(Paying):
+    """As `Paying`, but half of the queries fail while there is a file."""
+
+    id = "fails-at-first@1"
+    batch = 1
+
+    def __init__(self, paid: str, fails: str) -> None:
+        super().__init__(paid)
+        self.fails = fails
+
+    def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
+        if Path(self.fails).exists() and int(queries[0].digest[:8], 16) % 2:
+            raise RuntimeError("no answer today")
+        return super().__call__(queries)
+
+
 def experts(judge: Expert) -> dict[str, Expert]:
     """Those that need no download, and this judge."""
     return {**default_experts(), "judge": judge}

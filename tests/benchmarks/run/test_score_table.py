@@ -1,0 +1,125 @@
+"""Tables scored in blocks on a Ray cluster: what is there already is left alone, what is missing or failed is asked."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from editcritic.benchmarks.studies.performance import killed_table
+from editcritic.reward.child_python import python_command
+
+NEEDS = ("ray",)
+ROOT = Path(__file__).parents[3]
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runs of `ray_table.py`."""
+    folder = tmp_path_factory.mktemp("table")
+    command = [sys.executable, "-m", "tests.benchmarks.run.ray_table", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def runs(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "runs.json").read_text())
+    return found
+
+
+def test_each_row_is_scored_once_and_one_that_is_no_sample_is_said(folder: Path, runs: dict[str, Any]) -> None:
+    first = runs["first"]
+    assert first["counts"] == {"scored": 99, "invalid": 1}
+    assert (first["rows"], first["blocks"], first["reused"], first["exit_code"]) == (100, 4, 0, 2)
+    assert (first["paid"], first["questions"]) == (99, 99)
+    assert len(first["problems"]) == 1
+    assert "row 7: encoded image is not an image" in first["problems"][0]
+    scores = pq.read_table(folder / "scores").to_pylist()
+    assert [row["row"] for row in scores] == list(range(100)) == [row["length"] for row in scores]
+    assert {row["file"] for row in scores} == {"table.parquet"}
+    assert [row["id"] for row in scores if row["row"] != 7] == [f"edit-{n // 2}" for n in range(100) if n != 7]
+    invalid = scores[7]
+    assert (invalid["value"], invalid["status"], invalid["id"]) == (None, "invalid", None)
+    assert "encoded image" in invalid["reason"]
+    assert {row["reward"] for row in scores if row["row"] != 7} == {scores[0]["reward"]}
+    assert scores[0]["reward"].startswith("judge-yes-no@")
+
+
+def test_a_finished_run_asks_nothing_and_a_damaged_block_is_made_again(runs: dict[str, Any]) -> None:
+    assert runs["again"] == {**runs["first"], "reused": 100, "problems": []}
+    assert runs["damaged"]["reused"] == 70
+    assert runs["damaged"]["counts"] == runs["first"]["counts"]
+    assert runs["damaged"]["paid"] == runs["first"]["paid"]  # the answers were in the log
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ("another reward", "reward: "),
+        ("other columns", "keep: "),
+        ("other blocks", "block_rows: "),
+        ("changed", "files: "),
+    ],
+)
+def test_scores_of_other_settings_are_not_mixed(change: str, named: str, runs: dict[str, Any]) -> None:
+    assert "contains a run with other settings" in runs[change]
+    assert named in runs[change]
+    assert "give another folder" in runs[change]
+
+
+def test_failed_scores_are_asked_again_and_the_others_are_not(runs: dict[str, Any]) -> None:
+    failed, again = runs["failed"], runs["asked again"]
+    assert failed["exit_code"] == 2
+    assert failed["counts"]["failed"] > 20
+    assert failed["counts"]["scored"] + failed["counts"]["failed"] == 99
+    assert again["counts"] == {"scored": 99, "invalid": 1}
+    assert again["reused"] == 0  # each block has failed scores
+    assert runs["asked by it"] == [failed["counts"]["failed"]] * 2
+
+
+def test_too_many_failures_end_the_run_with_the_reason(runs: dict[str, Any]) -> None:
+    stopped = runs["too many"]
+    assert "of the last scores failed" in stopped["stop_reason"]
+    assert sum(stopped["counts"].values()) < 100
+    assert stopped["exit_code"] in (1, 2)
+
+
+def test_a_run_that_is_killed_asks_for_no_answer_that_it_has(tmp_path: Path) -> None:
+    rows = 1000
+    found = killed_table.measure(tmp_path, rows, 1, 50, seconds_per_call=0.02)
+    assert found["each_row_once"]
+    assert found["values_as_without_ray"]
+    assert found["answered_and_asked_again"] == 0
+    assert found["questions"] == rows
+    assert found["asked"] == rows + found["asked_twice"]
+    assert found["asked_twice"] <= found["in_flight_at_kills"]
+    assert 0 < found["reused_by_the_last_run"] < rows
+
+
+def test_an_interrupted_run_says_how_far_it_is_and_is_resumed(tmp_path: Path) -> None:
+    killed_table.write_table(tmp_path / "table.parquet", 400)
+    judge = f"judge=tests.benchmarks.run.counting_experts:Paying?paid={tmp_path / 'paid'}&seconds=0.05"
+    words = [tmp_path / "table.parquet", "--reward", "judge-yes-no", "--experts", judge, "--block-rows", 20]
+    words += ["--ray", "--ray-address", "local", "--cpus", 0.5, "-o", tmp_path / "scores"]
+    command = python_command("from editcritic.cli.main import main; main()", "score", *map(str, words))
+    with subprocess.Popen(command, env=ENVIRONMENT, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        end = time.monotonic() + 120
+        while not list((tmp_path / "scores").glob("*.parquet")) and time.monotonic() < end:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "of 400 rows are in" in said
+    assert "Traceback" not in said
+    assert not list((tmp_path / "scores").glob(".*"))
