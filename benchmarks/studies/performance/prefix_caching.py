@@ -1,6 +1,6 @@
 """Prompt tokens that a server with a prefix cache has computed already, for the requests that metrics send.
 
-    python -m editcritic.benchmarks.studies.performance.prefix_caching [--groups 4] [--picture-tokens 1024] [--json]
+    python -m editcritic.benchmarks.studies.performance.prefix_caching [--groups 8] [--picture-tokens 1024] [--json]
 
 Counts, not times. Every judge query of a metric goes out as a real request of `OpenAIJudge` to servers on the loopback
 that count as vLLM does: blocks of 16 tokens, each known by all that stands before it, pictures by their content, the
@@ -326,7 +326,7 @@ def edits(groups: int) -> list[EditSample]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--groups", type=at_least_one, default=4, help="sources, with 16 edits each")
+    parser.add_argument("--groups", type=at_least_one, default=8, help="sources, with 16 edits each")
     parser.add_argument("--picture-tokens", type=at_least_one, default=1024, help="of a picture")
     parser.add_argument("--metric", action="append", help="instead of those of the table; may be repeated")
     add_json_option(parser)
