@@ -24,7 +24,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ...reward import EditSample, Image, ImageError
-from ...reward.experts.judging.http_endpoint import is_retryable
+from ...reward.experts.judging.http_errors import is_retryable
 from ...reward.plain_text import one_line
 from ..common.errors import InputError
 

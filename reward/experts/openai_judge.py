@@ -24,13 +24,8 @@ from ..queries.response_formats import (
 )
 from .judging.chat_completions import chat_messages, parse_completion
 from .judging.chat_template import chat_template_tool
-from .judging.http_endpoint import (
-    MAX_RAW_CHARACTERS,
-    OPENAI,
-    Endpoint,
-    EndpointExpert,
-    RequestRejected,
-)
+from .judging.http_endpoint import OPENAI, Endpoint, EndpointExpert
+from .judging.http_errors import MAX_RAW_CHARACTERS, RequestRejected
 from .judging.image_encoding import Base64ImageCache
 from .judging.logprobs import option_probabilities
 from .judging.prefix_groups import PrefixGroups

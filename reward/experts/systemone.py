@@ -10,7 +10,8 @@ from ..queries.kinds import Judge
 from ..queries.outcomes import Failure
 from ..queries.response_formats import Reply
 from .judging.decision_requests import make_request, parse_answers
-from .judging.http_endpoint import Endpoint, EndpointExpert, RequestRejected
+from .judging.http_endpoint import Endpoint, EndpointExpert
+from .judging.http_errors import RequestRejected
 from .judging.image_encoding import Base64ImageCache
 from .judging.prefix_groups import PrefixGroups
 from .judging.token_usage import TokenUsage

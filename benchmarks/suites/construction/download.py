@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from ....reward.experts.judging.http_endpoint import is_retryable
+from ....reward.experts.judging.http_errors import is_retryable
 from ....reward.file_digest import sha256
 from ...common.errors import InputError
 from .dataset_sources import DatasetFile

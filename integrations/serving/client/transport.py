@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ....reward import EditSample
-from ....reward.experts.judging.http_endpoint import retry_after_seconds
+from ....reward.experts.judging.http_errors import retry_after_seconds
 from ....reward.timeout_compat import TIMEOUTS, timeout
 from ..http_protocol import (
     Detail,

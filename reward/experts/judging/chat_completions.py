@@ -11,7 +11,7 @@ from typing import Any
 from ...image import Image
 from ...queries.outcomes import Failure
 from ...queries.response_formats import Message, ToolCall
-from .http_endpoint import MAX_RAW_CHARACTERS
+from .http_errors import MAX_RAW_CHARACTERS
 from .logprobs import TokenLogprob
 
 

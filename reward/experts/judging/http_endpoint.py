@@ -11,12 +11,8 @@ import json
 import os
 import random
 import re
-import sys
-import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -25,6 +21,14 @@ from ...queries.expert import AsyncExpert, ExpertDown
 from ...queries.outcomes import Failure
 from ...timeout_compat import TIMEOUTS, timeout
 from .addresses import Address, Addresses
+from .http_client import ResponseRefused, causes, http_library, limit_response_size, openai_package
+from .http_errors import (
+    MAX_RAW_CHARACTERS,
+    RequestRejected,
+    is_retryable,
+    parse_error_body,
+    retry_after_seconds,
+)
 from .token_usage import TokenUsage
 
 if TYPE_CHECKING:
@@ -32,22 +36,11 @@ if TYPE_CHECKING:
 
 OPENAI = "https://api.openai.com/v1"
 
-MAX_RESPONSE_BYTES = 16 * 2**20
-"""Limit of a response; expected ones are far smaller."""
-
 INITIAL_BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
 """Wait before the first retry, doubled with each, unless the server sends `Retry-After`; and its maximum."""
 
 _SECRET_CHARACTERS = 12
 """Keys of fewer are placeholders, such as EMPTY, which replies may hold as words."""
-
-MAX_RAW_CHARACTERS = 2000
-"""Characters of a response that a failure keeps."""
-
-
-def is_retryable(status: int) -> bool:
-    """Whether a request with this HTTP status may succeed later: 408, 429, and all from 500."""
-    return status in (408, 429) or status >= 500
 
 
 class RetriesExhausted(RuntimeError):
@@ -55,23 +48,6 @@ class RetriesExhausted(RuntimeError):
 
     It fails its own query only; after `breaker` consecutive failures the engine's circuit opens.
     """
-
-
-@dataclass(frozen=True, slots=True)
-class RequestRejected:
-    """A 4xx response. status: of HTTP. code, message: of the error. raw: the body."""
-
-    status: int
-    code: str
-    message: str
-    raw: str
-
-    @property
-    def failure(self) -> Failure:
-        """The outcome of the rejected query."""
-        if _POLICY.search(f"{self.code} {self.message}"):
-            return Failure(f"the server's content policy refused it (HTTP {self.status}): {self.message}", raw=self.raw)
-        return Failure(f"the server rejected it (HTTP {self.status}): {self.message}", raw=self.raw)
 
 
 class Endpoint:
@@ -125,7 +101,7 @@ class Endpoint:
 
     def load(self) -> None:
         """Raises `ExpertDown` if the package or the key is missing."""
-        _openai()
+        openai_package()
         if self._api_key_env and not self._key:
             raise ExpertDown(f"{self.addresses.names} needs a key: set the environment variable {self._api_key_env}")
 
@@ -133,7 +109,7 @@ class Endpoint:
         """The name of the only served model. Raises `ExpertDown` if there is not exactly one, the same at all
         addresses. One that does not respond is checked before it gets its first request.
         """
-        _openai()
+        openai_package()
         with ThreadPoolExecutor(1) as threads:  # this one may have a running loop
             served = threads.submit(asyncio.run, self._all_served_models()).result()
         models: dict[str, Address] = {}
@@ -171,7 +147,7 @@ class Endpoint:
             return [str(model["id"]) for model in json.loads(text)["data"]]
         except TIMEOUTS:
             problem = f"no complete response within {self._timeout_s:g} s"
-        except (OSError, _ResponseRefused, ValueError, LookupError, TypeError, RecursionError) as error:
+        except (OSError, ResponseRefused, ValueError, LookupError, TypeError, RecursionError) as error:
             problem = str(error)[:300]
         raise ConnectionError(f"{address.host_and_path} does not list its models ({problem}): name one, as model=")
 
@@ -206,7 +182,7 @@ class Endpoint:
         """
         self.load()
         self._client(
-            _openai()
+            openai_package()
         )  # created before the timeout starts: the first import takes a second, certificates another
         from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
 
@@ -251,7 +227,7 @@ class Endpoint:
             raise _TransientError(f"no complete response within {self._timeout_s:g} s") from None
         except ConnectionError as error:
             raise _TransientError(str(error)) from None
-        except _ResponseRefused as error:
+        except ResponseRefused as error:
             return Failure(f"the response of {address.host_and_path} {error}")
         if status < 300:
             return self._read(address, text)
@@ -289,8 +265,8 @@ class Endpoint:
     async def _send(
         self, method: str, url: str, body: Mapping[str, Any] | None = None
     ) -> tuple[int, Mapping[str, str], str]:
-        openai = _openai()
-        http = _http(openai)
+        openai = openai_package()
+        http = http_library(openai)
         client = self._client(openai)
         headers: dict[str, Any] = {"Accept-Encoding": "identity"}  # uncompressed, so that the byte limit holds
         if not self._key:
@@ -304,10 +280,10 @@ class Endpoint:
         except openai.APIStatusError as error:
             response = error.response
         except (openai.APIConnectionError, http.TransportError) as error:
-            if isinstance(error.__cause__, _ResponseRefused):  # openai 2 reports any error as a lost connection
+            if isinstance(error.__cause__, ResponseRefused):  # openai 2 reports any error as a lost connection
                 raise error.__cause__ from None
             # The causes are more specific; the request and response are not shown.
-            raise ConnectionError(f"no connection ({_causes(error)})") from None
+            raise ConnectionError(f"no connection ({causes(error)})") from None
         text = response.content.decode("utf-8", "replace")
         if len(self._key) >= _SECRET_CHARACTERS:  # replies and names of models are recorded
             text = self.redact(text)
@@ -321,7 +297,7 @@ class Endpoint:
         loop = asyncio.get_running_loop()
         client = self._clients.get(loop)
         if client is None:
-            stream = _http(openai).AsyncByteStream
+            stream = http_library(openai).AsyncByteStream
             client = self._clients[loop] = openai.AsyncOpenAI(
                 base_url=self.addresses.first.url,  # the others are given with each request
                 api_key=self._key or "none",
@@ -331,7 +307,7 @@ class Endpoint:
                     follow_redirects=False,  # images and keys are sent to the given address only
                     event_hooks={
                         "request": [self._count_bytes],
-                        "response": [lambda response: _limit_response_size(response, stream)],
+                        "response": [lambda response: limit_response_size(response, stream)],
                     },
                 ),
             )
@@ -367,9 +343,9 @@ class Endpoint:
     def _rejected(self, address: Address, status: int, text: str) -> RequestRejected:
         """Raises `ExpertDown` for errors that affect all queries."""
         text = self.redact(text)
-        code, message = map(one_line, _parse_error_body(text))
+        code, message = map(one_line, parse_error_body(text))
         rejected = RequestRejected(status, code, message, text[:MAX_RAW_CHARACTERS])
-        if _POLICY.search(f"{code} {message}") and status < 500:
+        if rejected.is_policy and status < 500:
             return rejected
         source = f"{address.host_and_path} (HTTP {status}: {message})"
         if status < 400:
@@ -383,7 +359,7 @@ class Endpoint:
             raise ExpertDown(f"{source} refuses access: {key}")
         if status == 404:
             raise ExpertDown(f"{source} was not found: check base_url and the model's name")
-        if status == 402 or code in _QUOTA_ERROR_CODES:
+        if rejected.is_quota:
             raise ExpertDown(f"{source} has no quota left: top up the account, or bind another expert")
         return rejected
 
@@ -408,12 +384,6 @@ class EndpointExpert(AsyncExpert):
 
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-_POLICY = re.compile(r"content[_ ]?(policy|filter)|responsibleai|moderation|flagged", re.IGNORECASE)
-_QUOTA_ERROR_CODES = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
-
-
-class _ResponseRefused(Exception):
-    """A response that is not read to its end. The message continues "the response"."""
 
 
 class _TransientError(Exception):
@@ -424,86 +394,6 @@ class _TransientError(Exception):
         super().__init__(problem)
         self.retry_after_s = retry_after_s
         self.address: Address | None = None
-
-
-async def _limit_response_size(response: Any, base: type) -> None:
-    """Stop reading a response at the size limit. A compressed one, which was not asked for, may hold a thousand times
-    as much, and is not read.
-    """
-    if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
-        raise _ResponseRefused("is compressed, and was to be as it is: turn compression off on the server")
-    stream = response.stream
-
-    class Bounded(base):  # a class of the HTTP library that openai uses
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            size = 0
-            async for chunk in stream:
-                size += len(chunk)
-                if size > MAX_RESPONSE_BYTES:
-                    raise _ResponseRefused(f"is longer than {MAX_RESPONSE_BYTES >> 20} MiB")
-                yield chunk
-
-        async def aclose(self) -> None:
-            await stream.aclose()
-
-    response.stream = Bounded()
-
-
-def _openai() -> Any:
-    try:
-        import openai
-    except ImportError as error:
-        raise ExpertDown(f"{error.name} is not installed: pip install 'editcritic[judge]'") from None
-    return openai
-
-
-def _http(openai: Any) -> Any:
-    """The HTTP library that this openai is built on: httpx, or httpx2 since version 3."""
-    base = next(kind for kind in openai.DefaultAsyncHttpxClient.__mro__ if kind.__module__.startswith("httpx"))
-    return sys.modules[base.__module__.partition(".")[0]]
-
-
-def _causes(error: BaseException) -> str:
-    """An exception and its causes, innermost last: class names, with the text of OS errors."""
-    names: list[str] = []
-    cause: BaseException | None = error
-    while cause is not None and len(names) < 6:
-        text = type(cause).__name__ + (f": {cause}" if isinstance(cause, OSError) else "")
-        names.append(text)
-        cause = cause.__cause__ or cause.__context__
-    return ", ".join(dict.fromkeys(names))
-
-
-def _parse_error_body(text: str) -> tuple[str, str]:
-    """Code and message of an error body, in the formats that servers use."""
-    try:
-        body = json.loads(text)
-    except (ValueError, RecursionError):
-        return "", text[:200].strip() or "no message"
-    error = body.get("error", body) if isinstance(body, dict) else body
-    if not isinstance(error, dict):
-        return "", str(error)[:500]
-    message = error.get("message") or error.get("detail") or error
-    described = message if isinstance(message, str) else json.dumps(message)
-    parameter = error.get("param")
-    about = f" ({parameter})" if isinstance(parameter, str) and parameter not in described else ""
-    return str(error.get("code") or error.get("type") or ""), described[:500] + about
-
-
-def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
-    """The wait that a response asks for by `Retry-After`, a number or a date, in seconds; None without the header.
-
-    headers: by lower-case name.
-    """
-    value = headers.get("retry-after", "")
-    try:
-        return max(0.0, float(value)) if float(value) < float("inf") else None
-    except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (ValueError, OverflowError):
-        return None
 
 
 def _only_model(address: Address, models: Sequence[str]) -> str:

@@ -133,6 +133,16 @@ def test_a_server_that_fails_in_mid_run_loses_no_question_and_is_used_again_when
         assert len(servers.all[0].requests) > homes[0] + failed
 
 
+def test_a_server_that_is_gone_loses_no_question():
+    with Servers(2) as servers:
+        expert = judge(servers)
+        expert([about(source) for source in range(20)])
+        homes = [len(server.requests) for server in servers.all]
+        servers.all[0].close()
+        assert texts(expert([about(source, 1) for source in range(20)])) == ["7"] * 20
+        assert [len(server.requests) for server in servers.all] == [homes[0], homes[1] + 20]
+
+
 def test_a_busy_server_is_left_for_the_other_at_once():
     busy = error(429, "slow down", **{"Retry-After": "30"})
     with serving(lambda *_: busy) as first, serving(lambda *_: Answer(completion("7"))) as second:

@@ -1,0 +1,83 @@
+"""What HTTP errors of an API mean: which may pass, which concern one request, and which concern all."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+
+from ...queries.outcomes import Failure
+
+MAX_RAW_CHARACTERS = 2000
+"""Characters of a response that a failure keeps."""
+
+
+def is_retryable(status: int) -> bool:
+    """Whether a request with this HTTP status may succeed later: 408, 429, and all from 500."""
+    return status in (408, 429) or status >= 500
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRejected:
+    """A 4xx response. status: of HTTP. code, message: of the error. raw: the body."""
+
+    status: int
+    code: str
+    message: str
+    raw: str
+
+    @property
+    def failure(self) -> Failure:
+        """The outcome of the rejected query."""
+        if self.is_policy:
+            return Failure(f"the server's content policy refused it (HTTP {self.status}): {self.message}", raw=self.raw)
+        return Failure(f"the server rejected it (HTTP {self.status}): {self.message}", raw=self.raw)
+
+    @property
+    def is_policy(self) -> bool:
+        """Whether a content policy refused it."""
+        return _POLICY.search(f"{self.code} {self.message}") is not None
+
+    @property
+    def is_quota(self) -> bool:
+        """Whether the account has nothing left."""
+        return self.status == 402 or self.code in _QUOTA_ERROR_CODES
+
+
+def parse_error_body(text: str) -> tuple[str, str]:
+    """Code and message of an error body, in the formats that servers use."""
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        return "", text[:200].strip() or "no message"
+    error = body.get("error", body) if isinstance(body, dict) else body
+    if not isinstance(error, dict):
+        return "", str(error)[:500]
+    message = error.get("message") or error.get("detail") or error
+    described = message if isinstance(message, str) else json.dumps(message)
+    parameter = error.get("param")
+    about = f" ({parameter})" if isinstance(parameter, str) and parameter not in described else ""
+    return str(error.get("code") or error.get("type") or ""), described[:500] + about
+
+
+def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
+    """The wait that a response asks for by `Retry-After`, a number or a date, in seconds; None without the header.
+
+    headers: by lower-case name.
+    """
+    value = headers.get("retry-after", "")
+    try:
+        return max(0.0, float(value)) if float(value) < float("inf") else None
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return None
+
+
+_POLICY = re.compile(r"content[_ ]?(policy|filter)|responsibleai|moderation|flagged", re.IGNORECASE)
+_QUOTA_ERROR_CODES = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
