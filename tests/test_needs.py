@@ -52,6 +52,10 @@ EXCEPT = {
     "benchmarks/suites/construction/test_hub_datasets.py",
     "benchmarks/suites/construction/test_read_by_datasets.py",
     "benchmarks/suites/gedit/test_suites_of_an_editor.py",
+    "integrations/serving/ray_serve/test_hostile_on_ray.py",
+    "integrations/serving/ray_serve/test_replicas.py",
+    "integrations/serving/ray_serve/test_routing.py",
+    "integrations/serving/ray_serve/test_settings.py",
     "integrations/serving/test_pickled_tensors.py",
     "reward/engine/test_workers_torch.py",
 }

@@ -1,6 +1,6 @@
 """The judge server on Ray Serve: replicas behind one address.
 
-`application` is what `serve run`, `serve build` and a config file import; `judge_deployment` is for applications of
+`application` is the builder that `serve run` and a config file import; `judge_deployment` is for applications of
 several deployments. `editcritic serve --ray` starts it on this machine or on a cluster.
 """
 

@@ -27,7 +27,7 @@ _STARTS = 3
 
 
 def application(args: Mapping[str, Any]) -> Any:
-    """The builder for `serve run`, `serve build` and config files. args: see `JudgeSettings`.
+    """The builder for `serve run` and config files. args: see `JudgeSettings`.
 
     Raises ValueError for wrong arguments, and ImportError without Ray.
     """
@@ -45,7 +45,7 @@ def judge_deployment(settings: JudgeSettings) -> Any:
         from ray import serve
         from ray.serve.config import AutoscalingConfig
     except ImportError as error:
-        raise ImportError(f"{error.name} is not installed: pip install 'editcritic[ray,serve]'") from None
+        raise ImportError(f"{error.name} is not installed: pip install 'editcritic[ray]'") from None
 
     least, most = settings.replica_range
     options: dict[str, Any] = {"num_replicas": least}

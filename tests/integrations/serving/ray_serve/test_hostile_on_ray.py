@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -120,6 +122,20 @@ def test_a_page_of_somebody_else_gets_nothing_of_ray_itself_either(server: tuple
             with raw(server[0]) as connection:
                 connection.sendall(request("GET", path, **headers))
                 assert read_answer(connection).status == 403
+
+
+def test_who_has_no_key_gets_nothing_of_rays_own_ports(judge: RayJudge) -> None:
+    (raylet,) = [pid for pid in judge.pids("") if "/raylet/raylet" in Path(f"/proc/{pid}/cmdline").read_text()]
+    command = Path(f"/proc/{raylet}/cmdline").read_text().split("\0")
+    (cluster,) = [part.partition("=")[2] for part in command if part.startswith("--gcs-address=")]
+    join = f"import ray; ray.init('{cluster}'); print('inside')"
+    environment = {**os.environ, "RAY_AUTH_MODE": "disabled"}
+    stranger = subprocess.run(
+        [sys.executable, "-c", join], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert stranger.returncode != 0
+    assert "inside" not in stranger.stdout
+    assert "uthenticat" in stranger.stderr, stranger.stderr[-500:]
 
 
 def test_nothing_of_the_environment_is_in_what_ray_says_of_itself(server: tuple[httpx2.Client, Any]) -> None:
