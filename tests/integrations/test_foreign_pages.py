@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -104,6 +105,26 @@ def test_a_server_for_other_machines_without_a_token_has_any_name_and_still_no_f
         assert httpx2.get(f"{url}/v1/reward", headers={"host": "judge.example.org:8321"}).status_code == 200
         for headers in ({"origin": "https://example.org"}, {"sec-fetch-site": "cross-site"}):
             assert httpx2.post(f"{url}/v1/score", headers=headers).status_code == 403
+
+
+def test_an_app_for_this_machine_refuses_others_where_a_proxy_lets_them_in() -> None:
+    """As behind a proxy of Ray that listens on all addresses."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as outward:
+        try:
+            outward.connect(("192.0.2.1", 9))  # sends nothing
+        except OSError:
+            pytest.skip("this machine has no address but its own")
+        address = outward.getsockname()[0]
+    service = ScoringService(Reward(Rated(), {"preference": Fake()}))
+    anywhere = ServerConfig("0.0.0.0", 0, allow_no_token=True)
+    with serve_in_thread(service, anywhere, create_app(service, ServerConfig())) as url:
+        port = url.rpartition(":")[2]
+        statuses = [
+            httpx2.get(f"http://{host}:{port}/v1/reward", headers={"host": "localhost"}).status_code
+            for host in ("127.0.0.1", address)
+        ]
+    service.close()
+    assert statuses == [200, 403]
 
 
 @pytest.mark.parametrize("headers", FOREIGN)

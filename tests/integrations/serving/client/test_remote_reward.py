@@ -346,6 +346,15 @@ def test_a_server_that_went_away_is_waited_for_as_long_as_there_is_patience():
     assert "no response for" in scores[0].reason
 
 
+def test_a_proxy_that_knows_no_judge_server_for_a_while_is_waited_for():
+    gone = (404, {"content-type": "text/plain"}, b"Path '/v1/score' not found.")
+    with answering(gone, gone, (200, {}, scored)) as (url, requests):
+        scores = RemoteReward(url)(synthetic_samples(2, size=TINY))
+    assert scores.values == [0.5, 0.5]
+    assert scores.stats["retries"] == {"unreachable": 2}
+    assert len({request["key"] for request in requests}) == 1
+
+
 def test_the_token_is_that_of_the_environment(monkeypatch):
     monkeypatch.delenv("JUDGE_TOKEN", raising=False)
     with pytest.raises(ValueError, match="JUDGE_TOKEN"):

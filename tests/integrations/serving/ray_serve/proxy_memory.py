@@ -4,6 +4,7 @@ One replica with one place, which is taken; eight clients send 64 MiB each, in c
 bodies have at most 1 MiB.
 """
 
+import logging
 import os
 import sys
 import tempfile
@@ -31,7 +32,7 @@ def grown(folder: str) -> tuple[int, list[int]]:
     """MiB by which the proxy's peak grows, and the statuses of the answers; 0 for a closed connection or none."""
     expert = f"preference=tests.integrations.serving.ray_serve.ray_judge:Noted?folder={folder}&seconds=20.0"
     metric = "editcritic.integrations.serving.load_test.synthetic_reward:SyntheticMetric"
-    ray.init("local", include_dashboard=False, log_to_driver=False, logging_level="error")
+    ray.init("local", include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     serve.start(http_options={"port": _PORT})
     serve.run(application({"rewards": [metric], "experts": [expert], "cpus": 0.5, "max_requests": 1, "limits": SMALL}))
     proxy = next(pid for pid, name in descendants(os.getpid()).items() if name.startswith("ray::ProxyActor"))

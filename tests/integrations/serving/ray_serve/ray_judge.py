@@ -58,7 +58,7 @@ class RayJudge:
         """Start it, again on the same port."""
         port = self.url.rpartition(":")[2]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", __spec__.name if __spec__ else "", json.dumps(self._settings), port],
+            [sys.executable, "-m", __spec__.name, json.dumps(self._settings), port],
             cwd=ROOT,
             env={**os.environ, "OMP_NUM_THREADS": "1", **self._environment},
             stderr=subprocess.PIPE,

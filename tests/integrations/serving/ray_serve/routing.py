@@ -8,6 +8,7 @@ once for each group, and one that does not at most twice.
 import argparse
 import hashlib
 import json
+import logging
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -46,7 +47,7 @@ class SourceAndEdit:
 
 def settings(folder: Path, router: str) -> dict[str, Any]:
     return {
-        "rewards": [f"{__spec__.name if __spec__ else ''}:SourceAndEdit"],
+        "rewards": [f"{__spec__.name}:SourceAndEdit"],
         "experts": [f"preference=tests.integrations.serving.ray_serve.ray_judge:Noted?folder={folder}&seconds=0.002"],
         "replicas": "2",
         "cpus": 0.25,
@@ -80,10 +81,11 @@ def multiplexed(folder: Path, _: str) -> Iterator[str]:
 
             return app
 
-    ray.init("local", include_dashboard=False, log_to_driver=False, logging_level="error")
+    ray.init("local", include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     try:
-        deployment = serve.deployment(serve.ingress()(Multiplexed), name="judge").options(
-            num_replicas=2, max_ongoing_requests=64, ray_actor_options={"num_cpus": 0.25}
+        options: dict[str, Any] = {"num_replicas": 2, "max_ongoing_requests": 64}
+        deployment: Any = serve.deployment(
+            serve.ingress()(Multiplexed), name="judge", ray_actor_options={"num_cpus": 0.25}, **options
         )
         serve.run(deployment.bind(JudgeSettings.of(settings(folder, "load"))))
         yield "http://127.0.0.1:8000"

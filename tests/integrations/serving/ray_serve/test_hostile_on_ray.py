@@ -118,7 +118,8 @@ def test_headers_by_which_ray_lets_clients_turn_off_its_limits_have_no_effect(
 
 def test_a_page_of_somebody_else_gets_nothing_of_ray_itself_either(server: tuple[httpx2.Client, Any]) -> None:
     for path in ("/-/routes", "/-/healthz", "/v1/reward"):
-        for headers in ({"host": "evil.example"}, {"origin": "http://evil.example"}):
+        foreign: list[dict[str, Any]] = [{"host": "evil.example"}, {"origin": "http://evil.example"}]
+        for headers in foreign:
             with raw(server[0]) as connection:
                 connection.sendall(request("GET", path, **headers))
                 assert read_answer(connection).status == 403

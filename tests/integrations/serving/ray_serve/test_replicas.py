@@ -49,10 +49,8 @@ def judge(folder: Path) -> Iterator[RayJudge]:
     del os.environ["RAY_JUDGE_TOKEN"]
 
 
-def client(judge: RayJudge, **options: object) -> RemoteReward:
-    return RemoteReward(
-        judge.url, token_env="RAY_JUDGE_TOKEN", reward="rehearsal", chunk_size=10, max_concurrency=16, **options
-    )
+def client(judge: RayJudge) -> RemoteReward:
+    return RemoteReward(judge.url, token_env="RAY_JUDGE_TOKEN", reward="rehearsal", chunk_size=10, max_concurrency=16)
 
 
 def test_of_ten_thousand_samples_none_is_lost_while_replicas_are_added_killed_and_stopped(
@@ -149,7 +147,7 @@ def test_a_stopped_judge_answers_what_it_accepted_and_refuses_the_rest(judge: Ra
         accepted = [threads.submit(send, 40_000 + 500 * number, 500) for number in range(3)]
         eventually(lambda: _queued(judge) == 1_500, "all are accepted")
         judge.process.send_signal(signal.SIGTERM)
-        statuses = set()
+        statuses = set[int]()
         first = 50_000
         while not statuses & {503}:
             try:
