@@ -62,11 +62,17 @@ def unknown_cost(expert: str) -> str:
 
 
 def rounded(value: float) -> str:
-    """A number with three significant digits."""
+    """A number with three significant digits; M, G and T are millions, billions and trillions."""
+    value = float(f"{value:.3g}")
     if value == 0:
         return "0"
-    decimals = 2 - math.floor(math.log10(abs(value)))
-    return f"{round(value, decimals):,.{max(0, decimals)}f}"
+    for size, letter in _LARGE:
+        if abs(value) >= size:
+            return f"{rounded(value / size)} {letter}"
+    return f"{value:,.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
+
+
+_LARGE = ((1e12, "T"), (1e9, "G"), (1e6, "M"))
 
 
 def estimate_json(

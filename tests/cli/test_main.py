@@ -355,7 +355,7 @@ def test_extreme_sizes_are_scored_or_abstained_on_with_a_reason(
 WRONG_USAGE = {
     "no such file": (["{folder}/gone.jsonl"], "gone.jsonl does not exist"),
     "no samples": (["{folder}/empty.jsonl"], "no samples"),
-    "nothing in the folder": (["{folder}/nothing"], "neither a samples.jsonl nor images"),
+    "nothing in the folder": (["{folder}/nothing"], "neither a samples.jsonl, nor parquet files, nor images"),
     "unknown reward": (["{samples}", "--reward", "edit-balancd"], "did you mean edit-balanced"),
     "unknown module": (["{samples}", "--reward", "no.such:Thing"], "cannot find no.such:Thing"),
     "not a metric": (["{samples}", "--reward", "pathlib:Path"], "not a metric"),

@@ -33,7 +33,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from ....reward import EditSample, Engine, Expert, build
+from ....reward import EditSample, Engine, Expert, build, default_experts
 from ....reward.experts.openai_judge import OpenAIJudge
 from ....reward.metrics.compose import score_with_signature
 from ....reward.queries import AsyncExpert, FreeText, Grade, Judge, Levels, Reply, YesNo
@@ -200,6 +200,9 @@ class DrawnJudge(AsyncExpert):
     async def close(self) -> None:
         await self.served.close()
 
+    def usage(self) -> Mapping[str, float]:
+        return self.served.usage()
+
 
 def _drawn(query: Judge) -> Reply:
     share, form = int(query.digest[:8], 16) / 2**32, query.form
@@ -257,6 +260,14 @@ def send(
     with Engine() as engine:
         list(engine.run([(score_with_signature(built, sample), sample) for sample in samples], experts))
     return dict(served.usage())
+
+
+def priced_experts() -> dict[str, Expert]:
+    """Those that need no download, and a judge at a counting server of this process, with prices: for `--experts`."""
+    server = CountingServer(1024)
+    prices = {"usd_per_million_in": 0.2, "usd_per_million_cached_in": 0.02, "usd_per_million_out": 0.8}
+    served = OpenAIJudge("counted", server.url, logprobs=False, concurrency=CONCURRENCY, **prices)  # type: ignore[arg-type]
+    return {**default_experts(), "judge": DrawnJudge(served)}
 
 
 def share_cached(requests: Sequence[Tokens], servers: int = 1, in_flight: int = 1) -> float:

@@ -208,7 +208,18 @@ def test_groups_are_of_a_source_and_an_instruction_and_blocks_are_even() -> None
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0"), (1234567, "1,230,000"), (999.6, "1,000"), (12.345, "12.3"), (0.0123456, "0.0123"), (5, "5.00")],
+    [
+        (0, "0"),
+        (1_234_567, "1.23 M"),
+        (999_600, "1.00 M"),
+        (999_400, "999,000"),
+        (2.12e9, "2.12 G"),
+        (8.3e13, "83.0 T"),
+        (999.6, "1,000"),
+        (12.345, "12.3"),
+        (0.0123456, "0.0123"),
+        (5, "5.00"),
+    ],
 )
 def test_three_digits_are_enough(value: float, text: str) -> None:
     assert rounded(value) == text
