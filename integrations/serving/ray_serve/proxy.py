@@ -34,12 +34,14 @@ LIMITED_HEADER = b"x-editcritic-limits"
 """In responses of a proxy with these limits."""
 
 _SESSION_HEADER = b"x-session-id"
-_NOT_FOR_CLIENTS = frozenset(
-    {b"x-request-timeout-seconds", b"x-request-disconnect-disabled", b"x-request-id", b"serve_multiplexed_model_id"}
-)
-"""Headers by which Ray's proxy lets clients turn off time-outs and cancellation, and name requests in logs."""
-
 _MAX_SESSION_BYTES = 128
+
+_NOT_FOR_CLIENTS = frozenset(
+    {b"x_request_timeout_seconds", b"x_request_disconnect_disabled", b"x_request_id", b"serve_multiplexed_model_id"}
+)
+"""Headers by which Ray's proxy lets clients turn off time-outs and cancellation, and name requests in logs; as Ray
+compares them, with underscores.
+"""
 
 
 def middlewares() -> list[Middleware]:
@@ -106,52 +108,48 @@ class RayApp:
         self.app = app
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return await self.app(scope, receive, send)
-        refused: list[APIError | ServerBusy] = []
-        started = False
-        replaced: Message | None = None
-        replacement = b""
+        refusal: APIError | ServerBusy | None = None
+        is_answered, ray_says = False, bytearray()
 
         async def receive_or_disconnect() -> Message:
+            nonlocal refusal
             try:
                 return await receive()
             except (APIError, ServerBusy) as error:
-                refused.append(error)
+                refusal = error
                 return {"type": "http.disconnect"}
 
-        async def send_as_judge(message: Message) -> None:
-            nonlocal started, replaced, replacement
-            if message["type"] == "http.response.start":
-                headers = dict(message.get("headers", ()))
-                is_text = headers.get(b"content-type", b"").startswith(b"text/plain")
-                if message["status"] >= 400 and is_text and scope["path"] != "/metrics":
-                    replaced = message
-                    return None
-                started = True
+        async def send_unless_of_ray(message: Message) -> None:
+            nonlocal is_answered
+            if message["type"] == "http.response.start" and not _is_of_ray(message):
+                is_answered = True
                 message["headers"] = [*message.get("headers", ()), (LIMITED_HEADER, b"on")]
-            elif replaced is not None:
-                replacement += message.get("body", b"")
-                return None
-            return await send(message)
+            if is_answered:
+                await send(message)
+            else:
+                ray_says.extend(message.get("body", b""))
 
-        await self.app({**scope, "headers": list(_headers_for_ray(scope))}, receive_or_disconnect, send_as_judge)
-        if started:
-            return None
-        if refused:
-            raise refused[0]
-        if replaced is not None:
-            raise ServerBusy(f"no replica takes the request: {replacement.decode(errors='replace')[:200]}")
+        await self.app({**scope, "headers": _headers_for_ray(scope)}, receive_or_disconnect, send_unless_of_ray)
+        if is_answered:
+            return
+        if refusal is not None:
+            raise refusal
+        if ray_says:
+            raise ServerBusy(f"no replica takes the request: {ray_says.decode(errors='replace')[:200]}")
         raise APIError("the replica was lost while it scored the request", 500)
 
 
+def _is_of_ray(start: Message) -> bool:
+    """Whether the start of a response is of an error that no replica gave: they say it in JSON."""
+    return start["status"] >= 400 and dict(start.get("headers", ())).get(b"content-type", b"").startswith(b"text/plain")
+
+
 def _headers_for_ray(scope: Message) -> list[tuple[bytes, bytes]]:
-    """Headers without those that only operators may send, and those that Ray cannot read. Raises `APIError`."""
-    headers = []
-    for name, value in scope["headers"]:
-        if name.lower().replace(b"-", b"_") in {one.replace(b"-", b"_") for one in _NOT_FOR_CLIENTS}:
-            continue
+    """The headers without those that only operators may send. Raises `APIError` for a session that Ray cannot read."""
+    headers = [
+        (name, value) for name, value in scope["headers"] if name.lower().replace(b"-", b"_") not in _NOT_FOR_CLIENTS
+    ]
+    for name, value in headers:
         if name == _SESSION_HEADER and (len(value) > _MAX_SESSION_BYTES or not value.isascii()):
             raise APIError(f"x-session-id has at most {_MAX_SESSION_BYTES} ASCII characters", 400)
-        headers.append((name, value))
     return headers

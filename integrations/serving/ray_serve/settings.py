@@ -25,9 +25,10 @@ class JudgeSettings:
     see `add_trainer_protocols`. limits: of one replica, by the names of `ServerLimits`.
 
     replicas: a number, or least-most, as in 1-4: then there are as many as keep `target_requests` requests in progress
-    at each; one is added after `upscale_s` seconds of more, and stopped after `downscale_s` of less. cpus, gpus: of one replica; parts of a GPU are allowed, as 0.5. router: `load` sends a request to the less
-    busy of two replicas, `source` those about one source to one replica (see `judge_deployment`). max_requests: in
-    progress at a replica. max_waiting: requests that wait at a proxy for a replica; above it the answer is 503.
+    at each; one is added after `upscale_s` seconds of more, and stopped after `downscale_s` of less. cpus, gpus: of one
+    replica; parts of a GPU are allowed, as 0.5. router: `load` sends a request to the less busy of two replicas,
+    `source` those about one source to one replica (see `judge_deployment`). max_requests: in progress at a replica.
+    max_waiting: requests that wait at a proxy for a replica; above it the answer is 503.
 
     header_timeout_s, body_timeout_s, max_connections: of the proxies, see `proxy`; the second one also of replicas.
     shutdown_timeout_s: for requests in progress when a replica is stopped.
