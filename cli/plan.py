@@ -45,7 +45,7 @@ def plan(
         int,
         typer.Option(
             "--limit",
-            min=1,
+            min=2,
             help="Edits to measure on, at most 8 of a source. More make intervals narrower, and fill larger batches.",
         ),
     ] = 64,
@@ -138,9 +138,8 @@ def _chosen(edits: str, reward: Reward, rollouts: int, limit: int) -> tuple[Sequ
     entries = demo_rollouts() if edits == DEMO else file_entries(Path(edits), {})
     read = islice(valid_samples(entries, reward, lambda problem: echo(f"editcritic: {problem}")), limit * READ_AHEAD)
     groups = edit_groups(read)
-    size = min(rollouts, _MAX_GROUP, limit)
-    least = min(size, 2)
-    usable = [group[:size] for group in groups if len(group) >= least]
+    least = min(rollouts, 2)
+    usable = [group[:_MAX_GROUP] for group in groups if len(group) >= least]
     if not usable:
         raise InputError(
             f"{edits} has no source with two edits, from which the cost of {rollouts} could be told: give several "

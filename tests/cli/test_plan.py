@@ -112,7 +112,7 @@ def test_a_judge_without_prices_costs_an_unknown_amount(samples: Path, editcriti
 def test_limit_bounds_what_is_asked(samples: Path, editcritic: Command) -> None:
     found = document(editcritic("plan", samples, *REWARD, *EXPERTS, "--rollouts", "2", "--limit", "6", "--json"))
     assert found["calibration"]["statuses"] == {"scored": 6}
-    assert len(found["calibration"]["blocks"]) == 3
+    assert len(found["calibration"]["blocks"]) == 2
 
 
 def test_edits_that_tell_nothing_of_several_rollouts(samples: Path, editcritic: Command) -> None:

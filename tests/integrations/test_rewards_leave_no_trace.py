@@ -20,6 +20,7 @@ from editcritic.reward import Card, EditSample, Image, Program, Reward, Score, T
 from editcritic.reward.engine.program import ask
 from editcritic.reward.experts.dino import Dino
 from editcritic.reward.experts.grounding_dino import GroundingDino
+from editcritic.reward.experts.loading.local_expert import LocalExpert
 from editcritic.reward.experts.vlm import Vlm
 from editcritic.reward.queries import Detect, Embed, Judge, Message, Region, YesNo
 
@@ -111,7 +112,7 @@ def folder(tmp_path_factory) -> Path:
 @pytest.fixture
 def reward(folder) -> Iterator[Reward]:
     """A reward whose models are not loaded yet, even if a test before it left the same weights to the collector."""
-    experts = {
+    experts: dict[str, LocalExpert[Any]] = {
         "detector": GroundingDino(str(folder / "detector"), device=HERE, min_score=0.0),
         "features": DrawingDino(str(folder / "features"), device=HERE),
         "judge": Vlm(str(folder / "judge"), device=HERE, min_option_mass=0.0),
