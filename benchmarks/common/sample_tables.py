@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -136,11 +136,19 @@ class SampleTable:
                 raise InputError(str(error)) from None
 
     def read(
-        self, reader: RowReader, file: TableFile, first: int, count: int | None, index: FileIndex | None
+        self,
+        reader: RowReader,
+        file: TableFile,
+        first: int,
+        count: int | None,
+        index: FileIndex | None,
+        only: Container[int] | None = None,
     ) -> Iterator[TableRow]:
-        """`count` rows of a file from the position `first`. Raises `BrokenFile`."""
+        """`count` rows of a file from the position `first`; only: of these numbers. Raises `BrokenFile`."""
         path, unit = file.rows.path, file.rows.unit
         for number, row in reader.read(first, count):
+            if only is not None and number not in only:
+                continue
             location = f"{path}, row {number}" if unit == "row" else f"{path}:{number}"
             if isinstance(row, str):
                 yield TableRow(number, location, problem=row)

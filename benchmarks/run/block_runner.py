@@ -54,6 +54,14 @@ class BlockOptions:
     on_problem: Callable[[str], None] = lambda text: None
 
 
+@dataclass(frozen=True)
+class _PendingBlock:
+    """only: the rows whose scores failed, where the others are there; None for all."""
+
+    block: Block
+    only: frozenset[int] | None = None
+
+
 @dataclass
 class TableReport:
     """The outcome of a run. reused: rows of earlier runs. problems: rows that are no samples, and blocks that could not
@@ -97,7 +105,7 @@ class TableReport:
 def score_table(
     table: SampleTable, reward: Reward, cluster: RayCluster, options: BlockOptions, *, out: Path
 ) -> TableReport:
-    """Score the blocks of a table that `out` does not have yet, or has with failed scores.
+    """Score the blocks of a table that `out` does not have yet, and the rows that it has with failed scores.
 
     reward: is built again in each actor, from its spec. Interruptions are not raised: the report has them. Raises
     `InputError` if Ray is not installed, the cluster cannot be reached, the reward has no identity, or `out` has scores
@@ -111,19 +119,23 @@ def score_table(
     folder = ScoreFolder(out, settings)
     with Rendezvous(folder.run_folder, SINGLE_PROCESS):
         folder.remove_unfinished()
-        report, pending = TableReport(table.count), dict[int, Block]()
+        report, pending = TableReport(table.count), dict[int, _PendingBlock]()
         for block in blocks_of(table, settings):
             report.blocks += 1
-            if (summary := folder.finished(block)) is None:
-                pending[block.number] = block
+            summary = folder.summary(block)
+            if summary is None:
+                pending[block.number] = _PendingBlock(block)
+            elif summary.counts["failed"]:
+                pending[block.number] = _PendingBlock(block, frozenset(folder.failed_rows(block)))
+                report.reused += block.count - summary.counts["failed"]
             else:
                 report.summary.merge(summary)
-        report.reused = report.summary.rows
+                report.reused += block.count
         try:
             with _told(report):
                 first: tuple[int, float] | None = None
                 for result in _results(table, reward, cluster, options, folder, pending, settings["identity"]):
-                    _add_result(report, folder, pending[result["block"]], result, options)
+                    _add_result(report, folder, pending[result["block"]].block, result, options)
                     done, failed, now = report.summary.rows, report.summary.counts["failed"], time.monotonic()
                     first = first or (done, now)  # the rate is that after actors have started and models are loaded
                     options.on_progress(RunProgress(done, report.rows, first[0], now - first[1], failed=failed))
@@ -148,8 +160,7 @@ def _add_result(
     report.stats = _added(report.stats, data["stats"])
     report.stop_reason = data["stop_reason"]
     if result["content"]:
-        folder.write(block, result["content"])
-        report.summary.merge(BlockSummary.from_json(data["summary"]))
+        report.summary.merge(folder.write(block, result["content"]))
 
 
 @contextmanager
@@ -179,7 +190,7 @@ def _results(
     cluster: RayCluster,
     options: BlockOptions,
     folder: ScoreFolder,
-    pending: Mapping[int, Block],
+    pending: Mapping[int, _PendingBlock],
     identity: str,
 ) -> Iterator[dict[str, Any]]:
     """What the actors return, block by block: number, content of its file or nothing, report as JSON."""
@@ -233,13 +244,14 @@ class BlockActor:
             }
         )
 
-    def _result(self, block: Block) -> tuple[bytes, dict[str, Any]]:
+    def _result(self, pending: _PendingBlock) -> tuple[bytes, dict[str, Any]]:
+        block = pending.block
         report: dict[str, Any] = {"problems": [], "num_problems": 0, "stop_reason": "", "stats": {}}
         file = self.table.files[block.file]
         try:
             reward = self._built()
             file.require_unchanged()
-            return self._scored(block, reward, report)
+            return self._scored(pending, reward, report)
         except BrokenFile as error:
             where = f"{file.name}, rows {block.first:,} to {block.first + block.count - 1:,}"
             report |= {"problems": [f"{where}: {error}"], "num_problems": 1}
@@ -247,12 +259,12 @@ class BlockActor:
             report["stop_reason"] = one_line(user_error_text(error))
         return b"", report
 
-    def _scored(self, block: Block, reward: Reward, report: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
-        writer = BlockWriter(self.table, block, reward.known_signature)
+    def _scored(self, pending: _PendingBlock, reward: Reward, report: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
+        writer = BlockWriter(self.table, pending.block, reward.known_signature)
         waiting: deque[TableRow] = deque()
 
         def entries() -> Iterator[SampleEntry]:
-            for row in self._rows(block):
+            for row in self._rows(pending):
                 problem = row.problem
                 if row.sample is not None and (missing := reward.missing_fields(row.sample)):
                     problem = f"{reward.card.name} needs {', '.join(missing)}, which {row.sample.id!r} lacks"
@@ -275,14 +287,15 @@ class BlockActor:
         }
         if outcome.stop_reason or outcome.interrupted:
             return b"", report
-        return writer.content(), {**report, "summary": writer.summary.to_json()}
+        return writer.content(), report
 
-    def _rows(self, block: Block) -> Iterator[TableRow]:
+    def _rows(self, pending: _PendingBlock) -> Iterator[TableRow]:
+        block = pending.block
         file = self.table.files[block.file]
         if block.file not in self._readers:
             self._readers = {block.file: RowReader(file.rows, self.table.read_columns)}
         index = None if self._log is None else self._log.files
-        return self.table.read(self._readers[block.file], file, block.first, block.count, index)
+        return self.table.read(self._readers[block.file], file, block.first, block.count, index, pending.only)
 
     def _built(self) -> Reward:
         """The reward, once. Raises `InputError` and what else building it raises."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -98,8 +100,10 @@ class NodeLogs:
         return NodeLogs(ray.get_runtime_context().get_node_id(), driver_log.resolve(), Path(cluster.answer_log_folder))
 
     def here(self, name: str) -> Path:
-        """The log of the machine that this is called on; its folder is made."""
+        """The log of the machine that this is called on; its folder is made. Raises `InputError` for another user's."""
         if ray_library("ray").get_runtime_context().get_node_id() == self.driver_node:
             return self.driver_log
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if hasattr(os, "getuid") and self.folder.stat().st_uid != os.getuid():  # who could answer for the experts
+            raise InputError(f"{self.folder} on {socket.gethostname()} is another user's: remove it there")
         return self.folder / f"{name}.sqlite"

@@ -21,6 +21,7 @@ from rich.text import Text
 from ...integrations.row_check import BrokenFile, RowFile
 from ...reward import Reward, Score
 from ...reward.atomic_files import atomic_replacement, write_atomically
+from ...reward.plain_text import one_line
 from ...reward.queries.expert import ExpertDown
 from ...reward.regular_files import require_no_link
 from ...reward.strict_json import parse_json
@@ -192,26 +193,57 @@ class ScoreFolder:
         for path in self.path.glob(".block-*.tmp"):
             path.unlink(missing_ok=True)
 
-    def finished(self, block: Block) -> BlockSummary | None:
-        """The summary of a block that is finished; None where it is not, is damaged, or has failed scores."""
+    def summary(self, block: Block) -> BlockSummary | None:
+        """The summary of a block that is there; None where it is not, or is damaged."""
         try:
             metadata = RowFile(self.path / block.file_name).schema.metadata or {}
             summary = BlockSummary.from_json(parse_json(metadata[_METADATA_KEY]))
         except (OSError, BrokenFile, ValueError, LookupError, TypeError, AttributeError):
             return None
-        return None if summary.counts["failed"] or summary.rows != block.count else summary
+        return summary if summary.rows == block.count else None
 
-    def write(self, block: Block, content: bytes) -> None:
-        """Write the file of a block atomically. Raises OSError."""
+    def failed_rows(self, block: Block) -> list[int]:
+        """The rows of a block that is there whose scores failed. Raises `InputError` if it is damaged."""
+        rows = self._table(block).select(["row", "status"]).to_pylist()
+        return [row["row"] for row in rows if row["status"] == "failed"]
+
+    def write(self, block: Block, content: bytes) -> BlockSummary:
+        """Write rows of a block atomically: all of them, or those that replace the same ones of its file. Returns the
+        summary of the file. Raises OSError, and `InputError` if the file that is there is damaged.
+        """
+        import pyarrow
+        import pyarrow.parquet
+
+        table = pyarrow.parquet.read_table(pyarrow.BufferReader(content))
+        if len(table) < block.count:
+            replaced = set(table["row"].to_pylist())
+            there = self._table(block)
+            kept = there.filter(pyarrow.array([row not in replaced for row in there["row"].to_pylist()]))
+            table = pyarrow.concat_tables([kept, table]).sort_by("row")
+        summary = BlockSummary()
+        for row in table.select(["status", "value", "reason"]).to_pylist():
+            summary.add(row["status"], row["value"], row["reason"] or "")
+        metadata = {_METADATA_KEY: json.dumps(summary.to_json())}
         with atomic_replacement(self.path / block.file_name) as temporary:
-            temporary.write_bytes(content)
+            pyarrow.parquet.write_table(table.replace_schema_metadata(metadata), temporary)
+        return summary
+
+    def _table(self, block: Block) -> Any:
+        import pyarrow
+        import pyarrow.parquet
+
+        path = self.path / block.file_name
+        try:
+            return pyarrow.parquet.read_table(path)
+        except (pyarrow.ArrowException, OSError) as error:
+            raise InputError(f"{path} cannot be read, remove it: {one_line(str(error))}") from None
 
     def write_summary(self, data: Mapping[str, Any]) -> None:
         write_atomically(self.run_folder / SUMMARY_FILE, json.dumps(data, indent=2) + "\n")
 
 
 class BlockWriter:
-    """Collects the rows of a block. reward: signature of the reward."""
+    """Collects rows of a block as parquet. reward: signature of the reward."""
 
     def __init__(self, table: SampleTable, block: Block, reward: str) -> None:
         self._table = table
@@ -219,7 +251,6 @@ class BlockWriter:
         self._reward = reward
         self._rows: list[dict[str, Any]] = []
         self._kept: list[Mapping[str, Any]] = []
-        self.summary = BlockSummary()
 
     def add(self, row: TableRow, score: Score | None) -> None:
         """The score of a row; None for one that is no sample. Rows may be added in any order."""
@@ -227,18 +258,16 @@ class BlockWriter:
         if score is None:
             entry |= {"status": INVALID, "reason": row.problem}
             entry |= {} if row.sample is None else {"id": row.sample.id}
-            self.summary.add(INVALID, None, row.problem)
         else:
             data = score.to_json()
             entry |= {name: data.get(name) for name in ("value", "status", "reason", "cause", "metric")}
             entry |= {name: _json(data[name]) for name in ("parts", "credits", "evidence") if name in data}
             entry |= {"id": "" if row.sample is None else row.sample.id, "reward": self._reward}
-            self.summary.add(score.status, score.value, score.reason)
         self._rows.append(entry)
         self._kept.append(row.kept)
 
     def content(self) -> bytes:
-        """The parquet file, with its summary in the footer; rows are in the order of the table."""
+        """A parquet file of the rows, in the order of the table."""
         import pyarrow
         import pyarrow.parquet
 
@@ -253,9 +282,8 @@ class BlockWriter:
         for name in self._table.keep:
             values = [self._kept[index].get(name) for index in order]
             columns[name] = _kept_column(self._file.rows, name, values)
-        table = pyarrow.table(columns).replace_schema_metadata({_METADATA_KEY: json.dumps(self.summary.to_json())})
         buffer = pyarrow.BufferOutputStream()
-        pyarrow.parquet.write_table(table, buffer)
+        pyarrow.parquet.write_table(pyarrow.table(columns), buffer)
         return bytes(buffer.getvalue())
 
 

@@ -1,5 +1,6 @@
 """Tables of parquet and JSONL are read as sample files are, in any order of ranges, and what is no sample is said."""
 
+import gc
 import io
 import json
 import random
@@ -16,8 +17,9 @@ import pytest
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.inputs import SampleSource
 from editcritic.benchmarks.common.sample_tables import SampleTable, parse_columns
+from editcritic.benchmarks.run.scoring_run import score_entries
 from editcritic.integrations.row_check import BrokenFile, RowFile, RowReader
-from editcritic.reward import Image
+from editcritic.reward import EditSample, Image, Reward, Score
 from editcritic.reward.sample_files import sample_to_json
 
 from ..conftest import Command, Folder
@@ -225,6 +227,23 @@ def test_score_reads_parquet_without_ray(editcritic: Command, folder: Folder) ->
     lines = folder.samples(*rows[:3])
     assert editcritic("score", lines, "--reward", folder.cheap, "-o", folder / "lines.jsonl").exit_code == 0
     assert (folder / "table.jsonl").read_text() == (folder / "lines.jsonl").read_text()
+
+
+def test_no_more_samples_are_held_than_are_in_flight(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", *(row(number % 100) for number in range(3000)), group=500)
+    reward = Reward.of("guard-not-blank", max_in_flight=8)
+    held: list[int] = []
+
+    def count(name: str, score: Score) -> None:
+        if int(name.partition(":")[2]) % 500 == 499:
+            gc.collect()
+            held.append(sum(isinstance(found, EditSample) for found in gc.get_objects()))
+
+    before = sum(isinstance(found, EditSample) for found in gc.get_objects())
+    outcome = score_entries(reward, SampleSource.open(path).read(), count, on_problem=print)
+    assert outcome.summary.counts == {"scored": 3000}
+    assert len(held) == 6
+    assert max(held) - before <= 2 * 8
 
 
 def test_a_folder_with_parquet_is_a_table_for_every_command(folder: Folder) -> None:

@@ -1,17 +1,22 @@
-"""Tables scored on one local cluster, in what a user would do: `python -m … FOLDER` leaves FOLDER/runs.json."""
+"""Tables scored on a cluster of two machines, here of one, in what a user would do: `python -m … FOLDER` leaves
+FOLDER/runs.json.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import ray
+from ray.cluster_utils import Cluster
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.inputs import load_reward
@@ -21,7 +26,6 @@ from editcritic.benchmarks.run.ray_cluster import RayCluster
 from editcritic.benchmarks.studies.performance.killed_table import write_table
 from editcritic.reward import Reward
 
-CLUSTER = RayCluster(workers=2, cpus=0.5)
 OPTIONS = BlockOptions(block_rows=30)
 ROWS = 100
 
@@ -44,15 +48,26 @@ def summary(report: TableReport, folder: Path) -> dict[str, Any]:
 
 def refusal(table: SampleTable, reward: Reward, out: Path, options: BlockOptions = OPTIONS) -> str:
     try:
-        score_table(table, reward, CLUSTER, options, out=out)
+        score_table(table, reward, RayCluster(), options, out=out)
     except InputError as error:
         return str(error)
     return ""
 
 
 def main(folder: Path) -> None:
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    with TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True) as own:  # else others would find it
+        machines = Cluster(True, head_node_args={"num_cpus": 1, "include_dashboard": False, "temp_dir": own})
+        ray.init(machines.address, log_to_driver=False)
+        try:
+            (folder / "runs.json").write_text(json.dumps(runs_of(folder, lambda: machines.add_node(num_cpus=1))))
+        finally:
+            ray.shutdown()
+            machines.shutdown()
+
+
+def runs_of(folder: Path, add_machine: Callable[[], object]) -> dict[str, Any]:
     runs: dict[str, Any] = {}
+    cluster = RayCluster(workers=2, cpus=0.5, answer_log_folder=folder / "machines")
     path = folder / "table.parquet"
     write_table(path, ROWS)
     edits = pq.read_table(path).to_pylist()
@@ -62,11 +77,11 @@ def main(folder: Path) -> None:
     table, out = SampleTable.open(path, keep=["length"]), folder / "scores"
     reward = judged(folder, paid=str(folder / "paid"))
 
-    runs["first"] = summary(score_table(table, reward, CLUSTER, OPTIONS, out=out), folder)
-    runs["again"] = summary(score_table(table, reward, CLUSTER, OPTIONS, out=out), folder)
+    runs["first"] = summary(score_table(table, reward, cluster, OPTIONS, out=out), folder)
+    runs["again"] = summary(score_table(table, reward, cluster, OPTIONS, out=out), folder)
     damaged = sorted(out.glob("*.parquet"))[1]
     damaged.write_bytes(damaged.read_bytes()[:-50])
-    runs["damaged"] = summary(score_table(table, reward, CLUSTER, OPTIONS, out=out), folder)
+    runs["damaged"] = summary(score_table(table, reward, cluster, OPTIONS, out=out), folder)
 
     runs["another reward"] = refusal(table, load_reward("guard-not-blank"), out)
     runs["other columns"] = refusal(replace(table, keep=()), reward, out)
@@ -74,17 +89,23 @@ def main(folder: Path) -> None:
     os.utime(path, ns=(1, 1))
     runs["changed"] = refusal(SampleTable.open(path, keep=["length"]), reward, out)
 
+    add_machine()  # which knows no answer of the first
     failing = judged(folder, "FailsAtFirst", paid=str(folder / "paid-failing"), fails=str(folder / "fails"))
     failed, none = folder / "failed", replace(OPTIONS, on_failures="none", window=4)
     (folder / "fails").touch()
-    runs["failed"] = summary(score_table(table, failing, CLUSTER, none, out=failed), folder)
-    runs["too many"] = summary(score_table(table, failing, CLUSTER, OPTIONS, out=folder / "stopped"), folder)
+    runs["failed"] = summary(score_table(table, failing, cluster, none, out=failed), folder)
+    stopped = judged(folder, "FailsAtFirst", paid=str(folder / "paid-stopped"), fails=str(folder / "fails"))
+    runs["too many"] = summary(score_table(table, stopped, cluster, OPTIONS, out=folder / "stopped"), folder)
     (folder / "fails").unlink()
     asked = len((folder / "paid-failing").read_text().split())
-    runs["asked again"] = summary(score_table(table, failing, CLUSTER, none, out=failed), folder)
+    runs["asked again"] = summary(score_table(table, failing, cluster, none, out=failed), folder)
     questions: list[str] = (folder / "paid-failing").read_text().split()
     runs["asked by it"] = [len(questions) - asked, len(set(questions[asked:]))]
-    (folder / "runs.json").write_text(json.dumps(runs))
+    two = judged(folder, paid=str(folder / "paid-two"), seconds=0.05)
+    apart = RayCluster(workers=2, cpus=1.0, answer_log_folder=folder / "apart")
+    options = replace(OPTIONS, block_rows=10, window=4)
+    runs["two machines"] = summary(score_table(table, two, apart, options, out=folder / "two"), folder)
+    return runs
 
 
 if __name__ == "__main__":

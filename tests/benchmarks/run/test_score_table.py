@@ -14,8 +14,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from editcritic.benchmarks.common.sample_tables import SampleTable
 from editcritic.benchmarks.studies.performance import killed_table
+from editcritic.reward import AnswerLog, Reward
 from editcritic.reward.child_python import python_command
+from editcritic.reward.engine.log_merge import merge_logs
 
 NEEDS = ("ray",)
 ROOT = Path(__file__).parents[3]
@@ -84,7 +87,7 @@ def test_failed_scores_are_asked_again_and_the_others_are_not(runs: dict[str, An
     assert failed["counts"]["failed"] > 20
     assert failed["counts"]["scored"] + failed["counts"]["failed"] == 99
     assert again["counts"] == {"scored": 99, "invalid": 1}
-    assert again["reused"] == 0  # each block has failed scores
+    assert again["reused"] == 100 - failed["counts"]["failed"]  # wherever they are scored now
     assert runs["asked by it"] == [failed["counts"]["failed"]] * 2
 
 
@@ -95,16 +98,42 @@ def test_too_many_failures_end_the_run_with_the_reason(runs: dict[str, Any]) -> 
     assert stopped["exit_code"] in (1, 2)
 
 
+def test_each_machine_has_a_log_and_the_merged_log_answers_all(folder: Path, runs: dict[str, Any]) -> None:
+    assert runs["two machines"]["counts"] == {"scored": 99, "invalid": 1}
+    (other,) = (folder / "apart").glob("*.sqlite")
+    logs, merged = [folder / "two" / "_run" / "answers.sqlite", other], folder / "merged.sqlite"
+    report = merge_logs(logs, merged)
+    answers = []
+    for path in logs:
+        with AnswerLog(path, read_only=True) as log:
+            answers.append(len(log))
+    assert min(answers) > 0
+    assert report.answers == sum(answers) == 99
+    judge = {"use": "tests.benchmarks.run.counting_experts:Paying", "paid": str(folder / "paid-merged")}
+    with AnswerLog(merged) as log:
+        reward = Reward.of("judge-yes-no", {"judge": judge}, log=log)
+        scores = reward(row.sample for row in SampleTable.open(folder / "table.parquet").rows() if row.sample)
+    assert scores.count("scored") == 99
+    assert not (folder / "paid-merged").exists()
+
+
 def test_a_run_that_is_killed_asks_for_no_answer_that_it_has(tmp_path: Path) -> None:
-    rows = 1000
-    found = killed_table.measure(tmp_path, rows, 1, 50, seconds_per_call=0.02)
+    check(killed_table.measure(tmp_path, 1000, 1, 50, seconds_per_call=0.02))
+
+
+@pytest.mark.slow
+def test_a_large_run_that_is_killed_twice_asks_for_no_answer_that_it_has(tmp_path: Path) -> None:
+    check(killed_table.measure(tmp_path, 100_000, 2, 1000))
+
+
+def check(found: dict[str, Any]) -> None:
     assert found["each_row_once"]
     assert found["values_as_without_ray"]
     assert found["answered_and_asked_again"] == 0
-    assert found["questions"] == rows
-    assert found["asked"] == rows + found["asked_twice"]
+    assert found["questions"] == found["rows"]
+    assert found["asked"] == found["rows"] + found["asked_twice"]
     assert found["asked_twice"] <= found["in_flight_at_kills"]
-    assert 0 < found["reused_by_the_last_run"] < rows
+    assert 0 < found["reused_by_the_last_run"] < found["rows"]
 
 
 def test_an_interrupted_run_says_how_far_it_is_and_is_resumed(tmp_path: Path) -> None:
