@@ -65,8 +65,6 @@ def serve_on_ray(settings: JudgeSettings, host: str, port: int, cluster: str | N
                 sys.stdout.flush()
             _watch(url, stopped)
             serve.delete(APPLICATION)  # waits for accepted requests
-            if cluster is None:
-                serve.shutdown()
     return 0
 
 

@@ -47,10 +47,10 @@ def notes(folder: Path, kind: str) -> list[str]:
 
 
 class RayJudge:
-    """A judge on a Ray cluster of its own, ready when this returns."""
+    """A judge on a Ray cluster of its own, ready when this returns. folder: its working folder."""
 
-    def __init__(self, environment: dict[str, str], **settings: Any) -> None:
-        self._environment, self._settings = environment, settings
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self._folder, self._settings = folder, settings
         self.url = "http://127.0.0.1:0"
         self.start()
 
@@ -59,8 +59,8 @@ class RayJudge:
         port = self.url.rpartition(":")[2]
         self.process = subprocess.Popen(
             [sys.executable, "-m", __spec__.name, json.dumps(self._settings), port],
-            cwd=ROOT,
-            env={**os.environ, "OMP_NUM_THREADS": "1", **self._environment},
+            cwd=self._folder,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"},
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
@@ -96,9 +96,9 @@ class RayJudge:
 
 
 @contextmanager
-def ray_judge(environment: dict[str, str] | None = None, **settings: Any) -> Iterator[RayJudge]:
+def ray_judge(folder: Path = ROOT, **settings: Any) -> Iterator[RayJudge]:
     """See `JudgeSettings`."""
-    judge = RayJudge(environment or {}, **settings)
+    judge = RayJudge(folder, **settings)
     try:
         yield judge
     finally:

@@ -57,8 +57,18 @@ class Held:
 
 
 @pytest.fixture(scope="module")
-def judge() -> Iterator[RayJudge]:
+def strangers_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working folder with modules that leave a trace if they are run."""
+    folder = tmp_path_factory.mktemp("strangers")
+    for module in ("fastapi", "grpc", "mmh3", "yaml", "judge"):
+        (folder / f"{module}.py").write_text(f"open({str(folder / 'ran')!r}, 'a').write('{module} ')\nraise SystemExit")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def judge(strangers_folder: Path) -> Iterator[RayJudge]:
     with ray_judge(
+        strangers_folder,
         rewards=["tests.reward.fakes:Rated"],
         experts=["preference=tests.reward.fakes:Fake"],
         limits=SMALL,
@@ -137,6 +147,11 @@ def test_who_has_no_key_gets_nothing_of_rays_own_ports(judge: RayJudge) -> None:
     assert stranger.returncode != 0
     assert "inside" not in stranger.stdout
     assert "uthenticat" in stranger.stderr, stranger.stderr[-500:]
+
+
+def test_modules_of_the_working_folder_are_not_run(judge: RayJudge, strangers_folder: Path) -> None:
+    assert judge.pids("ray::ServeReplica")
+    assert not (strangers_folder / "ran").exists()
 
 
 def test_nothing_of_the_environment_is_in_what_ray_says_of_itself(server: tuple[httpx2.Client, Any]) -> None:
