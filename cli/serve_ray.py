@@ -19,6 +19,7 @@ from ..benchmarks.common.terminal import echo, print_json
 from ..benchmarks.run.ray_cluster import job_config, ray_library
 from ..integrations.foreign_pages import is_loopback
 from ..integrations.serving.load_test.synthetic_reward import open_directly
+from ..integrations.serving.ray_serve.deployment import application
 from ..integrations.serving.ray_serve.proxy import CALLBACK, CALLBACK_VARIABLE, LIMITED_HEADER, SETTINGS_VARIABLE
 from ..integrations.serving.ray_serve.settings import JudgeSettings
 from ..integrations.serving.server.app import ServerConfig, address, bind_socket, create_app
@@ -47,25 +48,34 @@ def serve_on_ray(settings: JudgeSettings, host: str, port: int, cluster: str | N
         logging.getLogger("ray.serve").setLevel(logging.ERROR)
         least, _ = settings.replica_range
         _require_resources(ray, settings, least)
-        echo(f"starting {least} replica{'s' if least > 1 else ''} on Ray", stderr=True)
+        echo(f"starting {least} replica{'s' if least > 1 else ''} on Ray")
         try:
-            serve.start(
-                proxy_location="HeadOnly",
-                http_options={"host": host, "port": int(url.rpartition(":")[2]), "keep_alive_timeout_s": _KEEP_ALIVE_S},
-            )
-            ray_serve = ray_library("editcritic.integrations.serving.ray_serve.deployment")
-            serve.run(ray_serve.application(settings.to_json()), name=APPLICATION, route_prefix="/")
-        except (RuntimeError, ValueError) as error:
-            raise InputError(f"Ray Serve did not start the judge: {_reason(serve, error)}") from None
-        with _stop_signals() as stopped:
-            _require_limits(url)
-            echo(f"serving {', '.join(names)} at {url}")
-            if as_json:
-                print_json({"address": url, "rewards": names})
-                sys.stdout.flush()
-            _watch(url, stopped)
-            serve.delete(APPLICATION)  # waits for accepted requests
+            _start(serve, settings, host, int(url.rpartition(":")[2]))
+            with _stop_signals() as stopped:
+                _require_limits(url)
+                echo(f"serving {', '.join(names)} at {url}")
+                if as_json:
+                    print_json({"address": url, "rewards": names})
+                    sys.stdout.flush()
+                _watch(url, stopped)
+                serve.delete(APPLICATION)  # waits for accepted requests
+        except BaseException:
+            if cluster is not None:  # which goes on without this command
+                serve.delete(APPLICATION)
+            raise
     return 0
+
+
+def _start(serve: Any, settings: JudgeSettings, host: str, port: int) -> None:
+    """Start Serve and the application; returns when its replicas take requests. Raises `InputError`."""
+    try:
+        serve.start(
+            proxy_location="HeadOnly",
+            http_options={"host": host, "port": port, "keep_alive_timeout_s": _KEEP_ALIVE_S},
+        )
+        serve.run(application(settings.to_json()), name=APPLICATION, route_prefix="/")
+    except (RuntimeError, ValueError) as error:
+        raise InputError(f"Ray Serve did not start the judge: {_reason(serve, error)}") from None
 
 
 def _checked_rewards(settings: JudgeSettings) -> list[str]:
@@ -183,7 +193,7 @@ def _reason(serve: Any, error: BaseException) -> str:
     except (KeyError, RuntimeError):
         message = ""
     raised = [line for line in message.splitlines() if re.match(r"[\w.]*(Error|Exception|Down)\b", line)]
-    return raised[-1][:300] if raised else _first_line(error)
+    return (raised[-1].partition(": ")[2] or raised[-1])[:300] if raised else _first_line(error)
 
 
 def _first_line(error: BaseException) -> str:
