@@ -151,20 +151,20 @@ def serve(
         str | None,
         typer.Option(
             "--replicas",
-            help="With --ray: number of replicas, or least-most, as 1-4, by load. [default: 1]",
+            help="With --ray: number of replicas, or least-most, as 1-4, by load. Default: 1.",
             rich_help_panel=_ON_RAY,
         ),
     ] = None,
     cpus: Annotated[
         float | None,
-        typer.Option("--cpus", min=0, help="With --ray: CPUs of a replica. [default: 1]", rich_help_panel=_ON_RAY),
+        typer.Option("--cpus", min=0, help="With --ray: CPUs of a replica. Default: 1.", rich_help_panel=_ON_RAY),
     ] = None,
     gpus: Annotated[
         float | None,
         typer.Option(
             "--gpus",
             min=0,
-            help="With --ray: GPUs of a replica, or a part of one. [default: 0]",
+            help="With --ray: GPUs of a replica, or a part of one. Default: 0.",
             rich_help_panel=_ON_RAY,
         ),
     ] = None,
@@ -173,7 +173,7 @@ def serve(
         typer.Option(
             "--router",
             help="With --ray: load, or source: requests about one source go to one replica, by a router that is alpha "
-            "in Ray. [default: load]",
+            "in Ray. Default: load.",
             rich_help_panel=_ON_RAY,
         ),
     ] = None,
