@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +11,7 @@ import typer
 
 from ..benchmarks.common.interruption import interrupted_code, tell_interrupted
 from ..benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
+from .audit_output import require_writable
 from .edit_samples import DEMO, demo_rollouts, file_entries
 from .options import DEFAULT_REWARD, Experts, Json, Protocol, Trust
 
@@ -28,12 +30,16 @@ def plan(
             "like those of the run; or `demo`, six edits of each of the demo's photographs.",
         ),
     ] = DEMO,
-    samples: Annotated[int, typer.Option("--samples", min=1, help="Edits that the run will score.")] = 100_000,
+    samples: Annotated[
+        int, typer.Option("--samples", min=1, max=10**12, help="Edits that the run will score.")
+    ] = 100_000,
     rollouts: Annotated[
-        int, typer.Option("--rollouts", min=1, help="Edits of each source and instruction, of these samples.")
+        int,
+        typer.Option("--rollouts", min=1, max=10**6, help="Edits of each source and instruction, of these samples."),
     ] = 1,
     replicas: Annotated[
-        int, typer.Option("--replicas", min=1, help="Processes or machines like this one that share the work.")
+        int,
+        typer.Option("--replicas", min=1, max=10**6, help="Processes or machines like this one that share the work."),
     ] = 1,
     reward: Annotated[
         str | None,
@@ -41,14 +47,18 @@ def plan(
     ] = None,
     experts: Experts = None,
     protocol: Protocol = None,
+    instruction: Annotated[
+        str | None, typer.Option("--instruction", help="Instruction of all pairs in a folder that have no <id>.txt.")
+    ] = None,
     limit: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--limit",
             min=2,
-            help="Edits to measure on, at most 8 of a source. More make intervals narrower, and fill larger batches.",
+            help="Edits to measure on: one of each source, or with --rollouts some of each. More make intervals "
+            "narrower, and fill larger batches. Default: 64.",
         ),
-    ] = 64,
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Write the measurement (JSON), for --calibration.")
     ] = None,
@@ -76,16 +86,18 @@ def plan(
     from ..reward.atomic_files import write_atomically
 
     if calibration is not None:
-        if reward is not None or experts or protocol is not None or edits != DEMO:
+        if reward is not None or experts or edits != DEMO or (protocol, instruction, limit) != (None, None, None):
             raise InputError(
                 "a calibration has its reward, its experts and its edits: give --calibration without --reward, "
-                "--experts, --protocol and EDITS"
+                "--experts, --protocol, --instruction, --limit and EDITS"
             )
         measured = _read_calibration(calibration)
     else:
         require_distinct_files(samples=None if edits == DEMO else Path(edits), out=out)
         bound = load_reward(spec_argument(reward or DEFAULT_REWARD), protocol, bindings=experts, on_failures="none")
-        chosen, described = _chosen(edits, bound, rollouts, limit)
+        if out is not None:
+            require_writable(out)
+        chosen, described = _chosen(edits, bound, rollouts, limit or _LIMIT, instruction)
         with progress_bar(len(chosen), "measuring") as (step, tell), forward_warnings(tell):
             try:
                 measured = calibrate(bound, chosen, described, lambda _: step())
@@ -96,15 +108,15 @@ def plan(
         figures = estimate(measured, samples, rollouts, replicas)
     except ValueError as error:
         raise InputError(str(error)) from None
-    if out is not None:
-        write_atomically(out, json_text(measured))
     if as_json:
         print_json(estimate_json(measured, figures, samples, rollouts, replicas))
     else:
-        grouped = f" of {samples / rollouts:,.0f} sources, {rollouts:,} of each" if rollouts > 1 else ""
+        grouped = f" of {math.ceil(samples / rollouts):,} sources, {rollouts:,} of each" if rollouts > 1 else ""
         render(estimate_table(f"{samples:,} edits{grouped}, with {measured.reward}", measured, figures))
         for name in measured.unpriced:
             echo(f"editcritic: {unknown_cost(name)}")
+    if out is not None:
+        write_atomically(out, json_text(measured))
     return int(bool(measured.statuses.get("failed")))
 
 
@@ -127,19 +139,28 @@ def _read_calibration(path: Path) -> Calibration:
         raise InputError(f"{path}: {error}") from None
 
 
-def _chosen(edits: str, reward: Reward, rollouts: int, limit: int) -> tuple[Sequence[EditSample], str]:
-    """The edits to measure on, and where they come from. Raises `InputError` if there are none that tell anything."""
-    from itertools import islice
+def _chosen(
+    edits: str, reward: Reward, rollouts: int, limit: int, instruction: str | None
+) -> tuple[Sequence[EditSample], str]:
+    """The edits to measure on, and where they come from. Raises `InputError` if there are none that tell anything.
 
+    One of each source without rollouts. With them `_MAX_GROUP`, so that many sources are measured, and more where the
+    sources are few.
+    """
     from ..benchmarks.audit.chosen_edits import READ_AHEAD, valid_samples
     from ..benchmarks.common.errors import InputError
-    from ..benchmarks.run.calibration import edit_groups
 
-    entries = demo_rollouts() if edits == DEMO else file_entries(Path(edits), {})
-    read = islice(valid_samples(entries, reward, lambda problem: echo(f"editcritic: {problem}")), limit * READ_AHEAD)
-    groups = edit_groups(read)
-    least = min(rollouts, 2)
-    usable = [group[:_MAX_GROUP] for group in groups if len(group) >= least]
+    entries = demo_rollouts() if edits == DEMO else file_entries(Path(edits), {}, instruction=instruction)
+    least, wanted = min(rollouts, 2), min(rollouts, _MAX_GROUP)
+    groups: dict[str, list[EditSample]] = {}
+    full = 0
+    for count, sample in enumerate(valid_samples(entries, reward, lambda problem: echo(f"editcritic: {problem}")), 1):
+        group = groups.setdefault(sample.group, [])
+        group.append(sample)
+        full += len(group) == wanted
+        if full * wanted >= limit or count >= limit * READ_AHEAD:
+            break
+    usable = [group[:rollouts] for group in groups.values() if len(group) >= least]
     if not usable:
         raise InputError(
             f"{edits} has no source with two edits, from which the cost of {rollouts} could be told: give several "
@@ -147,13 +168,15 @@ def _chosen(edits: str, reward: Reward, rollouts: int, limit: int) -> tuple[Sequ
             if groups
             else f"{edits} has no edit that can be scored"
         )
+    size = max(wanted, limit // len(usable))
     chosen: list[EditSample] = []
     for group in usable:
         if limit - len(chosen) >= least:
-            chosen += group[: limit - len(chosen)]
+            chosen += group[: min(size, limit - len(chosen))]
     return chosen, "the demo's photographs" if edits == DEMO else Path(edits).name
 
 
-_MAX_GROUP = 8
+_LIMIT = 64
+_MAX_GROUP = 4
 """Edits of a source that are measured: further ones cost the same."""
 _MAX_CALIBRATION_BYTES = 4 * 2**20

@@ -1,32 +1,35 @@
 """What the rest of a suite's run would take, from a few of its cases.
 
 The cases are scored as the run would score them, and their rows and answers stay in its journal: the run asks nothing
-about them again.
+about them again, but for those that failed.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ...reward import Expert, Reward
 from ..common.errors import InputError
-from .calibration import BLOCKS, accelerators, machine, split_evenly
+from ..suites.results import ResultRow
+from .calibration import BLOCKS, Outcomes, UsageMeter, accelerators, load_all, machine, roles_by_expert, split_evenly
 from .cost_estimate import Block, Calibration, Figure, Work, estimate
 from .estimate_table import rounded
 from .rendezvous import SINGLE_PROCESS, Rendezvous
-from .run_budget import JUDGE, BudgetLimits, Usage
+from .run_budget import BudgetLimits, Usage
 from .run_config import ExecutionOptions, RunConfig
-from .run_journal import RowJournal, total_usage
+from .run_journal import RowJournal, is_reusable_row, total_usage
 from .runner import utc_timestamp
+from .suite_metric import CombinedMetric
 from .worker_shard import WorkerShard
 
 
 @dataclass(frozen=True)
 class CaseEstimate:
-    """figures: of the cases that are left, `remaining` of them. spent: in this and earlier runs of the journal.
-    stop_reason: why measuring ended early, or empty."""
+    """figures: of the cases that are left, `remaining` of them, those that failed among them. spent: in this and
+    earlier runs of the journal. stop_reason: why measuring ended early, or empty."""
 
     calibration: Calibration
     figures: Sequence[Figure]
@@ -34,14 +37,18 @@ class CaseEstimate:
     spent: Usage
     stop_reason: str
 
+    @property
+    def failed(self) -> int:
+        """Cases with a failed score, of those that were measured."""
+        return self.calibration.statuses.get("failed", 0)
+
     def exceeded(self, limits: BudgetLimits) -> list[str]:
         """The limits of a budget that the rest of the run would reach, as messages."""
-        judged = {name for name, roles in self.calibration.experts.items() if any(map(_is_judge, roles))}
+        values = {one.name: one.value for one in self.figures if not one.expert}
         expected = {
-            "judge_calls": self.spent.judge_calls
-            + sum(one.value for one in self.figures if one.name == "queries" and one.expert in judged),
-            "cost": self.spent.cost + sum(one.value for one in self.figures if one.name == "cost"),
-            "seconds": sum(3600 * one.value for one in self.figures if one.name == "hours on 1 replica"),
+            "judge_calls": self.spent.judge_calls + values.get("judge calls", 0.0),
+            "cost": self.spent.cost + values.get("cost", 0.0),
+            "seconds": 3600 * values.get("hours on 1 replica", 0.0),
         }
         return [
             f"{name.replace('_', ' ')} would be about {rounded(total)}, and the budget allows {limit:,g}"
@@ -51,9 +58,9 @@ class CaseEstimate:
 
 
 def estimate_cases(config: RunConfig, options: ExecutionOptions, journal: Path, cases: int) -> CaseEstimate | None:
-    """Score so many of the pending cases, spread over the suite, and estimate the others; None if none are left then.
+    """Score so many of the pending cases, spread over the suite, and estimate the others; None if none was left.
 
-    Raises `InputError` if the journal is of another run, or if no case could be scored.
+    Raises `InputError` if the journal is of another run, if an expert cannot be loaded, or if most cases fail.
     """
     with Rendezvous(journal, SINGLE_PROCESS):
         with RowJournal(journal) as row_journal:
@@ -61,54 +68,63 @@ def estimate_cases(config: RunConfig, options: ExecutionOptions, journal: Path, 
             pending = WorkerShard(config, options, row_journal, config.suite.items).pending_items()
         if not pending:
             return None
+        metric = CombinedMetric(config.suite, config.metric_set.metrics, lambda: False)
+        used = Reward(metric, config.experts).used_experts
+        load_all(used)
+        meter, outcomes = UsageMeter(used), Outcomes()
         count = min(cases, len(pending))
         chosen = [pending[len(pending) * number // count] for number in range(count)]
-        roles: dict[str, list[str]] = {}
-        for role, expert in config.experts.items():
-            roles.setdefault(expert.id, []).append(role)
-        statuses: Counter[str] = Counter()
+        at_a_time = max((expert.concurrency for expert in used.values()), default=1)
         blocks, stop_reason = [], ""
-        for items in split_evenly(chosen, BLOCKS):
+        for items in split_evenly(chosen, max(1, min(BLOCKS, count // at_a_time))):
             with RowJournal(journal) as row_journal:  # each block is a run of its own, whose usage adds up there
-                shard = WorkerShard(config, replace(options, spent=None), row_journal, items)
-                done = len(shard.run())
+                # Most scores that fail are told below, with what was measured by then in the journal.
+                shard = WorkerShard(config, replace(options, spent=None, on_failures="none"), row_journal, items)
+                meter.start()
+                rows = [json.loads(line) for line in shard.run().values()]
             statistics = shard.statistics()
             stop_reason = shard.stop_reason
-            if done:
-                counts = _with_prices(statistics["engine_stats"]["experts"], roles, options.prices)
-                blocks.append(Block(done, Work(done, statistics["seconds"], counts)))
-                statuses["done"] += done
+            if rows:
+                counts = _with_spending(
+                    meter.counts(statistics["engine_stats"]["experts"]), shard.budget.usage, used, options.prices
+                )
+                blocks.append(Block(len(rows), Work(len(rows), statistics["seconds"], counts)))
+            for row in rows:
+                outcomes.add("scored" if is_reusable_row(row) else "failed", _failure(row))
+            outcomes.require_scores()
             if stop_reason:
                 break
     if not blocks:
         raise InputError(f"no case could be scored: {stop_reason}")
-    reward = f"the metrics {', '.join(config.metric_set.metrics)}"
     calibration = Calibration(
-        reward,
-        roles,
+        f"the metrics {', '.join(config.metric_set.metrics)}",
+        roles_by_expert(used),
         blocks,
-        accelerators(config.experts.values()),
+        accelerators(used.values()),
         config.suite.name,
-        dict(statuses),
+        dict(outcomes.statuses),
         machine(),
         utc_timestamp(),
     )
-    remaining = len(pending) - statuses["done"]
+    remaining = len(pending) - outcomes.statuses["scored"]
     figures = estimate(calibration, remaining) if remaining else []
     return CaseEstimate(calibration, figures, remaining, total_usage(journal), stop_reason)
 
 
-def _with_prices(
-    counts: Mapping[str, Mapping[str, float]], roles: Mapping[str, Sequence[str]], prices: Mapping[str, float]
+def _with_spending(
+    counts: Mapping[str, Mapping[str, float]], usage: Usage, experts: Mapping[str, Expert], prices: Mapping[str, float]
 ) -> dict[str, dict[str, float]]:
-    """The counts with the cost of experts that have a price per call, as `usd`."""
-    priced = {}
-    for expert, one in counts.items():
-        names = [name for role in roles.get(expert, ()) for name in (role, role.partition(".")[0])]
-        price = next((prices[name] for name in names if name in prices), None)
-        priced[expert] = dict(one) if price is None else {**one, "usd": price * one["queries"]}
-    return priced
+    """The counts, with judge calls and cost as the budget counts them. An expert whose cost is known has `usd` of 0:
+    it is in that of all."""
+    priced = {expert.id for role, expert in experts.items() if {role, role.partition(".")[0]} & prices.keys()}
+    told = {name: {**one, "usd": 0.0} if name in priced or "usd" in one else dict(one) for name, one in counts.items()}
+    spent = {"judge_calls": float(usage.judge_calls)}
+    if any("usd" in one for one in told.values()):
+        spent["usd"] = usage.cost
+    return {**told, "": spent}
 
 
-def _is_judge(role: str) -> bool:
-    return role.partition(".")[0] == JUDGE
+def _failure(row: Mapping[str, object]) -> str:
+    """Why a row has a failed score; empty if it has none."""
+    scores = ResultRow.from_json(row).scores.values()
+    return next((score.reason for score in scores if score.status == "failed"), "")

@@ -21,6 +21,7 @@ Number = Annotated[int, Field(ge=1, le=10**9)]
 Text = Annotated[str, Field(max_length=4000)]
 
 _UNITS = {
+    "judge_calls": "judge calls",
     "queries": "queries",
     "failed": "failed queries",
     "requests": "requests",
@@ -43,7 +44,7 @@ _MIN_TIMED_BLOCKS = 2
 @dataclass(frozen=True)
 class Work:
     """What one call of a reward took. edits: scored. seconds: of wall-clock time. counts: of each expert, by id: those
-    of the engine, and its own counters (see `Expert.usage`)."""
+    of the engine, and its own counters (see `Expert.usage`); by the empty id those of no single one."""
 
     edits: Number
     seconds: Amount
@@ -85,7 +86,7 @@ class Calibration:
     blocks: Annotated[Sequence[Block], Field(min_length=1, max_length=1000)]
     accelerators: Sequence[Text]
     edits_from: Text
-    statuses: Mapping[Text, int]
+    statuses: Mapping[Text, Annotated[int, Field(ge=0)]]
     machine: Mapping[Text, Text]
     measured_at: Text
 
@@ -128,11 +129,14 @@ class Calibration:
     def from_json(data: Any) -> Calibration:
         """Raises ValueError for invalid data."""
         try:
-            return TypeAdapter(Calibration).validate_python(data)
+            calibration = TypeAdapter(Calibration).validate_python(data)
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"])) or "the document"
             raise ValueError(f"this is no calibration: {place}: {first['msg']}") from None
+        if any(block.first.edits != block.groups for block in calibration.blocks):
+            raise ValueError("this is no calibration: a block has not as many first edits as groups")
+        return calibration
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,18 +155,18 @@ class Figure:
 
 
 def estimate(calibration: Calibration, edits: int, rollouts: int = 1, replicas: int = 1) -> list[Figure]:
-    """What `edits` edits take, `rollouts` of each source and instruction.
+    """What `edits` edits take, `rollouts` of each source and instruction; fewer edits than that are one group.
 
     Counts of each expert, then cost, hours and GPU hours of all. There is no cost if an expert's prices are unknown
     (`unpriced`), and there are no GPU hours if no weights were on an accelerator. Raises ValueError if the calibration
     has one edit of each source, from which nothing follows for several.
     """
-    if rollouts > 1 and any(block.further is None for block in calibration.blocks):
+    if min(rollouts, edits) > 1 and any(block.further is None for block in calibration.blocks):
         raise ValueError(
             f"the edits measured are one of each source and instruction, from which nothing follows for {rollouts}: "
-            "measure several of each, with one group"
+            "measure with --rollouts, several of each"
         )
-    return list(_figures(calibration, edits, rollouts, replicas))
+    return list(_figures(calibration, edits, min(rollouts, edits), replicas))
 
 
 def _figures(calibration: Calibration, edits: int, rollouts: int, replicas: int) -> Iterator[Figure]:
@@ -181,11 +185,12 @@ def _figures(calibration: Calibration, edits: int, rollouts: int, replicas: int)
         return Figure(name, expert, value, interval, source)
 
     counts = calibration.counts
-    for expert in sorted(counts, key=lambda name: (-counts[name].get("seconds", 0.0), name)):
+    for expert in sorted(counts, key=lambda name: (not name, -counts[name].get("seconds", 0.0), name)):
         for unit, name in _UNITS.items():
             if counts[expert].get(unit):
                 yield figure(name, expert, "counted", blocks, _counter(expert, unit))
-        yield figure("busy hours", expert, "timed", timed, _counter(expert, "seconds"), 1 / 3600)
+        if expert:
+            yield figure("busy hours", expert, "timed", timed, _counter(expert, "seconds"), 1 / 3600)
     if any("usd" in one for one in counts.values()) and not calibration.unpriced:
         cost = lambda work: sum(one.get("usd", 0.0) for one in work.counts.values())  # noqa: E731
         yield figure("cost", "", "counted, times the prices given", blocks, cost)

@@ -39,9 +39,9 @@ def estimate_table(title: str, calibration: Calibration, figures: Sequence[Figur
             roles = ", ".join(calibration.experts.get(expert, ())) or ("in all" if not expert else "asked by another")
             table.add_row(Text(roles, style="bold"), "", "", Text(expert, style="dim"))
         scale, unit = _unit(figure)
-        interval = "" if figure.interval is None else " to ".join(rounded(end * scale) for end in figure.interval)
+        ends = () if figure.interval is None else (rounded(end * scale) + unit for end in figure.interval)
         table.add_row(
-            Text(f"  {figure.name}"), rounded(figure.value * scale) + unit, interval + unit, Text(figure.source)
+            Text(f"  {figure.name}"), rounded(figure.value * scale) + unit, " to ".join(ends), Text(figure.source)
         )
     return table
 
@@ -64,12 +64,10 @@ def unknown_cost(expert: str) -> str:
 def rounded(value: float) -> str:
     """A number with three significant digits; M, G and T are millions, billions and trillions."""
     value = float(f"{value:.3g}")
-    if value == 0:
-        return "0"
-    for size, letter in _LARGE:
-        if abs(value) >= size:
-            return f"{rounded(value / size)} {letter}"
-    return f"{value:,.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
+    size, letter = next(((size, letter) for size, letter in _LARGE if abs(value) >= size), (1.0, ""))
+    value /= size
+    decimals = 0 if value == 0 else max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{decimals}f} {letter}".rstrip()
 
 
 _LARGE = ((1e12, "T"), (1e9, "G"), (1e6, "M"))

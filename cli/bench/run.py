@@ -314,7 +314,9 @@ def _estimate(settings: RunSettings, out: Path, spec: RunSpec, built: RunConfig,
         except KeyboardInterrupt:
             tell_interrupted(f"editcritic: interrupted; finished rows are in {journal}")
             return 130
-    if found is None:
+    if found is None or not found.remaining:
+        if as_json:
+            print_json({"schema": SCHEMA, "edits": 0, "figures": []})
         echo("editcritic: every case is scored: nothing is left to estimate")
         return 0
     exceeded = found.exceeded(options.limits)
@@ -340,7 +342,7 @@ def _estimate(settings: RunSettings, out: Path, spec: RunSpec, built: RunConfig,
         if found.stop_reason:
             echo(f"editcritic: measuring ended early: {found.stop_reason}")
         echo("editcritic: the same command without --estimate scores them")
-    return int(bool(exceeded or found.stop_reason))
+    return int(bool(exceeded or found.stop_reason or found.failed))
 
 
 def _execution_options(

@@ -80,7 +80,7 @@ def test_the_demo_is_measured_with_the_experts_that_need_no_download(editcritic:
     assert result.exit_code == 0, result.stderr
     lines = result.stdout.splitlines()
     assert lines[0].startswith("1,000,000 edits of 62,500 sources, 16 of each, with any-edit@")
-    assert lines[1].startswith("counted on 12 edits of 2 sources, the demo's photographs: 12 scored")
+    assert lines[1].startswith("counted on 12 edits of 3 sources, the demo's photographs: 12 scored")
     assert any(line.split()[:3] == ["hours", "on", "1"] for line in lines)
     assert "hours on 1 replica / 8" in result.stdout
     assert "GPU hours" not in result.stdout
@@ -112,7 +112,9 @@ def test_a_judge_without_prices_costs_an_unknown_amount(samples: Path, editcriti
 def test_limit_bounds_what_is_asked(samples: Path, editcritic: Command) -> None:
     found = document(editcritic("plan", samples, *REWARD, *EXPERTS, "--rollouts", "2", "--limit", "6", "--json"))
     assert found["calibration"]["statuses"] == {"scored": 6}
-    assert len(found["calibration"]["blocks"]) == 2
+    assert len(found["calibration"]["blocks"]) == 3
+    single = document(editcritic("plan", samples, *REWARD, *EXPERTS, "--json"))
+    assert single["calibration"]["statuses"] == {"scored": 6}  # of each source one, without rollouts
 
 
 def test_edits_that_tell_nothing_of_several_rollouts(samples: Path, editcritic: Command) -> None:
@@ -157,6 +159,31 @@ def test_a_calibration_has_its_reward(tmp_path: Path, editcritic: Command) -> No
     assert (result.exit_code, "without --reward" in result.stderr) == (2, True)
     missing = editcritic("plan", "--calibration", tmp_path / "none.json")
     assert (missing.exit_code, "none.json" in missing.stderr) == (2, True)
+
+
+def test_a_folder_of_pairs_has_an_instruction_from_the_command(tmp_path: Path, editcritic: Command) -> None:
+    for name in ("a", "b"):
+        _save(picture(ord(name)), tmp_path / f"{name}_source.png")
+        _save(picture(ord(name), 1), tmp_path / f"{name}_edited.png")
+    refused = editcritic("plan", tmp_path, *REWARD, *EXPERTS)
+    assert (refused.exit_code, "--instruction" in refused.stderr) == (2, True)
+    assert editcritic("plan", tmp_path, *REWARD, *EXPERTS, "--instruction", "Make it red").exit_code == 0
+
+
+def test_a_place_that_cannot_be_written_is_told_before_anything_is_asked(samples: Path, editcritic: Command) -> None:
+    result = editcritic("plan", samples, *REWARD, *EXPERTS, "-o", samples.parent / "nowhere" / "m.json")
+    assert (result.exit_code, result.stdout, "nowhere" in result.stderr) == (2, "", True)
+
+
+def test_numbers_without_end_are_refused(samples: Path, editcritic: Command) -> None:
+    assert editcritic("plan", samples, *REWARD, *EXPERTS, "--samples", "1" + "0" * 400).exit_code == 2
+
+
+def test_fewer_samples_than_rollouts_are_one_group(samples: Path, tmp_path: Path, editcritic: Command) -> None:
+    kept = tmp_path / "kept.json"
+    editcritic("plan", samples, *REWARD, *EXPERTS, "--rollouts", "16", "-o", kept)
+    found = document(editcritic("plan", "--calibration", kept, "--samples", "3", "--rollouts", "16", "--json"))
+    assert found["by"]["queries", "counted@1"]["value"] == pytest.approx(3)
 
 
 def test_the_file_of_edits_is_not_overwritten(samples: Path, editcritic: Command) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from editcritic.benchmarks.run.run_budget import BudgetLimits
 from editcritic.benchmarks.run.run_config import ExecutionOptions, RunConfig
 from editcritic.benchmarks.run.run_journal import JOURNAL_FOLDER, total_usage
 from editcritic.benchmarks.run.runner import execute
+from editcritic.reward.queries import ExpertDown, Judge, Reply
 
 from ..conftest import Command
 from ..suites.tiny_suite import CoinJudge, Toy, outputs
@@ -72,6 +74,45 @@ def test_nothing_is_left_to_estimate_when_all_is_scored(tmp_path: Path) -> None:
     judge = CoinJudge()
     assert estimate_cases(config(tmp_path, judge), ExecutionOptions(), tmp_path / "out" / JOURNAL_FOLDER, 4) is None
     assert judge.num_queries == 0
+
+
+def test_cases_that_fail_are_left_and_told(tmp_path: Path) -> None:
+    class Moody(CoinJudge):
+        batch = 1
+
+        def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
+            if int(queries[0].digest[:8], 16) % 4 == 0:
+                raise RuntimeError("no answer today")
+            return super().__call__(queries)
+
+    found = estimate_cases(config(tmp_path, Moody()), ExecutionOptions(), tmp_path / "journal", 16)
+    assert found is not None
+    assert found.failed == 16 - found.calibration.statuses["scored"] > 0
+    assert found.remaining == 40 - found.calibration.statuses["scored"]
+
+
+def test_nothing_follows_from_cases_of_which_most_fail(tmp_path: Path) -> None:
+    class Broken(CoinJudge):
+        def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
+            raise RuntimeError("out of order")
+
+    with pytest.raises(InputError, match=r"have no score, so that nothing can be measured.*out of order"):
+        estimate_cases(config(tmp_path, Broken()), ExecutionOptions(), tmp_path / "journal", 8)
+
+
+def test_models_load_before_anything_is_measured(tmp_path: Path) -> None:
+    class Loading(CoinJudge):
+        asked_at_load: int | None = None
+
+        def load(self) -> None:
+            if self.asked_at_load is None:
+                self.asked_at_load = self.num_queries
+                raise ExpertDown("no weights here")
+
+    judge = Loading()
+    with pytest.raises(InputError, match="nothing can be measured: no weights here"):
+        estimate_cases(config(tmp_path, judge), ExecutionOptions(), tmp_path / "journal", 8)
+    assert (judge.asked_at_load, judge.num_queries) == (0, 0)
 
 
 def test_more_cases_than_there_are_are_all_of_them(tmp_path: Path) -> None:

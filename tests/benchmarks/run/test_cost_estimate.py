@@ -17,7 +17,8 @@ from editcritic.benchmarks.run.cost_estimate import Block, Calibration, Figure, 
 from editcritic.benchmarks.run.estimate_table import rounded
 from editcritic.reward import Card, EditSample, Expert, Image, Program, Reward, Score
 from editcritic.reward.engine.program import ask
-from editcritic.reward.queries import ExpertDown, FreeText, Judge, Message, Reply
+from editcritic.reward.experts.judge_reader import JudgeReader
+from editcritic.reward.queries import ExpertDown, FreeText, Judge, Message, ReadText, Reply
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,37 @@ def test_an_expert_that_is_not_there_ends_it_in_a_line() -> None:
 
     with pytest.raises(InputError, match="nothing can be measured: no weights in /nowhere"):
         calibrate(Reward(SourceAndEdit(), {"judge": Absent()}), edits(3, 1), "made")
+
+
+@dataclass(frozen=True)
+class Reading(SourceAndEdit):
+    """Reads the edit, too."""
+
+    card: ClassVar[Card] = Card("reading", 1, "asks and reads", roles=("judge", "reader"))
+
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        yield from ask(ReadText(sample.edited))
+        return (yield from super().__call__(sample))
+
+
+def test_a_judge_that_another_expert_asks_is_counted_once() -> None:
+    judge = Metered()
+    calibration = calibrate(Reward(Reading(), {"judge": judge, "reader": JudgeReader(judge)}), edits(4, 2), "made")
+    figures = estimate(calibration, 8, 2)
+    (tokens,) = (one.value for one in figures if one.name == "prompt tokens")
+    (cost,) = (one.value for one in figures if one.name == "cost")
+    assert tokens == pytest.approx(judge.tokens)
+    assert cost == pytest.approx(0.01 * judge.queries)
+
+
+def test_blocks_keep_the_connections_of_a_served_expert_busy() -> None:
+    class Served(Metered):
+        concurrency = 8
+
+    for rollouts, blocks in ((1, 2), (3, 4)):
+        calibration = calibrate(Reward(SourceAndEdit(), {"judge": Served()}), edits(16, rollouts), "made")
+        assert len(calibration.blocks) == blocks
+    assert len(calibrate(Reward(SourceAndEdit(), {"judge": Served()}), edits(4, 1), "made").blocks) == 1
 
 
 def test_most_scores_that_fail_end_it_with_the_reason() -> None:
