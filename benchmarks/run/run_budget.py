@@ -86,7 +86,8 @@ class BudgetTracker:
 
     prices: role -> price per call, the more specific role first (`judge.quality` before `judge`); for an expert without
     a price, the cost that it reports (`usd` in its usage) counts. A limit of the cost needs one of both for every
-    served expert; once a server reports no tokens, so that the cost is unknown, it is asked nothing more. An expert
+    served expert. Once a server reports no tokens, so that the cost is unknown, it is asked nothing more; after an
+    earlier run with that, whose usage does not say which server it was, no served expert without a price is. An expert
     that asks another bound one, such as `judge-reader` the judge, makes calls of that one, at its price. before,
     before_s: usage and seconds of earlier runs. share: 1 / number of processes; the remaining budget is divided evenly.
 
@@ -139,8 +140,8 @@ class BudgetTracker:
             granted = int(min(count, max(0, remaining)))
             account.calls += granted
             if granted < count and not self.exhausted:
-                unknown = name == "cost" and account.charged.unpriced_requests
-                self.exhausted = _unknown_cost(account.charged) if unknown else self._exhausted_message(name)
+                unknown = self._unpriced_requests(account) if name == "cost" else 0
+                self.exhausted = _unknown_cost(account.charged, unknown) if unknown else self._exhausted_message(name)
             return granted
 
     def _remaining(self, account: _ExpertUsage) -> tuple[float, str]:
@@ -152,7 +153,7 @@ class BudgetTracker:
         if limits.judge_calls is not None and account.is_judge:
             remaining = int((limits.judge_calls - self._before.judge_calls) * self._share) - usage.judge_calls
             name = "judge_calls"
-        if limits.cost is not None and account.price is None and account.charged.unpriced_requests:
+        if limits.cost is not None and self._unpriced_requests(account):
             return 0, "cost"
         if limits.cost is not None and (account.price or account.metered):
             money = (limits.cost - self._before.cost) * self._share - usage.cost
@@ -160,6 +161,13 @@ class BudgetTracker:
             if calls < remaining:
                 remaining, name = calls, "cost"
         return remaining, name
+
+    def _unpriced_requests(self, account: _ExpertUsage) -> int:
+        """Requests of an expert without a price whose cost is unknown, since its server reported no tokens. Those of an
+        earlier run count if there are none since: they may have been this expert's."""
+        if account.price is not None or not account.charged.is_served:
+            return 0
+        return account.charged.requests_without_usage or self._before.requests_without_usage
 
     def _exhausted_message(self, name: str) -> str:
         limit = f"the budget of {getattr(self._limits, name):g} {name.replace('_', ' ')} is spent"
@@ -224,9 +232,14 @@ class _ExpertUsage:
         return self._known_cost
 
     @property
-    def unpriced_requests(self) -> int:
-        """Requests whose cost is unknown, since the server reported no tokens."""
-        return int(self.meter("requests_without_usage")) if self.price is None else 0
+    def is_served(self) -> bool:
+        """Whether the expert is asked over a network: then it counts requests."""
+        return "requests" in self.expert.usage()
+
+    @property
+    def requests_without_usage(self) -> int:
+        """Since the expert was built, not since this run began: its reported cost is unknown from the first on."""
+        return int(self.expert.usage().get("requests_without_usage", 0))
 
 
 class _Metered(Expert):
@@ -279,20 +292,22 @@ class MeteredAsyncExpert(_Metered, AsyncExpert):
 
 
 def _require_costs(accounts: Iterable[_ExpertUsage]) -> None:
-    """Raise `InputError` for a served expert, one that counts requests, whose cost is not known."""
+    """Raise `InputError` for a served expert without prices. One whose server stopped reporting tokens may have them:
+    it is asked nothing, and the run says why."""
     for account in accounts:
-        usage = account.expert.usage()
-        if account.charged is account and account.price is None and "requests" in usage and "usd" not in usage:
+        is_unpriced = account.price is None and "usd" not in account.expert.usage()
+        if account.charged is account and account.is_served and is_unpriced and not account.requests_without_usage:
             raise InputError(
                 f"a budget of cost needs the cost of {account.name}, which is asked over a network and reports none: "
                 "give usd_per_million_in and usd_per_million_out in its spec, or a price per call, or limit judge_calls"
             )
 
 
-def _unknown_cost(account: _ExpertUsage) -> str:
+def _unknown_cost(account: _ExpertUsage, requests: int) -> str:
+    whose = account.name if account.requests_without_usage else f"earlier runs, which may have been of {account.name},"
     return (
-        f"the cost of {account.unpriced_requests:,} requests of {account.name} is unknown, since its server reported "
-        "no tokens: give a price per call, or limit judge_calls instead of cost"
+        f"the cost of {requests:,} requests of {whose} is unknown, since the server reported no tokens: give a price "
+        "per call, or limit judge_calls instead of cost"
     )
 
 

@@ -184,6 +184,36 @@ def test_a_limit_of_the_cost_ends_where_the_cost_is_unknown() -> None:
     assert Usage.from_json((spending.usage + spending.usage).to_json()).requests_without_usage == 2
 
 
+def test_a_server_that_stopped_reporting_tokens_is_asked_nothing_in_the_next_run_of_the_process_either() -> None:
+    judge = Silent()
+    judge(questions(4))
+    for _ in range(2):
+        spending = BudgetTracker({"judge": judge, "reader": JudgeReader(judge)}, {}, BudgetLimits(cost=100.0))
+        assert answered(spending.experts["judge"](questions(5))) == 0
+        assert answered(spending.experts["reader"](READ)) == 0
+        assert spending.exhausted.startswith("the cost of 1 requests of judge is unknown, since the server reported no")
+    assert judge.num_queries == 4
+
+
+def test_an_unknown_cost_of_earlier_runs_ends_a_run_that_goes_on() -> None:
+    before = Usage({"judge": 9}, 9, 0, 0.0, 7)
+    judge = Silent()
+    experts = {"judge": judge, "reader": JudgeReader(judge)}
+    spending = BudgetTracker(experts, {}, BudgetLimits(cost=100.0), before)
+    assert answered(spending.experts["reader"](READ)) + answered(spending.experts["judge"](questions(2))) == 0
+    assert "7 requests of earlier runs, which may have been of judge, is unknown" in spending.exhausted
+    assert judge.num_queries == 0
+    for prices, limits in (({"judge": 1.0}, BudgetLimits(cost=100.0)), ({}, BudgetLimits(judge_calls=100))):
+        judge = Silent()
+        spending = BudgetTracker({"judge": judge}, prices, limits, before)
+        assert answered(spending.experts["judge"](questions(2))) == judge.num_queries == 2
+    local = CoinJudge()  # asks no server, so that it was not its cost
+    assert (
+        answered(BudgetTracker({"judge": local}, {}, BudgetLimits(cost=1.0), before).experts["judge"](questions(2)))
+        == 2
+    )
+
+
 def test_with_a_price_per_call_or_without_a_limit_of_the_cost_all_is_asked() -> None:
     for prices, limits in (({"judge": 1.0}, BudgetLimits(cost=100.0)), ({}, BudgetLimits(judge_calls=100))):
         judge = Silent()
