@@ -155,7 +155,7 @@ class OpenAIJudge(EndpointExpert):
         self.max_tokens_field = max_tokens_field
         self.extra = dict(extra or {})
         self.endpoint = Endpoint(
-            base_url or OPENAI,
+            OPENAI if base_url is None else base_url,
             api_key_env if api_key_env is not None else "OPENAI_API_KEY" if base_url is None else "",
             timeout_s=timeout_s,
             retries=retries,

@@ -222,8 +222,13 @@ def annotated() -> tuple[Any, Callable[[], object]]:
 @holds
 def served() -> tuple[Any, Callable[[], object]]:
     judge = OpenAIJudge("m", "http://127.0.0.1:9/v1")
-    (endpoint,) = (value for value in vars(judge).values() if hasattr(value, "single_served_model"))
-    return endpoint._lock, judge.usage
+    return judge.endpoint.usage._lock, judge.usage
+
+
+@holds
+def addresses() -> tuple[Any, Callable[[], object]]:
+    pool = OpenAIJudge("m", "http://127.0.0.1:9/v1").endpoint.addresses
+    return pool._lock, lambda: pool.use("a group").__enter__()
 
 
 @holds

@@ -1,8 +1,8 @@
-"""Addresses of one API: which of them gets a request, and which is left alone for a time.
+"""Addresses of one API: which of them gets a request, and which gets none for a time.
 
-Requests of one group go to one address (`reward.routing`), which has then computed what they begin with. An address
-that fails is left for a second, then twice as long with every further failure; after that one request tries it, and if
-it answers, its groups come back.
+Requests of one group go to one address (`reward.routing`), which has then computed what they begin with. Each address
+has a circuit breaker: after a failure it is unavailable for a second, then twice as long with every further one; after
+this backoff it is half open, one request tries it, and if it answers, its groups come back.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 from ...forks import at_fork, was_held
 from ...routing import by_preference, within_load
 
-FIRST_LEAVE_S, MAX_LEAVE_S = 1.0, 30.0
-"""For how long an address is left after its first failure, and at most, unless it says (`Retry-After`)."""
+FIRST_BACKOFF_S, MAX_BACKOFF_S = 1.0, 30.0
+"""For how long an address is unavailable after its first failure, and at most, unless it says (`Retry-After`)."""
 
 MIN_BOUNDED_LOAD = 16
 """Requests in flight that never exceed an address's share, so that few stay together: what one judge sends at once."""
@@ -28,28 +28,46 @@ MIN_BOUNDED_LOAD = 16
 class Address:
     """An address. host_and_path: for messages and ids. in_flight: requests that wait for it here.
 
-    left_until: by `time.monotonic`; is_tried: one request tries it after that. is_checked: its model is known to be the
-    expected one.
+    failures: since the start; of requests that fail together, one counts. unavailable_until: by `time.monotonic`.
+    backoff_s: after the last failure; 0 once it has answered. half_open: the request that tries it after the backoff.
+    is_checked: its model is known to be the expected one.
     """
 
     url: str
     host_and_path: str
     in_flight: int = 0
-    left_until: float = 0.0
-    leave_s: float = 0.0
-    is_tried: bool = False
+    failures: int = 0
+    unavailable_until: float = 0.0
+    backoff_s: float = 0.0
+    half_open: AddressRequest | None = None
     is_checked: bool = False
+
+    def is_available(self) -> bool:
+        return self.half_open is None and self.unavailable_until <= time.monotonic()
+
+
+@dataclass(eq=False)
+class AddressRequest:
+    """A request at an address. failures: those that the address had when it began: what it says of the address is old
+    if there are more now."""
+
+    address: Address
+    failures: int
+
+    @property
+    def is_outdated(self) -> bool:
+        return self.failures != self.address.failures
 
 
 class Addresses:
     """The addresses of one API. Thread-safe.
 
-    base_url: one, several with commas between them, or a sequence. trial_s: the longest that a request takes, and that
-    an address is left for because it asks for it. Raises ValueError for invalid and repeated URLs, and for one with a
+    base_url: one, several with commas between them, or a sequence. max_retry_after_s: the longest that an address is
+    unavailable because it asks for it. Raises ValueError for none, for invalid and repeated URLs, and for one with a
     password or query, which would appear in ids.
     """
 
-    def __init__(self, base_url: str | Sequence[str], trial_s: float) -> None:
+    def __init__(self, base_url: str | Sequence[str], max_retry_after_s: float) -> None:
         urls: object = base_url.split(",") if isinstance(base_url, str) else base_url  # as files may have it
         if not isinstance(urls, Sequence) or not urls:
             raise ValueError(f"base_url is a URL or a list of them, got {base_url!r:.80}")
@@ -57,7 +75,7 @@ class Addresses:
         names = [address.host_and_path for address in self.all]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise ValueError(f"base_url has {twice} twice: give each server once")
-        self._trial_s = trial_s
+        self._max_retry_after_s = max_retry_after_s
         self._lock = threading.Lock()
         at_fork(self, Addresses._in_child)
 
@@ -65,7 +83,7 @@ class Addresses:
         if was_held(self._lock):
             self._lock = threading.Lock()
         for address in self.all:  # these are the parent's requests
-            address.in_flight = 0
+            address.in_flight, address.half_open = 0, None
 
     @property
     def first(self) -> Address:
@@ -77,42 +95,49 @@ class Addresses:
         return ", ".join(address.host_and_path for address in self.all)
 
     @contextmanager
-    def use(self, group: str, avoid: Address | None = None) -> Iterator[Address]:
-        """An address for one request. avoid: the one that has just failed it; used if there is no other."""
+    def use(self, group: str, avoid: Address | None = None) -> Iterator[AddressRequest]:
+        """One request, at the address for it. avoid: the one that has just failed it; used if there is no other."""
         with self._lock:
-            now = time.monotonic()
             order = by_preference(self.all, group) if len(self.all) > 1 else self.all
-            usable = [address for address in order if address.left_until <= now] or order
+            usable = [address for address in order if address.is_available()] or order
             usable = [address for address in usable if address is not avoid] or usable
             chosen = within_load(usable, lambda address: address.in_flight, 1, MIN_BOUNDED_LOAD)
-            if chosen.leave_s:  # until this request has its answer, the others stay away
-                chosen.is_tried, chosen.left_until = True, now + self._trial_s
+            request = AddressRequest(chosen, chosen.failures)
+            if chosen.backoff_s:  # until this request has its answer, the others stay away
+                chosen.half_open = request
             chosen.in_flight += 1
         try:
-            yield chosen
+            yield request
         finally:
             with self._lock:
                 chosen.in_flight = max(0, chosen.in_flight - 1)
+                if chosen.half_open is request:  # it was cancelled: another may try
+                    chosen.half_open = None
 
     def has_other(self, failed: Address) -> bool:
         """Whether another address than this one can be asked now."""
-        now = time.monotonic()
-        return any(address is not failed and address.left_until <= now for address in self.all)
+        return any(address is not failed and address.is_available() for address in self.all)
 
-    def leave(self, address: Address, seconds: float | None) -> None:
-        """Leave an address that failed. seconds: as long as it asks for, if it does."""
+    def record_failure(self, request: AddressRequest, retry_after_s: float | None) -> None:
+        """Leave the address of a request that failed alone. retry_after_s: as long as it asks for, if it does."""
+        address = request.address
         with self._lock:
             now = time.monotonic()
-            if address.is_tried or address.left_until <= now:  # of requests that fail together, one counts
-                address.leave_s = min(max(2 * address.leave_s, FIRST_LEAVE_S), MAX_LEAVE_S)
-                address.left_until = now + address.leave_s
-            address.left_until = max(address.left_until, now + min(seconds or 0.0, self._trial_s))
-            address.is_tried = address.is_checked = False
+            if not request.is_outdated:
+                address.failures += 1
+                address.backoff_s = min(max(2 * address.backoff_s, FIRST_BACKOFF_S), MAX_BACKOFF_S)
+                address.unavailable_until = now + address.backoff_s
+                address.half_open = None
+            asked_s = min(retry_after_s or 0.0, self._max_retry_after_s)
+            address.unavailable_until = max(address.unavailable_until, now + asked_s)
+            address.is_checked = False
 
-    def come_back(self, address: Address) -> None:
-        """Use an address that has answered as before."""
+    def record_answer(self, request: AddressRequest) -> None:
+        """Use the address of a request as before, unless it has failed since the request began."""
+        address = request.address
         with self._lock:
-            address.left_until, address.leave_s, address.is_tried = 0.0, 0.0, False
+            if not request.is_outdated:
+                address.unavailable_until, address.backoff_s, address.half_open = 0.0, 0.0, None
 
 
 def _address(url: object) -> Address:

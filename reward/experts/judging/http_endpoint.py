@@ -13,14 +13,14 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from ...plain_text import one_line
 from ...queries.expert import AsyncExpert, ExpertDown
 from ...queries.outcomes import Failure
 from ...timeout_compat import TIMEOUTS, timeout
-from .addresses import Address, Addresses
+from .addresses import Address, Addresses, AddressRequest
 from .http_client import ResponseRefused, causes, http_library, limit_response_size, openai_package
 from .http_errors import (
     MAX_RAW_CHARACTERS,
@@ -33,6 +33,9 @@ from .token_usage import TokenUsage
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
+
+RequestBody: TypeAlias = Mapping[str, Any] | Callable[[str], Mapping[str, Any]]
+"""Fields of a request, or a function of the address that returns them, called for every attempt."""
 
 OPENAI = "https://api.openai.com/v1"
 
@@ -58,7 +61,8 @@ class Endpoint:
     request, from connecting to the last byte. retries: further attempts after a lost connection, a timeout, HTTP 408,
     429 and 5xx; everything else is tried once. The next attempt is at another address if there is one that can be
     used. Else it waits for `Retry-After`, or 0.5 s doubled with each attempt, with random jitter; at most `timeout_s`.
-    So `post` takes at most `max_total_s`. max_requests: HTTP requests, retries included, over the lifetime of this
+    So `post` takes at most `max_total_s`. Where an address has to be asked for its model first, that is in the time of
+    the attempt, and no request of the counts. max_requests: HTTP requests, retries included, over the lifetime of this
     object. usage: counts them, by default without prices.
 
     Raises ValueError for invalid options, and for a URL with a password or query, which would appear in ids.
@@ -88,6 +92,8 @@ class Endpoint:
         """That of the servers, if it was asked for: each has to have it before it is used."""
         self._rng = random.Random()
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+        self._checks: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Address, asyncio.Lock]] = WeakKeyDictionary()
+        """Of each loop: one request at a time asks an address for its model."""
 
     @property
     def host_and_path(self) -> str:
@@ -128,7 +134,10 @@ class Endpoint:
     async def _all_served_models(self) -> list[list[str] | ExpertDown]:
         async def served(address: Address) -> list[str] | ExpertDown:
             try:
-                return await self._served_models(address)
+                async with timeout(self._timeout_s):
+                    return await self._served_models(address)
+            except TIMEOUTS:
+                return ExpertDown(_no_models(address, f"no complete response within {self._timeout_s:g} s"))
             except ConnectionError as error:
                 return ExpertDown(str(error))
 
@@ -138,36 +147,39 @@ class Endpoint:
             await self.close()
 
     async def _served_models(self, address: Address) -> list[str]:
-        """Raises ConnectionError if the server does not list them."""
+        """Raises ConnectionError if the server does not list them. The caller limits the time."""
         try:
-            async with timeout(self._timeout_s):
-                status, _, text = await self._send("GET", f"{address.url}/models")
+            status, _, text = await self._send("GET", f"{address.url}/models")
             if status != 200:
                 raise ValueError(f"HTTP {status}")
             return [str(model["id"]) for model in json.loads(text)["data"]]
-        except TIMEOUTS:
-            problem = f"no complete response within {self._timeout_s:g} s"
         except (OSError, ResponseRefused, ValueError, LookupError, TypeError, RecursionError) as error:
-            problem = str(error)[:300]
-        raise ConnectionError(f"{address.host_and_path} does not list its models ({problem}): name one, as model=")
+            raise ConnectionError(_no_models(address, str(error)[:300])) from None
 
-    async def _check_model(self, address: Address) -> None:
+    async def _check_model(self, request: AddressRequest) -> None:
         """Of several servers, only those with the same model are used: one may be restarted with another."""
+        address = request.address
         if not self._expected_model or address.is_checked or len(self.addresses.all) == 1:
             return
-        try:
-            model = _only_model(address, await self._served_models(address))
-        except ConnectionError as error:
-            raise _TransientError(str(error)) from None
-        if model != self._expected_model:
-            others = next(one for one in self.addresses.all if one is not address)
-            raise ExpertDown(_different_models(others, self._expected_model, address, model))
-        address.is_checked = True
+        async with self._checks.setdefault(asyncio.get_running_loop(), {}).setdefault(address, asyncio.Lock()):
+            if address.is_checked:
+                return
+            # If what it has waited for failed, `post` has recorded that by now: nothing is awaited in between.
+            if request.is_outdated:
+                raise _TransientError(f"{address.host_and_path} has just failed another request")
+            try:
+                model = _only_model(address, await self._served_models(address))
+            except ConnectionError as error:
+                raise _TransientError(str(error)) from None
+            if model != self._expected_model:
+                others = next(one for one in self.addresses.all if one is not address)
+                raise ExpertDown(_different_models(others, self._expected_model, address, model))
+            address.is_checked = True
 
     async def post(
         self,
         path: str,
-        body: Mapping[str, Any] | Callable[[str], Mapping[str, Any]],
+        body: RequestBody,
         images: int = 0,
         *,
         group: str = "",
@@ -195,17 +207,24 @@ class Endpoint:
         )
         failed: Address | None = None
         address = self.addresses.first
+        num_sent = 0
+
+        def count_request() -> None:
+            nonlocal num_sent
+            self._count(images, retry=num_sent > 0)
+            num_sent += 1
+
         try:
             async for attempt in retrying:
-                with attempt, self.addresses.use(group, avoid=failed) as address:
-                    self._count(attempt.retry_state.attempt_number, images)
+                with attempt, self.addresses.use(group, avoid=failed) as request:
+                    address = request.address
                     try:
-                        response = await self._post_once(address, path, body(address.url) if callable(body) else body)
+                        response = await self._post_once(request, path, body, count_request)
                     except _TransientError as error:
                         failed = error.address = address
-                        self.addresses.leave(address, error.retry_after_s)
+                        self.addresses.record_failure(request, error.retry_after_s)
                         raise
-                    self.addresses.come_back(address)
+                    self.addresses.record_answer(request)
                     return response
         except _TransientError as error:
             attempts = f"{self._retries + 1} attempts" if self._retries else "1 attempt"
@@ -217,12 +236,15 @@ class Endpoint:
         raise AssertionError("unreachable")
 
     async def _post_once(
-        self, address: Address, path: str, body: Mapping[str, Any]
+        self, request: AddressRequest, path: str, body: RequestBody, count_request: Callable[[], None]
     ) -> dict[str, Any] | RequestRejected | Failure:
-        await self._check_model(address)
+        address = request.address
         try:
             async with timeout(self._timeout_s):
-                status, headers, text = await self._send("POST", address.url + path, body)
+                await self._check_model(request)
+                count_request()
+                fields = body(address.url) if callable(body) else body
+                status, headers, text = await self._send("POST", address.url + path, fields)
         except TIMEOUTS:
             raise _TransientError(f"no complete response within {self._timeout_s:g} s") from None
         except ConnectionError as error:
@@ -238,12 +260,13 @@ class Endpoint:
 
     async def close(self) -> None:
         """Close the running loop's connections."""
+        self._checks.pop(asyncio.get_running_loop(), None)
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.close()
 
-    def _count(self, attempt: int, images: int) -> None:
-        if not self.usage.start_request(self._max_requests, retry=attempt > 1, images=images):
+    def _count(self, images: int, *, retry: bool) -> None:
+        if not self.usage.start_request(self._max_requests, retry=retry, images=images):
             raise ExpertDown(
                 f"request budget of {self._max_requests} requests is spent: raise max_requests, and resume with "
                 "the same answer log to send only the remaining queries"
@@ -402,6 +425,10 @@ def _only_model(address: Address, models: Sequence[str]) -> str:
         names = ", ".join(f"{name:.100}" for name in models[:8])
         raise ExpertDown(f"{address.host_and_path} has {names or 'no model'}: name one, as model=")
     return models[0]
+
+
+def _no_models(address: Address, problem: str) -> str:
+    return f"{address.host_and_path} does not list its models ({problem}): name one, as model="
 
 
 def _different_models(first: Address, model: str, second: Address, other: str) -> str:

@@ -60,7 +60,7 @@ class TokenUsage:
             return True
 
     def add_bytes(self, count: int) -> None:
-        """Count bytes of a request's body."""
+        """Count bytes of a request's body, which is about to be sent."""
         with self._lock:
             self._counts["bytes_sent"] += count
 
@@ -85,8 +85,9 @@ class TokenUsage:
                     self._counts[name] = self._counts.get(name, 0) + part
 
     def counters(self) -> dict[str, float]:
-        """`requests`, `retries` among them, `images_sent` and `bytes_sent` with them; `prompt_tokens` and
-        `completion_tokens`, of the responses that say them, and the number that do not, `requests_without_usage`.
+        """`requests`, `retries` among them, `images_sent` and `bytes_sent` with them, whether a server was reached or
+        not; `prompt_tokens` and `completion_tokens`, of the responses that say them, and the number that do not,
+        `requests_without_usage`.
 
         `cached_tokens`, prompt tokens from the server's prefix cache, and `reasoning_tokens`, of the completion's, once
         the server has reported any number of them. `usd` if both prices are given and every response had its tokens:

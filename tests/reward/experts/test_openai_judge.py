@@ -437,6 +437,19 @@ def test_a_long_wait_that_is_asked_for_ends_with_the_time_for_a_request():
     assert outcome(once(slow_down("3600")), requests=2, timeout_s=1.0) == Reply("Yes")
 
 
+def test_what_is_sent_counts_per_attempt_also_if_no_server_is_reached():
+    with serving(lambda *_: Answer(completion("7"))) as server:
+        expert = judge(server, retries=2)
+        expert([question(Grade(), 0, picture(1))])
+        once = expert.usage()
+        server.close()
+        with pytest.raises(RetriesExhausted):
+            expert([question(Grade(), 0, picture(1))])
+    counts = expert.usage()
+    for name in ("requests", "images_sent", "bytes_sent"):
+        assert counts[name] == 4 * once[name] > 0
+
+
 def test_a_server_that_is_not_there_is_an_error_and_no_judgement():
     with serving(lambda *_: Answer(completion())) as server:
         url = server.url
@@ -594,6 +607,8 @@ def test_it_is_built_again_from_its_spec():
         ({"base_url": "http://user:secret@host/v1"}, "no password"),
         ({"base_url": "http://host/v1?key=secret"}, "no query"),
         ({"base_url": "host/v1"}, "URL such as"),
+        ({"base_url": ""}, "URL such as"),  # is not OpenAI
+        ({"base_url": []}, "a URL or a list"),
         ({"timeout_s": 0}, "timeout_s"),
         ({"retries": -1}, "retries"),
         ({"max_requests": -1}, "max_requests"),

@@ -4,6 +4,7 @@ import re
 import time
 from collections import Counter
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from editcritic.reward.experts.judging.prefix_groups import PrefixGroups
 from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.queries import ExpertDown, Grade, Judge, Message, YesNo
 from editcritic.reward.queries.specs import SpecError
+from editcritic.reward.routing import by_preference
 from editcritic.reward.trust import trusting
 from tests.reward.experts.http_server import Answer, Loopback, completion, error, serving
 from tests.reward.fakes import picture, sample
@@ -24,7 +26,7 @@ from tests.reward.fakes import picture, sample
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch):
     monkeypatch.setattr(endpoints, "INITIAL_BACKOFF_S", 0.01)
-    monkeypatch.setattr(addresses, "FIRST_LEAVE_S", 0.05)
+    monkeypatch.setattr(addresses, "FIRST_BACKOFF_S", 0.05)
 
 
 def texts(replies: Any) -> list[str]:
@@ -32,10 +34,12 @@ def texts(replies: Any) -> list[str]:
 
 
 class Servers:
-    """Loopback servers. broken: numbers of those that answer with HTTP 500. models: what each of them lists."""
+    """Loopback servers. broken: numbers of those that answer with HTTP 500. models: what each of them lists. delay_s,
+    answer_s: before a list of models, and before an answer."""
 
     def __init__(self, number: int, models: str = "") -> None:
         self.broken: set[int] = set()
+        self.delay_s, self.answer_s = 0.0, 0.005
         self.models = list(models)
         self._stack = ExitStack()
         self.all = [self._stack.enter_context(serving(self._rule(index))) for index in range(number)]
@@ -43,11 +47,12 @@ class Servers:
 
     def _rule(self, index: int) -> Any:
         def answer(request: Any, number: int) -> Answer:
+            is_list = request.path.endswith("/models")
             if index in self.broken:
-                return error(500, "out of order")
-            if request.path.endswith("/models"):
-                return Answer({"data": [{"id": self.models[index]}]})
-            return Answer(completion("7"), after_s=0.005)
+                return replace(error(500, "out of order"), after_s=self.delay_s if is_list else 0.0)
+            if is_list:
+                return Answer({"data": [{"id": self.models[index]}]}, after_s=self.delay_s)
+            return Answer(completion("7"), after_s=self.answer_s)
 
         return answer
 
@@ -187,6 +192,51 @@ def test_a_server_that_was_away_at_first_is_asked_for_its_model_before_it_is_use
             with pytest.raises(ExpertDown, match="one judge is one model"):
                 expert(queries)
             assert not servers.chats(servers.all[1])
+
+
+def test_asking_for_the_model_is_no_request_of_the_counts_and_is_done_once_for_all_that_wait():
+    with Servers(2, "aa") as servers:
+        servers.broken = {1}
+        expert = judge(servers, "", max_requests=20)
+        assert expert.served == "a"
+        servers.broken = set()
+        servers.delay_s = 0.2  # of lists: all questions of the first burst wait for one
+        assert texts(expert([about(source) for source in range(20)])) == ["7"] * 20
+        assert _lists(servers, 1) == 2  # with the one at first
+        assert len(servers.chats(servers.all[1])) > 1
+        assert (expert.usage()["requests"], expert.usage()["retries"]) == (20, 0)
+
+
+def test_a_failed_list_of_models_fails_those_that_wait_for_it_and_costs_no_request():
+    with Servers(2, "aa") as servers:
+        servers.broken = {1}
+        servers.delay_s = 0.2
+        expert = judge(servers, "", max_requests=20)
+        assert expert.served == "a"
+        assert texts(expert([about(source) for source in range(20)])) == ["7"] * 20
+        counts = expert.usage()
+        assert (counts["requests"], counts["retries"], len(servers.chats(servers.all[0]))) == (20, 0, 20)
+        assert not servers.chats(servers.all[1])
+        assert 2 <= _lists(servers, 1) <= 5  # at first, of the burst, and of those that try it after a backoff
+
+
+def test_one_attempt_has_one_time_for_the_list_of_models_and_the_answer():
+    with Servers(2, "aa") as servers:
+        servers.broken = {1}
+        expert = judge(servers, "", timeout_s=1.0, retries=0)
+        assert expert.served == "a"
+        servers.broken = set()
+        servers.delay_s = servers.answer_s = 0.7
+        pool = expert.endpoint.addresses.all
+        queries = [about(source) for source in range(20)]
+        query = next(query for query in queries if by_preference(pool, PrefixGroups().of(query))[0] is pool[1])
+        with pytest.raises(RetriesExhausted, match="no complete response within 1 s"):
+            expert([query])
+        assert (_lists(servers, 1), len(servers.chats(servers.all[1]))) == (2, 1)  # the list came in time
+
+
+def _lists(servers: "Servers", index: int) -> int:
+    return sum(request.path.endswith("/models") for request in servers.all[index].requests)
 
 
 def test_a_server_that_comes_back_with_another_model_is_not_used():

@@ -3,7 +3,7 @@
 import pytest
 
 from editcritic.reward.experts.judging import addresses as module
-from editcritic.reward.experts.judging.addresses import MIN_BOUNDED_LOAD, Addresses
+from editcritic.reward.experts.judging.addresses import MIN_BOUNDED_LOAD, Address, Addresses, AddressRequest
 
 URLS = "http://a:8000/v1,http://b:8000/v1/,http://c:8000/v1"
 
@@ -23,9 +23,14 @@ def clock(monkeypatch):
     return clock
 
 
-def used(pool: Addresses, group: str = "g", avoid=None):
-    with pool.use(group, avoid) as address:
-        return address
+def used(pool: Addresses, group: str = "g", avoid: Address | None = None) -> Address:
+    with pool.use(group, avoid) as request:
+        return request.address
+
+
+def fail(pool: Addresses, address: Address, retry_after_s: float | None = None) -> None:
+    """A request that begins now fails at this address."""
+    pool.record_failure(AddressRequest(address, address.failures), retry_after_s)
 
 
 def test_addresses_are_read_from_a_text_or_a_list():
@@ -63,33 +68,70 @@ def test_a_group_stays_at_its_address_and_the_rest_goes_to_others(clock):
 
 def test_an_address_that_fails_is_left_for_longer_and_longer_and_is_tried_by_one_request(clock):
     pool = Addresses(URLS, 60)
-    home = used(pool)
+    with pool.use("g") as one, pool.use("g") as other:
+        home = one.address
+        pool.record_failure(one, None)
+        pool.record_failure(other, None)  # was in flight with it: the same failure
     for seconds in (1.0, 2.0, 4.0):
-        pool.leave(home, None)
-        pool.leave(home, None)  # another request that was in flight with it: the same failure
-        assert used(pool) is not home
         clock.now += seconds - 0.01
         assert used(pool) is not home
         clock.now += 0.02
         with pool.use("g") as tried:
-            assert tried is home
+            assert tried.address is home
             assert used(pool) is not home  # while it is tried
-    pool.come_back(home)
+            if seconds < 4.0:
+                pool.record_failure(tried, None)
+            else:
+                pool.record_answer(tried)
     assert used(pool) is home
-    pool.leave(home, None)
+    fail(pool, home)
     clock.now += 1.01
+    assert used(pool) is home
+
+
+def test_only_a_request_that_began_after_the_failure_brings_an_address_back(clock):
+    pool = Addresses(URLS, 60)
+    with pool.use("g") as slow, pool.use("g") as refused:
+        home = slow.address
+        pool.record_failure(refused, 30.0)
+        pool.record_answer(slow)  # was in flight before the other was refused
+    clock.now += 29.9
+    assert used(pool) is not home
+    clock.now += 0.2
+    with pool.use("g") as tried:
+        assert tried.address is home
+        pool.record_failure(slow, None)  # another old one says nothing of the trial
+        assert home.half_open is tried
+        pool.record_answer(tried)
+    assert all(used(pool) is home for _ in range(3))
+
+
+def test_a_trial_that_is_cancelled_is_left_to_the_next_request(clock):
+    pool = Addresses(URLS, 60)
+    home = used(pool)
+    fail(pool, home)
+    clock.now += 1.01
+    with pool.use("g") as cancelled:
+        assert cancelled.address is home  # and it ends without an answer or a failure
+    with pool.use("g") as tried:
+        assert tried.address is home
+        assert used(pool) is not home  # still one at a time
+        pool.record_failure(tried, None)
+    clock.now += 1.99  # its backoff was not forgotten
+    assert used(pool) is not home
+    clock.now += 0.02
     assert used(pool) is home
 
 
 def test_an_address_that_says_for_how_long_is_left_so_long_at_most_the_time_of_a_request(clock):
     pool = Addresses(URLS, 60)
     home = used(pool)
-    pool.leave(home, 10.0)
+    fail(pool, home, 10.0)
     clock.now += 9.9
     assert used(pool) is not home
     clock.now += 0.2
     assert used(pool) is home
-    pool.leave(home, 1e9)
+    fail(pool, home, 1e9)
     clock.now += 60.1
     assert used(pool) is home
 
@@ -97,10 +139,10 @@ def test_an_address_that_says_for_how_long_is_left_so_long_at_most_the_time_of_a
 def test_if_all_are_left_one_is_asked_and_not_the_one_that_has_just_failed(clock):
     pool = Addresses(URLS, 60)
     for address in pool.all:
-        pool.leave(address, None)
+        fail(pool, address)
     home = used(pool)
     assert used(pool, avoid=home) is not home
     assert not any(map(pool.has_other, pool.all))
     one = Addresses("http://a/v1", 60)
-    one.leave(one.first, 1e9)
+    fail(one, one.first, 1e9)
     assert used(one, avoid=one.first) is one.first
