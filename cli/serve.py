@@ -311,7 +311,11 @@ def serve(
 
 def _absolute_files(specs: Sequence[str]) -> list[str]:
     """Specs with absolute paths of files, as processes of Ray have another working folder."""
-    return [re.sub(r"[^\s=]+\.toml(?=\s|$)", lambda found: str(Path(found[0]).absolute()), spec) for spec in specs]
+    return ["".join(map(_absolute_file, re.split(r"([\s=])", spec))) for spec in specs]
+
+
+def _absolute_file(word: str) -> str:
+    return str(Path(word).absolute()) if word.endswith(".toml") else word
 
 
 def load_rewards(specs: Sequence[str], experts: Sequence[str] | None, engine: Engine) -> dict[str, Reward]:

@@ -48,6 +48,7 @@ def arguments(command: str, pair: tuple[Path, Path]) -> list[Any]:
         "edit": ["edit", a, "--instruction", "make it red", "--pipeline", "sceneedit", "-o", out],
         "audit": ["audit", "demo", "--limit", "1"],
         "serve": ["serve", "--port", "0"],
+        "plan": ["plan", "--limit", "4"],
         "app": ["app", "--port", "0"],
         "doctor": ["doctor"],
         "bench run": ["bench", "run", "sceneedit", "--outputs", a.parent, "-o", out],
