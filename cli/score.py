@@ -84,16 +84,21 @@ def score(
         str | None,
         typer.Option("--ray-address", help="Address of the Ray cluster. Default: this machine's, or a new one."),
     ] = None,
-    workers: Annotated[int, typer.Option("--workers", min=1, help="With --ray: scoring actors.")] = 2,
-    cpus: Annotated[float, typer.Option("--cpus", min=0, help="With --ray: CPUs per actor.")] = 1.0,
-    gpus: Annotated[float, typer.Option("--gpus", min=0, help="With --ray: GPUs per actor, also fractions.")] = 0.0,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="With --ray: scoring actors. Default: 2.")
+    ] = None,
+    cpus: Annotated[float | None, typer.Option("--cpus", min=0, help="With --ray: CPUs per actor. Default: 1.")] = None,
+    gpus: Annotated[
+        float | None, typer.Option("--gpus", min=0, help="With --ray: GPUs per actor, also fractions. Default: 0.")
+    ] = None,
     keep: Annotated[
         list[str] | None,
         typer.Option("--keep", metavar="COLUMN", help="With --ray: columns handed on to the scores. Repeatable."),
     ] = None,
     block_rows: Annotated[
-        int, typer.Option("--block-rows", min=1, help="With --ray: rows of a block, at most; bounds memory.")
-    ] = 1000,
+        int | None,
+        typer.Option("--block-rows", min=1, help="With --ray: rows of a block, at most; bounds memory. Default: 1000."),
+    ] = None,
     profile: Annotated[bool, typer.Option("--profile", help="Print query and expert statistics.")] = False,
     as_json: Json = False,
 ) -> int:
@@ -137,6 +142,8 @@ def score(
         require_no_picture(out, "scores")
         require_distinct_files(**{argument: file}, out=out, cache=cache, record=record, picture=picture)
     one = _one_edit(samples, edited, sentence, boxes, picture)
+    cluster = {"address": ray_address, "workers": workers, "cpus": cpus, "gpus": gpus}
+    cluster_options: dict[str, Any] = {name: value for name, value in cluster.items() if value is not None}
     if ray:
         if one is not None or instruction is not None or record is not None:
             raise InputError("--ray scores a table, without --instruction and --record: give parquet or JSONL")
@@ -145,13 +152,17 @@ def score(
         limits: dict[str, Any] = {"max_failure_rate": max_failure_rate, "on_failures": on_failures}
         bound_reward = load_reward(spec_argument(reward), protocol, bindings=experts, **limits)
         table = SampleTable.open(samples, parse_columns(columns or ()), keep or ())
-        cluster = RayCluster(ray_address, workers, cpus, gpus)
-        options = BlockOptions(block_rows, window, answer_log=cache, **limits)
-        return score_on_ray(table, bound_reward, cluster, options, out, profile=profile, as_json=as_json)
+        options = BlockOptions(block_rows or BlockOptions.block_rows, window, answer_log=cache, **limits)
+        return score_on_ray(
+            table, bound_reward, RayCluster(**cluster_options), options, out, profile=profile, as_json=as_json
+        )
     if one is not None and columns:
         raise InputError("--columns is for tables: one edit has none")
-    if keep or ray_address is not None:
-        raise InputError("--keep and --ray-address are for --ray; the ids of a scores file say which row a score is of")
+    if keep or cluster_options or block_rows is not None:
+        raise InputError(
+            "--keep, --ray-address, --workers, --cpus, --gpus and --block-rows are for --ray; the ids of a scores file "
+            "say which row a score is of"
+        )
     source = one or SampleSource.open(samples, instruction=instruction, columns=parse_columns(columns or ()))
     path = cache or record
     with ExitStack() as stack:

@@ -37,6 +37,10 @@ def table(folder: Folder) -> Path:
         (["--ray", "-o", "OUT", "--on-failures", "perhaps"], "on_failures is 'raise', 'none' or 'wait'"),
         (["--keep", "split"], "are for --ray"),
         (["--ray-address", "auto"], "are for --ray"),
+        (["--workers", "2"], "are for --ray"),
+        (["--cpus", "1"], "are for --ray"),
+        (["--gpus", "0"], "are for --ray"),
+        (["--block-rows", "1000"], "are for --ray"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(
