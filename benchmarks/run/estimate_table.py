@@ -74,7 +74,7 @@ _LARGE = ((1e12, "T"), (1e9, "G"), (1e6, "M"))
 
 
 def estimate_json(
-    calibration: Calibration, figures: Sequence[Figure], edits: int, rollouts: int, replicas: int
+    calibration: Calibration, figures: Sequence[Figure], edits: int, rollouts: int = 1, replicas: int = 1
 ) -> dict[str, Any]:
     """The document of `--json`."""
     return {

@@ -301,7 +301,7 @@ def execute_settings(
 def _estimate(settings: RunSettings, out: Path, spec: RunSpec, built: RunConfig, cases: int, *, as_json: bool) -> int:
     """Score some cases, and print what the others would take. Returns the exit code."""
     from ...benchmarks.run.case_estimate import estimate_cases
-    from ...benchmarks.run.estimate_table import SCHEMA, estimate_table, unknown_cost
+    from ...benchmarks.run.estimate_table import SCHEMA, estimate_json, estimate_table, unknown_cost
     from ...benchmarks.run.run_journal import JOURNAL_FOLDER
     from ...benchmarks.run.run_progress import progress_reporter
     from ...benchmarks.run.scoring_run import forward_warnings
@@ -321,18 +321,9 @@ def _estimate(settings: RunSettings, out: Path, spec: RunSpec, built: RunConfig,
         return 0
     exceeded = found.exceeded(options.limits)
     if as_json:
-        print_json(
-            {
-                "schema": SCHEMA,
-                "edits": found.remaining,
-                "figures": [figure.to_json() for figure in found.figures],
-                "unpriced": found.calibration.unpriced,
-                "spent": found.spent.to_json(),
-                "exceeded": exceeded,
-                "stop_reason": found.stop_reason,
-                "calibration": found.calibration.to_json(),
-            }
-        )
+        document = estimate_json(found.calibration, found.figures, found.remaining)
+        spent, stop_reason = found.spent.to_json(), found.stop_reason
+        print_json({**document, "spent": spent, "exceeded": exceeded, "stop_reason": stop_reason})
     else:
         render(estimate_table(f"the other {found.remaining:,} cases", found.calibration, found.figures))
         for name in found.calibration.unpriced:
