@@ -261,6 +261,12 @@ def test_a_batch_is_one_call_with_settings_of_their_own():
     assert call["tools"] is None
 
 
+def test_it_says_which_accelerators_its_engine_has():
+    assert VllmJudge("a-model").devices == ("cuda:0",)
+    engine = {"tensor_parallel_size": 2, "pipeline_parallel_size": 2}
+    assert VllmJudge("a-model", engine=engine).devices == ("cuda:0", "cuda:1", "cuda:2", "cuda:3")
+
+
 def test_words_and_pictures_come_in_their_order():
     answer(YesNo())
     system, user = calls()[0]["messages"][0]

@@ -217,6 +217,15 @@ def test_compiled_layers_answer_the_same(folder, monkeypatch, generates_code):
     assert len(graphs) == 1  # equal layers share a graph
 
 
+def test_it_says_where_its_weights_are(folder):
+    expert = Dino(str(folder), device="cpu")
+    assert not expert.devices
+    expert.load()
+    assert list(expert.devices) == ["cpu"]
+    expert.unload()
+    assert not expert.devices
+
+
 def test_a_device_map_places_it_and_offloading_drops_it(folder, loads):
     expert = Dino(str(folder), device_map="auto")
     (before,) = expert(ASKED)
