@@ -14,6 +14,7 @@ from ..common.errors import InputError
 from ..common.inputs import SampleEntry, SampleSource
 from ..demo.good_edits import good_edits
 from .open_files import OpenFiles
+from .quick_events import QUICK
 from .ranking_inputs import uploaded_entries
 
 DEMO, FILE, UPLOAD = "demo", "file", "upload"
@@ -77,7 +78,7 @@ def edit_choice(files: OpenFiles) -> EditChoice:
     def show(chosen: str) -> list[gr.Column]:
         return [gr.Column(visible=name == chosen) for name in panels]
 
-    kind.change(show, kind, list(panels.values()), show_progress="hidden")
+    kind.change(show, kind, list(panels.values()), **QUICK)
     return EditChoice(files, [kind, name, source, edit, instruction, boxes])
 
 

@@ -10,6 +10,7 @@ from .audit_inputs import audit_command, chosen_families, edit_choice, edit_limi
 from .audit_jobs import AuditChoice, AuditJob, AuditJobs
 from .audit_report import done_html, progress_html, report_html, stored_report_html
 from .messages import with_messages
+from .quick_events import QUICK
 from .reward_choice import require_offered, reward_choice
 from .settings import AppSettings
 
@@ -123,9 +124,7 @@ def audit_tab(settings: AppSettings) -> None:
         show_progress="hidden",
         concurrency_limit=None,  # `AuditJobs` has its own, and says so
     )
-    started.then(
-        lambda: (gr.Button(interactive=True), gr.Button(visible=False)), None, [start, stop], show_progress="hidden"
-    )
+    started.then(lambda: (gr.Button(interactive=True), gr.Button(visible=False)), None, [start, stop], **QUICK)
 
     @with_messages
     def on_stop(job: AuditJob | None) -> gr.Button:
@@ -133,7 +132,7 @@ def audit_tab(settings: AppSettings) -> None:
             job.stop()
         return gr.Button("Stopping", interactive=False)
 
-    stop.click(on_stop, job_of_window, stop, show_progress="hidden")
+    stop.click(on_stop, job_of_window, stop, **QUICK)
 
     @with_messages
     def on_stored(name: str | None) -> Any:

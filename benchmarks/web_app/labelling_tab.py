@@ -25,6 +25,7 @@ from .label_side_panels import AgreementPanel, FilesPanel
 from .label_start import NameForm, StartForm, name_text
 from .messages import with_messages
 from .question_view import PictureStore
+from .quick_events import QUICK
 from .settings import AppSettings
 
 _DRAWN = "document.querySelector('#label-question .drawing')?.dataset.boxes ?? ''"
@@ -131,7 +132,7 @@ def labelling_tab(settings: AppSettings) -> None:
         now = replace(present(window_seat), annotator=clean_annotator_name(name))
         return {**show_next(now), **dict.fromkeys(side_panels, gr.Accordion(visible=True))}
 
-    gr.on([names.begin.click, names.name.submit], on_begin, [seat, names.name], outputs, show_progress="hidden")
+    gr.on([names.begin.click, names.name.submit], on_begin, [seat, names.name], outputs, **QUICK)
 
     def submit(now: Seat, shown: str, answer: LabelAnswer, note: str) -> Updates:
         number, revision = shown_number(shown)
@@ -174,7 +175,7 @@ def labelling_tab(settings: AppSettings) -> None:
     def on_resume(window_seat: Seat | None) -> Any:
         return show_next(answering(window_seat))
 
-    panel.resume.click(on_resume, seat, outputs, show_progress="hidden")
+    panel.resume.click(on_resume, seat, outputs, **QUICK)
 
     @with_messages
     def on_back(window_seat: Seat | None, shown: str) -> Any:
@@ -198,8 +199,8 @@ def labelling_tab(settings: AppSettings) -> None:
                 continue
         return show_next(now)
 
-    gr.on([panel.back.click, reopen.click], on_back, [seat, panel.shown], outputs, show_progress="hidden")
-    panel.forward.click(on_forward, [seat, panel.shown], outputs, show_progress="hidden")
+    gr.on([panel.back.click, reopen.click], on_back, [seat, panel.shown], outputs, **QUICK)
+    panel.forward.click(on_forward, [seat, panel.shown], outputs, **QUICK)
 
     @with_messages
     def on_repeat(window_seat: Seat | None, dimension: str | None) -> Any:
@@ -208,7 +209,7 @@ def labelling_tab(settings: AppSettings) -> None:
         now.session.repeat_dimension(now.annotator, question_type.kind, question_type.dimension)
         return show_next(now)
 
-    repeat.click(on_repeat, [seat, repeated], outputs, show_progress="hidden")
+    repeat.click(on_repeat, [seat, repeated], outputs, **QUICK)
 
     _connect_side_panels(seat, present, agreement, label_files)
 
@@ -218,20 +219,20 @@ def _connect_side_panels(seat: gr.State, present: Any, agreement: AgreementPanel
     def on_agreement(window_seat: Seat | None, metric: str) -> Any:
         return agreement.show(present(window_seat).session, metric)
 
-    # Not by itself with each answer: of two events at once, gradio may leave one waiting when the other ends.
     gr.on(
         [agreement.panel.expand, agreement.metric.input, agreement.refresh.click],
         on_agreement,
         [seat, agreement.metric],
         [agreement.metric, agreement.text],
         show_progress_on=[agreement.text],
+        queue=False,
     )
 
     @with_messages
     def on_export(window_seat: Seat | None) -> list[str]:
         return label_files.written(present(window_seat).session)
 
-    label_files.export.click(on_export, seat, label_files.exported, show_progress="hidden")
+    label_files.export.click(on_export, seat, label_files.exported, **QUICK)
 
     @with_messages
     def on_import(window_seat: Seat | None, path: str | None) -> Any:
@@ -241,7 +242,7 @@ def _connect_side_panels(seat: gr.State, present: Any, agreement: AgreementPanel
         on_import,
         [seat, label_files.upload],
         [label_files.outcome, label_files.upload],
-        show_progress="hidden",
+        **QUICK,
     )
 
 

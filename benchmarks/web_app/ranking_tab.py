@@ -19,6 +19,7 @@ from ..report.ranking_sheet import write_sheet
 from ..run.scoring_run import score_entries
 from . import ranking_results as results
 from .messages import with_messages
+from .quick_events import QUICK
 from .ranking_form import RankingForm
 from .ranking_inputs import demo_entries, file_entries, folder_entries, uploaded_entries
 from .ranking_results import RankedEdits
@@ -106,13 +107,13 @@ def ranking_tab(settings: AppSettings) -> None:
             concurrency_limit=1,
         )
         done.success(None, js=scroll_to("rank-status"))
-        done.success(on_files, state, view.files, show_progress="hidden")
+        done.success(on_files, state, view.files, **QUICK)
 
     @with_messages
     def on_group(ranked: RankedEdits | None, name: str, accepted: float) -> Any:
         return view.show(ranked, name, accepted) if ranked else {}
 
-    view.group.input(on_group, [state, view.group, view.accepted_from], view.outputs, show_progress="hidden")
+    view.group.input(on_group, [state, view.group, view.accepted_from], view.outputs, **QUICK)
 
     @with_messages
     def on_accept(ranked: RankedEdits | None, name: str | None, accepted: float) -> Any:
@@ -122,8 +123,8 @@ def ranking_tab(settings: AppSettings) -> None:
         on_accept,
         [state, view.group, view.accepted_from],
         view.outputs,
-        show_progress="hidden",
         trigger_mode="always_last",
+        **QUICK,
     )
 
     @with_messages
@@ -133,20 +134,20 @@ def ranking_tab(settings: AppSettings) -> None:
         name = ranked.ranking(group).candidates[int(event.index)].sample.id
         return {view.chosen: name, **view.show_edit(ranked, name)}
 
-    view.gallery.select(on_picture, [state, view.group], view.outputs, show_progress="hidden")
+    view.gallery.select(on_picture, [state, view.group], view.outputs, **QUICK)
 
     @with_messages
     def on_chosen(ranked: RankedEdits | None, name: str | None) -> Any:
         return view.show_edit(ranked, name) if ranked else {}
 
-    view.chosen.input(on_chosen, [state, view.chosen], view.outputs, show_progress="hidden")
+    view.chosen.input(on_chosen, [state, view.chosen], view.outputs, **QUICK)
 
     @with_messages
     def on_pair(ranked: RankedEdits | None, one: str | None, other: str | None) -> Any:
         return view.show_pair(ranked, one, other) if ranked else {}
 
     for chooser in (view.first, view.second):
-        chooser.input(on_pair, [state, view.first, view.second], view.outputs, show_progress="hidden")
+        chooser.input(on_pair, [state, view.first, view.second], view.outputs, **QUICK)
 
     @with_messages
     def on_threshold(
@@ -172,7 +173,7 @@ def ranking_tab(settings: AppSettings) -> None:
             outputs,
             show_progress="hidden",
             trigger_mode="always_last",
-        ).success(on_files, state, view.files, show_progress="hidden")
+        ).success(on_files, state, view.files, **QUICK)
 
 
 def score(

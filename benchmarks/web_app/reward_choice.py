@@ -13,6 +13,7 @@ from ..common.errors import InputError
 from ..common.markdown import markdown_text
 from ..common.reward_catalogue import list_rewards
 from .messages import errors_as_messages
+from .quick_events import QUICK
 from .settings import AppSettings
 
 
@@ -45,8 +46,8 @@ def reward_choice(settings: AppSettings, prefix: str) -> RewardChoice:
         with errors_as_messages():
             return _needs(settings, chosen), gr.Checkbox(value=False, visible=_is_to_agree(settings, chosen))
 
-    reward.change(_meaning, reward, meaning, show_progress="hidden")
-    experts.change(show, experts, [note, allowed], show_progress="hidden")
+    reward.change(_meaning, reward, meaning, **QUICK)
+    experts.change(show, experts, [note, allowed], **QUICK)
     return RewardChoice(reward, experts, allowed)
 
 

@@ -112,6 +112,7 @@ def _app(settings: AppSettings, root: str, folder: Path) -> PageGuard:
         page,
         root,
         server_name=HOST,
+        root_path=root,  # else the files of events that are not queued have addresses without the token
         footer_links=[],
         run_history=False,
         show_error=True,

@@ -145,6 +145,24 @@ def test_a_threshold_moves_scores_of_a_file_at_once(browser: Browser, folder: Pa
     settings.scorers.close()
 
 
+def test_what_a_choice_shows_is_not_queued(visit: Visit) -> None:
+    """An event that is queued just when another one ends may never be answered: see `QUICK`."""
+    page = visit.page
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url.rpartition("/gradio_api/")[2]))
+    choose(page, "rank-reward", "guard-not-blank")
+    expect(page.locator("#rank-meaning")).to_contain_text("guard-not-blank")
+    page.locator("#rank-gallery .thumbnail-item").nth(1).click()
+    expect(page.locator("#rank-parts")).to_contain_text("damaged_background")
+    choose(page, "rank-first", "unchanged")
+    expect(page.locator("#rank-why")).to_contain_text("unchanged was rejected by a guard")
+    page.wait_for_function(
+        "[...document.querySelectorAll('#rank-panels img')].filter(img => img.complete && img.naturalWidth).length >= 3"
+    )
+    assert sum(request.startswith("run/") for request in requests) >= 3
+    assert not [request for request in requests if request.startswith("queue/")]
+
+
 def test_an_uploaded_folder_is_scored_by_its_own_file(browser: Browser, folder: Path) -> None:
     with app(AppSettings(), browser) as visit:
         page = visit.page
