@@ -69,6 +69,22 @@ def open_tab(page: Page, title: str) -> None:
     raise AssertionError(f"the page has no tab {title!r}")
 
 
+def choose(page: Page, element: str, text: str) -> None:
+    """Pick an option of the dropdown with this id.
+
+    Tried again, since the list stays where it opened when what is above it grows.
+    """
+    field = page.locator(f"#{element} input")
+    option = page.locator(f"#{element}").get_by_role("option", name=text, exact=True)
+    for _ in range(10):
+        field.click()
+        with suppress(PlaywrightTimeoutError):
+            option.click(timeout=6_000)
+            return
+        field.blur()
+    raise AssertionError(f"{element} has no option {text!r} that can be clicked")
+
+
 @contextmanager
 def app(settings: AppSettings, browser: Browser, *, width: int = 1440, tab: str = "") -> Iterator[Visit]:
     """The app and a window with it."""

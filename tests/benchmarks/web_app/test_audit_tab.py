@@ -23,7 +23,7 @@ from editcritic.benchmarks.web_app.server import serving
 from editcritic.benchmarks.web_app.settings import AppSettings
 
 from ..chromium import needed
-from .browser import TIMEOUT_MS, Visit, app, visited
+from .browser import TIMEOUT_MS, Visit, app, choose, visited
 
 pytestmark = needed
 
@@ -71,8 +71,7 @@ def begin(page: Page, *families: str, edits: str = "Photographs of the demo", li
     while page.locator("#audit-families .token-remove:not(.remove-all)").count():
         page.locator("#audit-families .token-remove:not(.remove-all)").first.click()
     for name in families:
-        page.locator("#audit-families input").click()
-        page.get_by_role("option", name=name, exact=True).click()
+        choose(page, "audit-families", name)
     page.keyboard.press("Escape")
     page.evaluate("document.querySelectorAll('#audit-report iframe').forEach(frame => { frame.dataset.old = 1 })")
     page.locator("#audit-start").click()
@@ -202,8 +201,7 @@ def test_figures_of_a_file_are_shown_and_words_in_them_are_words(
 
 
 def show(page: Page, name: str) -> None:
-    page.locator("#audit-stored input").click()
-    page.get_by_role("option", name=name, exact=True).click()
+    choose(page, "audit-stored", name)
     page.locator("#audit-show").click()
 
 

@@ -22,7 +22,7 @@ from editcritic.reward import Evidence, Score
 from editcritic.reward.score import score_line
 
 from ..chromium import needed
-from .browser import TIMEOUT_MS, Visit, app
+from .browser import TIMEOUT_MS, Visit, app, choose
 
 pytestmark = needed
 expect.set_options(timeout=TIMEOUT_MS)
@@ -97,11 +97,6 @@ def visit(browser: Browser, folder: Path) -> Iterator[Visit]:
         visit.page.on("dialog", lambda dialog: pytest.fail(dialog.message))
         yield visit
     settings.scorers.close()
-
-
-def choose(page: Page, element: str, text: str) -> None:
-    page.locator(f"#{element} input").click()
-    page.locator(f"#{element}").get_by_role("option", name=text, exact=True).click()
 
 
 def compare(page: Page, first: str, second: str) -> None:

@@ -31,7 +31,7 @@ from editcritic.reward.score import score_line
 from ..chromium import needed
 from ..human_eval.label_files import results, row, write
 from ..suites.tiny_suite import Toy, outputs
-from .browser import TIMEOUT_MS, Visit, visited
+from .browser import TIMEOUT_MS, Visit, choose, visited
 
 pytestmark = needed
 
@@ -350,8 +350,7 @@ def test_a_session_is_begun_on_the_page(browser: Browser, folder: Path) -> None:
         page = visit.page
         page.locator("#label-start").click()
         expect(page.get_by_text("nothing is chosen to label").first).to_be_visible()
-        page.locator("#label-sources input").click()
-        page.get_by_role("option", name=folder.name, exact=True).click()
+        choose(page, "label-sources", folder.name)
         page.locator("#label-start").click()
         begin(page, "ann")
         position(page, "1 of 1")

@@ -23,7 +23,7 @@ from editcritic.cli.app import app as command_line
 from editcritic.reward import Box, EditSample, Image, Score
 
 from ..chromium import needed
-from .browser import TIMEOUT_MS, Visit, app
+from .browser import TIMEOUT_MS, Visit, app, choose
 
 pytestmark = needed
 
@@ -71,11 +71,6 @@ def rows(page: Page) -> list[list[str]]:
     return page.locator("#rank-table tbody tr").evaluate_all(
         "rows => rows.map(row => [...row.cells].map(cell => cell.innerText.trim()))"
     )
-
-
-def choose(page: Page, element: str, text: str) -> None:
-    page.locator(f"#{element} input").click()
-    page.locator(f"#{element}").get_by_role("option", name=text, exact=True).click()
 
 
 def test_uploads_are_scored_and_ranked(visit: Visit) -> None:
