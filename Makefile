@@ -25,7 +25,7 @@ PYTEST := pytest -n 2 --dist loadfile
 demo: $(DEMO)
 	$(BIN)/python -m editcritic.benchmarks.demo $(ARGS)
 
-# All that guards behaviour: at most 20 CPU minutes.
+# All that guards behaviour: half an hour on two slow cores.
 test: $(TEST)
 	$(BIN)/$(PYTEST) -m "not slow" $(ARGS)
 
@@ -33,7 +33,7 @@ test: $(TEST)
 test-all: $(TEST)
 	$(BIN)/$(PYTEST) $(ARGS)
 
-# The engine, the metrics and the selectors, without models: at most 90 seconds.
+# The engine, the metrics and the selectors, without models: five minutes there.
 test-quick: $(TEST)
 	$(BIN)/$(PYTEST) -m "not slow" tests/reward tests/verifiers --ignore=tests/reward/metrics/baselines --ignore=tests/reward/experts $(ARGS)
 
