@@ -119,7 +119,7 @@ def comparison_tab(settings: AppSettings) -> None:
         return results.items_html(compared, name, order_by, _bounded(how_many)) if compared else gr.skip()
 
     for component in (metric, order, count):
-        component.input(on_items, [state, metric, order, count], items, queue=False)
+        component.input(on_items, [state, metric, order, count], items, queue=False)  # see `quick_events`
 
 
 def _chooser(names: list[str], label: str, elem_id: str) -> gr.Dropdown:

@@ -225,7 +225,7 @@ def _connect_side_panels(seat: gr.State, present: Any, agreement: AgreementPanel
         [seat, agreement.metric],
         [agreement.metric, agreement.text],
         show_progress_on=[agreement.text],
-        queue=False,
+        queue=False,  # see `quick_events`
     )
 
     @with_messages
