@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import Counter
 from enum import IntEnum
 from types import SimpleNamespace
@@ -61,6 +62,9 @@ def http_protocol(header_timeout_s: float, max_connections: int, has_token: bool
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
+            # asyncio sets it for sockets that it opened, not for those of a listener that it was given; without it an
+            # answer on an open connection waits 40 ms for the client's delayed acknowledgement.
+            transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._address = self.client[0] if self.client else ""
             self._standing_since = self.loop.time()
             if len(self.connections) > max_connections and not self._take_a_place():

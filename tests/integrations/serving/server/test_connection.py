@@ -1,6 +1,7 @@
 """Who keeps a connection when they are full: those with the token, or who are being answered."""
 
 import contextlib
+import gc
 import json
 import select
 import socket
@@ -220,3 +221,20 @@ def test_bodies_that_arrive_are_counted_and_refused_where_there_is_no_room() -> 
         answer = read_answer(refused[0])
         assert (answer.status, json.loads(answer.body)["retryable"]) == (503, True)
         assert service.bytes.used <= 4 * MIB
+
+
+def test_answers_do_not_wait_for_acknowledgements_of_the_client() -> None:
+    with judge(token="") as (url, _), connect(url) as client:
+        client.sendall(request())
+        assert read_answer(client).status == 200
+        (served,) = [
+            one
+            for one in gc.get_objects()
+            if isinstance(one, socket.socket) and one.fileno() >= 0 and peer(one) == client.getsockname()
+        ]
+        assert served.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def peer(connection: socket.socket) -> Any:
+    with contextlib.suppress(OSError):
+        return connection.getpeername()
