@@ -58,14 +58,27 @@ def judge(**settings: Any) -> Iterator[tuple[str, Fake]]:
     service.close()
 
 
+@pytest.fixture(scope="module")
+def unguarded() -> Iterator[httpx2.Client]:
+    with judge() as (url, _), httpx2.Client(base_url=url) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[httpx2.Client]:
+    with judge(token=TOKEN) as (url, _), httpx2.Client(base_url=url) as client:
+        yield client
+
+
 @pytest.mark.parametrize("headers", FOREIGN)
-def test_a_server_without_a_token_answers_no_foreign_page_at_any_path(headers: dict[str, str]) -> None:
-    with judge() as (url, _):
-        for path in PATHS:
-            for method in ("GET", "POST", "OPTIONS"):
-                answer = httpx2.request(method, url + path, headers=headers)
-                assert answer.status_code == 403, (method, path)
-                assert b"start the server with a token" in answer.content
+def test_a_server_without_a_token_answers_no_foreign_page_at_any_path(
+    unguarded: httpx2.Client, headers: dict[str, str]
+) -> None:
+    for path in PATHS:
+        for method in ("GET", "POST", "OPTIONS"):
+            answer = unguarded.request(method, path, headers=headers)
+            assert answer.status_code == 403, (method, path)
+            assert b"start the server with a token" in answer.content
 
 
 def test_a_cross_site_form_is_not_scored() -> None:
@@ -83,21 +96,21 @@ def test_a_cross_site_form_is_not_scored() -> None:
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "LOCALHOST.", "127.1.2.3", "[::1]"])
 @pytest.mark.parametrize("port", ["", ":8321", ":9000"])
-def test_programs_and_the_own_page_are_answered_also_through_a_tunnel(name: str, port: str) -> None:
+def test_programs_and_the_own_page_are_answered_also_through_a_tunnel(
+    unguarded: httpx2.Client, name: str, port: str
+) -> None:
     body = attach_images(request_json([ONE]), images_by_digest([ONE]))
     host = name + port
     own_page = {"host": host, "origin": f"http://{host}", "sec-fetch-site": "same-origin"}
-    with judge() as (url, _):
-        for headers in ({"host": host}, own_page, {"host": host, "sec-fetch-site": "none"}):
-            assert httpx2.post(f"{url}/v1/score", json=body, headers=headers).status_code == 200
+    for headers in ({"host": host}, own_page, {"host": host, "sec-fetch-site": "none"}):
+        assert unguarded.post("/v1/score", json=body, headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize("headers", [head for head in FOREIGN if head.get("host") != "[broken"])
-def test_a_token_is_in_no_page_so_that_names_do_not_matter(headers: dict[str, str]) -> None:
-    with judge(token=TOKEN) as (url, _):
-        allowed = {**headers, "authorization": f"Bearer {TOKEN}"}
-        assert httpx2.get(f"{url}/v1/reward", headers=allowed).status_code == 200
-        assert httpx2.get(f"{url}/v1/reward", headers=headers).status_code == 401
+def test_a_token_is_in_no_page_so_that_names_do_not_matter(guarded: httpx2.Client, headers: dict[str, str]) -> None:
+    allowed = {**headers, "authorization": f"Bearer {TOKEN}"}
+    assert guarded.get("/v1/reward", headers=allowed).status_code == 200
+    assert guarded.get("/v1/reward", headers=headers).status_code == 401
 
 
 def test_a_server_for_other_machines_without_a_token_has_any_name_and_still_no_foreign_page() -> None:

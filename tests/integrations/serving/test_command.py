@@ -3,6 +3,7 @@
 import inspect
 import json
 import signal
+import socket
 import subprocess
 from pathlib import Path
 
@@ -60,8 +61,8 @@ def test_rewards_and_experts_that_are_none_are_refused() -> None:
 
 
 def test_a_port_that_is_taken_is_said_to_be() -> None:
-    with judge() as (url, _):
-        assert "in use" in refused("--port", url.rpartition(":")[2])
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert "in use" in refused("--port", str(taken.getsockname()[1]))
 
 
 def test_rewards_share_experts_and_engine_and_are_told_apart_by_name() -> None:
@@ -74,11 +75,12 @@ def test_rewards_share_experts_and_engine_and_are_told_apart_by_name() -> None:
             load_rewards([RATED, RATED], [SLOW], engine)
 
 
-def test_it_serves_two_rewards_to_who_has_the_token(tmp_path: Path) -> None:
+def test_it_serves_two_rewards_to_who_has_the_token_and_names_them_with_json(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("a-token-nobody-guesses\n")
     samples = [sample("a", edited=picture(1))]
-    with judge("--reward", f"other={RATED}?prompt=other", "--token-file", str(token)) as (url, _):
+    options = ("--reward", f"other={RATED}?prompt=other", "--token-file", str(token), "--json")
+    with judge(*options, stdout=subprocess.PIPE) as (url, process):
         client = httpx2.Client(base_url=url, headers={"authorization": "Bearer a-token-nobody-guesses"})
         replies = [
             client.post(
@@ -89,6 +91,9 @@ def test_it_serves_two_rewards_to_who_has_the_token(tmp_path: Path) -> None:
         assert httpx2.get(f"{url}/metrics").status_code == 401
         assert client.get("/v1/reward", params={"name": "other"}).json()["spec"]["experts"]
         client.close()
+        process.send_signal(signal.SIGTERM)
+        stdout, _ = process.communicate(timeout=60)
+    assert json.loads(stdout) == {"address": url, "rewards": ["rated", "other"]}
     assert replies[0]["scores"][0]["value"] != replies[1]["scores"][0]["value"]
 
 
@@ -104,13 +109,6 @@ def test_the_options_have_the_defaults_of_the_limits() -> None:
         max_in_flight=defaults["window"],
         decode_threads=defaults["decode_threads"],
     )
-
-
-def test_json_names_the_address_and_the_rewards() -> None:
-    with judge("--json", stdout=subprocess.PIPE) as (url, process):
-        process.send_signal(signal.SIGTERM)
-        stdout, _ = process.communicate(timeout=60)
-    assert json.loads(stdout) == {"address": url, "rewards": ["rated"]}
 
 
 def test_a_monitor_keeps_its_baseline_over_a_restart_and_sees_the_held_out_reward(tmp_path: Path) -> None:

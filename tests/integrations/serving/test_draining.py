@@ -39,7 +39,7 @@ def accepted(url: str, count: int, *counted: str) -> None:
 
 
 def test_what_was_accepted_is_answered_and_what_comes_after_the_signal_is_refused() -> None:
-    with judge(seconds=0.05) as (url, process), ThreadPoolExecutor(12) as threads:
+    with judge(seconds=0.02) as (url, process), ThreadPoolExecutor(12) as threads:
         work = [threads.submit(send, url, 10, 10 * number) for number in range(10)]
         accepted(url, 10, "editcritic_active_requests", 'editcritic_requests_total{path="/v1/score"')
         process.send_signal(signal.SIGTERM)

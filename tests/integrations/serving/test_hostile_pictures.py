@@ -142,7 +142,18 @@ def slow_webp(side: int) -> bytes:
     return b"RIFF" + struct.pack("<I", len(data) + 12) + b"WEBPVP8L" + struct.pack("<I", len(data)) + data
 
 
-def test_a_picture_that_takes_too_long_ends_its_process_and_no_other(client: httpx2.Client) -> None:
+def decoding_with(monkeypatch: pytest.MonkeyPatch, settings: str) -> None:
+    """New decoding processes have these settings; those of now are ended."""
+    decoding_process._pool.close()
+    code = f"import {decoding_process.__name__} as d; {settings}; d.main()"
+    monkeypatch.setattr(decoding_process, "python_command", lambda _: python_command(code))
+
+
+def test_a_picture_that_takes_too_long_ends_its_process_and_no_other(
+    client: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here at the first whole second of a processor, that others wait less."""
+    decoding_with(monkeypatch, "d.decoding_seconds = lambda size: 0.0")
     picture = slow_webp(4000)
     statuses: list[tuple[int, str]] = []
     asking = threading.Thread(target=lambda: statuses.append(sent(client, picture)))
@@ -162,10 +173,7 @@ def test_a_picture_that_takes_too_much_memory_fails_alone(
     client: httpx2.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No picture is known that takes what they may: so here they may take less."""
-    decoding_process._pool.close()
-    name = decoding_process.__name__
-    less = f"import {name} as d; d._SLACK_BYTES, d._BYTES_PER_PIXEL = 2**20, 1; d.main()"
-    monkeypatch.setattr(decoding_process, "python_command", lambda code: python_command(less))
+    decoding_with(monkeypatch, "d._SLACK_BYTES, d._BYTES_PER_PIXEL = 2**20, 1")
     statuses: list[tuple[int, str]] = []
     asking = threading.Thread(target=lambda: statuses.append(sent(client, noise("PNG", (3000, 2000)))))
     asking.start()
