@@ -25,7 +25,7 @@ parts.not_blank.use = "guard-not-blank"
 Command = Callable[..., Result]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def editcritic() -> Command:
     """Runs a command, which has to exit without a traceback."""
 
@@ -81,10 +81,14 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
 
 
-@pytest.fixture
-def three(folder: Folder) -> Path:
+def three_edits(folder: Folder) -> Path:
     """A sample file: a copy, a patched and a blank edit of one source."""
     return folder.samples(*(folder.row(id=name, edited=f"{name}.png") for name in ("copy", "patched", "blank")))
+
+
+@pytest.fixture
+def three(folder: Folder) -> Path:
+    return three_edits(folder)
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, object]]:
