@@ -2,15 +2,21 @@
 
 import json
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import PIL.Image
 import pytest
+import typer.testing
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from editcritic.benchmarks.demo.photographs import PHOTOS
 from editcritic.cli.app import app
+
+# Converting our commands into click's takes longer than most of them run: once, and not at each call of a test.
+typer.testing._get_command = cache(get_command)
 
 SIDE = 128
 
