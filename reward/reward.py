@@ -9,7 +9,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -146,7 +146,7 @@ class Reward(BaseReward):
         }
         return _rebuild, (self.spec, options)
 
-    @property
+    @cached_property
     def card(self) -> Card:
         return self.metric.card
 
@@ -211,7 +211,7 @@ class Reward(BaseReward):
             for sample in samples:
                 if self.on_failures == "wait":
                     in_flight.append(sample)
-                yield score_with_signature(self.metric, sample), sample
+                yield score_with_signature(self.metric, sample, self.card), sample
 
         # Closed explicitly: a traceback may keep the generator alive for long.
         with closing(self.engine.run(programs(), self.experts)) as scores:
@@ -271,7 +271,7 @@ class Reward(BaseReward):
         return score
 
     def _rescore(self, sample: EditSample) -> Score:
-        return self.engine.submit(score_with_signature(self.metric, sample), self.experts, sample).result()
+        return self.engine.submit(score_with_signature(self.metric, sample, self.card), self.experts, sample).result()
 
 
 def _identity_of(metric: Metric) -> str:

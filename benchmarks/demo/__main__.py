@@ -1,6 +1,6 @@
-"""Rank candidate edits of real photographs with one reward, and check that the order survives small damage.
+"""Rank candidate edits of real photographs with one reward; with `--damage`, also damaged copies of them.
 
-python -m editcritic.benchmarks.demo [--seeds 20] [--rows 8] [--write FOLDER]
+python -m editcritic.benchmarks.demo [--damage] [--seeds 20] [--rows 8] [--write FOLDER]
 """
 
 from ..common.interruption import end_after

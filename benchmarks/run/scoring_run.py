@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
@@ -141,7 +142,7 @@ class _ScoreRecorder:
     metric: Metric
     ready: dict[int, Score]
 
-    @property
+    @cached_property
     def card(self) -> Card:
         return self.metric.card
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ...reward import Card, EditSample, Expert, Program, Score, SpecError, build
 from ...reward.card import joint_kinds
@@ -77,7 +78,7 @@ class CombinedMetric:
     metrics: Mapping[str, Metric]
     is_budget_exhausted: Callable[[], bool] = lambda: False
 
-    @property
+    @cached_property
     def card(self) -> Card:
         cards = [metric.card for metric in self.metrics.values()]
         roles = dict.fromkeys(role for card in cards for role in card.roles)

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from ...reward import BaseReward, EditSample, Image, ImageError, Reward, Score
-from ...reward.engine.program import Gather, Program, Unanswered
+from ...reward.engine.program import Gather, Program, RunOnce, Unanswered
 from ...reward.metrics.any_edit.plan_of_sample import plan_of
 from ...reward.plain_text import one_line
 from ...reward.sample_limits import SampleTooLarge
@@ -289,25 +289,40 @@ def _decided(program: Program[Score], part: Score | None = None) -> Score | None
     """The score of a program that asks no expert and looks at no pixel; else None. part: stands for gathered programs
     that ask an expert.
     """
-    outcomes: Any = None
     try:
-        while True:
-            request = program.send(outcomes)
-            if not isinstance(request, Gather):
-                return None
-            scores = [_decided(inner, part) or part for inner in request.programs]
-            if any(score is None for score in scores):
-                return None
-            outcomes = tuple(scores)
-    except StopIteration as stop:
-        score: Score = stop.value
+        score: Score = _value(program, part)
         return score
     except Unanswered as error:
         return Score.failed(error.reason)
     except Exception:  # noqa: BLE001  (the pictures have no pixels, and `part` has no parts: nothing is decided)
         return None
+
+
+def _value(program: Program[Any], part: Score | None) -> Any:
+    """What a program returns. Raises what it raises, and `_Undecided` where it asks an expert."""
+    outcomes: tuple[Any, ...] | None = None
+    try:
+        while True:
+            request = program.send(outcomes)
+            if isinstance(request, RunOnce):
+                try:
+                    outcomes = (_value(request.program(), part),)
+                except Unanswered as error:
+                    outcomes = (error,)
+            elif isinstance(request, Gather):
+                outcomes = tuple(_decided(inner, part) or part for inner in request.programs)
+                if None in outcomes:
+                    raise _Undecided
+            else:
+                raise _Undecided
+    except StopIteration as stop:
+        return stop.value
     finally:
         program.close()
+
+
+class _Undecided(Exception):
+    """An expert decides."""
 
 
 def _hash(*parts: bytes) -> int:

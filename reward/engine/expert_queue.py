@@ -14,12 +14,14 @@ from ..sample import EditSample
 from ..score import Score
 from .engine_stats import ExpertStats
 from .nested_calls import ExpertCall
+from .program import RunOnce
 from .workers import CallReport, ExpertLoop, Worker
 
 
 class RunningProgram:
     """A running program. `parent` and `slot` are set for the programs of a gather.
 
+    shared: what it and the programs that it gathers run once.
     engine: keeps the engine from being garbage-collected, and thereby closed, before the program is done.
     is_wanted: whether the score is still needed; None: it is. caller: the call of an expert that waits for the score.
     """
@@ -35,6 +37,7 @@ class RunningProgram:
         "pending",
         "program",
         "sample",
+        "shared",
         "slot",
     )
 
@@ -62,6 +65,30 @@ class RunningProgram:
         self.caller: ExpertCall | None = caller if parent is None else parent.caller
         self.outcomes: list[Any] = []
         self.pending = 0
+        self.shared: dict[RunOnce, SharedOutcome] = {} if parent is None else parent.shared
+
+
+class SharedProgram(RunningProgram):
+    """A program that several others of a score wait for. Its parent is the first of them."""
+
+    __slots__ = ("request",)
+
+    def __init__(self, request: RunOnce, parent: RunningProgram) -> None:
+        super().__init__(request.program(), parent.experts, parent.sample, parent=parent)
+        self.request = request
+
+
+class SharedOutcome:
+    """What a shared program has returned, or why it could not. waiters: the programs that wait; None once it is done.
+
+    It does not keep the shared program, whose parents keep it.
+    """
+
+    __slots__ = ("outcome", "waiters")
+
+    def __init__(self) -> None:
+        self.outcome: Any = None
+        self.waiters: list[RunningProgram] | None = []
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Programs: generators that yield `Ask` or `Gather` and receive the outcomes.
+"""Programs: generators that yield `Ask`, `Gather` or `RunOnce` and receive the outcomes.
 
     def subject_removed(s: EditSample) -> Program[Score]:
         before, after = yield from ask(Detect(s.source, (name,)), Detect(s.edited, (name,)))
@@ -14,11 +14,13 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast, overload
 
+from ..image import ImageError
 from ..queries.kinds import Judge, Outcome, Query
 from ..queries.outcomes import Abstention, Failure
 from ..queries.response_formats import Reply
-from ..score import Score
+from ..score import Evidence, Score
 
+S = TypeVar("S")
 T = TypeVar("T")
 A = TypeVar("A")
 B = TypeVar("B")
@@ -41,24 +43,58 @@ class Gather:
     programs: tuple[Generator[Any, Any, Score], ...]
 
 
-Program = Generator[Ask | Gather, Any, T]
+@dataclass(frozen=True, slots=True, eq=False)
+class RunOnce:
+    """The program `part(subject)`, run once for all programs of a score. Equal for equal parts of the same object."""
+
+    part: Callable[[Any], Generator[Any, Any, Any]]
+    subject: object
+
+    def __post_init__(self) -> None:
+        hash(self.part)  # an error is the program's, not the engine's
+
+    def program(self) -> Program[Any]:
+        """The program."""
+        return (yield from self.part(self.subject))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RunOnce) and self.subject is other.subject and self.part == other.part
+
+    def __hash__(self) -> int:
+        return hash((self.part, id(self.subject)))
+
+
+Program = Generator[Ask | Gather | RunOnce, Any, T]
 """A program that returns T."""
 
 
-def map_asks(program: Program[Score], change: Callable[[Ask], Ask]) -> Program[Score]:
-    """The program with every `Ask` changed, also those of the programs that it gathers."""
+def map_asks(program: Program[T], change: Callable[[Ask], Ask]) -> Program[T]:
+    """The program with every `Ask` changed, also those of the programs that it gathers or shares."""
     outcomes = None
     while True:
         try:
             request = program.send(outcomes)
         except StopIteration as stop:
-            score: Score = stop.value
-            return score
+            result: T = stop.value
+            return result
         if isinstance(request, Gather):
             request = Gather(tuple(map_asks(inner, change) for inner in request.programs))
+        elif isinstance(request, RunOnce):
+            request = RunOnce(_WithMappedAsks(request.part, change), request.subject)
         else:
             request = change(request)
         outcomes = yield request
+
+
+@dataclass(frozen=True, slots=True)
+class _WithMappedAsks:
+    """A shared program with every `Ask` changed, which is another one than without, or with another change."""
+
+    part: Callable[[Any], Program[Any]]
+    change: Callable[[Ask], Ask]
+
+    def __call__(self, subject: Any) -> Program[Any]:
+        return map_asks(self.part(subject), self.change)
 
 
 class Unanswered(BaseException):
@@ -76,6 +112,20 @@ class Failed(Unanswered):
 
 class Abstained(Unanswered):
     """An expert cannot determine an answer."""
+
+
+def score_without_value(error: Unanswered | ImageError) -> Score:
+    """The score of a program that ends with this exception."""
+    reason = str(error) or type(error).__name__
+    if isinstance(error, ImageError):
+        return Score.failed(reason)
+    failures = [outcome for outcome in error.outcomes if isinstance(outcome, Failure)]
+    abstains = any(isinstance(outcome, Abstention) for outcome in error.outcomes)
+    evidence = [Evidence("raw output", text=failure.raw) for failure in failures if failure.raw]
+    if not isinstance(error, Failed):
+        return Score.abstained(reason, evidence=evidence)
+    infrastructure = bool(failures) and not abstains and all(failure.infrastructure for failure in failures)
+    return Score.failed(reason, evidence=evidence, cause="infrastructure" if infrastructure else "")
 
 
 @overload
@@ -132,3 +182,15 @@ def gather(programs: Sequence[Program[Score]]) -> Program[tuple[Score, ...]]:
     if not programs:
         return ()
     return cast("tuple[Score, ...]", (yield Gather(tuple(programs))))
+
+
+def run_once(part: Callable[[S], Program[T]], subject: S) -> Program[T]:
+    """The value of `part(subject)`, which runs once for all programs of a score, however many of them need it.
+
+    Raises what it raises: `Failed`, `Abstained` or ImageError. As an answer to a query, a value is kept while the score
+    is computed, and so is an abstention; a failure reaches those who wait for it, and who comes later runs it anew.
+    """
+    (outcome,) = yield RunOnce(part, subject)
+    if isinstance(outcome, Unanswered | ImageError):
+        raise outcome.with_traceback(None)
+    return cast("T", outcome)

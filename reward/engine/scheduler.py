@@ -21,7 +21,7 @@ from ..image import ImageError
 from ..queries.expert import AsyncExpert, Expert, expert_of_role, rewrites_queries
 from ..queries.kinds import Answer, Outcome, Query
 from ..queries.outcomes import Abstention, Failure
-from ..score import Evidence, Score
+from ..score import Score
 from .answer_cache import AnswerCache
 from .answer_log import AnswerLog, AskedQuery, LogError
 from .engine_stats import Stats
@@ -32,10 +32,12 @@ from .expert_queue import (
     ResetCircuit,
     RunningProgram,
     SchedulerEvent,
+    SharedOutcome,
+    SharedProgram,
     StopScheduler,
 )
 from .nested_calls import deadlocked_programs
-from .program import Ask, Failed, Gather, Unanswered
+from .program import Ask, Failed, Gather, RunOnce, Unanswered, score_without_value
 from .shared_database import DATABASE_ERRORS
 from .workers import CallReport, ExpertLoop, ExpertThread, LoopWorker, Worker, format_exception_line
 
@@ -150,16 +152,14 @@ class Scheduler:
         if not _is_wanted(task):
             with contextlib.suppress(BaseException):  # as in `_abort`
                 task.program.close()
-            self._complete(task, Score.failed(_CANCELLED, cause="infrastructure"))
+            self._complete(task, Failed(_CANCELLED, (Failure(_CANCELLED, infrastructure=True),)))
             return
         try:
             request = task.program.send(value)
         except StopIteration as stop:
             self._complete(task, stop.value)
-        except Unanswered as unanswered:
-            self._complete(task, _score_without_value(unanswered))
-        except ImageError as error:  # an error of the sample, not of the metric
-            self._complete(task, Score.failed(str(error) or format_exception_line(error)))
+        except (Unanswered, ImageError) as error:  # the latter is an error of the sample, not of the metric
+            self._complete(task, error)
         except BaseException as error:  # SystemExit, too, concerns this program only
             self._abort(task, error)
         else:
@@ -171,10 +171,33 @@ class Scheduler:
                 for slot, program in enumerate(request.programs):
                     child = RunningProgram(program, task.experts, task.sample, parent=task, slot=slot)
                     self._ready.append((child, None))
+            elif isinstance(request, RunOnce):
+                self._share(task, request)
             else:
                 self._abort(task, TypeError(f"a program must yield Ask (of queries) or Gather, got {request!r:.200}"))
 
-    def _complete(self, task: RunningProgram, score: Any) -> None:
+    def _share(self, task: RunningProgram, request: RunOnce) -> None:
+        task.outcomes, task.pending = [None], 1
+        shared = task.shared.get(request)
+        if shared is None:
+            shared = task.shared[request] = SharedOutcome()
+            self._ready.append((SharedProgram(request, task), None))
+        if shared.waiters is not None:
+            shared.waiters.append(task)
+        else:
+            self._set_outcome(task, 0, shared.outcome)
+
+    def _complete(self, task: RunningProgram, outcome: Any) -> None:
+        """outcome: what the program returned, or why it could not."""
+        if isinstance(task, SharedProgram):
+            shared = task.shared[task.request]
+            if isinstance(outcome, Failed | ImageError):  # who comes later tries again, as with a query
+                del task.shared[task.request]
+            for waiter in shared.waiters or ():
+                self._set_outcome(waiter, 0, outcome)
+            shared.outcome, shared.waiters = outcome, None
+            return
+        score = score_without_value(outcome) if isinstance(outcome, Unanswered | ImageError) else outcome
         if not isinstance(score, Score):
             self._abort(task, TypeError(f"a program must return a Score, got {type(score).__name__}"))
         elif task.parent is not None:
@@ -460,17 +483,6 @@ class Scheduler:
         experts = {name: queue.snapshot() for name, queue in list(self.queues.items())}
         stats = self._stats
         return replace(stats, experts=experts)
-
-
-def _score_without_value(unanswered: Unanswered) -> Score:
-    reason = unanswered.reason or format_exception_line(unanswered)
-    failures = [outcome for outcome in unanswered.outcomes if isinstance(outcome, Failure)]
-    abstains = any(isinstance(outcome, Abstention) for outcome in unanswered.outcomes)
-    evidence = [Evidence("raw output", text=failure.raw) for failure in failures if failure.raw]
-    if not isinstance(unanswered, Failed):
-        return Score.abstained(reason, evidence=evidence)
-    infrastructure = bool(failures) and not abstains and all(failure.infrastructure for failure in failures)
-    return Score.failed(reason, evidence=evidence, cause="infrastructure" if infrastructure else "")
 
 
 def _is_wanted(task: RunningProgram) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from ..card import Card
@@ -89,7 +90,7 @@ class Calibrated:
         """See `queries.identity`: the map by its digest, wherever it lies."""
         return {"metric": self.metric, "digest": self.calibration_map.digest, "allow_mismatch": self.allow_mismatch}
 
-    @property
+    @cached_property
     def card(self) -> Card:
         """That of the metric, with the range and unit of the calibration map."""
         card, calibration = self.metric.card, self.calibration_map
@@ -109,7 +110,7 @@ class Calibrated:
             ),
         )
 
-    @property
+    @cached_property
     def signature(self) -> str:
         """The calibrated metric and the digest of its map: see `CalibrationMap.signature_for`."""
         return self.calibration_map.signature_for(getattr(self.metric, "signature", "") or self.metric.card.signature)

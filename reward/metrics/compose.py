@@ -12,6 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import ClassVar, Literal, Protocol, get_args
 
 from ..card import Card, joint_kinds
@@ -25,22 +26,42 @@ class Metric(Protocol):
 
     @property
     def card(self) -> Card:
-        """What it measures, and whom it queries."""
+        """What it measures, and whom it queries: a constant of the metric. A card that depends on the options is a
+        `functools.cached_property`, built once.
+        """
 
     def __call__(self, sample: EditSample) -> Program[Score]: ...
 
 
-def score_with_signature(metric: Metric, sample: EditSample) -> Program[Score]:
-    """Run a metric and add its signature to the score, unless the metric did."""
+def score_with_signature(metric: Metric, sample: EditSample, card: Card | None = None) -> Program[Score]:
+    """Run a metric and add its signature to the score, unless the metric did. card: the metric's, if it was read."""
     score = yield from metric(sample)
-    return score if score.metric else score.with_signature(metric.card.signature)
+    return score if score.metric else score.with_signature((card or metric.card).signature)
+
+
+class _OfParts(ABC):
+    """What all compositions share: they read the card of each part once, and not with each sample."""
+
+    @property
+    @abstractmethod
+    def _named_parts(self) -> Mapping[str, Metric]:
+        """The parts by the names that their scores get."""
+
+    @cached_property
+    def _cards(self) -> Mapping[str, Card]:
+        return {name: part.card for name, part in self._named_parts.items()}
+
+    def _scores(self, sample: EditSample, *names: str) -> Program[tuple[Score, ...]]:
+        """The scores of these parts with their signatures; they run concurrently."""
+        parts, cards = self._named_parts, self._cards
+        return gather([score_with_signature(parts[name], sample, cards[name]) for name in names])
 
 
 NotApplicablePolicy = Literal["leave_out", "whole"]
 """Effect of a part that is not applicable: it is left out, or the whole is not applicable."""
 
 
-class _Composition(ABC):
+class _Composition(_OfParts):
     """What compositions of several parts share: all but how the values of the applicable parts are combined.
 
     The fields are those of the subclasses, which are data classes.
@@ -61,11 +82,15 @@ class _Composition(ABC):
             raise ValueError(f"{self.name}: on_not_applicable must be one of {allowed}, got {self.on_not_applicable!r}")
 
     @property
+    def _named_parts(self) -> Mapping[str, Metric]:
+        return self.parts
+
+    @cached_property
     def card(self) -> Card:
-        return _composite_card(self.name, self.parts, self.summary, self.version)
+        return _composite_card(self.name, self._cards, self.summary, self.version)
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        scored = yield from gather([score_with_signature(part, sample) for part in self.parts.values()])
+        scored = yield from self._scores(sample, *self.parts)
         scores = dict(zip(self.parts, scored, strict=True))
         values = {name: score.value for name, score in scores.items() if score.value is not None}
         excluded = self.on_not_applicable == "whole" and any(s.status == "not_applicable" for s in scores.values())
@@ -112,7 +137,7 @@ class WeightedMean(_Composition):
             raise ValueError(f"{self.name}: weights for {sorted(unknown)}, but the parts are {sorted(self.parts)}")
         if any(not (weight > 0 and math.isfinite(weight)) for weight in self.weights.values()):
             raise ValueError(f"{self.name}: weights must be positive, got {dict(self.weights)}")
-        units = {part.card.unit for part in self.parts.values()}
+        units = {card.unit for card in self._cards.values()}
         if len(units) > 1:
             raise ValueError(f"{self.name}: parts have different units {sorted(units)}: calibrate them first")
 
@@ -134,7 +159,7 @@ class GeometricMean(_Composition):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_unit_range(self.name, self.parts)
+        _check_unit_range(self.name, self._cards)
 
     def _combine(self, values: Mapping[str, float]) -> float:
         return float(math.prod(values.values()) ** (1 / len(values)))
@@ -155,7 +180,7 @@ class Product(_Composition):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_unit_range(self.name, self.parts)
+        _check_unit_range(self.name, self._cards)
 
     def _combine(self, values: Mapping[str, float]) -> float:
         return math.prod(values.values())
@@ -185,7 +210,7 @@ class Minimum(_Composition):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        units = {part.card.unit for part in self.parts.values()}
+        units = {card.unit for card in self._cards.values()}
         if len(units) > 1:
             raise ValueError(f"{self.name}: parts have different units {sorted(units)} and cannot be compared")
 
@@ -200,7 +225,7 @@ class Minimum(_Composition):
 
 
 @dataclass(frozen=True)
-class Gate:
+class Gate(_OfParts):
     """The reward if the guard scores 1, else the lowest value of the reward's range.
 
     The guard runs first: the reward is not computed for a rejected edit, and a rejection stands even if the reward has
@@ -212,38 +237,41 @@ class Gate:
     name: str = "gate"
 
     def __post_init__(self) -> None:
-        _check_unit_range(self.name, {"guard": self.guard})
-        if self.reward.card.range[0] is None:
-            raise ValueError(f"{self.name}: {self.reward.card.name} has no lowest value for rejected edits")
+        _check_unit_range(self.name, {"guard": self._cards["guard"]})
+        if (reward := self._cards["reward"]).range[0] is None:
+            raise ValueError(f"{self.name}: {reward.name} has no lowest value for rejected edits")
 
     @property
+    def _named_parts(self) -> Mapping[str, Metric]:
+        return {"guard": self.guard, "reward": self.reward}
+
+    @cached_property
     def card(self) -> Card:
         """That of the guarded reward, under the name of the gate."""
-        parts = {"guard": self.guard, "reward": self.reward}
-        summary = f"{self.reward.card.summary} ({self.reward.card.name}), and {self.guard.card.name} caught nothing"
+        guard, reward = self._cards["guard"], self._cards["reward"]
         return replace(
-            _composite_card(self.name, parts, ""),
-            summary=summary,
-            range=self.reward.card.range,
-            unit=self.reward.card.unit,
-            source=self.reward.card.source,
-            aspect=self.reward.card.aspect,
+            _composite_card(self.name, self._cards, ""),
+            summary=f"{reward.summary} ({reward.name}), and {guard.name} caught nothing",
+            range=reward.range,
+            unit=reward.unit,
+            source=reward.source,
+            aspect=reward.aspect,
         )
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        (guard,) = yield from gather([score_with_signature(self.guard, sample)])
+        (guard,) = yield from self._scores(sample, "guard")
         if guard.status in ("failed", "abstained"):
             return part_without_value("guard", {"guard": guard})
         if guard.value is not None and guard.value < 1.0:
-            lowest = self.reward.card.range[0]
+            lowest = self._cards["reward"].range[0]
             assert lowest is not None
             return replace(Score.of(lowest, guard.reason, parts={"guard": guard}), cause="guard")
-        (reward,) = yield from gather([score_with_signature(self.reward, sample)])
+        (reward,) = yield from self._scores(sample, "reward")
         return replace(reward, parts={"guard": guard, "reward": reward}, metric="", evidence=())
 
 
 @dataclass(frozen=True)
-class Threshold:
+class Threshold(_OfParts):
     """1.0 if the metric reaches `threshold`, else 0.0; an edit that a guard rejected does not reach it."""
 
     metric: Metric
@@ -255,15 +283,17 @@ class Threshold:
             raise ValueError(f"{self.name}: threshold must be a finite number, got {self.threshold}")
 
     @property
+    def _named_parts(self) -> Mapping[str, Metric]:
+        return {"metric": self.metric}
+
+    @cached_property
     def card(self) -> Card:
         """Range 0 to 1; roles and fields are those of the metric."""
-        card = _composite_card(self.name, {"metric": self.metric}, "")
-        return replace(
-            card, summary=f"{self.metric.card.name} is at least {self.threshold:g}", range=(0.0, 1.0), unit="share"
-        )
+        summary = f"{self._cards['metric'].name} is at least {self.threshold:g}"
+        return replace(_composite_card(self.name, self._cards, ""), summary=summary, range=(0.0, 1.0), unit="share")
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        (score,) = yield from gather([score_with_signature(self.metric, sample)])
+        (score,) = yield from self._scores(sample, "metric")
         if score.value is None:
             return replace(score, parts={"metric": score}, metric="", evidence=())
         reached = score.value >= self.threshold and not score.rejected
@@ -272,7 +302,7 @@ class Threshold:
 
 
 @dataclass(frozen=True)
-class Fallback:
+class Fallback(_OfParts):
     """The first metric, or the second if the first *failed*: a policy for experts that may be down.
 
     Only for failures that infrastructure alone can cause. A fallback for abstentions, refusals or unreadable replies
@@ -284,20 +314,26 @@ class Fallback:
     name: str = "fallback"
 
     def __post_init__(self) -> None:
-        if self.first.card.range != self.second.card.range or self.first.card.unit != self.second.card.unit:
+        first, second = self._cards.values()
+        if first.range != second.range or first.unit != second.unit:
             raise ValueError(f"{self.name}: both metrics must have the same range and unit")
 
     @property
+    def _named_parts(self) -> Mapping[str, Metric]:
+        return {"first": self.first, "second": self.second}
+
+    @cached_property
     def card(self) -> Card:
         """Roles and fields of both metrics."""
-        card = _composite_card(self.name, {"first": self.first, "second": self.second}, "")
-        return replace(card, summary=f"{self.first.card.summary}; by {self.second.card.name} where that fails")
+        first, second = self._cards.values()
+        card = _composite_card(self.name, self._cards, "")
+        return replace(card, summary=f"{first.summary}; by {second.name} where that fails")
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        (first,) = yield from gather([score_with_signature(self.first, sample)])
+        (first,) = yield from self._scores(sample, "first")
         if first.status != "failed" or first.cause != "infrastructure":
             return replace(first, parts={"first": first}, metric="", evidence=())
-        (second,) = yield from gather([score_with_signature(self.second, sample)])
+        (second,) = yield from self._scores(sample, "second")
         return replace(second, parts={"first": first, "second": second}, metric="", evidence=())
 
 
@@ -318,18 +354,18 @@ def part_without_value(name: str, scores: Mapping[str, Score]) -> Score:
     return Score.abstained(reason, parts=scores, cause="edit" if by_edit else "")
 
 
-def _check_unit_range(name: str, parts: Mapping[str, Metric]) -> None:
-    for part in parts.values():
-        if not part.card.is_unit_range:
-            low, high = part.card.range
+def _check_unit_range(name: str, cards: Mapping[str, Card]) -> None:
+    for card in cards.values():
+        if not card.is_unit_range:
+            low, high = card.range
             raise ValueError(
-                f"{name}: {part.card.name} has the range {low}..{high}, and parts must lie in 0..1: "
+                f"{name}: {card.name} has the range {low}..{high}, and parts must lie in 0..1: "
                 "use a mean, or calibrate it to 0..1 first"
             )
 
 
-def _composite_card(name: str, parts: Mapping[str, Metric], verb: str, version: int = 1) -> Card:
-    cards = [part.card for part in parts.values()]
+def _composite_card(name: str, of_parts: Mapping[str, Card], verb: str, version: int = 1) -> Card:
+    cards = list(of_parts.values())
     lows, highs = [card.range[0] for card in cards], [card.range[1] for card in cards]
     aspects = {card.aspect for card in cards}
     return Card(

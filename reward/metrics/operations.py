@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from ..card import Card
@@ -33,7 +34,7 @@ class _FixedSample:
     metric: Metric
     sample: EditSample
 
-    @property
+    @cached_property
     def card(self) -> Card:
         return self.metric.card
 
@@ -69,7 +70,7 @@ class PerOperation:
 
     following: Metric
 
-    @property
+    @cached_property
     def card(self) -> Card:
         following = self.following.card
         return replace(
@@ -109,12 +110,12 @@ class CompoundOverall:
     consistency: Metric
 
     def __post_init__(self) -> None:
-        self._product()  # refuses parts outside of [0, 1] before scoring
+        _ = self._product  # refuses parts outside of [0, 1] before scoring
 
-    @property
+    @cached_property
     def card(self) -> Card:
         return replace(
-            self._product().card,
+            self._product.card,
             name="compound-overall",
             summary="all operations were done, and nothing else",
             failure_modes=(
@@ -125,9 +126,10 @@ class CompoundOverall:
         )
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        score = yield from followed_product(self._product(), sample)
+        score = yield from followed_product(self._product, sample)
         return score.with_signature(self.card.signature)
 
+    @cached_property
     def _product(self) -> Product:
         parts = {"following": self.following, "consistency": _UntouchedContent(self.consistency)}
         return Product(parts, name="compound-overall")
@@ -139,7 +141,7 @@ class _UntouchedContent:
 
     metric: Metric
 
-    @property
+    @cached_property
     def card(self) -> Card:
         return self.metric.card
 
@@ -163,7 +165,7 @@ class UnfoldedOperations:
 
     metric: Metric
 
-    @property
+    @cached_property
     def card(self) -> Card:
         return self.metric.card
 
@@ -181,7 +183,7 @@ class ForSampleKind:
     sample_kind: Literal["compound", "composed"]
     metric: Metric
 
-    @property
+    @cached_property
     def card(self) -> Card:
         card = self.metric.card
         kind = "with operations" if self.sample_kind == "compound" else "of several sources"
@@ -201,7 +203,7 @@ class MinimumOverSources:
 
     metric: Metric
 
-    @property
+    @cached_property
     def card(self) -> Card:
         card = self.metric.card
         return replace(card, name=f"each-source-{card.name}", summary=f"of each source: {card.summary}")

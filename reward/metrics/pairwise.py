@@ -73,7 +73,7 @@ class PairwiseJudge:
         """Its prompts, as they were when the metric was made."""
         return Prompts(_PACKAGE, self.prompts)
 
-    @property
+    @cached_property
     def signature(self) -> str:
         """As in `pairwise-judge@2`, with the prompt pack's digest."""
         return self.card.signature_with(options=self.prompt_pack.options)
@@ -138,7 +138,7 @@ class PairedSampleMetric:
 
     metric: PairwiseMetric
 
-    @property
+    @cached_property
     def card(self) -> Card:
         return self.metric.card
 

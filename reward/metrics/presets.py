@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ..card import Aspect, Card
 from ..engine.program import Program
@@ -30,7 +31,7 @@ class WithDescription:
     failure_modes: str
     aspect: Aspect = "overall"
 
-    @property
+    @cached_property
     def card(self) -> Card:
         return replace(self.metric.card, summary=self.summary, failure_modes=self.failure_modes, aspect=self.aspect)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
@@ -40,10 +40,7 @@ class Prompts:
         content = self.contents.get(name)
         text = _read_own(self.package, name) if content is None else _decoded(content)
         try:
-            fields = [field for field in Formatter().parse(text) if field[1] is not None]
-            if any(spec or conversion for _, _, spec, conversion in fields):
-                raise ValueError("a slot has a format")  # a width of 10**9 is a gigabyte
-            template_slots = {slot for _, slot, _, _ in fields if slot is not None}
+            template_slots = _slots_of(text)
             if template_slots <= slots.keys():
                 return text.format(**slots)
         except (KeyError, ValueError) as error:
@@ -90,6 +87,15 @@ def _read_pack(pack: str) -> dict[str, bytes]:
 
 def _decoded(content: bytes) -> str:
     return content.decode("utf-8").replace("\r\n", "\n").strip()
+
+
+@lru_cache(maxsize=MAX_PROMPTS)
+def _slots_of(template: str) -> frozenset[str]:
+    """The slots of a template. Raises ValueError for a text that is none, and for slots with a format."""
+    fields = [field for field in Formatter().parse(template) if field[1] is not None]
+    if any(spec or conversion for _, _, spec, conversion in fields):
+        raise ValueError("a slot has a format")  # a width of 10**9 is a gigabyte
+    return frozenset(slot for _, slot, _, _ in fields if slot is not None)
 
 
 @cache

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import fmean, variance
 from typing import Any
 
@@ -154,7 +155,7 @@ class ResampledMetric:
         self._shift = shift
         self.judge_queries = 0
 
-    @property
+    @cached_property
     def card(self) -> Card:
         return self._metric.card
 

@@ -2,15 +2,21 @@
 
 import json
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import PIL.Image
 import pytest
+import typer.testing
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from editcritic.benchmarks.demo.photographs import PHOTOS
 from editcritic.cli.app import app
+
+# Converting our commands into click's takes longer than most of them run: once, and not at each call of a test.
+typer.testing._get_command = cache(get_command)
 
 SIDE = 128
 
@@ -25,7 +31,7 @@ parts.not_blank.use = "guard-not-blank"
 Command = Callable[..., Result]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def editcritic() -> Command:
     """Runs a command, which has to exit without a traceback."""
 
@@ -81,10 +87,14 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
 
 
-@pytest.fixture
-def three(folder: Folder) -> Path:
+def three_edits(folder: Folder) -> Path:
     """A sample file: a copy, a patched and a blank edit of one source."""
     return folder.samples(*(folder.row(id=name, edited=f"{name}.png") for name in ("copy", "patched", "blank")))
+
+
+@pytest.fixture
+def three(folder: Folder) -> Path:
+    return three_edits(folder)
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, object]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ from editcritic.reward import AnswerLog
 from editcritic.reward.tomllib_compat import tomllib
 from editcritic.reward.trust import VARIABLE
 
-from ..benchmarks.conftest import Command, Folder
+from ..benchmarks.conftest import Command, Folder, three_edits
 from ..reward.experts.http_server import Answer, completion, serving
 
 SUITE = "sceneedit?prompts=1"
@@ -77,16 +78,28 @@ def refused(result: Result, marker: Path) -> None:
 # -- files of every kind, with one spec exchanged ----------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def first_run(editcritic: Command, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recording, a lock, and results with their settings."""
+    folder = Folder(tmp_path_factory.mktemp("first-run"))
+    three_edits(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder.path)
+        score = ("score", "samples.jsonl", "--reward", "guard-not-a-copy", "--record", "run.db")
+        assert editcritic(*score).exit_code == 0
+        assert editcritic("bench", "run", SUITE, "--metric", "any-edit", "--write-lock", "lock.toml").exit_code == 0
+        Path("outputs").mkdir()
+        run = ("bench", "run", SUITE, "--metric", "any-edit", "--outputs", "outputs", "-o", "results")
+        assert editcritic(*run).exit_code == 1  # its one image is missing
+    return folder.path
+
+
 @pytest.fixture
-def written(editcritic: Command, folder: Folder, three: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
-    """A recording, a lock, and results with their settings, in the working directory."""
-    monkeypatch.chdir(folder.path)
-    assert editcritic("score", three, "--reward", "guard-not-a-copy", "--record", "run.db").exit_code == 0
-    assert editcritic("bench", "run", SUITE, "--metric", "any-edit", "--write-lock", "lock.toml").exit_code == 0
-    Path("outputs").mkdir()
-    run = ("bench", "run", SUITE, "--metric", "any-edit", "--outputs", "outputs", "-o", "results")
-    assert editcritic(*run).exit_code == 1  # its one image is missing
-    return folder
+def written(first_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the first run in the working directory."""
+    shutil.copytree(first_run, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 def in_recording(spec: Any) -> tuple[object, ...]:
@@ -218,7 +231,7 @@ PLACES = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_no_file_runs_code(editcritic: Command, written: Folder, marker: Path, place: str) -> None:
+def test_no_file_runs_code(editcritic: Command, written: Path, marker: Path, place: str) -> None:
     """Every attack in every kind of file."""
     before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file() and path.suffix != ".pyc"}
     for name, spec in attacks(marker).items():
@@ -261,7 +274,7 @@ def test_no_file_contacts_a_server_or_sends_it_a_key(
         assert editcritic(*score).exit_code == 0  # the file, with all that it names
 
 
-def test_no_settings_write_elsewhere(editcritic: Command, written: Folder, tmp_path: Path) -> None:
+def test_no_settings_write_elsewhere(editcritic: Command, written: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     for name in ("out", "journal"):
         paths = {"out": ".", name: "../elsewhere"}
@@ -280,7 +293,7 @@ def test_no_settings_write_elsewhere(editcritic: Command, written: Folder, tmp_p
     "name",
     ["process-0.lock", "rendezvous.lock", "answers.sqlite", "answers.sqlite-wal", "answers.sqlite-shm"],
 )
-def test_a_run_writes_through_no_link(editcritic: Command, written: Folder, tmp_path: Path, name: str) -> None:
+def test_a_run_writes_through_no_link(editcritic: Command, written: Path, tmp_path: Path, name: str) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious\n")
     link = Path("results/journal") / name
@@ -300,7 +313,7 @@ def test_rows_are_not_written_through_a_link(tmp_path: Path) -> None:
 
 
 def test_a_run_writes_no_journal_through_a_link_of_its_settings(
-    editcritic: Command, written: Folder, tmp_path: Path
+    editcritic: Command, written: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
     Path("results/journal").rename("journal-before")
@@ -311,13 +324,13 @@ def test_a_run_writes_no_journal_through_a_link_of_its_settings(
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
-def test_odd_files_in_a_journal_are_no_errors(editcritic: Command, written: Folder) -> None:
+def test_odd_files_in_a_journal_are_no_errors(editcritic: Command, written: Path) -> None:
     for name in ("process-x.lock", f"process-{'9' * 99}.lock", "usage-x.json"):
         (Path("results/journal") / name).write_text("[]")
     assert editcritic(*in_settings(lambda settings: None)).exit_code == 1  # its image is missing
 
 
-def test_what_is_trusted_is_built(editcritic: Command, written: Folder, marker: Path) -> None:
+def test_what_is_trusted_is_built(editcritic: Command, written: Path, marker: Path) -> None:
     """By the module, the package it is in, or the file; in the option, or in the environment."""
     Path("reward.toml").write_text('use = "evil:Mine"\n', encoding="utf-8")
     score = ("score", "samples.jsonl", "--reward", "reward.toml", "-o", "scores.jsonl")
@@ -330,7 +343,7 @@ def test_what_is_trusted_is_built(editcritic: Command, written: Folder, marker: 
     assert editcritic("score", "samples.jsonl", "--reward", "evil:Mine", "-o", "scores.jsonl").exit_code == 0  # typed
 
 
-def test_files_of_earlier_versions_need_no_trust(editcritic: Command, written: Folder) -> None:
+def test_files_of_earlier_versions_need_no_trust(editcritic: Command, written: Path) -> None:
     """`module:Name` of what is registered is as good as its name."""
     of_ours = {"use": "editcritic.reward.metrics.guards:NotACopy"}
     assert "3/3 agree" in editcritic(*in_recording(of_ours)).output
@@ -341,19 +354,19 @@ def test_files_of_earlier_versions_need_no_trust(editcritic: Command, written: F
 
 
 @pytest.mark.parametrize("role", ["experts", "expert_bindings"])
-def test_a_role_of_any_name_runs_no_code(editcritic: Command, written: Folder, marker: Path, role: str) -> None:
+def test_a_role_of_any_name_runs_no_code(editcritic: Command, written: Path, marker: Path, role: str) -> None:
     Path("mine.toml").write_text(f"[experts]\n{role} = 'os:system?command=touch%20{marker};:%20.toml'\n")
-    refused(editcritic("score", written.path / "samples.jsonl", "--experts", "mine.toml"), marker)
+    refused(editcritic("score", written / "samples.jsonl", "--experts", "mine.toml"), marker)
 
 
-def test_experts_of_a_reward_run_no_code(editcritic: Command, written: Folder, marker: Path) -> None:
+def test_experts_of_a_reward_run_no_code(editcritic: Command, written: Path, marker: Path) -> None:
     experts = f"experts = 'judge=os:system?command=touch%20{marker}'\n"
     for reward, options in (("use = 'x'\nreward = 'guards'\n", ()), ("use = 'guards'\n", ("--experts", "cpu"))):
         Path("mine.toml").write_text(reward + experts)
-        refused(editcritic("score", written.path / "samples.jsonl", "--reward", "mine.toml", *options), marker)
+        refused(editcritic("score", written / "samples.jsonl", "--reward", "mine.toml", *options), marker)
 
 
-def test_a_recorded_path_that_is_none_is_said(editcritic: Command, written: Folder) -> None:
+def test_a_recorded_path_that_is_none_is_said(editcritic: Command, written: Path) -> None:
     in_results("run.json", lambda run: run["invocation"].update(outputs="a\0"))
     result = editcritic("bench", "verify", "results")
     assert result.exit_code == 2
@@ -361,7 +374,7 @@ def test_a_recorded_path_that_is_none_is_said(editcritic: Command, written: Fold
 
 
 @pytest.mark.parametrize("metrics", [[["following"]], [{"use": "x"}], [7], ["nothing"]])
-def test_recorded_metrics_that_are_none_are_said(editcritic: Command, written: Folder, metrics: list[object]) -> None:
+def test_recorded_metrics_that_are_none_are_said(editcritic: Command, written: Path, metrics: list[object]) -> None:
     in_results("run.json", lambda run: run["invocation"].update(metrics=metrics))
     result = editcritic("bench", "verify", "results", "--trust", "results")
     assert result.exit_code == 2, result.stderr
@@ -379,11 +392,9 @@ def test_output_that_cannot_be_written_is_said_in_a_line() -> None:
     assert len(ran.stderr.splitlines()) == 1
 
 
-def test_trust_that_cannot_be_read_is_said(
-    editcritic: Command, written: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trust_that_cannot_be_read_is_said(editcritic: Command, written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDITCRITIC_TRUST", "'")
-    result = editcritic("score", written.path / "samples.jsonl")
+    result = editcritic("score", written / "samples.jsonl")
     assert result.exit_code == 2
     assert "EDITCRITIC_TRUST cannot be" in result.stderr
 
@@ -399,10 +410,10 @@ def test_trust_is_an_option_of_every_command_that_reads_such_files(editcritic: C
         assert shown.count("--trust") == 1, command
 
 
-def test_scores_and_sheets_are_not_written_over_pictures(editcritic: Command, written: Folder) -> None:
-    picture = sorted(written.path.glob("*.png"))[0]
+def test_scores_and_sheets_are_not_written_over_pictures(editcritic: Command, written: Path) -> None:
+    picture = sorted(written.glob("*.png"))[0]
     before = picture.read_bytes()
-    samples = written.path / "samples.jsonl"
+    samples = written / "samples.jsonl"
     for command in (
         ("score", samples),
         ("rank", samples),
@@ -415,18 +426,18 @@ def test_scores_and_sheets_are_not_written_over_pictures(editcritic: Command, wr
 
 
 @pytest.mark.parametrize("experts", ["5", "[5]", "[['cpu']]", "true", "1979-01-01"])
-def test_experts_of_another_type_are_said(editcritic: Command, written: Folder, experts: str) -> None:
+def test_experts_of_another_type_are_said(editcritic: Command, written: Path, experts: str) -> None:
     Path("mine.toml").write_text(f"reward = 'guards'\nexperts = {experts}\n")
     for options in ((), ("--experts", "cpu")):
-        result = editcritic("score", written.path / "samples.jsonl", "--reward", "mine.toml", *options)
+        result = editcritic("score", written / "samples.jsonl", "--reward", "mine.toml", *options)
         assert result.exit_code == 2
         assert "experts are a text, a list of texts or a table of role = spec" in result.stderr
 
 
 @pytest.mark.parametrize("option", ["[" * 50_000, "1" * 5000])
-def test_options_that_are_no_values_are_texts(editcritic: Command, written: Folder, option: str) -> None:
+def test_options_that_are_no_values_are_texts(editcritic: Command, written: Path, option: str) -> None:
     experts = ("--experts", "cpu", "--experts", f"judge=clip?batch={option}")
-    result = editcritic("score", written.path / "samples.jsonl", *experts)
+    result = editcritic("score", written / "samples.jsonl", *experts)
     assert result.exit_code == 2
     assert "batch is an integer" in result.stderr
     assert len(result.stderr) < 1000

@@ -11,15 +11,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from ..benchmarks.conftest import Command
 from ..default_signals import default_signals
 
 COMMAND = [sys.executable, "-m", "editcritic.cli.main", "app"]
-
-
-def ran(*arguments: str, folder: Path, code: str = "") -> "subprocess.CompletedProcess[str]":
-    """A run that ends by itself. code: Python to run before the command."""
-    command = [sys.executable, "-c", code, "app"] if code else COMMAND
-    return subprocess.run([*command, *arguments], capture_output=True, text=True, cwd=folder, timeout=120)
 
 
 def test_with_json_the_address_is_a_document(tmp_path: Path) -> None:
@@ -52,17 +47,21 @@ def test_with_json_the_address_is_a_document(tmp_path: Path) -> None:
         (["--cache", "/nowhere/answers.db"], "/nowhere/answers.db"),
     ],
 )
-def test_a_mistake_is_said_before_the_page_is_opened(tmp_path: Path, arguments: list[str], message: str) -> None:
-    run = ran(*arguments, folder=tmp_path)
-    assert run.returncode == 2
+def test_a_mistake_is_said_before_the_page_is_opened(
+    editcritic: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = editcritic("app", *arguments)
+    assert run.exit_code == 2
     assert message in " ".join(run.stderr.split())
-    assert "Traceback" not in run.stderr
     assert "http://" not in run.stdout
     assert [*tmp_path.iterdir()] == []
 
 
-def test_without_gradio_the_extra_is_named(tmp_path: Path) -> None:
-    code = "import sys; sys.modules['gradio'] = None; from editcritic.cli.main import main; main()"
-    run = ran(folder=tmp_path, code=code)
-    assert run.returncode == 2
-    assert run.stderr == ("editcritic: this requires gradio, which is not installed: pip install 'editcritic[app]'\n")
+def test_without_gradio_the_extra_is_named(editcritic: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gradio", None)
+    for name in [name for name in sys.modules if name.startswith("editcritic.benchmarks.web_app")]:
+        monkeypatch.delitem(sys.modules, name)  # which may have it already
+    run = editcritic("app")
+    assert run.exit_code == 2
+    assert run.stderr == "editcritic: this requires gradio, which is not installed: pip install 'editcritic[app]'\n"

@@ -1,8 +1,7 @@
-"""TRL's trainers in two processes of one group. This file is also what each of the processes runs."""
+"""TRL's trainers in two processes of one group."""
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,13 @@ from .process_pair import found_by_both
 from .trl_runs import dpo, grpo, half_known, losses, rows_of
 
 
-def as_a_rank(folder: Path) -> dict[str, Any]:
+def as_a_rank(folder: str) -> None:
+    """What each of the processes does."""
+    found = trained_by_a_rank(Path(folder))
+    Path(folder, f"{os.environ['RANK']}.json").write_text(json.dumps(found))
+
+
+def trained_by_a_rank(folder: Path) -> dict[str, Any]:
     """Two steps of each trainer; a process has two of each group of four."""
     reward = RewardFunction(graded(judge(rule=half_known)), editor=Painter())
     rewarded = grpo(folder, reward, rows_of(scenes(2)), folder / "model", per_device_train_batch_size=2)
@@ -37,7 +42,7 @@ def ranks(tmp_path_factory):
     """What both processes found."""
     folder = tmp_path_factory.mktemp("ranks")
     tiny_language_model(folder / "model", [one.instruction for one in scenes(2)])
-    return found_by_both(__name__, folder)
+    return found_by_both(f"{__name__}:as_a_rank", folder)
 
 
 def test_both_processes_end_with_the_same_weights(ranks):
@@ -56,8 +61,3 @@ def test_rewards_and_metrics_are_those_of_both(ranks):
 
 def test_dpo_goes_on(ranks):
     assert all(np.isfinite(loss) for result in ranks for loss in result["losses"])
-
-
-if __name__ == "__main__":
-    result = as_a_rank(Path(sys.argv[1]))
-    (Path(sys.argv[1]) / f"{os.environ['RANK']}.json").write_text(json.dumps(result))

@@ -12,7 +12,7 @@ import numpy as np
 
 from editcritic.reward import Card, EditSample, Engine, Expert, Image, Program, Score, ask
 from editcritic.reward.engine import ask_many, gather
-from editcritic.reward.engine.program import Abstained, Ask, Unanswered
+from editcritic.reward.engine.program import Abstained, Ask, RunOnce, Unanswered
 from editcritic.reward.metrics import Metric
 from editcritic.reward.queries import (
     Abstention,
@@ -144,19 +144,30 @@ def asks(*numbers: int) -> Program[Score]:
 
 def alone(program: Program[Score], rule: Callable[[Any], Any], name: str = "fake") -> Score:
     """The score of a program without an engine: the reference for every engine."""
+    try:
+        score: Score = value_alone(program, rule, name)
+    except Unanswered as unanswered:
+        score_type = Score.abstained if isinstance(unanswered, Abstained) else Score.failed
+        return score_type(unanswered.reason)
+    return score
+
+
+def value_alone(program: Program[Any], rule: Callable[[Any], Any], name: str) -> Any:
+    """What a program returns, with everything that it shares run anew each time. Raises what it raises."""
     value: Any = None
     while True:
         try:
             request = program.send(value)
         except StopIteration as stop:
-            score: Score = stop.value
-            return score
-        except Unanswered as unanswered:
-            score_type = Score.abstained if isinstance(unanswered, Abstained) else Score.failed
-            return score_type(unanswered.reason)
+            return stop.value
         if isinstance(request, Ask):
             outcomes = [rule(query) for query in request.queries]
             value = tuple(Failure(o.reason, name) if isinstance(o, Failure) else o for o in outcomes)
+        elif isinstance(request, RunOnce):
+            try:
+                value = (value_alone(request.program(), rule, name),)
+            except Unanswered as unanswered:
+                value = (unanswered,)
         else:
             value = tuple(alone(part, rule, name) for part in request.programs)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from ...reward import BaseReward, Card, EditSample, Engine, Program, Reward, Score, SpecError
@@ -94,7 +94,7 @@ class _JudgeCallCounter:
         self._metric = metric
         self.calls: dict[str, int] = {}
 
-    @property
+    @cached_property
     def card(self) -> Card:
         return self._metric.card
 

@@ -1,12 +1,15 @@
-"""Throughput of models as experts: images and judged samples per second, by batch size.
+"""Throughput of models as experts: queries per second, by batch size, and the share of the device's peak.
 
-    python -m editcritic.benchmarks.studies.performance.throughput [--shapes standard|full|half|tiny]
+    python -m editcritic.benchmarks.studies.performance.throughput [--shapes small|standard|full|half|tiny] [--shrunk]
         [--dtype bfloat16] [--save FOLDER]
 
-Random weights of the published shapes (`random_models`; of the bundle `standard`: `standard_models`), so that nothing
-is downloaded. Every image is new, so that no
-cache helps. The detector gets one phrase per image, the features the class token, the judge a yes/no query about two
-images. `--save` writes a JSON file named for the hardware, with the versions, to compare machines.
+Random weights of the published shapes (`random_models`; of the bundles `small` and `standard`: `bundle_models`), so
+that nothing is downloaded. Every image is new, so that no cache helps. The detector gets one phrase per image, the
+features the class token, the judge a yes/no query about two images. Floating-point operations are counted by torch in
+one call (`torch.utils.flop_counter`: products, convolutions, attention), the judge's tokens, those of pictures among
+them, where its language model embeds them. The peak is not the data sheet's: it is what a product of two square
+matrices of random numbers reaches here in the model's precision. `--save` writes a JSON file named for the hardware,
+with the versions, to compare machines.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import argparse
 import json
 import platform
 import re
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,15 +29,13 @@ from rich.console import Console
 from rich.table import Table
 
 from ....reward import Image
+from ....reward.experts.loading.cpu_cores import run_in_turn
 from ....reward.experts.loading.local_expert import LocalExpert
 from ....reward.queries import Detect, Embed, Failure, Judge, Message, Region, YesNo
 from ....reward.queries.kinds import Query
 from ...common.argument_types import add_json_option
 from . import random_models
-from .standard_models import standard_models
-
-STANDARD = "standard"
-"""In place of a shape: the models and precisions of the bundle of that name."""
+from .bundle_models import BUNDLES, bundle_models
 
 _SIDE = 512
 
@@ -41,31 +43,84 @@ _SIDE = 512
 def measure(
     expert: LocalExpert[Any], make_query: Callable[[int], Query[Any]], sizes: Sequence[int], least_s: float
 ) -> list[dict[str, float]]:
-    """Queries per second at each batch size, over `least_s` seconds or more, after one batch to warm up."""
+    """A row for each batch size: queries per second, over `least_s` seconds or more, and the work of one query.
+
+    One batch beforehand warms up; its operations (`GFLOP`) and a judge's `tokens` are counted.
+    """
     import torch
 
     number, rows = 0, []
     for size in sizes:
         expert.batch = size
         seconds = answered = 0.0
+        work: dict[str, float] = {}
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
         for repeat in range(1000):
             queries = [make_query(number + index) for index in range(size)]
             number += size
+            if not repeat:
+                work = _count_work(expert, queries)
+                continue
             start = time.perf_counter()
-            outcomes = expert(queries)  # answers are numpy arrays: the device has finished
-            duration = time.perf_counter() - start
-            failed = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
-            if failed:
-                raise SystemExit(f"{expert.id}: {failed[0].reason}")
-            if repeat:
-                seconds, answered = seconds + duration, answered + size
+            _answer(expert, queries)  # answers are numpy arrays: the device has finished
+            seconds, answered = seconds + time.perf_counter() - start, answered + size
             if seconds >= least_s:
                 break
         peak_gib = torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else 0.0
-        rows.append({"batch": size, "a second": answered / seconds, "peak GiB": peak_gib})
+        rows.append({"batch": size, "a second": answered / seconds, **work, "peak GiB": peak_gib})
     return rows
+
+
+def _answer(expert: LocalExpert[Any], queries: Sequence[Query[Any]]) -> None:
+    failed = [outcome for outcome in expert(queries) if isinstance(outcome, Failure)]
+    if failed:
+        raise SystemExit(f"{expert.id}: {failed[0].reason}")
+
+
+def _count_work(expert: LocalExpert[Any], queries: Sequence[Query[Any]]) -> dict[str, float]:
+    """Answer the queries, and count for one of them: `GFLOP`, and of judges `tokens`."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    embedded = 0
+
+    def count_embedded(module: Any, inputs: Any, output: Any) -> None:
+        nonlocal embedded
+        embedded += output.numel() // output.shape[-1]
+
+    def counted() -> int:
+        with FlopCounterMode(display=False) as operations:
+            _answer(expert, queries)
+        return operations.get_total_flops()
+
+    is_judge = Judge in expert.kinds
+    with expert.checkpoint.use() as loaded:
+        hook = loaded.model.get_input_embeddings().register_forward_hook(count_embedded) if is_judge else None
+        on_cpu = expert.checkpoint.on_cpu
+    # The counter belongs to a thread: on a CPU, that of the model's turn.
+    total = run_in_turn(counted) if on_cpu else counted()
+    if hook is not None:
+        hook.remove()
+    return {"GFLOP": total / len(queries) / 1e9} | ({"tokens": embedded / len(queries)} if is_judge else {})
+
+
+def matrix_product_tflops(device: str, dtype: str, side: int | None = None) -> float:
+    """TFLOP/s of products of two `side` x `side` matrices of random numbers: the median of 10, after 3 to warm up."""
+    import torch
+
+    on_gpu = not device.startswith("cpu")
+    side = side or (8192 if on_gpu else 1024)
+    one, other = (torch.randn(side, side, device=device, dtype=getattr(torch, dtype)) for _ in range(2))
+    times = []
+    for _ in range(13):
+        if on_gpu:
+            torch.accelerator.synchronize()
+        start = time.perf_counter()
+        one @ other
+        if on_gpu:
+            torch.accelerator.synchronize()
+        times.append(time.perf_counter() - start)
+    return 2 * side**3 / statistics.median(times[3:]) / 1e12
 
 
 def picture(number: int) -> Image:
@@ -77,7 +132,7 @@ def picture(number: int) -> Image:
     return Image.of(pixels_rgb)
 
 
-_QUERIES: dict[str, Callable[[int], Query[Any]]] = {
+QUERIES: dict[str, Callable[[int], Query[Any]]] = {
     "detector": lambda number: Detect(picture(number), ("red cup",)),
     "features": lambda number: Embed(picture(number), (Region("cls"),)),
     "judge": lambda number: Judge(
@@ -101,10 +156,24 @@ def machine() -> dict[str, str]:
     }
 
 
+def _figures(expert: LocalExpert[Any], rows: list[dict[str, float]]) -> dict[str, Any]:
+    """The rows with what follows from them, and the peak that they are compared with."""
+    with expert.checkpoint.use() as loaded:
+        device, dtype = str(loaded.device), str(loaded.dtype).removeprefix("torch.")
+    peak = matrix_product_tflops(device, dtype)
+    for row in rows:
+        row["TFLOP/s"] = row["GFLOP"] * row["a second"] / 1e3
+        row["share of peak"] = row["TFLOP/s"] / peak
+        if "tokens" in row:
+            row["tokens a second"] = row["tokens"] * row["a second"]
+    return {"id": expert.id, "device": device, "dtype": dtype, "peak TFLOP/s": peak, "rows": rows}
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shapes", choices=(STANDARD, *random_models.SHAPES), default="full")
+    parser.add_argument("--shapes", choices=(*BUNDLES, *random_models.SHAPES), default="full")
+    parser.add_argument("--shrunk", action="store_true", help="few and narrow layers in place of a bundle's")
     parser.add_argument("--roles", nargs="+", choices=random_models.ROLES, default=list(random_models.ROLES))
     parser.add_argument("--detector", choices=random_models.DETECTORS, default="grounding-dino")
     parser.add_argument("--dtype", default="auto")
@@ -115,14 +184,13 @@ def main() -> None:
     options = parser.parse_args()
     figures: dict[str, Any] = {"shapes": options.shapes, "detector": options.detector, **machine()}
     made = (
-        standard_models(options.roles)
-        if options.shapes == STANDARD
+        bundle_models(options.shapes, options.roles, shrunk=options.shrunk)
+        if options.shapes in BUNDLES
         else random_models.random_models(options.shapes, options.roles, detector=options.detector, dtype=options.dtype)
     )
     with made as experts:
         for role, expert in experts.items():
-            expert.load()
-            figures[role] = {"id": expert.id, "rows": measure(expert, _QUERIES[role], options.batches, options.seconds)}
+            figures[role] = _figures(expert, measure(expert, QUERIES[role], options.batches, options.seconds))
             expert.unload()
     if options.save is not None:
         options.save.mkdir(parents=True, exist_ok=True)
@@ -132,10 +200,11 @@ def main() -> None:
     if options.json:
         console.print_json(json.dumps(figures))
         return
-    grid = Table("role", "batch", "a second", "peak GiB", title=f"{figures['hardware']}, {options.shapes}", box=None)
+    columns = ("batch", "a second", "tokens a second", "TFLOP/s", "share of peak", "peak GiB")
+    grid = Table("role", *columns, title=f"{figures['hardware']}, {options.shapes}", box=None)
     for role in options.roles:
         for row in figures[role]["rows"]:
-            grid.add_row(role, str(row["batch"]), f"{row['a second']:.2f}", f"{row['peak GiB']:.1f}")
+            grid.add_row(role, *(f"{row[name]:.4g}" if name in row else "" for name in columns))
     console.print(grid)
 
 

@@ -243,7 +243,7 @@ class ScoringService:
                 loop.call_soon_threadsafe(self._finish_sample, job, index, score)
 
         try:
-            program = score_with_signature(job.reward.metric, sample)
+            program = score_with_signature(job.reward.metric, sample, job.reward.card)
             future = job.reward.engine.submit(program, job.reward.experts, sample, is_wanted=lambda: not job.cancelled)
         except RuntimeError as error:  # of an engine that is closed or broken
             failed = Score.failed(f"not scored: {error}", cause="infrastructure")

@@ -25,7 +25,7 @@ from .judge_plan import UNCERTAIN
 from .plan_conversion import task_of_operation
 from .plan_of_sample import plan_of
 from .plan_words import words_of_plan
-from .preservation import preservation
+from .preservation import norm_of_colour, preservation
 from .question_checks import check_questions, shows
 from .referring import names_picture
 from .target_location import LocatedTarget, locate_targets
@@ -222,9 +222,9 @@ class _Check:
         in_place = located is not None and located.boxes and self.operation.type not in _ELSEWHERE
         where = located.boxes if in_place and located is not None else None
         measured = preservation(changes, within=where)
-        recoloured = np.linalg.norm(changes.colour, axis=2) >= VISIBLE_COLOUR
+        recoloured = norm_of_colour(changes.colour) >= VISIBLE_COLOUR
         seen = (measured.heat >= VISIBLE_EXCESS) | (recoloured & np.isfinite(measured.heat))
-        visible = float(seen.sum()) / max(measured.compared, 1)
+        visible = np.count_nonzero(seen) / max(measured.compared, 1)
         if visible > (MIN_VISIBLE_SHARE if in_place else 0.0) or measured.drift < _VISIBLE_DRIFT:
             return verdict
         share = f"{visible:.1%} of {'the image' if where is None else 'its place'} differs visibly from the source"

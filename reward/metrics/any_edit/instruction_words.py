@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 
 from .english_words import FUNCTION_WORDS, NOT_LEADING, NUMBERS, REQUEST_WORDS, SCENE_WORDS, SPELLINGS, VERBS
@@ -45,7 +46,7 @@ def split_quotes(sentence: str) -> tuple[str, list[str]]:
     Single quotes open after a blank or a mark only, and close before one only: they are apostrophes otherwise.
     """
     sentence = _unwrapped(sentence)
-    ends = {mark: _next_positions(sentence, mark) for mark in set(_CLOSING.values())}
+    ends = {closing: _next_positions(sentence, closing) for mark, closing in _CLOSING.items() if mark in sentence}
     plain: list[str] = []
     quoted: list[str] = []
     position = 0
@@ -107,6 +108,7 @@ def reads_as_english(sentence: str) -> bool:
 _SUFFIXES = ("ingly", "edly", "ing", "ed", "es", "s", "ly", "est", "er", "en", "y", "ish")
 
 
+@lru_cache(maxsize=4096)
 def stem(word: str) -> str:
     """A crude English stem: plurals, -ing, -ed, -er, -est, -ly, -y, -en and British spellings make no difference."""
     word = word.removesuffix("'s").removesuffix("'")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -123,8 +124,12 @@ class JudgePlanner:
 
     def _first_query(self, sources: Sequence[Image], sentence: str) -> Judge:
         text = self.prompts.render("plan", instruction=json.dumps(sentence, ensure_ascii=False))
-        form = Json.from_schema(plan_schema(), max_tokens=_MAX_TOKENS)
-        return Judge((Message((*sources, text)),), form, "any-edit/plan", (("instruction", sentence),))
+        return Judge((Message((*sources, text)),), _plan_form(), "any-edit/plan", (("instruction", sentence),))
+
+
+@cache
+def _plan_form() -> Json:
+    return Json.from_schema(plan_schema(), max_tokens=_MAX_TOKENS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ...card import Card
 from ...engine.program import Program
@@ -33,12 +34,12 @@ class FollowedAndPreserved:
     quality: Metric | None = None
 
     def __post_init__(self) -> None:
-        self._product()  # refuses parts outside of [0, 1] before scoring
+        _ = self._product  # refuses parts outside of [0, 1] before scoring
 
-    @property
+    @cached_property
     def card(self) -> Card:
         return replace(
-            self._product().card,
+            self._product.card,
             name="any-edit-overall",
             summary="the instruction was carried out, and everything else is as it was",
             failure_modes=(
@@ -53,12 +54,13 @@ class FollowedAndPreserved:
         )
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        score = yield from followed_product(self._product(), sample)
+        score = yield from followed_product(self._product, sample)
         following = score.parts["following"]
         if following.reason.startswith(PLAN_IS_UNCERTAIN) and score.value is not None:
             score = replace(score, reason=f"{PLAN_IS_UNCERTAIN}; {score.reason}")
         return score.with_signature(self.card.signature)
 
+    @cached_property
     def _product(self) -> Product:
         parts = {"following": self.following, "preservation": self.preservation}
         return Product(parts | ({"quality": self.quality} if self.quality else {}), name="any-edit-overall")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...edit_plan import EditPlan
-from ...engine.program import Abstained, Failed, Program, ask
+from ...engine.program import Abstained, Failed, Program, ask, run_once
 from ...queries.kinds import Plan
 from ...queries.outcomes import Failure
 from ...sample import EditSample
@@ -24,6 +24,8 @@ from .plan_validation import PlanProblem, plan_problems
 def plan_of(sample: EditSample) -> Program[EditPlan]:
     """The plan of a sample's instruction (of several turns: of the last), with questions and near misses.
 
+    It is made once for all parts of a score (`run_once`). Each part gets the plan, or why there is none.
+
     It is the sample's `plan`, or that of its `operations`, or of its `task`, or else a judge's, which the planner's
     answer checks (`JudgePlanner`), or the planner's alone where the judge abstains; for a sample with `targets`,
     `plan_of_targets` replaces the plan where both abstain. Objects have the names of the sample's annotated `boxes`
@@ -31,6 +33,10 @@ def plan_of(sample: EditSample) -> Program[EditPlan]:
     score fails. Annotated operations are validated one by one, each
     against its own instruction; one that is known by its words only needs no validation, since its question has them.
     """
+    return run_once(_made_plan, sample)
+
+
+def _made_plan(sample: EditSample) -> Program[EditPlan]:
     if sample.plan is None and sample.operations:
         plan = _plan_of_operations(sample)
         problems = _problems_of_operations(sample)

@@ -85,7 +85,7 @@ class PlanPreservation:
             raise ValueError(f"faces is one of {', '.join(get_args(Faces))}, got {self.faces!r}")
         _ = self.prompt_pack  # read now; raises for a pack that is not a folder
 
-    @property
+    @cached_property
     def card(self) -> Card:
         embedder = {} if self.faces == "judge" else {FACE_EMBEDDER: ("embed",)}
         return self.base_card.with_kinds({**self.base_card.kinds, **embedder})

@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
 from typing import ClassVar, Literal, get_args
 
 import numpy as np
@@ -45,7 +46,7 @@ class ClipSimilarity(ABC):
         if not all(math.isfinite(threshold) for threshold in thresholds):
             raise ValueError(f"{self.base_card.name}: thresholds must be finite numbers, got {thresholds}")
 
-    @property
+    @cached_property
     def card(self) -> Card:
         return replace(self.base_card, range=(0.0, 1.0), unit="share") if self._binary else self.base_card
 
@@ -53,7 +54,7 @@ class ClipSimilarity(ABC):
     def _binary(self) -> bool:
         return self.threshold is not None or bool(self.thresholds)
 
-    @property
+    @cached_property
     def signature(self) -> str:
         """As in `clip-image@1[threshold=0.8]`, with the options that are not the default."""
         options = self._options()

@@ -41,7 +41,7 @@ class SingleQuestionJudge(ABC):
         """Its prompts, as they were when the metric was made."""
         return Prompts(_PACKAGE, self.prompts)
 
-    @property
+    @cached_property
     def signature(self) -> str:
         """As in `judge-yes-no@2`, with the prompt pack's digest."""
         return self.card.signature_with(options=self.prompt_pack.options)

@@ -74,9 +74,12 @@ class ComplexEditOverall(ComplexEditOptions):
         """See `queries.identity`."""
         return {"parts": self.parts, "mean": self.mean}
 
+    @cached_property
+    def _arithmetic_mean(self) -> WeightedMean:
+        return WeightedMean(self.parts, on_not_applicable="whole", name=self.card.name)
+
     def __call__(self, sample: EditSample) -> Program[Score]:
-        mean = WeightedMean(self.parts, on_not_applicable="whole", name=self.card.name)
-        score = yield from mean(sample)
+        score = yield from self._arithmetic_mean(sample)
         if self.mean == "geometric" and score.status != "not_applicable":
             # `GeometricMean` takes values in 0..1 only; for three grades on one scale the formula is the same.
             values = [part.value for part in score.parts.values() if part.value is not None]

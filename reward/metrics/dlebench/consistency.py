@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 from ...card import Card
@@ -48,7 +49,7 @@ class VisualConsistency(DleBenchOptions):
         ("min_crop_side", "max_turns", "max_regions", "detection_threshold"), ("oracle", "tools")
     )
 
-    @property
+    @cached_property
     def card(self) -> Card:
         tools = {} if self.mode == "plain" else TOOL_KINDS
         return replace(self.base_card.with_kinds({"judge": ("judge",), **tools}), requires=self.requires)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 from ...boxes import Box
@@ -63,7 +64,7 @@ class SmallObjectFollowing(DleBenchOptions):
         super().__post_init__()
         check_context(self.context)
 
-    @property
+    @cached_property
     def card(self) -> Card:
         tools: Mapping[str, tuple[str, ...]] = {"tools": TOOL_KINDS, "oracle": {"enhancer": ("upscale",)}}.get(
             self.mode, {}

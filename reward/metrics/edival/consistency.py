@@ -22,8 +22,9 @@ With `similarity="l1"`, 1 - mean absolute difference of pixels replaces the cosi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import fmean
 from typing import Any, ClassVar, Literal, get_args
 
@@ -212,8 +213,8 @@ class ContentConsistency(_ConsistencyMetric):
         aspect="consistency",
     )
 
-    @property
-    def halves(self) -> dict[str, Metric]:
+    @cached_property
+    def halves(self) -> Mapping[str, Metric]:
         """The metrics of objects and background."""
         return {
             "objects": ObjectConsistency(self.protocol, self.similarity),
@@ -225,16 +226,24 @@ class ContentConsistency(_ConsistencyMetric):
         """See `queries.identity`."""
         return {"protocol": self.protocol, "similarity": self.similarity, "halves": self.halves}
 
+    @cached_property
+    def _mean(self) -> WeightedMean:
+        return WeightedMean(self.halves)
+
+    @cached_property
+    def _by_pixels(self) -> Mapping[str, Metric]:
+        if self.similarity == "l1":
+            return {}
+        return {
+            "objects_l1": ObjectConsistency(self.protocol, "l1"),
+            "background_l1": BackgroundConsistency(self.protocol, "l1"),
+        }
+
     def _score(self, sample: EditSample) -> Program[Score]:
-        halves = WeightedMean(self.halves)
-        pixel_metrics: dict[str, Metric] = {}
-        if self.similarity != "l1":
-            pixel_metrics["objects_l1"] = ObjectConsistency(self.protocol, "l1")
-            pixel_metrics["background_l1"] = BackgroundConsistency(self.protocol, "l1")
         score, *pixel_scores = yield from gather(
-            [halves(sample), *(score_with_signature(metric, sample) for metric in pixel_metrics.values())]
+            [self._mean(sample), *(score_with_signature(metric, sample) for metric in self._by_pixels.values())]
         )
-        parts = {**score.parts, **dict(zip(pixel_metrics, pixel_scores, strict=True))}
+        parts = {**score.parts, **dict(zip(self._by_pixels, pixel_scores, strict=True))}
         if score.status == "not_applicable":
             score = Score.not_applicable("neither an unchanged object nor an unchanged background to compare")
         # Cosines may be negative; values below 0 carry no further information.

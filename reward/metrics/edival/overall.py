@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar, Literal, get_args
 
 from ...card import Card
@@ -49,12 +50,13 @@ class EditOverall:
     )
 
     def __post_init__(self) -> None:
-        self._mean()  # refuses parts outside of [0, 1] before scoring
+        _ = self._mean  # refuses parts outside of [0, 1] before scoring
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        score = yield from self._mean()(sample)
+        score = yield from self._mean(sample)
         return replace(score, credits=score.parts["following"].credits).with_signature(self.card.signature)
 
+    @cached_property
     def _mean(self) -> GeometricMean:
         parts = {"following": self.following, "consistency": self.consistency}
         return GeometricMean(parts, on_not_applicable="whole", name=self.card.name)
@@ -86,7 +88,7 @@ class MultiTurnFollowing:
             allowed = " or ".join(get_args(TurnReduction))
             raise ValueError(f"edival-chain: reduction must be {allowed}, got {self.reduction!r}")
 
-    @property
+    @cached_property
     def signature(self) -> str:
         """As in `edival-chain@3`, with `reduction` if it is not the default."""
         return self.card.signature_with(options=() if self.reduction == "minimum" else (f"reduction={self.reduction}",))

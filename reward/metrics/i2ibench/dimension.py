@@ -83,7 +83,7 @@ class DimensionMetric(ABC):
         """The paper's variants, default first, if there are several."""
         return ()
 
-    @property
+    @cached_property
     def card(self) -> Card:
         return Card(
             f"i2i-{self.dimension}",
@@ -96,7 +96,7 @@ class DimensionMetric(ABC):
             aspect=self.dimension_info.aspect,
         )
 
-    @property
+    @cached_property
     def signature(self) -> str:
         """As in `i2i-object-manipulation@2[judge_only]`, with non-default options and the prompt pack's digest."""
         options = [*(["judge_only"] if self.judge_only else []), *self._options()]

@@ -46,10 +46,14 @@ class SubjectExtraction(DimensionMetric):
         """See `queries.identity`."""
         return {"dimension": self.dimension, "judge_only": self.judge_only, "consistency": self.consistency}
 
-    def score(self, sample: EditSample) -> Program[Score]:
+    @cached_property
+    def _product(self) -> Product:
         parts: dict[str, Metric] = {"count": _SubjectCount(self), "consistency": self.consistency}
+        return Product(parts, on_not_applicable="whole")
+
+    def score(self, sample: EditSample) -> Program[Score]:
         # Subject consistency is needed here even if it is not among the sample's dimensions.
-        return Product(parts, on_not_applicable="whole")(replace(sample, dimensions=None))
+        return self._product(replace(sample, dimensions=None))
 
 
 @dataclass(frozen=True)
@@ -58,9 +62,9 @@ class _SubjectCount:
 
     of: SubjectExtraction
 
-    @property
-    def card(self) -> Card:
-        return Card("i2i-multi-count", 1, "all required subjects are there, in the right number", kinds=JUDGE_KINDS)
+    card: ClassVar[Card] = Card(
+        "i2i-multi-count", 1, "all required subjects are there, in the right number", kinds=JUDGE_KINDS
+    )
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         images = labelled_images(sample.sources, sample.edited)

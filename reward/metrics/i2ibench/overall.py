@@ -39,6 +39,7 @@ PIPELINES: Mapping[Pipeline, type[DimensionMetric]] = MappingProxyType(
     }
 )
 """The metric of each pipeline."""
+_NAME = "i2i-overall"
 
 
 @dataclass(frozen=True)
@@ -61,13 +62,12 @@ class I2IBenchOverall:
         for name in self.excluded_dimensions:
             if not any(dimension.is_called(name) for dimension in DIMENSIONS.values()):
                 raise ValueError(f"no dimension of I2I-Bench is called {name!r}: they are {', '.join(DIMENSIONS)}")
-        for multi in (False, True):
-            if not self._parts(multi=multi):
-                raise ValueError("excluded_dimensions leaves out every dimension: leave one in")
+        if len(self._means) < 2:
+            raise ValueError("excluded_dimensions leaves out every dimension: leave one in")
 
-    @property
+    @cached_property
     def card(self) -> Card:
-        both = WeightedMean(self.parts, name="i2i-overall").card
+        both = WeightedMean(self.parts, name=_NAME).card
         return replace(
             both,
             version=2,
@@ -79,7 +79,7 @@ class I2IBenchOverall:
             aspect="overall",
         )
 
-    @property
+    @cached_property
     def signature(self) -> str:
         options = [
             *(["judge_only"] if self.judge_only else []),
@@ -88,8 +88,7 @@ class I2IBenchOverall:
         return self.card.signature_with(options=[*options, *self.prompt_pack.options])
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        mean = WeightedMean(self._parts(multi=len(sample.sources) > 1), name=self.card.name)
-        score = yield from mean(sample)
+        score = yield from self._means[len(sample.sources) > 1](sample)
         return score.with_signature(self.signature)
 
     @cached_property
@@ -111,5 +110,10 @@ class I2IBenchOverall:
         """See `queries.identity`."""
         return {"parts": self.parts}
 
-    def _parts(self, *, multi: bool) -> dict[str, Metric]:
-        return {name: metric for name, metric in self.parts.items() if DIMENSIONS[name].multi == multi}
+    @cached_property
+    def _means(self) -> Mapping[bool, WeightedMean]:
+        """By whether there are several sources: the mean over their dimensions, if any is left."""
+        parts: dict[bool, dict[str, Metric]] = {}
+        for name, metric in self.parts.items():
+            parts.setdefault(DIMENSIONS[name].multi, {})[name] = metric
+        return {multi: WeightedMean(of_kind, name=_NAME) for multi, of_kind in parts.items()}

@@ -67,9 +67,13 @@ class VieScoreOverall(VieScoreOptions):
         """See `queries.identity`."""
         return {"parts": self.parts}
 
-    def _score(self, sample: EditSample) -> Program[Score]:
+    @cached_property
+    def _mean(self) -> WeightedMean:
         # `GeometricMean` takes values in 0..1 only; the mean of both settles what happens where one has no value.
-        score = yield from WeightedMean(self.parts, on_not_applicable="whole", name=self.card.name)(sample)
+        return WeightedMean(self.parts, on_not_applicable="whole", name=self.card.name)
+
+    def _score(self, sample: EditSample) -> Program[Score]:
+        score = yield from self._mean(sample)
         if score.value is None:
             return score
         values = [part.value for part in score.parts.values() if part.value is not None]

@@ -64,7 +64,7 @@ def test_mutated_results_are_compared_or_refused(editcritic: Command, folder: Pa
     files = [folder / "bad" / name for name in ("result.json", "scores.jsonl", "scores.jsonl", "run.json")]
     generated = tmp_path / "pictures" / "generated.jsonl"
     codes = []
-    for number in range(120):
+    for number in range(60):
         path = chance.choice([*files, generated])
         intact = path.read_text(encoding="utf-8")
         lines = intact.splitlines()

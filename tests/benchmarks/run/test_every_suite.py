@@ -62,10 +62,3 @@ def test_two_processes_write_what_one_writes(folder: Path) -> None:
         assert files(folder / "two" / name) == files(folder / "one" / name)
         facts = json.loads((folder / "two" / name / "run.json").read_text())
         assert len(facts["processes"]) == 2
-
-
-def test_two_workers_of_ray_write_what_one_process_writes(folder: Path) -> None:
-    pytest.importorskip("ray")
-    started(folder, "ray")
-    for name in SUITES:
-        assert files(folder / "ray" / name) == files(folder / "one" / name)

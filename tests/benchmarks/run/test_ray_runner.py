@@ -16,7 +16,9 @@ from editcritic.benchmarks.run.runner import ExecutionOptions, execute
 from editcritic.reward.child_python import python_command
 
 from ..suites.tiny_suite import Toy, outputs
+from . import all_suites
 from .counting_experts import files
+from .test_every_suite import started
 
 ROOT = Path(__file__).parents[3]
 
@@ -43,6 +45,19 @@ def test_two_workers_within_a_budget_and_then_without_write_what_one_process_wri
     ran = execute(recipe(tmp_path).build(), ExecutionOptions(), out=tmp_path / "one")
     assert ran is not None
     assert files(tmp_path / "one") == files(tmp_path / "ray")
+
+
+def test_two_workers_write_of_real_suites_what_one_process_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    all_suites.write(tmp_path)
+    for name in all_suites.RAY_SUITES:
+        execute(all_suites.recipe(tmp_path, name).build(), all_suites.HOW, out=tmp_path / "one" / name)
+    started(tmp_path, "ray")
+    for name in all_suites.RAY_SUITES:
+        assert files(tmp_path / "ray" / name) == files(tmp_path / "one" / name)
 
 
 def test_workers_run_no_modules_of_the_working_folder(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def check(found: dict[str, Any]) -> None:
 
 
 def test_an_interrupted_run_says_how_far_it_is_and_is_resumed(tmp_path: Path) -> None:
-    killed_table.write_table(tmp_path / "table.parquet", 400)
+    killed_table.write_table(tmp_path / "table.parquet", 2000)
     judge = f"judge=tests.benchmarks.run.counting_experts:Paying?paid={tmp_path / 'paid'}&seconds=0.05"
     words = [tmp_path / "table.parquet", "--reward", "judge-yes-no", "--experts", judge, "--block-rows", 20]
     words += ["--ray", "--ray-address", "local", "--cpus", 0.5, "-o", tmp_path / "scores"]
@@ -149,6 +149,6 @@ def test_an_interrupted_run_says_how_far_it_is_and_is_resumed(tmp_path: Path) ->
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    assert "of 400 rows are in" in said
+    assert "of 2000 rows are in" in said
     assert "Traceback" not in said
     assert not list((tmp_path / "scores").glob(".*"))

@@ -39,7 +39,7 @@ def variants(name: str) -> Iterator[Any]:
 
 def scene_samples() -> list[EditSample]:
     """Edits of scenes: one of several operations or sources, and, beside their tasks, plans and sentences."""
-    samples = [case.sample for case in (*cases(18), *compound_cases(3), *composition_cases(9))]
+    samples = [case.sample for case in (*cases(18), *compound_cases(2), *composition_cases(3))]
     colour = next(case.sample for case in cases(9) if case.sample.task and case.sample.task.type == "color_alter")
     text = cases(17)[-1].sample  # a text is added
     cup = Target(str(colour.task.object)) if colour.task else Target("it")

@@ -1,6 +1,7 @@
 """Flaws of edits in open language: on pixels and in the truth."""
 
 import random
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ FOLLOWED = {"twin too", "kept thing changed", "other thing changed", "backdrop d
 NOT_FOLLOWED = {"copy", "wrong twin", "only some of all", "not all operations", "misspelt", "source pasted in"}
 
 
-def examples(flaw, count=6):
+@cache
+def examples(flaw, count=3):
     """Requests with an honest edit and one with this flaw."""
     found: list[Any] = []
     seed = 0

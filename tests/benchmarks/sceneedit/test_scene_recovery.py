@@ -174,21 +174,21 @@ def test_the_scene_is_found_again_whatever_was_edited_and_however_it_was_drawn(
     size: int, harsh: bool, least: float
 ) -> None:
     correct = 0
-    for seed in range(1000, 1040):
+    for seed in range(1000, 1020):  # each edit, asked for and not
         _, true, guesses, picture = a_case(seed, size, harsh=harsh)
         recovered = recover_scene(picture, *guesses)
         correct += not wrong(recovered.scene, true, kind_of) and recovered.scene.backdrop.kind == true.backdrop.kind
-    assert correct >= least * 40
+    assert correct >= least * 20
 
 
 @pytest.mark.parametrize(("harsh", "least"), [(False, 0.95), (True, 0.9)])
 def test_materials_and_texts_are_found_too(harsh: bool, least: float) -> None:
     correct = 0
-    for seed in (*range(2006, 2206, 10), *range(2008, 2208, 10)):  # material and text edits
+    for seed in (*range(2006, 2106, 10), *range(2008, 2108, 10)):  # material and text edits
         _, true, guesses, picture = a_case(seed, 64, harsh=harsh)
         recovered = recover_scene(picture, *guesses)
         correct += not wrong(recovered.scene, true, lambda obj: (kind_of(obj), obj.material, obj.text))
-    assert correct >= least * 40
+    assert correct >= least * 20
 
 
 PLAIN = Scene(

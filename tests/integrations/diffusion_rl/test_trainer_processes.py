@@ -1,9 +1,8 @@
-"""The trainer of diffusion editors in two processes of one group. This file is also what each of them runs."""
+"""The trainer of diffusion editors in two processes of one group."""
 
 import hashlib
 import json
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -54,7 +53,13 @@ def learnt_from_uneven(folder: Path, name: str, **settings: Any) -> tuple[Any, d
     return gradient, {"values": values, "log": untimed([log])[0]}
 
 
-def as_a_rank(folder: Path, rank: int) -> dict[str, Any]:
+def as_a_rank(folder: str) -> None:
+    """What each of the processes does."""
+    rank = int(os.environ["RANK"])
+    Path(folder, f"{rank}.json").write_text(json.dumps(found_by(Path(folder), rank)))
+
+
+def found_by(folder: Path, rank: int) -> dict[str, Any]:
     """Gradients of rows of both; two steps, in the first of which the second process has no scores, and in the second
     neither has; then three steps, in the second of which the second process learns nothing and in the
     third neither; then one more, resumed.
@@ -112,7 +117,7 @@ def both(tmp_path_factory):
     """A folder with what both processes have left, and what they found."""
     folder = tmp_path_factory.mktemp("ranks")
     kontext(folder / "kontext")
-    return folder, found_by_both(__name__, folder)
+    return folder, found_by_both(f"{__name__}:as_a_rank", folder)
 
 
 @pytest.fixture(scope="module")
@@ -204,9 +209,3 @@ def test_a_process_without_a_score_keeps_nobody_waiting(ranks):
     assert [row["frac_unscored"] for row in first] == [0.5, 1.0]
     assert "reward" in first[0]
     assert "reward" not in first[1]
-
-
-if __name__ == "__main__":
-    rank = int(os.environ["RANK"])
-    result = as_a_rank(Path(sys.argv[1]), rank)
-    (Path(sys.argv[1]) / f"{rank}.json").write_text(json.dumps(result))

@@ -6,16 +6,12 @@
     values, asked = killed_and_restarted(f"{__name__}:trainer_step", Judge())
     assert (values, asked) == (values_of(batch()), 16)
 
-The step runs in a child process (`python -m`, from the root of the repository) against a judge server of this process,
-and returns what JSON can hold. `add=` is given the server's app and service, as `add_trainer_protocols` takes them.
+The step runs in a child process (`..prepared_processes`) against a judge server of this process, and returns what JSON
+can hold. `add=` is given the server's app and service, as `add_trainer_protocols` takes them.
 """
 
 import importlib
 import json
-import os
-import signal
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -30,9 +26,9 @@ from editcritic.integrations.serving.server.limits import ServerLimits
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.reward.queries.kinds import Outcome, Query
 
+from ..prepared_processes import TrainerProcess
 from .trainer_cases import Judge
 
-ROOT = Path(__file__).parents[3]
 TIMEOUT_S = 120.0
 
 
@@ -103,16 +99,7 @@ class _Child:
     def __init__(self, step: str, url: str, path: Path) -> None:
         self.result = path.with_suffix(".json")
         self._log = path.with_suffix(".log")
-        with self._log.open("w") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", __name__, step, url, str(self.result)],
-                cwd=ROOT,
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        self._process = TrainerProcess(f"{__name__}:run_step", step, url, str(self.result), log=self._log)
 
     def __enter__(self) -> "_Child":
         return self
@@ -122,16 +109,14 @@ class _Child:
 
     @property
     def ended(self) -> bool:
-        return self._process.poll() is not None
+        return self._process.ended
 
     @property
     def log(self) -> str:
         return self._log.read_text()
 
     def kill(self) -> None:
-        if not self.ended:  # else its number may be another's
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait(TIMEOUT_S)
+        self._process.kill()
 
 
 def _is_idle(service: ScoringService) -> bool:
@@ -153,9 +138,10 @@ def _wait_until(happened: Callable[[], bool], what: str) -> None:
         time.sleep(0.02)
 
 
-if __name__ == "__main__":
-    module, _, function = sys.argv[1].partition(":")
-    result = getattr(importlib.import_module(module), function)(sys.argv[2])
-    partial = Path(sys.argv[3] + ".partial")
+def run_step(step: str, url: str, result_path: str) -> None:
+    """What the child does."""
+    module, _, function = step.partition(":")
+    result = getattr(importlib.import_module(module), function)(url)
+    partial = Path(result_path + ".partial")
     partial.write_text(json.dumps(result))
-    partial.rename(sys.argv[3])
+    partial.rename(result_path)

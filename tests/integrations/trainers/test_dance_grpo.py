@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import sys
 import tempfile
 import types
 from dataclasses import dataclass, field
@@ -307,7 +306,7 @@ def test_without_groups_the_rewards_of_all_processes_are_compared():
 
 
 def test_what_is_logged_is_of_all_processes(tmp_path):
-    first, second = found_by_both(__name__, tmp_path)
+    first, second = found_by_both(f"{__name__}:metrics_of_rank", tmp_path)
     assert first == second
     assert first["editcritic/unscored"] == 1 / 16
     assert first["editcritic/guard"] == 1.0
@@ -322,7 +321,3 @@ def metrics_of_rank(folder: str) -> None:
     reward(EDITS.edited[rows], EDITS.prompts[rows], EDITS.sources[rows])
     Path(folder, f"{rank}.json").write_text(json.dumps(reward.step_metrics()))
     dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    metrics_of_rank(sys.argv[1])

@@ -4,8 +4,6 @@ import importlib
 import importlib.util
 import json
 import math
-import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec
@@ -26,8 +24,8 @@ from editcritic.integrations.trainers.trainer_reward import UnscoredError
 from editcritic.reward import Image
 from editcritic.reward.image import PixelFormatError
 
-from ..process_pair import rendezvous_port
-from .killed_trainer import ROOT, killed_and_restarted
+from ..process_pair import found_by_both
+from .killed_trainer import killed_and_restarted
 from .trainer_cases import Batch, Judge, batch, documented, values
 
 ADAPTER = flow_factory.__name__
@@ -313,7 +311,6 @@ def test_a_custom_aggregation_is_given_the_rewards_as_they_are(theirs):
 
 # -- several processes -------------------------------------------------------------------------------------------------
 
-PROCESSES = 2
 CASES = [
     (version, sampler, formula, failed)
     for version in VERSIONS
@@ -324,15 +321,14 @@ CASES = [
 """One edit has no value; all edits of the first process; all of both."""
 
 
-def process_main(rank: int, port: int, out: str) -> None:
-    """Trains one step per case as one of several processes."""
-    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(PROCESSES)}
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "ACCELERATE_USE_CPU": "true"}
+def as_a_rank(folder: str) -> None:
+    """Trains one step per case as one of two processes."""
     from accelerate import Accelerator
 
     torch.set_num_threads(1)
     accelerator = Accelerator(cpu=True)
-    assert (accelerator.num_processes, accelerator.process_index) == (PROCESSES, rank)
+    assert accelerator.num_processes == 2
+    rank = accelerator.process_index
     results = []
     for version, sampler, formula, failed in CASES:
         theirs = install(version)
@@ -342,29 +338,12 @@ def process_main(rank: int, port: int, out: str) -> None:
         advantages = trainer.step([samples_of(theirs, rows=range(8 * rank, 8 * rank + 8))])
         log = {name: value for name, value in trainer.log[0].items() if name != "train_samples"}
         results.append({"advantages": advantages.tolist(), "log": log})
-    Path(out).write_text(json.dumps(results))
+    Path(folder, f"{rank}.json").write_text(json.dumps(results))
     torch.distributed.destroy_process_group()
 
 
-def run_processes(folder: Path) -> list[list[dict[str, Any]]]:
-    """The results of `process_main`, by process."""
-    port = rendezvous_port()
-    running = []
-    for rank in range(PROCESSES):
-        code = f"from {__name__} import process_main; process_main({rank}, {port}, {str(folder / str(rank))!r})"
-        with (folder / f"{rank}.log").open("w") as log:
-            running.append(subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stderr=log))
-    try:
-        for rank, process in enumerate(running):
-            assert process.wait(240) == 0, (folder / f"{rank}.log").read_text()[-4000:]
-    finally:
-        for process in running:
-            process.kill()
-    return [json.loads((folder / str(rank)).read_text()) for rank in range(PROCESSES)]
-
-
 def test_two_processes_agree_with_one(tmp_path):
-    for case, *results in zip(CASES, *run_processes(tmp_path), strict=True):
+    for case, *results in zip(CASES, *found_by_both(f"{__name__}:as_a_rank", tmp_path), strict=True):
         _, _, formula, failed = case
         advantages = [value for result in results for value in result["advantages"]]
         wanted = expected([with_faults(failed=failed)], [1.0], formula)

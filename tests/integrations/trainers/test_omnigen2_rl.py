@@ -3,11 +3,9 @@
 import contextlib
 import json
 import math
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,11 +22,11 @@ from editcritic.integrations.serving.server.app import ServerConfig, create_app,
 from editcritic.integrations.serving.server.limits import ServerLimits
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.serving.server.trainer_protocols import add_trainer_protocols
-from editcritic.integrations.trainers.omnigen2_rl import OmniGen2Reward, log_scores, process_grpo_rewards
+from editcritic.integrations.trainers.omnigen2_rl import SCORE_KEY, OmniGen2Reward, log_scores, process_grpo_rewards
 from editcritic.reward.image import PixelFormatError
 
-from ..process_pair import rendezvous_port
-from .killed_trainer import ROOT, killed_and_restarted
+from ..process_pair import found_by_both
+from .killed_trainer import killed_and_restarted
 from .patched_scripts import patched_script
 from .restated import omnigen2_rl as theirs
 from .trainer_cases import Batch, Judge, batch, documented, values
@@ -263,44 +261,25 @@ def test_a_trainer_that_is_killed_and_restarted_has_the_same_values():
     assert asked == 16
 
 
-TWO_PROCESSES = """
-import json, math, sys
-import torch
-from accelerate import Accelerator
-from torch.distributed import HashStore  # type: ignore[attr-defined]
-from editcritic.integrations.trainers.omnigen2_rl import SCORE_KEY, log_scores, process_grpo_rewards
-accelerator = Accelerator(cpu=True)
-assert accelerator.num_processes == 2
-own = [[0.25, math.nan, 1.0], [0.75, 0.5, math.nan]][accelerator.process_index]
-result = {}
-for level in ("group", "batch"):
-    advantages, stats = process_grpo_rewards(torch.tensor(own), ["a", "a", "b"], accelerator, level)
-    result[level] = [advantages.tolist(), {key: {k: float(v) for k, v in row.items()} for key, row in stats.items()}]
-rows = [{SCORE_KEY: {"unscored": float(math.isnan(x)), **({} if math.isnan(x) else {"reward": x})}} for x in own]
-result["log"] = log_scores(accelerator, rows)
-open(sys.argv[1] + str(accelerator.process_index), "w").write(json.dumps(result))
-accelerator.wait_for_everyone()
-accelerator.end_training()  # a process group that is left to the interpreter's end may abort it
-"""
+def as_a_rank(folder: str) -> None:
+    """Leaves the statistics of two processes' rewards."""
+    accelerator = Accelerator(cpu=True)
+    assert accelerator.num_processes == 2
+    own = [[0.25, math.nan, 1.0], [0.75, 0.5, math.nan]][accelerator.process_index]
+    result: dict[str, Any] = {}
+    for level in ("group", "batch"):
+        advantages, stats = process_grpo_rewards(torch.tensor(own), ["a", "a", "b"], accelerator, level)
+        numbers = {key: {name: float(value) for name, value in row.items()} for key, row in stats.items()}
+        result[level] = [advantages.tolist(), numbers]
+    rows = [{SCORE_KEY: {"unscored": float(math.isnan(x)), **({} if math.isnan(x) else {"reward": x})}} for x in own]
+    result["log"] = log_scores(accelerator, rows)
+    Path(folder, f"{accelerator.process_index}.json").write_text(json.dumps(result))
+    accelerator.wait_for_everyone()
+    accelerator.end_training()  # a process group that is left to the interpreter's end may abort it
 
 
 def test_statistics_are_those_of_all_processes(tmp_path):
-    port = str(rendezvous_port())
-    shared = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-c", TWO_PROCESSES, str(tmp_path / "result-")],
-            cwd=ROOT,
-            env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-        )
-        for rank in range(2)
-    ]
-    try:
-        assert [child.wait(120) for child in children] == [0, 0]
-    finally:
-        for child in children:
-            child.kill()
-    first, second = (json.loads((tmp_path / f"result-{rank}").read_text()) for rank in range(2))
+    first, second = found_by_both(f"{__name__}:as_a_rank", tmp_path)
     std = {"group": (np.std([0.25, 0.75, 0.5]), 0.0), "batch": (np.std([0.25, 1.0, 0.75, 0.5]),) * 2}
     for level, (std_a, _) in std.items():
         assert first[level][0] == pytest.approx([-0.25 / std_a, 0.0, 0.0], rel=1e-5)

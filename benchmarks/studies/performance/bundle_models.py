@@ -1,7 +1,12 @@
-"""Models of the bundle `standard` with random weights: published shapes, saved and loaded as users' checkpoints are.
+"""Models of the bundles `small` and `standard` with random weights: published shapes, saved and loaded as checkpoints are.
 
-MM-GroundingDINO base (233 M weights, 800 x 800), DINOv2 large (304 M, 224 x 224), Qwen3-VL 8B (8.8 B, pictures up to
-one megapixel). Their tokenizers know letters only. Random weights take as long as trained ones for one pass; text that
+| role | `small` | `standard` |
+|---|---|---|
+| detector, 800 x 800 | MM-GroundingDINO tiny, 173 M weights | base, 233 M |
+| features, 224 x 224 | DINOv2 base, 86 M | large, 304 M |
+| judge, pictures up to one megapixel | Qwen3-VL 2B | 8B |
+
+Their tokenizers know letters only. Random weights take as long as trained ones for one pass; text that
 is generated is not representative, since it does not end. Weights are drawn on the accelerator, if there is one.
 """
 
@@ -11,16 +16,21 @@ import contextlib
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from ....reward.experts.loading.local_expert import LocalExpert
 from .random_models import Role, bert_letters, byte_tokens
+
+Bundle = Literal["small", "standard"]
+BUNDLES: tuple[Bundle, ...] = get_args(Bundle)
 
 _SHRUNK = {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 4}
 
 
 @contextlib.contextmanager
-def standard_models(roles: Sequence[Role], *, shrunk: bool = False) -> Iterator[dict[str, LocalExpert[Any]]]:
+def bundle_models(
+    bundle: Bundle, roles: Sequence[Role], *, shrunk: bool = False
+) -> Iterator[dict[str, LocalExpert[Any]]]:
     """Role -> expert, of checkpoints in a folder that is gone afterwards. shrunk: few and narrow layers, for tests."""
     import torch
     from transformers.utils import logging
@@ -29,7 +39,7 @@ def standard_models(roles: Sequence[Role], *, shrunk: bool = False) -> Iterator[
     makers = {"detector": _mm_grounding_dino, "features": _dinov2, "judge": _qwen3_vl}
     with tempfile.TemporaryDirectory() as folder:
         torch.manual_seed(0)
-        yield {role: makers[role](Path(folder) / role, shrunk) for role in roles}
+        yield {role: makers[role](Path(folder) / role, bundle, shrunk) for role in roles}
 
 
 def _save(folder: Path, kind: Any, config: Any, processor: Any, dtype: Any) -> None:
@@ -45,19 +55,22 @@ def _save(folder: Path, kind: Any, config: Any, processor: Any, dtype: Any) -> N
     processor.save_pretrained(folder)
 
 
-def _mm_grounding_dino(folder: Path, shrunk: bool) -> LocalExpert[Any]:
+def _mm_grounding_dino(folder: Path, bundle: Bundle, shrunk: bool) -> LocalExpert[Any]:
     import torch
     import transformers
 
     from ....reward.experts.grounding_dino import GroundingDino
 
-    swin: dict[str, Any] = {"embed_dim": 128, "depths": [2, 2, 18, 2], "num_heads": [4, 8, 16, 32], "window_size": 12}
+    swin: dict[str, Any] = {
+        "small": {"embed_dim": 96, "depths": [2, 2, 6, 2], "num_heads": [3, 6, 12, 24], "window_size": 7},
+        "standard": {"embed_dim": 128, "depths": [2, 2, 18, 2], "num_heads": [4, 8, 16, 32], "window_size": 12},
+    }[bundle]
     side, layers = 800, 6
     if shrunk:
         swin |= {"embed_dim": 8, "depths": [1, 1, 1, 1], "num_heads": [1, 2, 2, 2], "window_size": 4}
         side, layers = 64, 1
     config = transformers.MMGroundingDinoConfig(
-        backbone_config=transformers.SwinConfig(**swin, image_size=384, out_indices=[2, 3, 4]),
+        backbone_config=transformers.SwinConfig(**swin, image_size=224 if bundle == "small" else 384, out_indices=[2, 3, 4]),
         text_config=transformers.BertConfig(vocab_size=1040, **(_SHRUNK if shrunk else {})),
         encoder_layers=layers,
         decoder_layers=layers,
@@ -71,20 +84,20 @@ def _mm_grounding_dino(folder: Path, shrunk: bool) -> LocalExpert[Any]:
     return GroundingDino(str(folder), dtype="float32")
 
 
-def _dinov2(folder: Path, shrunk: bool) -> LocalExpert[Any]:
+def _dinov2(folder: Path, bundle: Bundle, shrunk: bool) -> LocalExpert[Any]:
     import torch
     import transformers
 
     from ....reward.experts.dino import Dino
 
-    large = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16}
+    large = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16} if bundle == "standard" else {}
     config = transformers.Dinov2Config(image_size=518, patch_size=14, **(_SHRUNK if shrunk else large))
     pictures = transformers.BitImageProcessorPil(size={"shortest_edge": 256}, crop_size={"height": 224, "width": 224})
     _save(folder, transformers.Dinov2Model, config, pictures, torch.float32)
     return Dino(str(folder), dtype="float32")
 
 
-def _qwen3_vl(folder: Path, shrunk: bool) -> LocalExpert[Any]:
+def _qwen3_vl(folder: Path, bundle: Bundle, shrunk: bool) -> LocalExpert[Any]:
     import torch
     import transformers
 
@@ -108,14 +121,17 @@ def _qwen3_vl(folder: Path, shrunk: bool) -> LocalExpert[Any]:
     }
     vision: dict[str, Any] = {"depth": 27, "hidden_size": 1152, "intermediate_size": 4304, "num_heads": 16}
     vision |= {"deepstack_visual_indexes": [8, 16, 24]}
+    if bundle == "small":
+        text |= {"hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 28, "num_attention_heads": 16}
+        vision |= {"depth": 24, "hidden_size": 1024, "intermediate_size": 4096, "deepstack_visual_indexes": [5, 11, 17]}
     if shrunk:
         text |= _SHRUNK | {"num_key_value_heads": 2, "vocab_size": len(words) + 8}
         vision |= {"depth": 2, "hidden_size": 32, "intermediate_size": 32, "num_heads": 2}
         vision |= {"deepstack_visual_indexes": [0]}
     config = transformers.Qwen3VLConfig(
-        text_config={**text, "tie_word_embeddings": False},
+        text_config={**text, "tie_word_embeddings": bundle == "small"},
         vision_config={**vision, "out_hidden_size": text["hidden_size"]},
-        tie_word_embeddings=False,
+        tie_word_embeddings=bundle == "small",
         **{f"{name}_id": words.convert_tokens_to_ids(mark) for name, mark in marks.items()},
     )
     template = (
