@@ -7,6 +7,7 @@ import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -275,25 +276,25 @@ def rows_passed(trainer: DiffusionTrainer, work: Callable[[], Any]) -> int:
 DARK = Score.abstained("too dark to tell")
 
 
-@pytest.mark.parametrize(
-    ("values", "rows"),
-    [
-        ((0.1, 0.2, 0.3, 0.4, 0.5, 0.6), 6),
-        ((0.1, 0.2, 0.3, 0.5, 0.5, 0.5), 3),  # a group that is all alike
-        ((0.1, None, 0.3, 0.4, None, None), 2),  # unscored rows, and what is left alone by them
-        ((0.1, DARK, 0.3, 0.4, DARK, None), 3),  # what nobody can judge counts as the lowest of its group
-        ((None,) * 6, 0),
-        ((0.5,) * 6, 0),
-    ],
-)
+DOWN = Score.failed("down", cause="infrastructure")
+
+
 @pytest.mark.parametrize("beta", [0.0, 0.1])
-def test_rows_that_teach_nothing_are_not_even_passed_through_the_denoiser(trainer, values, rows, beta):
+def test_rows_that_teach_nothing_are_not_even_passed_through_the_denoiser(trainer, beta):
     one = trainer(beta=beta)
     batch = one.rollout(0)
-    down = Score.failed("down", cause="infrastructure")
-    scores = [value if isinstance(value, Score) else down if value is None else Score.of(value) for value in values]
     transitions = 2  # of 3 steps the last one leaves nothing to chance
-    assert rows_passed(one, lambda: one.update(batch, scores)) == rows * transitions * (2 if beta else 1)
+    for values, rows in (
+        ((0.1, 0.2, 0.3, 0.4, 0.5, 0.6), 6),
+        ((0.1, 0.2, 0.3, 0.5, 0.5, 0.5), 3),  # a group that is all alike
+        ((0.1, DOWN, 0.3, 0.4, DOWN, DOWN), 2),  # unscored rows, and what is left alone by them
+        ((0.1, DARK, 0.3, 0.4, DARK, DOWN), 3),  # what nobody can judge counts as the lowest of its group
+        ((DOWN,) * 6, 0),
+        ((0.5,) * 6, 0),
+    ):
+        scores = [value if isinstance(value, Score) else Score.of(value) for value in values]
+        passed = rows_passed(one, partial(one.update, batch, scores))
+        assert passed == rows * transitions * (2 if beta else 1), values
 
 
 def test_a_run_in_which_nothing_is_scored_changes_no_weight(trainer):
@@ -383,10 +384,10 @@ def test_rewards_are_asked_once_a_step_in_another_thread_and_runs_repeat(trainer
         assert len(samples) == 6
         return bright(samples)
 
-    first, second = (trainer(judge, max_steps=3, overlap=overlap) for _ in range(2))
+    first, second = (trainer(judge, overlap=overlap) for _ in range(2))
     assert untimed(first.train()) == untimed(second.train())
     assert same(lora(first), lora(second))
-    assert len(threads) == 6
+    assert len(threads) == 4
     assert threading.get_ident() not in threads
 
 
@@ -410,11 +411,10 @@ def killed_after(calls: int) -> Callable[[Sequence[EditSample]], list[Score]]:
     return judge
 
 
-@pytest.mark.parametrize("objective", ["grpo", "nft", "raft"])
-@pytest.mark.parametrize("overlap", [True, False])
+@pytest.mark.parametrize(("objective", "overlap"), [("grpo", True), ("grpo", False), ("nft", True), ("raft", True)])
 def test_a_run_that_was_killed_and_resumed_is_one_that_was_not_to_the_bit(trainer, tmp_path, overlap, objective):
     settings: dict[str, Any] = {
-        "max_steps": 6,
+        "max_steps": 4,
         "overlap": overlap,
         "objective": objective,
         "beta": 0.01,
@@ -425,12 +425,12 @@ def test_a_run_that_was_killed_and_resumed_is_one_that_was_not_to_the_bit(traine
     whole.train()
     (tmp_path / "run").rename(tmp_path / "whole")
     with pytest.raises(KeyError):
-        trainer(killed_after(5), save_steps=2, **settings).train()
+        trainer(killed_after(3), save_steps=2, **settings).train()
     kept = sorted(path.name for path in (tmp_path / "run").glob("checkpoint-*"))
-    assert kept == ["checkpoint-2", "checkpoint-4"]
+    assert kept == ["checkpoint-2"]
     resumed = trainer(save_steps=2, **settings)
     assert untimed(resumed.train(resume=True)) == untimed(whole.log_history)
-    assert [row["step"] for row in resumed.log_history] == list(range(6))
+    assert [row["step"] for row in resumed.log_history] == list(range(4))
     assert same(lora(resumed), lora(whole))
     for one, other in zip(resumed.weights, whole.weights, strict=True):
         some, others = resumed.optimizer.state[one], whole.optimizer.state[other]
@@ -438,7 +438,7 @@ def test_a_run_that_was_killed_and_resumed_is_one_that_was_not_to_the_bit(traine
     lines = [(tmp_path / name / "log.jsonl").read_text().splitlines() for name in ("run", "whole")]
     some, others = (untimed([json.loads(line) for line in part]) for part in lines)
     assert some == others
-    assert len(some) == 6
+    assert len(some) == 4
 
 
 def test_a_run_that_ended_is_made_longer(trainer):
@@ -464,19 +464,17 @@ def test_to_resume_where_there_is_nothing_is_to_begin(trainer):
     assert len(trainer().train(resume=True)) == 2
 
 
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
+def test_a_run_is_not_resumed_with_other_settings(trainer):
+    trainer(max_steps=1, save_steps=1).train()
+    changes: list[tuple[dict[str, Any], str]] = [
         ({"learning_rate": 1e-3}, "learning_rate was 0.01 and is 0.001"),
         ({"noise_level": 0.3}, "noise_level was 0.7 and is 0.3"),
         ({"pipeline_kwargs": CALL | {"guidance_scale": 9.0}}, "pipeline_kwargs was"),
         ({"groups": 1, "seed": 3}, "groups was 2 and is 1, seed was 0 and is 3"),
-    ],
-)
-def test_a_run_is_not_resumed_with_other_settings(trainer, changed, words):
-    trainer(max_steps=1, save_steps=1).train()
-    with pytest.raises(ValueError, match=words):
-        trainer(**changed).train(resume=True)
+    ]
+    for changed, words in changes:
+        with pytest.raises(ValueError, match=words):
+            trainer(**changed).train(resume=True)
 
 
 def test_a_new_run_does_not_go_where_an_older_one_left_its_checkpoints(trainer, tmp_path):
@@ -502,11 +500,11 @@ def test_the_trained_lora_is_loaded_as_any_other(trainer, fresh, tmp_path):
 
 @pytest.mark.parametrize("overlap", [True, False])
 def test_an_error_of_the_reward_reaches_the_caller_and_the_log_so_far_is_on_disk(trainer, tmp_path, overlap):
-    one = trainer(killed_after(2), max_steps=4, overlap=overlap)
+    one = trainer(killed_after(1), max_steps=3, overlap=overlap)
     with pytest.raises(KeyError, match="the judge is down"):
         one.train()
     lines = (tmp_path / "run" / "log.jsonl").read_text().splitlines()
-    assert [json.loads(line)["step"] for line in lines] == [0, 1]
+    assert [json.loads(line)["step"] for line in lines] == [0]
     assert "step" not in vars(one.pipeline.scheduler)
     assert edited(one.pipeline).size == (32, 32)
 
@@ -551,7 +549,6 @@ def test_a_held_out_reward_that_turns_away_alarms_while_the_run_goes_on(trainer,
 @pytest.mark.parametrize(
     ("make", "settings"),
     [
-        (instruct, {"guidance_scale": 7.5, "image_guidance_scale": 1.5}),
         (instruct, {"guidance_scale": 1.0}),
         (instruct_xl, {"guidance_scale": 5.0, "image_guidance_scale": 1.5}),
     ],
@@ -828,20 +825,19 @@ def test_probes_need_a_held_out_reward(trainer):
             trainer(probe_steps=every, more=more)
 
 
-@pytest.mark.parametrize("overlap", [True, False])
-def test_hacks_are_measured_on_the_images_of_a_step_and_training_is_the_same(trainer, overlap):
+def test_hacks_are_measured_on_the_images_of_a_step_and_training_is_the_same(trainer):
     asked: list[list[str]] = []
 
     def noted(samples: Sequence[EditSample]) -> list[Score]:
         asked.append([sample.id for sample in samples])
         return bright(samples)
 
-    plain = trainer(overlap=overlap, max_steps=3)
+    plain = trainer(max_steps=3)
     plain_log = plain.train()
     shutil.rmtree(plain.config.output_dir)
     probe = AuditProbe(noted, every=2, samples=2, families=["unchanged-source", "words-to-judge"])
     monitor = RewardHackingMonitor()
-    one = trainer(overlap=overlap, max_steps=3, more={"monitor": monitor, "audit_probe": probe})
+    one = trainer(max_steps=3, more={"monitor": monitor, "audit_probe": probe})
     log = one.train()
     assert same(lora(plain), lora(one))
     assert [row["reward"] for row in log] == [row["reward"] for row in plain_log]
