@@ -22,7 +22,7 @@ PYTEST := pytest -n 2 --dist loadfile
 # trainers, long sweeps. Whole files and folders; a new test belongs in the first tier unless it is one of these.
 SECOND_TIER :=
 
-.PHONY: demo test test-rest test-all test-quick test-lowest test-pythons check lint types contracts docs docs-serve bench clean sceneedit-editor release-check
+.PHONY: demo gpu-check gpu-wheels test test-rest test-all test-quick test-lowest test-pythons check lint types contracts docs docs-serve bench clean sceneedit-editor release-check
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -96,9 +96,19 @@ docs-serve: $(TEST)
 release-check: $(TEST)
 	$(BIN)/python -m tests.release $(ARGS)
 
+# What models do on this machine's GPU, what any-edit takes there, and whether the experts' tests pass on it: figures in
+# build/gpu-check. Where there is no GPU, or with ARGS=--tiny, at tiny shapes, in two minutes.
+gpu-check: $(TEST)
+	$(BIN)/python -m tests.gpu_check $(ARGS)
+
+# The same on a machine with torch and no network: takes the wheels that it needs to .gpu-wheels, 33 MB. There, with
+# this tree and that folder: python3 tests/gpu_check/bare.py
+gpu-wheels: $(TEST)
+	$(BIN)/python -m tests.gpu_check.wheels $(ARGS)
+
 # Back to a fresh clone, the environment included.
 clean:
-	rm -rf $(VENV) .venv-3.* bench-out build dist site editcritic.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .cache
+	rm -rf $(VENV) .venv-3.* .gpu-wheels bench-out build dist site editcritic.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(MADE):

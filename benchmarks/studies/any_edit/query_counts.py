@@ -73,10 +73,13 @@ def count_queries(spec: Spec, rollouts: int = ROLLOUTS, seed: int = 0) -> QueryC
     return QueryCounts(len(samples), dict(about[True]), dict(about[False]), repeated)
 
 
-def group(rollouts: int, seed: int) -> list[EditSample]:
-    """Different edits of one request, honest ones and failures in turn, without a plan and without a task."""
+def group(rollouts: int, seed: int, size: int = 64) -> list[EditSample]:
+    """Different edits of one request, honest ones and failures in turn, without a plan and without a task.
+
+    size: side of the images, in pixels.
+    """
     rng = seeded_rng("test", seed, "any-edit group", 0)
-    config = SceneConfig.for_size(64)
+    config = SceneConfig.for_size(size)
     before, request = random_scene_request(rng, config, "color_alter")
     sample = replace(request_sample("", request, before), task=None)
     pictures: dict[str, Image] = {}

@@ -1,4 +1,6 @@
-"""Models of the bundles `small` and `standard` with random weights: published shapes, saved and loaded as checkpoints are.
+"""Models of the bundles `small` and `standard` with random weights, saved and loaded as checkpoints are.
+
+Their shapes are the published ones:
 
 | role | `small` | `standard` |
 |---|---|---|
@@ -70,7 +72,9 @@ def _mm_grounding_dino(folder: Path, bundle: Bundle, shrunk: bool) -> LocalExper
         swin |= {"embed_dim": 8, "depths": [1, 1, 1, 1], "num_heads": [1, 2, 2, 2], "window_size": 4}
         side, layers = 64, 1
     config = transformers.MMGroundingDinoConfig(
-        backbone_config=transformers.SwinConfig(**swin, image_size=224 if bundle == "small" else 384, out_indices=[2, 3, 4]),
+        backbone_config=transformers.SwinConfig(
+            **swin, image_size=224 if bundle == "small" else 384, out_indices=[2, 3, 4]
+        ),
         text_config=transformers.BertConfig(vocab_size=1040, **(_SHRUNK if shrunk else {})),
         encoder_layers=layers,
         decoder_layers=layers,

@@ -66,8 +66,8 @@ class RecordingJudge(Expert):
 
     def __call__(self, queries: Sequence[Judge]) -> list[Outcome]:
         self.queries += queries
-        answers = iter(self.model([query for query in queries if _has_options(query)]))
-        return [next(answers) if _has_options(query) else self._written(query) for query in queries]
+        answers = iter(self.model([query for query in queries if has_options(query)]))
+        return [next(answers) if has_options(query) else self._written(query) for query in queries]
 
     @staticmethod
     def _written(query: Judge) -> Reply:
@@ -99,7 +99,7 @@ def count(
             for sample in samples:
                 with Engine() as engine:
                     statuses[engine.submit(score_with_signature(metric, sample), experts, sample).result().status] += 1
-    model_queries = [query for query in judge.queries if _has_options(query)]
+    model_queries = [query for query in judge.queries if has_options(query)]
     passes = {name: number - passes_before.get(name, 0) for name, number in judge.model.usage().items()}
     return {
         "statuses": dict(statuses),
@@ -113,7 +113,8 @@ def count(
     }
 
 
-def _has_options(query: Judge) -> bool:
+def has_options(query: Judge) -> bool:
+    """Whether the answer is one of given options, which random weights choose among in one pass."""
     return isinstance(query.form, YesNo | Levels | Grade)
 
 

@@ -1,14 +1,18 @@
-"""Gain from sharing queries: EdiVal on chains of edits, one query per call as in the released code, and in the engine.
+"""Gain from sharing queries: one query per call as in the released code of papers, and the same scores in the engine.
 
     python -m editcritic.benchmarks.studies.performance.sharing_gain [--chains 64] [--rollouts 1]
         [--shapes half|tiny] [--json]
     python -m editcritic.benchmarks.studies.performance.sharing_gain --detector owlv2
+    python -m editcritic.benchmarks.studies.performance.sharing_gain --reward any-edit --rollouts 16 --size 512
+        --shapes standard --roles judge detector --device auto
 
+EdiVal on chains of edits by default; with `--reward`, that reward on as many edits of one source as `--rollouts` says.
 Both send the same queries to the same models (random weights; see `random_models`) in one process. *Released pattern*:
 one sample after the other, one query per call, nothing cached. *Ours*: the engine, which deduplicates queries and fills
 batches, and experts that cache features of an image. SceneEdit's own experts recorded the answers that steer the
-metrics beforehand, so that a model with random weights only costs its time. Chains are SceneEdit's, of three turns;
-with several rollouts per source, that many editors carry out each of them.
+metrics beforehand, so that a model with random weights only costs its time; roles without a model, and text that a
+judge would write, which random weights never end, cost nothing in either pattern. Chains are SceneEdit's, of three
+turns; with several rollouts per source, that many editors carry out each of them.
 
 The batch size is the cheapest one per query here, which is measured first. *Ideal*: for every expert, its distinct
 queries in such batches, nothing else running, summed. Seconds are of one run on one machine: only their ratios are
@@ -22,7 +26,7 @@ import argparse
 import json
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -31,14 +35,16 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from ....reward import EditSample, Engine, Expert, Program, Score
+from ....reward import EditSample, Engine, Expert, Program, Reward, Score
 from ....reward.engine.program import Ask, Unanswered
 from ....reward.experts.loading.cpu_cores import run_in_turn
 from ....reward.experts.loading.local_expert import LocalExpert
 from ....reward.metrics.edival.consistency import BackgroundConsistency, ObjectConsistency
 from ....reward.metrics.edival.following import InstructionFollowing
-from ....reward.queries import Failure
+from ....reward.queries import Failure, Judge
+from ....reward.queries.expert import expert_of_role
 from ....reward.queries.kinds import Outcome, Query
+from ....reward.queries.outcomes import Abstention
 from ....reward.sample import TASK_TYPES
 from ...common.argument_types import add_json_option
 from ...common.terminal import plain_table
@@ -47,13 +53,18 @@ from ...sceneedit.scene_experts import scene_experts
 from ...sceneedit.scene_generation import SceneConfig, random_scene
 from ...sceneedit.scene_requests import random_request
 from ...sceneedit.simulated_edits import SimulatedEdit, honest_edit, rerendered
+from ..any_edit.query_counts import group
 from . import random_models
+from .bundle_models import BUNDLES, bundle_models
+from .judge_calls import has_options
 
 _TURNS = 3
 _MAX_BATCH_TRIALS = 32  # queries per trial of a batch size
-_METRICS = (InstructionFollowing("official"), ObjectConsistency("official"), BackgroundConsistency("official"))
+EDIVAL = (InstructionFollowing("official"), ObjectConsistency("official"), BackgroundConsistency("official"))
 
 Answers = dict[str, Outcome]
+Programs = Sequence[Callable[[EditSample], Program[Score]]]
+"""The metrics of a sample."""
 
 
 @dataclass(slots=True)
@@ -110,6 +121,9 @@ class _AnswerRecorder(Expert):
         self._expert = expert
         self._answers = answers
 
+    def rewrite_query(self, query: Query[Any], sample: EditSample | None) -> Any:
+        return self._expert.rewrite_query(query, sample)
+
     def __call__(self, queries: Sequence[Query[Any]]) -> Sequence[Outcome]:
         self.queries += queries
         outcomes = self._expert(queries)
@@ -128,14 +142,19 @@ class _SimulatedCostExpert(Expert):
         self.model = model
         self.calls = self.queries = 0
         self.seconds = 0.0
+        self._like = like
         self._answers = answers
+
+    def rewrite_query(self, query: Query[Any], sample: EditSample | None) -> Any:
+        return self._like.rewrite_query(query, sample)
 
     def __call__(self, queries: Sequence[Query[Any]]) -> list[Outcome]:
         self.calls += 1
         self.queries += len(queries)
-        if self.model is not None:
+        costing = [query for query in queries if not isinstance(query, Judge) or has_options(query)]
+        if self.model is not None and costing:
             # Timed within the turn: waiting for it is another model's time.
-            for outcome in run_in_turn(partial(self._run_model, self.model, queries)):
+            for outcome in run_in_turn(partial(self._run_model, self.model, costing)):
                 if isinstance(outcome, Failure):
                     raise RuntimeError(f"{self.model.id}: {outcome.reason}")
         return [self._answers[query.digest] for query in queries]
@@ -154,14 +173,14 @@ class _SimulatedCostExpert(Expert):
 # -- two patterns -----------------------------------------------------------------------------------------------------
 
 
-def run_one_by_one(samples: Sequence[EditSample], experts: Mapping[str, _SimulatedCostExpert]) -> None:
+def run_one_by_one(
+    samples: Sequence[EditSample], experts: Mapping[str, _SimulatedCostExpert], metrics: Programs
+) -> list[Score]:
     """One query per call, one sample after the other, nothing cached."""
-    for sample in samples:
-        for metric in _METRICS:
-            _run_program(metric(sample), experts)
+    return [_run_program(metric(sample), sample, experts) for sample in samples for metric in metrics]
 
 
-def _run_program(program: Program[Score], experts: Mapping[str, _SimulatedCostExpert]) -> Score:
+def _run_program(program: Program[Score], sample: EditSample, experts: Mapping[str, _SimulatedCostExpert]) -> Score:
     value: Any = None
     while True:
         try:
@@ -174,23 +193,28 @@ def _run_program(program: Program[Score], experts: Mapping[str, _SimulatedCostEx
         if isinstance(request, Ask):
             outcomes = []
             for query in request.queries:
-                expert = experts[request.role or query.role]
+                expert = expert_of_role(experts, request.role or query.role)
+                assert isinstance(expert, _SimulatedCostExpert)
                 expert.forget()
-                outcomes += expert([query])
+                rewritten = expert.rewrite_query(query, sample)
+                outcomes += [rewritten] if isinstance(rewritten, Abstention) else expert([rewritten])
             value = tuple(outcomes)
         else:
-            value = tuple(_run_program(part, experts) for part in request.programs)
+            value = tuple(_run_program(part, sample, experts) for part in request.programs)
 
 
-def run_in_engine(samples: Sequence[EditSample], experts: Mapping[str, Expert]) -> None:
+def run_in_engine(samples: Sequence[EditSample], experts: Mapping[str, Expert], metrics: Programs) -> list[Score]:
     """All programs in one engine."""
     with Engine() as engine:
-        programs = ((metric(sample), sample) for sample in samples for metric in _METRICS)
-        for _ in engine.run(programs, experts):
-            pass
+        return list(engine.run(((metric(sample), sample) for sample in samples for metric in metrics), experts))
 
 
-def _measured(function: Any, samples: Sequence[EditSample], experts: Mapping[str, _SimulatedCostExpert]) -> CallStats:
+def _measured(
+    function: Callable[[Sequence[EditSample], Any, Programs], list[Score]],
+    samples: Sequence[EditSample],
+    experts: Mapping[str, _SimulatedCostExpert],
+    metrics: Programs,
+) -> tuple[CallStats, list[Score]]:
     for expert in experts.values():
         expert.calls = expert.queries = 0
         expert.seconds = 0.0
@@ -198,9 +222,9 @@ def _measured(function: Any, samples: Sequence[EditSample], experts: Mapping[str
     passes = {role: _passes(expert) for role, expert in experts.items()}
     memory_before = _new_peak()
     start = time.perf_counter()
-    function(samples, experts)
+    scores = function(samples, experts, metrics)
     seconds = time.perf_counter() - start
-    return CallStats(
+    stats = CallStats(
         seconds,
         _peak_mib() - memory_before,
         {role: expert.calls for role, expert in experts.items()},
@@ -208,6 +232,7 @@ def _measured(function: Any, samples: Sequence[EditSample], experts: Mapping[str
         {role: _passes(expert) - passes[role] for role, expert in experts.items()},
         {role: expert.seconds for role, expert in experts.items()},
     )
+    return stats, scores
 
 
 def _passes(expert: _SimulatedCostExpert) -> float:
@@ -235,25 +260,27 @@ def _in_batches(expert: _SimulatedCostExpert, queries: Sequence[Query[Any]], siz
 
 
 def measure(
-    count: int, rollouts: int, size: int, bound: Mapping[str, LocalExpert[Any]], batches: Sequence[int]
+    samples: Sequence[EditSample], bound: Mapping[str, LocalExpert[Any]], batches: Sequence[int], metrics: Programs
 ) -> dict[str, Any]:
-    """Both patterns, on `count` chains. bound: role -> model. batches: candidate batch sizes."""
-    samples = chains(count, rollouts, size)
+    """Both patterns on the same samples. bound: role -> model. batches: candidate batch sizes.
+
+    Raises `RuntimeError` if their scores differ.
+    """
     answers: Answers = {}
     pixel_experts = scene_experts()
     recorders = {role: _AnswerRecorder(role, expert, answers) for role, expert in pixel_experts.items()}
-    run_in_engine(samples, recorders)
+    run_in_engine(samples, recorders, metrics)
     experts = {
         role: _SimulatedCostExpert(role, expert, bound.get(role), answers) for role, expert in pixel_experts.items()
     }
     for role in bound:
         experts[role].batch = cheapest(experts[role], recorders[role].queries, batches)
-    one_by_one = _measured(run_one_by_one, samples, experts)
-    shared = _measured(run_in_engine, samples, experts)
+    one_by_one, released_scores = _measured(run_one_by_one, samples, experts, metrics)
+    shared, scores = _measured(run_in_engine, samples, experts, metrics)
+    if [score.value for score in scores] != [score.value for score in released_scores]:
+        raise RuntimeError("the two patterns do not score alike: what they took cannot be compared")
     ideal = {role: _in_batches(experts[role], recorders[role].queries, experts[role].batch) for role in bound}
     return {
-        "chains": count,
-        "rollouts": rollouts,
         "samples": len(samples),
         "released": asdict(one_by_one),
         "ours": asdict(shared),
@@ -272,9 +299,8 @@ def _num_images(queries: Sequence[Query[Any]]) -> int:
 
 def _table(figures: Mapping[str, Any], bound: Mapping[str, LocalExpert[Any]]) -> Table:
     one_by_one, shared = figures["released"], figures["ours"]
-    title = f"{figures['chains']} chains of {_TURNS} turns, {figures['rollouts']} rollout(s) a source"
     numbers = ("queries", "distinct", "calls", "image passes", "share of time", "ratio", "ideal (batch)")
-    grid = plain_table(title, "role", *numbers, right=numbers)
+    grid = plain_table(figures["title"], "role", *numbers, right=numbers)
     total_seconds = sum(one_by_one["seconds_by_role"].values())
     for role in bound:
         ratio = one_by_one["seconds_by_role"][role] / shared["seconds_by_role"][role]
@@ -295,21 +321,39 @@ def _table(figures: Mapping[str, Any], bound: Mapping[str, LocalExpert[Any]]) ->
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--reward", help="a reward in place of EdiVal, on edits of one source in place of chains")
     parser.add_argument("--chains", type=int, default=64)
     parser.add_argument("--rollouts", type=int, nargs="+", default=[1, 4, 16])
     parser.add_argument("--size", type=int, default=64, help="side of the images, in pixels; models get them enlarged")
-    parser.add_argument("--shapes", choices=random_models.SHAPES, default="half")
+    parser.add_argument("--shapes", choices=(*BUNDLES, *random_models.SHAPES), default="half")
+    parser.add_argument("--shrunk", action="store_true", help="few and narrow layers in place of a bundle's")
     parser.add_argument("--detector", choices=random_models.DETECTORS, default="grounding-dino")
     parser.add_argument("--roles", nargs="+", choices=random_models.ROLES, default=["detector", "features"])
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 2, 4, 8, 16], help="sizes to choose from")
+    parser.add_argument("--device", default="cpu", help="of models that are not a bundle's, which choose it")
     add_json_option(parser)
     options = parser.parse_args()
+    metrics: Programs = [Reward.of(options.reward, scene_experts()).metric] if options.reward else EDIVAL
     console = Console()
-    with random_models.random_models(options.shapes, options.roles, detector=options.detector, device="cpu") as bound:
+    made = (
+        bundle_models(options.shapes, options.roles, shrunk=options.shrunk)
+        if options.shapes in BUNDLES
+        else random_models.random_models(
+            options.shapes, options.roles, detector=options.detector, device=options.device
+        )
+    )
+    with made as bound:
         reports = []
         for rollouts in options.rollouts:
-            figures = measure(options.chains, rollouts, options.size, bound, options.batches)
-            reports.append({"shapes": options.shapes, "detector": options.detector, **figures})
+            if options.reward:
+                samples = group(rollouts, 0, options.size)
+                title = f"{options.reward}, {rollouts} edits of one source"
+            else:
+                samples = chains(options.chains, rollouts, options.size)
+                title = f"{options.chains} chains of {_TURNS} turns, {rollouts} rollout(s) a source"
+            figures = measure(samples, bound, options.batches, metrics)
+            figures = {"title": title, "shapes": options.shapes, "rollouts": rollouts, **figures}
+            reports.append(figures)
             if not options.json:
                 console.print(_table(figures, bound))
                 console.print(

@@ -15,10 +15,13 @@ with the versions, to compare machines.
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import json
 import platform
 import re
+import shutil
 import statistics
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -143,17 +146,32 @@ QUERIES: dict[str, Callable[[int], Query[Any]]] = {
 
 
 def machine() -> dict[str, str]:
-    """Hardware and library versions."""
+    """Hardware, driver and library versions. `device`: `cuda:0` or `cpu`."""
     import torch
-    import transformers
 
-    cuda = torch.cuda.is_available()
-    return {
-        "hardware": torch.cuda.get_device_name(0) if cuda else f"{platform.machine()} x {torch.get_num_threads()}",
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "cuda": str(torch.version.cuda),
-    }
+    versions = {name: _version(name) for name in ("torch", "transformers", "tokenizers", "numpy", "editcritic")}
+    versions["python"] = platform.python_version()
+    if not torch.cuda.is_available():
+        return {"hardware": f"{platform.machine()} x {torch.get_num_threads()}", "device": "cpu", **versions}
+    gib = torch.cuda.get_device_properties(0).total_memory / 2**30
+    gpu = {"memory GiB": f"{gib:.1f}", "driver": _driver(), "cuda": str(torch.version.cuda)}
+    return {"hardware": torch.cuda.get_device_name(0), "device": "cuda:0", **gpu, **versions}
+
+
+def _driver() -> str:
+    """The version of NVIDIA's driver, by the program that comes with it."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return "unknown"
+    query = [program, "--query-gpu=driver_version", "--format=csv,noheader"]
+    return subprocess.run(query, check=False, capture_output=True, text=True).stdout.partition("\n")[0] or "unknown"
+
+
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def _figures(expert: LocalExpert[Any], rows: list[dict[str, float]]) -> dict[str, Any]:
@@ -182,7 +200,7 @@ def main() -> None:
     parser.add_argument("--save", type=Path, help="folder for a JSON file named for the hardware")
     add_json_option(parser)
     options = parser.parse_args()
-    figures: dict[str, Any] = {"shapes": options.shapes, "detector": options.detector, **machine()}
+    figures: dict[str, Any] = {"shapes": options.shapes, "detector kind": options.detector, **machine()}
     made = (
         bundle_models(options.shapes, options.roles, shrunk=options.shrunk)
         if options.shapes in BUNDLES

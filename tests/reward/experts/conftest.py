@@ -1,13 +1,34 @@
-"""Fixtures of the detector tests: detector, checkpoint, expert, and transformers' reference outputs."""
+"""The device of all models; fixtures of the detector tests: detector, checkpoint, expert, transformers' outputs."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from editcritic.reward.experts.loading import checkpoint, placing
 from editcritic.reward.queries import Detections
 
 from .detectors import DETECTORS, Answer, Detector
+from .device import DEVICE
+
+
+@pytest.fixture(scope="session", autouse=True)
+def models_on_the_device():
+    """Models that a test puts on the CPU, or nowhere, are on `DEVICE`, in float32 if it names no precision.
+
+    So that results are those of the CPU but for the order of sums, on a machine with an accelerator too. Reference
+    outputs are the library's on the CPU.
+    """
+
+    def resolve(torch: Any, device: str, dtype: str) -> tuple[Any, Any]:
+        if not DEVICE.startswith("cpu"):
+            torch.backends.cudnn.allow_tf32 = False  # convolutions have it by default, at three decimal digits
+        device = DEVICE if device in ("auto", "cpu") else device
+        return placing.resolve_device_and_dtype(torch, device, "float32" if dtype == "auto" else dtype)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(checkpoint, "resolve_device_and_dtype", resolve)
+        yield
 
 
 @pytest.fixture(scope="module", params=list(DETECTORS))

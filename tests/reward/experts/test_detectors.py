@@ -13,6 +13,7 @@ from editcritic.reward.queries import Detect, Detections, ExpertDown, Failure
 
 from . import tiny_detectors as tiny
 from .detectors import DETECTORS
+from .device import DEVICE
 
 CLIP_LIKE = pytest.mark.parametrize("detector", ["OWL-ViT", "OWLv2", "SAM 3"], indirect=True)
 """Detectors with a CLIP text encoder."""
@@ -97,7 +98,7 @@ def test_weights_and_features_are_given_back(detector, expert):
         weights = sum(weight.nbytes for weight in loaded.model.parameters())
         alive = [weakref.ref(part) for part in loaded.model.modules()]
     del loaded
-    assert expert.bytes["cpu"] >= weights
+    assert expert.bytes[DEVICE] >= weights
     assert expert.bytes["cache"] > 0
     expert.unload()
     gc.collect()

@@ -27,6 +27,7 @@ from editcritic.reward.experts.loading.local_expert import LocalExpert, nested_n
 from editcritic.reward.queries import ExpertDown, Measurement, Rate
 
 from ...fakes import PICTURE
+from ..device import DEVICE
 
 TINY = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
 
@@ -52,7 +53,7 @@ def test_nothing_is_loaded_before_it_is_asked_for(folder):
     with weights.use() as loaded:
         assert not loaded.model.training
         assert not any(parameter.requires_grad for parameter in loaded.model.parameters())
-        assert weights.bytes == {"cpu": nested_nbytes([*loaded.model.parameters(), *loaded.model.buffers()])}
+        assert weights.bytes == {DEVICE: nested_nbytes([*loaded.model.parameters(), *loaded.model.buffers()])}
 
 
 def test_it_is_loaded_once(folder):
@@ -89,7 +90,7 @@ def test_offloading_moves_the_weights_and_the_next_use_moves_them_back(folder, m
             assert again.model is loaded.model
     with weights.use():
         pass
-    assert moves == [("cpu", False)] * 2  # offloaded, and back to its original device
+    assert moves == [("cpu", False), (DEVICE, False)]  # offloaded, and back to its original device
 
 
 def test_weights_are_no_tensors_of_inference_mode(folder):
@@ -129,7 +130,7 @@ def test_a_batch_under_way_is_waited_for(folder):
     go_on.set()
     worker.join(60)
     dropper.join(60)
-    assert outcomes == ["cpu"]
+    assert outcomes == [DEVICE.partition(":")[0]]
     assert weights.bytes == {}
 
 
@@ -165,7 +166,7 @@ def test_what_a_batch_under_way_computes_is_forgotten_too(folder, drop):
     assert expert([Rate(PICTURE)]) == [Measurement(1.0)]
     dropper.join(60)
     assert expert.bytes["cache"] == 0
-    assert (expert.bytes.get("cpu", 0) == 0) is (drop is LocalExpert.unload)
+    assert (expert.bytes.get(DEVICE, 0) == 0) is (drop is LocalExpert.unload)
 
 
 def test_it_answers_in_inference_mode_and_others_are_not_in_it(folder):

@@ -12,6 +12,7 @@ from editcritic.reward.experts.vlm import Vlm
 from editcritic.reward.queries import Embed, Judge, Message, Region, Reply, YesNo
 
 from ...fakes import picture, sample
+from ..device import DEVICE
 from ..tiny_vlms import tiny_llava
 
 TINY = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
@@ -104,7 +105,7 @@ def test_a_budget_keeps_passes_small_from_the_first(dinov2):
     queries = [Embed(picture(number, 28, 28), (Region("cls"),)) for number in range(12)]
     free = Dino(dinov2, device="cpu")
     expected = free(queries)
-    weights = free.bytes["cpu"]
+    weights = free.bytes[DEVICE]
     limited_expert = Dino(dinov2, device="cpu", cache_bytes=10_000, max_memory=f"{weights + 10_000 + 400_000}")
     outcomes = limited_expert(queries)
     assert 1 <= limited_expert.microbatcher.size < free.microbatcher.size

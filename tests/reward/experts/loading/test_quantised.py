@@ -8,6 +8,7 @@ from editcritic.reward.experts.vlm import Vlm
 from editcritic.reward.queries import ExpertDown, Judge, Message, YesNo
 
 from ...fakes import picture
+from ..device import DEVICE
 from ..tiny_vlms import tiny_llava
 
 TEXTS = ["Is the circle red?", "poor", "Did the blue square stay left of it?", "8", "very good edit before and after"]
@@ -33,7 +34,7 @@ def judge(folder, **loading):
 def test_it_takes_less_memory_and_says_nearly_the_same(folder, quantisation):
     full, small = judge(folder), judge(folder, quantisation=quantisation)
     expected, actual = ([reply.probabilities["yes"] for reply in expert(ASKED)] for expert in (full, small))
-    assert small.bytes["cpu"] < full.bytes["cpu"]
+    assert small.bytes[DEVICE] < full.bytes[DEVICE]
     assert max(expected) - min(expected) > 0.3
     assert actual == pytest.approx(expected, abs=0.1)
     assert quantisation in small.id

@@ -19,6 +19,7 @@ from editcritic.reward.experts.loading.local_expert import LocalExpert
 from editcritic.reward.queries import Embed, Measurement, Rate, Region
 
 from ...fakes import picture
+from ..device import DEVICE
 
 TINY = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
 PICTURE = picture(1)
@@ -68,7 +69,7 @@ def test_two_experts_load_it_once(folder, loads):
     features(ASKED)
     brightness([Rate(PICTURE)])
     assert loads == [str(folder)]
-    assert features.bytes["cpu"] == brightness.bytes["cpu"] > 0
+    assert features.bytes[DEVICE] == brightness.bytes[DEVICE] > 0
 
 
 def test_a_relative_path_is_the_same_place(folder, loads, monkeypatch):
@@ -113,7 +114,7 @@ def test_what_one_gives_back_is_given_back_for_both_and_comes_back_once(folder, 
     drop(one)
     gc.collect()
     assert (gone() is None) is (drop is LocalExpert.unload)
-    assert other.bytes.get("cpu", 0) == one.bytes.get("cpu", 0)
+    assert other.bytes.get(DEVICE, 0) == one.bytes.get(DEVICE, 0)
     (again,) = other(ASKED)
     (also,) = one(ASKED)
     assert (before.values == again.values).all()
@@ -163,7 +164,7 @@ def test_bytes_before_and_after(folder):
     before = alive()
     expert = Dino(str(folder), device="cpu")
     expert(ASKED)
-    assert alive() - before >= 0.9 * expert.bytes["cpu"] > 0
+    assert alive() - before >= 0.9 * expert.bytes[DEVICE] > 0
     expert.unload()
     assert alive() == before
 
@@ -221,7 +222,7 @@ def test_it_says_where_its_weights_are(folder):
     expert = Dino(str(folder), device="cpu")
     assert not expert.devices
     expert.load()
-    assert list(expert.devices) == ["cpu"]
+    assert list(expert.devices) == [DEVICE]
     expert.unload()
     assert not expert.devices
 
