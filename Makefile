@@ -70,6 +70,7 @@ types: $(TEST)
 	$(BIN)/mypy examples tests
 
 contracts: $(TEST)
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/pytest -q tests/test_contracts.py
 
 # Teaches the tiny editor of SceneEdit anew and writes it where it came from, benchmarks/sceneedit/tiny_editor/weights.

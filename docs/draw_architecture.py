@@ -2,14 +2,15 @@
 
     python docs/draw_architecture.py
 
-writes docs/architecture.svg. The layers and their order are in pyproject.toml (`tool.editcritic.layers`), which
-`tests/test_contracts.py` enforces. An arrow says that a layer imports another layer of its part; arrows that follow
-from others are left out. Which parts a part imports stands in its corner.
+writes docs/architecture.svg. The layers and their order are those of the contracts in pyproject.toml
+(`tool.importlinter`), which import-linter enforces. An arrow says that a layer imports another layer of its part;
+arrows that follow from others are left out. Which parts a part imports stands in its corner.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from html import escape
 from pathlib import Path
@@ -20,9 +21,13 @@ except ImportError:  # Python 3.10
     import tomli as tomllib
 
 ROOT = Path(__file__).parents[1]
-LAYERS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
-    "editcritic"
-]["layers"]
+_CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+MODULES: dict[str, list[list[str]]] = {
+    container.removeprefix("editcritic."): [re.split(r" *[:|] *", layer) for layer in reversed(contract["layers"])]
+    for contract in _CONTRACTS
+    for container in contract.get("containers", ())
+} | {"cli": []}
+"""Part -> the modules of each of its layers, lowest first; a part without a contract is one layer."""
 NAMES = {"reward": "samples, scores, cards", "cli": "one module a command"}
 PURPOSE = {
     "cli": "the command line",
@@ -43,34 +48,51 @@ BOX_WIDTH, BOX_HEIGHT, GAP, LEFT, ROW = 106, 40, 16, 172, 128
 Layer = tuple[str, str]
 
 
-def layer_of(module: str) -> Layer:
-    """(part, layer) of a module, named without `editcritic`: the longest layer name that contains it."""
+def layer_name(modules: list[str]) -> str:
+    """A single module, the folder of several, or `*`."""
+    folder, dot, _ = modules[0].partition(".")
+    return modules[0].replace(".", "/") if len(modules) == 1 else folder if dot else "*"
+
+
+LAYERS = {part: [layer_name(modules) for modules in layers] or ["*"] for part, layers in MODULES.items()}
+
+
+def layer_of(module: str) -> Layer | None:
+    """(part, layer) of a module or a name in it, named without `editcritic`; None for a package of several layers."""
     part, _, below = module.partition(".")
-    inside = [name for name in LAYERS[part] if f"{below}.".startswith(f"{name.replace('/', '.')}.")]
-    return part, max(inside, key=len, default="*")
+    for modules, name in zip(MODULES[part], LAYERS[part], strict=False):
+        if any(f"{below}.".startswith(f"{one}.") for one in modules):
+            return part, name
+    return None if MODULES[part] else (part, "*")
 
 
 def imports() -> tuple[dict[Layer, set[Layer]], dict[str, set[str]]]:
-    """Layer -> layers of the same part that it imports; and part -> parts that it imports."""
+    """Layer -> layers of the same part that it imports; and part -> parts that it imports.
+
+    Raises ValueError for a module in no layer.
+    """
     within: dict[Layer, set[Layer]] = defaultdict(set)
     across: dict[str, set[str]] = defaultdict(set)
     for part in LAYERS:
         for path in sorted((ROOT / part).rglob("*.py")):
             names = path.relative_to(ROOT).with_suffix("").parts
             package = names[:-1]
-            if len(names) == 2 and names[-1] == "__init__":
-                continue  # what a part exports says nothing about its layers
-            here = layer_of(".".join(package if names[-1] == "__init__" else names))
+            module = ".".join(package if names[-1] == "__init__" else names)
+            here = layer_of(module)
+            if here is None or module == part:
+                if names[-1] == "__init__":
+                    continue  # what a package exports says nothing about its layers
+                raise ValueError(f"pyproject.toml: {module} is in no layer of the contract {part}")
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.ImportFrom) and node.level:
                     origin = [*package[: len(package) - node.level + 1], *filter(None, [node.module])]
                     for alias in node.names:
                         target = ".".join([*origin, alias.name])
-                        there = layer_of(target) if target.partition(".")[0] in LAYERS else here
-                        if there[0] != part:
-                            across[part].add(there[0])
-                        elif there != here and target.count("."):
-                            within[here].add(there)
+                        there = target.partition(".")[0]
+                        if there in LAYERS and there != part:
+                            across[part].add(there)
+                        elif there == part and (layer := layer_of(target)) not in (None, here):
+                            within[here].add(layer)
     return within, across
 
 

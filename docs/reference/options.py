@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from editcritic.reward.tomllib_compat import tomllib
@@ -15,8 +16,13 @@ from .docstring_markdown import described_items, escaped
 
 def own_entry_points(group: str) -> dict[str, str]:
     """Name -> `module:name` of our own entry points of a group, in the order of pyproject.toml."""
+    return _entry_points()[group]
+
+
+@cache
+def _entry_points() -> dict[str, dict[str, str]]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    points: dict[str, str] = project["entry-points"][group]
+    points: dict[str, dict[str, str]] = project["entry-points"]
     return points
 
 

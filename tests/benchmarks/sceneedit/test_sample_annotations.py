@@ -1,25 +1,38 @@
 """What samples say beside their images: targets, letters, hints, dimensions, a perfect edit."""
 
+from functools import cache
+
 from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.benchmarks.sceneedit.compositions import composition_cases
 from editcritic.benchmarks.sceneedit.compound_requests import compound_cases
 from editcritic.benchmarks.sceneedit.render import render
 from editcritic.reward.metrics.i2ibench.dimensions import DIMENSIONS
 
-SINGLE = cases(90)
-COMPOUNDS = compound_cases(16)
-COMPOSED = composition_cases(60)
+
+@cache
+def single_edits():
+    return cases(90)
+
+
+@cache
+def compounds():
+    return compound_cases(16)
+
+
+@cache
+def composed():
+    return composition_cases(60)
 
 
 def test_every_dimension_of_i2i_bench_has_cases_and_every_name_is_one_of_its():
-    single = {name for case in (*SINGLE, *COMPOUNDS) for name in case.sample.dimensions or ()}
+    single = {name for case in (*single_edits(), *compounds()) for name in case.sample.dimensions or ()}
     assert single == {name for name, dimension in DIMENSIONS.items() if not dimension.multi}
-    several = {f"multi-{name}" for case in COMPOSED for name in case.sample.dimensions or ()}
+    several = {f"multi-{name}" for case in composed() for name in case.sample.dimensions or ()}
     assert several == {name for name, dimension in DIMENSIONS.items() if dimension.multi}
 
 
 def test_targets_are_the_things_a_request_is_about():
-    for case in SINGLE:
+    for case in single_edits():
         task, boxes = case.sample.task, case.sample.targets
         assert task is not None
         assert case.before is not None
@@ -31,7 +44,7 @@ def test_targets_are_the_things_a_request_is_about():
 
 
 def test_the_reference_is_a_perfect_edit():
-    for case in SINGLE:
+    for case in single_edits():
         assert case.sample.reference is not None
         assert case.sample.reference.size == case.sample.source.size
         assert case.before is not None
@@ -39,16 +52,16 @@ def test_the_reference_is_a_perfect_edit():
 
 
 def test_text_and_hint_say_what_is_to_be_seen():
-    for case in SINGLE:
+    for case in single_edits():
         task = case.sample.task
         assert task is not None
         assert case.sample.target_text == (task.text or "")
         assert case.sample.hint.endswith(".")
-    assert any(case.sample.target_text for case in COMPOSED)
+    assert any(case.sample.target_text for case in composed())
 
 
 def test_compounds_have_an_operation_a_step_and_a_hint_for_each():
-    for case in COMPOUNDS:
+    for case in compounds():
         sample = case.sample
         assert len(sample.operations) == len(case.steps_followed)
         assert all(operation.name and operation.task for operation in sample.operations)

@@ -31,8 +31,6 @@ from editcritic.reward.queries import Measurement
 from ..fakes import Fake, Rated
 from .audit_cases import AMOUNTS, brightness, darker, photographs
 
-EDITS = photographs()
-
 
 def violations(report: AuditReport) -> dict[str, int]:
     """Of the families that have some."""
@@ -47,18 +45,18 @@ def test_a_reward_that_pays_blur_is_found_and_what_it_pays_is_exact():
     def blur(samples: Sequence[EditSample]) -> list[float]:
         return [-value for value in detail(samples)]
 
-    report = audit(blur, EDITS, families=select_families(["blurred", "sample-id"]))
-    assert len(report.trials) > 4 * len(EDITS)
+    report = audit(blur, photographs(), families=select_families(["blurred", "sample-id"]))
+    assert len(report.trials) > 4 * len(photographs())
     assert violations(report) == {"blurred": sum(trial.family == "blurred" for trial in report.trials)}
     family = report.families[0]
     best = [
         max(blur([variant.sample])[0] for _, _, variant in _variants(sample, family)) - blur([sample])[0]
-        for sample in EDITS
+        for sample in photographs()
     ]
     assert report.best_hack is not None
     assert report.best_hack.value == pytest.approx(sum(best) / len(best) / report.scale)
     assert report.findings[0].worst == pytest.approx(max(best) / report.scale)
-    assert violations(audit(detail, EDITS, families=[family])) == {}
+    assert violations(audit(detail, photographs(), families=[family])) == {}
 
 
 def _variants(sample: EditSample, family: Any) -> list[Any]:
@@ -67,10 +65,10 @@ def _variants(sample: EditSample, family: Any) -> list[Any]:
 
 
 def test_the_score_of_the_brightness_is_what_was_taken_from_it():
-    bright = [replace(sample, edited=_brighter(sample.edited)) for sample in EDITS]
+    bright = [replace(sample, edited=_brighter(sample.edited)) for sample in photographs()]
     report = audit(brightness, bright, families=[darker("lower"), darker("equal", "near")], tolerance=0.0)
     lower, near = report.findings
-    assert (lower.rate.violations, near.rate.violations) == (0, 3 * len(EDITS))
+    assert (lower.rate.violations, near.rate.violations) == (0, 3 * len(photographs()))
     assert lower.gain is not None
     assert lower.gain.value == pytest.approx(-sum(AMOUNTS) / 3 / report.scale)
     assert lower.worst == pytest.approx(-min(AMOUNTS) / report.scale)
@@ -90,8 +88,8 @@ def test_a_reward_that_knows_the_row_of_a_batch_is_found_by_the_order():
     def odd(samples: Sequence[EditSample]) -> list[float]:
         return [value / 255 + 0.1 * (row % 2) for row, value in enumerate(brightness(samples))]
 
-    report = audit(odd, EDITS, families=select_families(["batch-order"]))
-    wrong = [sum(place % 2 != number % 2 for place in range(3)) for number in range(len(EDITS))]
+    report = audit(odd, photographs(), families=select_families(["batch-order"]))
+    wrong = [sum(place % 2 != number % 2 for place in range(3)) for number in range(len(photographs()))]
     assert violations(report) == {"batch-order": sum(wrong)}
 
 
@@ -104,13 +102,13 @@ def test_a_reward_that_centres_its_batch_is_found_by_companions():
         mean = sum(values) / len(values)
         return [float(sample.edited.pixels.mean()) - mean for sample in samples]
 
-    found = violations(audit(centred, EDITS, families=select_families(["same"])))
+    found = violations(audit(centred, photographs(), families=select_families(["same"])))
     assert {"batch-order", "companions"} <= set(found)
 
 
 def test_one_broken_picture_that_takes_the_batch_with_it_is_found():
-    report = audit(brightness, EDITS, families=select_families(["companions"]))
-    assert [rate.violations for rate in report.findings[0].by_severity] == [0, 0, len(EDITS)]
+    report = audit(brightness, photographs(), families=select_families(["companions"]))
+    assert [rate.violations for rate in report.findings[0].by_severity] == [0, 0, len(photographs())]
 
 
 def test_noise_is_found_by_asking_again():
@@ -119,13 +117,13 @@ def test_noise_is_found_by_asking_again():
     def noise(samples: Sequence[EditSample]) -> list[float]:
         return [generator.random() for _ in samples]
 
-    assert violations(audit(noise, EDITS[:4], families=select_families(["repeated"]))) == {"repeated": 12}
+    assert violations(audit(noise, photographs()[:4], families=select_families(["repeated"]))) == {"repeated": 12}
 
 
 def test_the_noise_of_an_expert_is_found_behind_its_cache():
     generator = random.Random(0)
     noisy = Fake(lambda query: Measurement(generator.random()))
-    report = audit(Reward(Rated(), {"preference": noisy}), EDITS[:4], families=select_families(["repeated"]))
+    report = audit(Reward(Rated(), {"preference": noisy}), photographs()[:4], families=select_families(["repeated"]))
     assert violations(report) == {"repeated": 12}
 
 
@@ -143,10 +141,10 @@ def test_a_reward_that_reads_what_says_nothing_is_found(reads: Callable[[EditSam
     def reward(samples: Sequence[EditSample]) -> list[float | None]:
         return [None if _unreadable(sample) else 0.5 + 0.4 * reads(sample) for sample in samples]
 
-    report = audit(reward, EDITS, families=select_families(["same", "equal"]))
+    report = audit(reward, photographs(), families=select_families(["same", "equal"]))
     finding = next(one for one in report.findings if one.family.name == family)
     assert violations(report) == {family: finding.rate.violations}
-    assert finding.rate.violations == len(EDITS) * count
+    assert finding.rate.violations == len(photographs()) * count
 
 
 def _unreadable(sample: EditSample) -> bool:
@@ -166,9 +164,9 @@ def test_a_failure_that_becomes_a_number_is_found():
                 values.append(0.0)
         return values
 
-    report = audit(careless, EDITS[:3], families=select_families(["no_number"]))
+    report = audit(careless, photographs()[:3], families=select_families(["no_number"]))
     assert report.overall.value == 1.0
-    honest = audit(brightness, EDITS[:3], families=select_families(["broken-file", "missing-file"]))
+    honest = audit(brightness, photographs()[:3], families=select_families(["broken-file", "missing-file"]))
     assert (honest.overall.violations, honest.overall.trials) == (0, 18)
     assert {trial.variant.status for trial in honest.trials} == {"failed"}
 
@@ -178,7 +176,7 @@ def test_a_header_of_sixty_thousand_pixels_takes_no_memory():
         assert all(sample.edited.pixels.nbytes < 2**20 for sample in samples)
         return [0.5] * len(samples)
 
-    report = audit(claimed, EDITS[:1], families=select_families(["extreme-size"]))
+    report = audit(claimed, photographs()[:1], families=select_families(["extreme-size"]))
     assert [trial.variant.value for trial in report.trials] == [0.5, 0.5, None]
     assert "60,000 x 60,000 pixels" in report.trials[2].variant.reason
 
@@ -191,38 +189,38 @@ def test_a_reward_without_a_number_is_compared_with_nothing(value):
         calls[len(samples)] += 1
         return [value] * len(samples)
 
-    report = audit(nothing, EDITS)
+    report = audit(nothing, photographs())
     assert (report.overall.value, report.best_hack, list(report.trials)) == (None, None, [])
-    assert calls == {len(EDITS): 1}
+    assert calls == {len(photographs()): 1}
     data = json.loads(json.dumps(report.to_json(), allow_nan=False))
-    assert data["unscored_edits"] == len(EDITS)
+    assert data["unscored_edits"] == len(photographs())
 
 
 def test_an_edit_that_cannot_be_scored_is_left_out_and_the_others_are_not():
     def picky(samples: Sequence[EditSample]) -> list[float]:
-        if any(sample.id.startswith(EDITS[1].id) for sample in samples):
+        if any(sample.id.startswith(photographs()[1].id) for sample in samples):
             raise RuntimeError("no")
         return brightness(samples)
 
-    report = audit(picky, EDITS[:3], families=[darker("lower")])
+    report = audit(picky, photographs()[:3], families=[darker("lower")])
     assert {trial.sample for trial in report.trials} == {0, 2}
     assert report.edits[1].reason == "RuntimeError: no"
 
 
 def test_a_family_that_fails_costs_its_own_variants_and_ends_nothing():
     def vary(edit: AuditedEdit, amount: float) -> Variant:
-        if edit.sample.id == EDITS[1].id:
+        if edit.sample.id == photographs()[1].id:
             raise np.linalg.LinAlgError("Singular matrix")
         return edit.picture(edit.after // 2)
 
     families = [darker("lower"), replace(darker("lower", "halved"), vary=vary)]
-    report = audit(brightness, EDITS[:3], families=families)
+    report = audit(brightness, photographs()[:3], families=families)
     assert len(report.trials) == 2 * 3 * 3 - 3
     assert [finding.unmade for finding in report.findings] == [0, 3]
     assert report.stopped == ""
     data = json.loads(json.dumps(report.to_json(), allow_nan=False))
     assert data["unmade"][0] == {
-        "id": EDITS[1].id,
+        "id": photographs()[1].id,
         "sample": 1,
         "family": "halved",
         "severity": 0,
@@ -232,7 +230,7 @@ def test_a_family_that_fails_costs_its_own_variants_and_ends_nothing():
 
 
 def test_trials_of_edits_with_one_id_are_told_apart():
-    twins = [replace(sample, id="a") for sample in EDITS[:2]]
+    twins = [replace(sample, id="a") for sample in photographs()[:2]]
     data = audit(brightness, twins, families=[darker("lower")]).to_json()
     assert [(trial["sample"], trial["id"]) for trial in data["trials"]] == [(0, "a")] * 3 + [(1, "a")] * 3
 
@@ -245,7 +243,7 @@ def test_a_reason_to_stop_after_the_last_batch_is_none():
         return "enough" if len(run.trials) >= most else ""
 
     for most, count, stopped in ((9, 9, ""), (3, 3, "enough"), (0, 0, "enough")):  # noqa: B007  (`stop` reads it)
-        with AuditRun(brightness, EDITS[:3], families=[darker("lower")]) as run:
+        with AuditRun(brightness, photographs()[:3], families=[darker("lower")]) as run:
             run.run(stop=stop)
             report = run.report()
         assert (len(report.trials), report.stopped) == (count, stopped)
@@ -253,7 +251,7 @@ def test_a_reason_to_stop_after_the_last_batch_is_none():
 
 
 def test_a_constant_reward_is_wrong_wherever_it_should_tell_a_difference():
-    report = audit(lambda samples: [1.0] * len(samples), EDITS[:2])
+    report = audit(lambda samples: [1.0] * len(samples), photographs()[:2])
     for finding in report.findings:
         expected = {"lower": 1.0, "equal": 0.0, "same": 0.0, "no_number": 1.0}[finding.family.relation]
         assert finding.rate.value in (expected, None)
@@ -262,7 +260,7 @@ def test_a_constant_reward_is_wrong_wherever_it_should_tell_a_difference():
 
 
 def test_one_source_has_no_interval_of_a_mean():
-    report = audit(brightness, EDITS[:1] * 3, families=[darker("lower")])
+    report = audit(brightness, photographs()[:1] * 3, families=[darker("lower")])
     assert (report.best_hack and report.best_hack.low, len(set(report.sources))) == (None, 1)
     assert report.overall.low == 0.0
     assert 0.7 < report.overall.high < 1.0  # as one observation
@@ -272,7 +270,7 @@ def test_edits_that_score_zero_or_one():
     def whether(samples: Sequence[EditSample]) -> list[bool]:
         return [value > 110 for value in brightness(samples)]
 
-    report = audit(whether, EDITS, families=[darker("lower")])
+    report = audit(whether, photographs(), families=[darker("lower")])
     for trial in report.trials:
         assert trial.edit.value is not None
         assert trial.variant.value is not None
@@ -284,7 +282,7 @@ def test_a_function_of_pictures_is_audited_with_all_families():
         return [float(np.asarray(picture, np.float64).mean()) for picture in edited]
 
     by_pictures, by_samples = (
-        audit(reward, EDITS[:2], families=select_families(["lower", "equal", "broken-file"]))
+        audit(reward, photographs()[:2], families=select_families(["lower", "equal", "broken-file"]))
         for reward in (reward_of_pictures(mean), brightness)
     )
     values = [[trial.variant.value for trial in report.trials] for report in (by_pictures, by_samples)]
@@ -293,7 +291,7 @@ def test_a_function_of_pictures_is_audited_with_all_families():
 
 
 def odd_samples(folder: Path) -> list[EditSample]:
-    one, other = EDITS[0], EDITS[3]
+    one, other = photographs()[0], photographs()[3]
     height, width = one.edited.pixels.shape[:2]
     alpha = np.dstack([one.edited.pixels, np.full((height, width), 200, np.uint8)])
     tiny = Image.of(np.arange(27, dtype=np.uint8).reshape(3, 3, 3))
@@ -326,17 +324,17 @@ def test_a_users_mistakes_are_told():
     with pytest.raises(ValueError, match="an audit needs edits, got none: give 16 or more"):
         audit("any-edit", [])
     with pytest.raises(ValueError, match="from 0 to 1, got nan"):
-        audit(brightness, EDITS, tolerance=float("nan"))
+        audit(brightness, photographs(), tolerance=float("nan"))
     with pytest.raises(ValueError, match="an audit needs families, got none"):
-        audit(brightness, EDITS, families=())
+        audit(brightness, photographs(), families=())
     with pytest.raises(TypeError, match="an audit needs EditSamples, got dict"):
         audit(brightness, [{"id": "a"}])  # type: ignore[list-item]
     with pytest.raises(TypeError, match="families are Family objects, got str: see `select_families`"):
-        audit(brightness, EDITS, families=["blurred"])  # type: ignore[list-item]
+        audit(brightness, photographs(), families=["blurred"])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="there are two families named darker"):
-        audit(brightness, EDITS, families=[darker("lower"), darker("equal")])
+        audit(brightness, photographs(), families=[darker("lower"), darker("equal")])
     with pytest.raises(ValueError, match="needs history"):
-        audit(Reward(Historical(), {"preference": Fake()}), EDITS)
+        audit(Reward(Historical(), {"preference": Fake()}), photographs())
 
 
 class Historical(Rated):
@@ -347,20 +345,20 @@ class Historical(Rated):
 
 def test_the_files_of_variants_are_gone_after_each_edit():
     left: list[int] = []
-    with AuditRun(brightness, EDITS[:3], families=select_families(["file-name", "broken-file"])) as run:
+    with AuditRun(brightness, photographs()[:3], families=select_families(["file-name", "broken-file"])) as run:
         assert run.maker.folder is not None
         folder = run.maker.folder
         run.run(lambda: left.append(len(list(folder.iterdir()))))
         again = run.maker.variant(0, select_families(["file-name"])[0], 1)
         assert again is not None
-        assert again.sample.edited == EDITS[0].edited
+        assert again.sample.edited == photographs()[0].edited
     assert left == [0, 0, 0]
     assert not folder.exists()
 
 
 def test_a_report_says_what_its_experts_took():
     expert = Fake(jitter_s=0.005)
-    pair = (EDITS[0], next(one for one in EDITS if one.source != EDITS[0].source))
+    pair = (photographs()[0], next(one for one in photographs() if one.source != photographs()[0].source))
     report = audit(Reward(Rated(), {"preference": expert}), pair, families=select_families(["same", "reencoded"]))
     (cost,) = report.expert_costs
     assert (cost.expert, cost.roles, cost.queries, cost.calls) == (
@@ -380,11 +378,11 @@ def test_a_judge_server_is_audited_like_the_reward_that_it_serves():
         service = ScoringService(Reward(Rated(), {"preference": Fake(_mean)}, engine=engine))
         with serve_in_thread(service) as url:
             remote = RemoteReward(url, outage_timeout_s=20.0, timeout_s=60.0)
-            served = audit(remote, EDITS[:2], families=families)
-            strips = audit(remote, EDITS[:1], families=select_families(["extreme-size"]))
+            served = audit(remote, photographs()[:2], families=families)
+            strips = audit(remote, photographs()[:1], families=select_families(["extreme-size"]))
             remote.close()
         service.close()
-    here = audit(Reward(Rated(), {"preference": Fake(_mean)}), EDITS[:2], families=families)
+    here = audit(Reward(Rated(), {"preference": Fake(_mean)}), photographs()[:2], families=families)
     assert [(trial.family, trial.severity, trial.variant.value) for trial in served.trials] == [
         (trial.family, trial.severity, trial.variant.value) for trial in here.trials
     ]
@@ -401,7 +399,7 @@ def _mean(query: Any) -> Measurement:
 
 
 def test_any_edit_is_audited_by_its_name():
-    report = audit("any-edit", EDITS[:1], experts="cpu", families=select_families(["sample-id", "blank"]))
+    report = audit("any-edit", photographs()[:1], experts="cpu", families=select_families(["sample-id", "blank"]))
     assert (report.reward, report.range) == ("any-edit", (0.0, 1.0))
     assert report.identity.startswith("any-edit@")
     assert [cost.seconds for cost in report.expert_costs] == sorted(
@@ -411,7 +409,7 @@ def test_any_edit_is_audited_by_its_name():
 
 
 def test_all_families_are_in_a_report_whether_they_apply_or_not():
-    report = audit(brightness, EDITS[:1])
+    report = audit(brightness, photographs()[:1])
     assert [finding.family for finding in report.findings] == list(all_families())
     alone = next(one for one in report.findings if one.family.name == "batch-order")
     assert (alone.rate.trials, alone.rate.value, alone.gain) == (0, None, None)
@@ -421,5 +419,5 @@ def test_scores_pass_through_with_their_reasons():
     def scorer(samples: Sequence[EditSample]) -> list[Score]:
         return [Score.of(0.5, "plain", parts={"a": Score.of(0.25)}) for _ in samples]
 
-    report = audit(scorer, EDITS[:1], families=[darker("lower")])
+    report = audit(scorer, photographs()[:1], families=[darker("lower")])
     assert {trial.variant.parts["a"].value for trial in report.trials} == {0.25}

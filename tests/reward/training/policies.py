@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 import PIL.Image
@@ -12,7 +13,11 @@ import skimage.data
 from editcritic.reward import EditSample, Image, Score
 
 SIDE = 32
-PHOTOS = [getattr(skimage.data, name)() for name in ("astronaut", "coffee", "chelsea", "rocket")]
+
+
+@cache
+def photos():
+    return [getattr(skimage.data, name)() for name in ("astronaut", "coffee", "chelsea", "rocket")]
 
 
 @dataclass
@@ -96,7 +101,7 @@ class Policy:
         return edits
 
     def _source(self) -> Image:
-        photo = PHOTOS[self.random.integers(len(PHOTOS))]
+        photo = photos()[self.random.integers(len(photos()))]
         y, x = (int(self.random.integers(0, size - 2 * SIDE)) for size in photo.shape[:2])
         return Image.of(np.ascontiguousarray(photo[y : y + 2 * SIDE : 2, x : x + 2 * SIDE : 2]))
 

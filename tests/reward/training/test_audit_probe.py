@@ -24,7 +24,7 @@ from editcritic.reward.training.reward_hacking_monitor import RewardHackingMonit
 from editcritic.reward.training.step_monitor import StepMonitor
 
 from ..fakes import Fake, Rated, known, sample
-from .policies import HACKS, PHOTOS, Edit, Policy
+from .policies import HACKS, Edit, Policy, photos
 
 Part = Callable[[EditSample, Edit], float]
 """A share of the reward, of a sample that may be a variant of the policy's edit."""
@@ -152,7 +152,7 @@ def step_of(groups: int = 6, size: int = 4) -> tuple[list[EditSample], list[Scor
     """Photographs to which a box is added, in groups; the last of each group has the highest score."""
     edits = []
     for group in range(groups):
-        photo = Image.of(np.ascontiguousarray(PHOTOS[group % len(PHOTOS)][40 * group :][:96, 100:196]))
+        photo = Image.of(np.ascontiguousarray(photos()[group % len(photos())][40 * group :][:96, 100:196]))
         for row in range(size):
             edited = photo.painted((10 + 5 * row, 20, 50, 60))
             edits.append(sample(f"{group}-{row}", instruction="add a box", sources=(photo,), edited=edited))

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import PIL.Image
@@ -20,15 +21,18 @@ from editcritic.reward.training.reward_hacking_monitor import RewardHackingMonit
 
 from ..fakes import picture, sample
 
-CASES = cases(160, seed=1, split="train")
-"""Edits of SceneEdit's images by a policy with occasional errors."""
-
 GREY = Image.of(np.full((4, 4, 3), 128, np.uint8))
+
+
+@cache
+def edits():
+    """Edits of SceneEdit's images by a policy with occasional errors."""
+    return cases(160, seed=1, split="train")
 
 
 def batches(seed: int, *, of: Sequence[EditSample] = (), size: int = 16) -> Callable[[], list[EditSample]]:
     random = np.random.default_rng(seed)
-    pool = list(of) or [case.sample for case in CASES]
+    pool = list(of) or [case.sample for case in edits()]
     return lambda: [pool[number] for number in random.integers(0, len(pool), size)]
 
 
@@ -60,7 +64,7 @@ def names(monitor: RewardHackingMonitor) -> set[str]:
 def test_batches_that_do_not_change_raise_no_alarm():
     """100 runs of 200 steps; fewer than 1 in 20 may raise an alarm."""
     random = np.random.default_rng(0)
-    rows = [batch_statistics([case.sample]).relative_to_source for case in CASES]
+    rows = [batch_statistics([case.sample]).relative_to_source for case in edits()]
     changes = np.sort(np.array([list(row.values()) for row in rows])[random.integers(0, len(rows), (100, 200, 16))], 2)
     means = changes[:, :, 4:12].mean(2)  # the middle half, as a batch of 16 has it
     disturbed = 0
@@ -81,8 +85,8 @@ def test_rewards_that_do_not_change_raise_no_alarm():
 
 
 def test_a_policy_that_learns_to_do_as_it_is_told_raises_no_alarm():
-    honest = [case.sample for case in CASES if not case.mode]
-    flawed = [case.sample for case in CASES if case.mode]
+    honest = [case.sample for case in edits() if not case.mode]
+    flawed = [case.sample for case in edits() if case.mode]
     random = np.random.default_rng(0)
     monitor, good, bad = RewardHackingMonitor(), batches(1, of=honest, size=1), batches(2, of=flawed, size=1)
     for step in range(60):

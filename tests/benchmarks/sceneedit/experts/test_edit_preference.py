@@ -1,5 +1,6 @@
 """The rater of edits uses the prompt, and abstains where it cannot."""
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -9,8 +10,12 @@ from editcritic.benchmarks.sceneedit.experts.edit_preference import SceneEditPre
 from editcritic.benchmarks.sceneedit.experts.perception import PerceptionCache
 from editcritic.reward.queries import Abstention, Measurement, Rate
 
-CASES = [case for case in cases(40) if case.sample.task is not None and len(case.sample.sources) == 1]
 RATER = SceneEditPreference(PerceptionCache())
+
+
+@cache
+def single_edits():
+    return [case for case in cases(40) if case.sample.task is not None and len(case.sample.sources) == 1]
 
 
 def rated(sample, image, quality="instruction following", **changes) -> Any:
@@ -21,7 +26,7 @@ def rated(sample, image, quality="instruction following", **changes) -> Any:
 
 
 def test_an_honest_edit_is_rated_above_an_untouched_copy():
-    honest = [case.sample for case in CASES if not case.mode]
+    honest = [case.sample for case in single_edits() if not case.mode]
     assert len(honest) > 3
     both = [(rated(one, one.edited), rated(one, one.source)) for one in honest]
     better = [(edit.value or 0) > (copy.value or 0) for edit, copy in both if isinstance(edit, Measurement)]
@@ -30,7 +35,7 @@ def test_an_honest_edit_is_rated_above_an_untouched_copy():
 
 
 def test_preference_is_the_mean_of_both_qualities():
-    one = CASES[0].sample
+    one = single_edits()[0].sample
     following, looks, both = (
         rated(one, one.edited, quality).value for quality in ("instruction following", "visual quality", "preference")
     )
@@ -47,7 +52,7 @@ def test_preference_is_the_mean_of_both_qualities():
     ],
 )
 def test_what_it_cannot_know_it_does_not_say(changes, message):
-    one = CASES[0].sample
+    one = single_edits()[0].sample
     answer = rated(one, one.edited, **changes)
     assert isinstance(answer, Abstention)
     assert message in answer.reason

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 
 import pytest
 
@@ -19,19 +20,22 @@ from editcritic.reward.metrics.any_edit.plan_conversion import plan_of_task
 from editcritic.reward.metrics.any_edit.plan_validation import plan_problems
 from editcritic.reward.metrics.edival.task_parser import parse_task
 
-CASES = [case for case in cases(60, seed=3) if case.before is not None]
-SAMPLES = [case.sample for case in CASES]
-OBJECTS = [case.before.names for case in CASES if case.before is not None]
+
+@cache
+def scenes():
+    """Samples, and the objects in the source of each."""
+    seen = [case for case in cases(60, seed=3) if case.before is not None]
+    return [case.sample for case in seen], [case.before.names for case in seen if case.before is not None]
 
 
 def test_every_plan_can_be_wrong():
-    for sample, names in zip(SAMPLES, OBJECTS, strict=True):
+    for sample, names in zip(*scenes(), strict=True):
         plan = annotated_plan(sample)
         assert all(wrong_plan(random.Random(seed), plan, names) != plan for seed in range(5))
 
 
 def test_a_lower_level_is_part_of_a_higher_one():
-    levels = {level: with_wrong_plans(SAMPLES, OBJECTS, level, 5) for level in (0.0, 0.1, 0.4)}
+    levels = {level: with_wrong_plans(*scenes(), level, 5) for level in (0.0, 0.1, 0.4)}
     right = [sample.plan for sample in levels[0.0][0]]
     assert levels[0.0][1] == 0
     few, many = (
@@ -42,15 +46,15 @@ def test_a_lower_level_is_part_of_a_higher_one():
 
 
 def test_an_unnoticed_wrong_plan_has_an_instruction_that_it_accounts_for():
-    samples, wrong = with_wrong_plans(SAMPLES, OBJECTS, 1.0, 5, unnoticed=True)
+    samples, wrong = with_wrong_plans(*scenes(), 1.0, 5, unnoticed=True)
     assert wrong == len(samples)
     plans = [(sample.plan, sample.instruction) for sample in samples if sample.plan is not None]
     assert sum(bool(plan_problems(plan, sentence)) for plan, sentence in plans) <= 0.05 * len(samples)
-    assert [sample.group for sample in samples] == [sample.group for sample in SAMPLES]
+    assert [sample.group for sample in samples] == [sample.group for sample in scenes()[0]]
 
 
 def test_sentences_of_plans_are_edival_forms():
-    for sample in SAMPLES:
+    for sample in scenes()[0]:
         task = parse_task(sentence_of(annotated_plan(sample)))
         assert task is not None
         assert sample.task is not None
@@ -69,6 +73,6 @@ def test_operations_and_kept_objects_can_be_left_out():
 
 
 def test_a_sample_without_annotations_has_no_plan():
-    image = Image.of(SAMPLES[0].source)
+    image = Image.of(scenes()[0][0].source)
     with pytest.raises(ValueError, match="no plan"):
         annotated_plan(EditSample("x", "Remove it", (image,), image))

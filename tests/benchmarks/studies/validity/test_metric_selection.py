@@ -1,5 +1,6 @@
 """The report has every installed metric that can be scored, in each of its protocols, and reasons for the others."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,12 @@ from editcritic.reward import SpecError
 from .fake_metrics import case
 
 CASES = [case("honest"), case("hack", followed=False, kept=0.5, mode="nothing", severity=1.0, is_hack=True)]
-EVERY = [*cases(18), *compound_cases(3), *composition_cases(9)]
 POOR = case("poor", mode=DEGRADED, severity=0.3)
+
+
+@cache
+def of_every_form():
+    return [*cases(18), *compound_cases(3), *composition_cases(9)]
 
 
 def test_installed_metrics_are_tried_once_for_each_protocol_and_variant():
@@ -102,7 +107,7 @@ def test_a_chosen_metric_that_cannot_be_asked_is_refused(spec, problem):
 
 
 def test_every_metric_has_a_system_and_systems_stand_together():
-    metrics, _ = installed_metrics(scene_experts(), EVERY)
+    metrics, _ = installed_metrics(scene_experts(), of_every_form())
     groups = metrics_by_system(metrics)
     assert list(groups) == list(dict.fromkeys(one.system for one in metrics))
     assert sum(map(len, groups.values())) == len(metrics)
@@ -118,12 +123,14 @@ def test_every_metric_has_a_system_and_systems_stand_together():
 
 def test_every_installed_metric_has_a_value_somewhere_and_fails_nowhere():
     served = scene_experts()
-    metrics, skipped = installed_metrics(served, EVERY)
+    metrics, skipped = installed_metrics(served, of_every_form())
     assert all("composition, which takes" in metric.reason for metric in skipped)
-    study = ValidityStudy.of(EVERY, metrics, LocalMetricRunner(served).run(metrics, (case.sample for case in EVERY)))
+    study = ValidityStudy.of(
+        of_every_form(), metrics, LocalMetricRunner(served).run(metrics, (case.sample for case in of_every_form()))
+    )
     for metric in metrics:
         coverage = study.statuses(metric)
         reasons = {row.reason for row in study.rows[metric.spec] if row.status == "failed"}
         assert not coverage.failed, (metric.spec, reasons)
         assert coverage.scored, metric.spec
-        assert coverage.scored + coverage.not_applicable > 0.5 * len(EVERY), metric.spec
+        assert coverage.scored + coverage.not_applicable > 0.5 * len(of_every_form()), metric.spec

@@ -251,9 +251,11 @@ def test_a_queue_of_absurd_length_counts_as_none(digits):
         assert [remote(synthetic_samples(2, size=TINY)).values for _ in range(2)] == [[0.5, 0.5]] * 2
 
 
-@pytest.mark.parametrize("content", [b"no gzip", gzip.compress(gzip.compress(b"[" + b" " * 2**28 + b"]"))])
+@pytest.mark.parametrize(
+    "content", [lambda: b"no gzip", lambda: gzip.compress(gzip.compress(b"[" + b" " * 2**28 + b"]"))]
+)
 def test_a_compressed_answer_is_not_read(content):
-    answer = (200, {"content-encoding": "gzip, gzip"}, content)
+    answer = (200, {"content-encoding": "gzip, gzip"}, content())
     with answering(answer, (200, {}, scored)) as (url, requests):
         scores = RemoteReward(url)(synthetic_samples(2, size=TINY))
     assert scores.values == [0.5, 0.5]
