@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..benchmarks.common.errors import InputError
-from ..benchmarks.common.optional_imports import require_diffusers
+from ..benchmarks.common.optional_imports import require_diffusers, require_torch
 from ..reward import EditSample
 from ..reward.queries.specs import find_target
 from ..reward.trust import is_trusted_module
@@ -75,7 +75,7 @@ class EditorSpec:
             if self.pipeline_args:
                 raise InputError(f"{self.name} is an editor, not a pipeline: it takes no --pipeline-arg")
             return loaded, {}
-        require_diffusers()
+        require_torch()  # diffusers has made what is a pipeline: a function needs no import of it
         from ..integrations.diffusers.pipeline_editor import make_editor
         from ..integrations.diffusers.pipeline_families import family_of
 

@@ -23,6 +23,11 @@ def bench_library(module: str) -> Any:
     return imported
 
 
+def require_torch() -> None:
+    """Import torch, all that a function needs to be an editor. Raises `InputError` if it is not installed."""
+    _import_from_extra("diffusers", "torch")
+
+
 def require_diffusers() -> Any:
     """Import diffusers. Raises `InputError` if it, torch or transformers is not installed."""
     for needed in ("torch", "transformers"):  # diffusers can be imported without them, but not used

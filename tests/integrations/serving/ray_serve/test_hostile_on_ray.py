@@ -20,6 +20,7 @@ from ..raw_http import read_answer, request
 from ..test_hostile import (  # noqa: F401
     ASKED,
     SMALL,
+    WRONG,
     goes_on,
     peak,
     raw,
@@ -32,7 +33,6 @@ from ..test_hostile import (  # noqa: F401
     test_connections_that_do_nothing_cannot_keep_others_out_for_long,
     test_what_is_no_http_is_refused,
     test_what_is_not_there_is_said_in_the_same_way,
-    test_what_is_wrong_is_told_to_the_client_and_is_not_to_be_sent_again,
     test_who_sends_drop_by_drop_is_told_408_and_does_not_keep_the_connection,
 )
 from .ray_judge import RayJudge, ray_judge
@@ -89,6 +89,13 @@ def server(judge: RayJudge) -> Iterator[tuple[httpx2.Client, Any]]:
 @pytest.fixture(scope="module")
 def hurried(server: tuple[httpx2.Client, Any]) -> tuple[httpx2.Client, Any]:
     return server
+
+
+def test_what_is_wrong_is_told_to_the_client_and_is_not_to_be_sent_again(server: tuple[httpx2.Client, Any]) -> None:
+    for number, (status, body) in enumerate(WRONG):
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        answer = server[0].post("/v1/score", content=content, headers={"content-type": "application/json"})
+        assert (answer.status_code, answer.json()["retryable"]) == (status, False), f"WRONG[{number}]: {answer.text}"
 
 
 def test_memory_of_proxy_and_replica_stays_bounded_while_bodies_do_not_end(

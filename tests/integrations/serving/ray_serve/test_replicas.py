@@ -53,10 +53,10 @@ def client(judge: RayJudge) -> RemoteReward:
     return RemoteReward(judge.url, token_env="RAY_JUDGE_TOKEN", reward="rehearsal", chunk_size=10, max_concurrency=16)
 
 
-def test_of_ten_thousand_samples_none_is_lost_while_replicas_are_added_killed_and_stopped(
+def test_of_thousands_of_samples_none_is_lost_while_replicas_are_added_killed_and_stopped(
     judge: RayJudge, folder: Path
 ) -> None:
-    samples = synthetic_samples(10_000, size=8, group=10)
+    samples = synthetic_samples(8_000, size=8, group=10)
     assert len(judge.pids(REPLICA)) == 1
     scoring = THREADS.submit(client(judge), samples)
     eventually(lambda: len(judge.pids(REPLICA)) == 2, "a second replica under load")
@@ -66,8 +66,8 @@ def test_of_ten_thousand_samples_none_is_lost_while_replicas_are_added_killed_an
     killed = min(judge.pids(REPLICA))
     os.kill(killed, signal.SIGKILL)
     scores = scoring.result(180)
-    assert asked < 10_000
-    assert scores.values == [float(number) for number in range(10_000)]
+    assert asked < 8_000
+    assert scores.values == [float(number) for number in range(8_000)]
     assert sum(scores.stats["retries"].values()) > 0
     local = synthetic_reward()(samples[:100])
     assert local.values == scores.values[:100]
@@ -125,7 +125,7 @@ def test_metrics_name_the_replica_that_answers(judge: RayJudge) -> None:
 
 
 def test_the_whole_cluster_may_die_and_come_back_while_it_is_asked(judge: RayJudge, folder: Path) -> None:
-    samples = synthetic_samples(2_000, size=8, group=10, start=20_000)
+    samples = synthetic_samples(1_000, size=8, group=10, start=20_000)
     before = len(notes(folder, "asked"))
     scoring = THREADS.submit(client(judge), samples)
     eventually(lambda: len(notes(folder, "asked")) > before + 200, "some are scored")
@@ -133,7 +133,7 @@ def test_the_whole_cluster_may_die_and_come_back_while_it_is_asked(judge: RayJud
     assert not scoring.done()
     judge.start()
     scores = scoring.result(180)
-    assert scores.values == [float(number) for number in range(20_000, 22_000)]
+    assert scores.values == [float(number) for number in range(20_000, 21_000)]
     assert sum(scores.stats["retries"].values()) > 0
 
 

@@ -15,10 +15,10 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="re
 
 
 def test_each_source_is_asked_about_once_by_one_of_two_replicas(tmp_path: Path) -> None:
-    samples = synthetic_samples(256, size=8, group=8)
+    samples = synthetic_samples(128, size=8, group=8)
     with judge(tmp_path, "source") as url:
         scores = RemoteReward(url, chunk_size=2, max_concurrency=8)(samples)
-    assert scores.values == [float(number - number % 8 + number) for number in range(256)]
+    assert scores.values == [float(number - number % 8 + number) for number in range(128)]
     sources = {Rate(sample.sources[0]).digest for sample in samples}
     asked = notes(tmp_path, "asked")
     assert sorted(digest for digest in asked if digest in sources) == sorted(sources)
