@@ -4,17 +4,20 @@ examples on every run. Set up before any import reads it; processes started by t
 
 import gc
 import os
+import sys
 import tempfile
 
 # Proxies cannot reach the tests' servers; libraries keep caches and settings below the home; terminal variables change
-# printed widths and colours; launchers set process ranks.
+# printed widths and colours; launchers set process ranks. Where bytecode is not kept, each process that a test starts
+# compiles the packages again, and pytest rewrites every assertion.
 OF_THE_CALLER = (
     *("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIVE"),
-    *("EDITCRITIC_", "HF_", "MPL", "OPENAI_", "RAY_", "XDG_", "HUGGING_FACE_HUB_TOKEN"),
+    *("PYTHONDONTWRITEBYTECODE", "EDITCRITIC_", "HF_", "MPL", "OPENAI_", "RAY_", "XDG_", "HUGGING_FACE_HUB_TOKEN"),
     *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_", "PMI_", "MPI_", "OMPI_", "MV2_"),
 )
 for name in [name for name in os.environ if name.startswith(OF_THE_CALLER) or name.lower().endswith("_proxy")]:
     del os.environ[name]
+sys.dont_write_bytecode = False
 HOME = tempfile.TemporaryDirectory(prefix="home-", ignore_cleanup_errors=True)  # gone when pytest ends
 os.environ["HOME"] = HOME.name
 

@@ -4,11 +4,9 @@ import re
 import runpy
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-PATH = re.compile(r"`((?:reward|verifiers|integrations|benchmarks|cli|examples|tests|docs)/[\w./-]*)`")
+PATH = re.compile(r"`((?:reward|verifiers|integrations|benchmarks|cli|examples|tests|docs)/[\w./-]*)(?:::(\w+))?`")
 
 
 def test_the_picture_shows_the_imports() -> None:
@@ -17,12 +15,12 @@ def test_the_picture_shows_the_imports() -> None:
     assert picture == drawn, "run: python docs/draw_architecture.py"
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_files_named_in_documents_exist(document: Path) -> None:
-    named = PATH.findall(document.read_text(encoding="utf-8"))
-    assert [name for name in named if not (ROOT / name).exists()] == []
-
-
-def test_documents_name_files() -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    assert len(PATH.findall(text)) > 30
+def test_files_and_tests_named_in_documents_exist() -> None:
+    """docs/security.md names the test that shows a promise, as in `tests/test_x.py::test_y`."""
+    found = {
+        (name, test) for document in DOCUMENTS for name, test in PATH.findall(document.read_text(encoding="utf-8"))
+    }
+    assert len(found) > 100
+    assert sorted(name for name, _ in found if not (ROOT / name).exists()) == []
+    tests = {name: (ROOT / name).read_text(encoding="utf-8") for name, test in found if test}
+    assert [f"{name}::{test}" for name, test in sorted(found) if test and f"def {test}(" not in tests[name]] == []

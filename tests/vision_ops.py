@@ -6,6 +6,8 @@ are declared manually.
 """
 
 import sys
+from importlib.abc import MetaPathFinder
+from importlib.util import find_spec
 from pathlib import Path
 
 FOLDER = Path(sys.prefix) / "torchvision-for-tests"
@@ -32,22 +34,33 @@ _cuda_version() -> int
 _LIBRARIES: list[object] = []
 
 
+class _Operators(MetaPathFinder):
+    """Loads or declares the operators when torchvision is looked for, so that nothing imports torch before."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name == "torchvision":
+            sys.meta_path.remove(self)
+            load_operators()
+
+
 def provide() -> None:
     """Make torchvision importable in this process. Does nothing where it is installed, or without torch."""
-    from importlib.util import find_spec
-
     if find_spec("torchvision") is not None or find_spec("torch") is None:
         return
     if not FOLDER.is_dir():
         raise RuntimeError(f"{FOLDER} is missing: `make test` installs torchvision there")
+    sys.path.append(str(FOLDER))
+    sys.meta_path.insert(0, _Operators())
+
+
+def load_operators() -> None:
+    """Load torchvision's compiled part, or declare its operators where that was built for another torch."""
     import torch
 
-    sys.path.append(str(FOLDER))
     (compiled,) = (FOLDER / "torchvision").glob("_C.*")
     try:
         torch.ops.load_library(str(compiled))
-        return
-    except OSError:  # built for another torch
+    except OSError:
         declare_operators()
 
 
