@@ -25,8 +25,8 @@ NAMES = (
     # what transformers runs on, and judges that write JSON
     *("transformers", "tokenizers", "safetensors", "huggingface-hub", "regex", "pyyaml", "tqdm", "packaging"),
     *("accelerate", "psutil", "peft", "llguidance", "filelock", "fsspec", "typer", "click", "shellingham"),
-    *("annotated-doc", "httpx", "httpcore", "h11", "anyio", "idna", "certifi", "requests", "urllib3"),
-    *("charset-normalizer", "httpx2", "httpcore2", "truststore"),
+    *("annotated-doc", "httpcore", "h11", "anyio", "idna", "certifi", "truststore"),
+    *("httpx2", "httpcore2"),
     # the base install
     *("jinja2", "markupsafe", "jsonschema", "jsonschema-specifications", "referencing", "rpds-py", "attrs"),
     *("pydantic", "pydantic-core", "annotated-types", "typing-inspection", "typing-extensions"),
