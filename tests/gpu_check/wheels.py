@@ -51,7 +51,7 @@ def download(python: str, names: Sequence[str], folder: Path = FOLDER) -> int:
     """Fill the folder. Returns the bytes of all wheels."""
     shutil.rmtree(folder, ignore_errors=True)
     platforms = [f"--platform={platform}" for platform in _PLATFORMS]
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", folder]
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", f"--dest={folder}"]
     pip += [f"--python-version={python}", "--implementation=cp", *platforms, *pinned(names)]
     subprocess.run(pip, check=True)
     wheels = list(folder.glob("*.whl"))

@@ -192,7 +192,7 @@ def _run_program(program: Program[Score], sample: EditSample, experts: Mapping[s
         except Unanswered as unanswered:
             return Score.abstained(unanswered.reason)
         if isinstance(request, Ask):
-            outcomes = []
+            outcomes: list[Outcome] = []
             for query in request.queries:
                 expert = expert_of_role(experts, request.role or query.role)
                 assert isinstance(expert, _SimulatedCostExpert)

@@ -88,7 +88,7 @@ def _count_work(expert: LocalExpert[Any], queries: Sequence[Query[Any]]) -> dict
     def counted() -> int:
         with FlopCounterMode(display=False) as operations:
             _answer(expert, queries)
-        return operations.get_total_flops()
+        return int(operations.get_total_flops())
 
     tokens = -_num_tokens(expert)
     # The counter belongs to a thread: on a CPU, that of the model's turn.
