@@ -25,8 +25,8 @@ NAMES = (
     # what transformers runs on, and judges that write JSON
     *("transformers", "tokenizers", "safetensors", "huggingface-hub", "regex", "pyyaml", "tqdm", "packaging"),
     *("accelerate", "psutil", "peft", "llguidance", "filelock", "fsspec", "typer", "click", "shellingham"),
-    *("annotated-doc", "httpx", "httpcore", "h11", "anyio", "idna", "certifi", "requests", "urllib3"),
-    *("charset-normalizer", "httpx2", "httpcore2", "truststore"),
+    *("annotated-doc", "httpcore", "h11", "anyio", "idna", "certifi", "truststore"),
+    *("httpx2", "httpcore2"),
     # the base install
     *("jinja2", "markupsafe", "jsonschema", "jsonschema-specifications", "referencing", "rpds-py", "attrs"),
     *("pydantic", "pydantic-core", "annotated-types", "typing-inspection", "typing-extensions"),
@@ -51,7 +51,7 @@ def download(python: str, names: Sequence[str], folder: Path = FOLDER) -> int:
     """Fill the folder. Returns the bytes of all wheels."""
     shutil.rmtree(folder, ignore_errors=True)
     platforms = [f"--platform={platform}" for platform in _PLATFORMS]
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", folder]
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", f"--dest={folder}"]
     pip += [f"--python-version={python}", "--implementation=cp", *platforms, *pinned(names)]
     subprocess.run(pip, check=True)
     wheels = list(folder.glob("*.whl"))

@@ -59,6 +59,7 @@ from .bundle_models import BUNDLES, bundle_models
 from .judge_calls import has_options
 
 _TURNS = 3
+_NUM_WARM_UP = 4  # queries: an accelerator compiles and chooses kernels at the first
 _MAX_BATCH_TRIALS = 32  # queries per trial of a batch size
 EDIVAL = (InstructionFollowing("official"), ObjectConsistency("official"), BackgroundConsistency("official"))
 
@@ -191,7 +192,7 @@ def _run_program(program: Program[Score], sample: EditSample, experts: Mapping[s
         except Unanswered as unanswered:
             return Score.abstained(unanswered.reason)
         if isinstance(request, Ask):
-            outcomes = []
+            outcomes: list[Outcome] = []
             for query in request.queries:
                 expert = expert_of_role(experts, request.role or query.role)
                 assert isinstance(expert, _SimulatedCostExpert)
@@ -244,7 +245,6 @@ def cheapest(expert: _SimulatedCostExpert, queries: Sequence[Query[Any]], sizes:
     if len(sizes) == 1:
         return sizes[0]
     trial_queries = list(queries[:: max(1, len(queries) // _MAX_BATCH_TRIALS)])
-    _in_batches(expert, trial_queries[:1], 1)  # triggers lazy loading
     return min(sizes, key=lambda size: _in_batches(expert, trial_queries, size))
 
 
@@ -273,7 +273,9 @@ def measure(
     experts = {
         role: _SimulatedCostExpert(role, expert, bound.get(role), answers) for role, expert in pixel_experts.items()
     }
-    for role in bound:
+    for role, model in bound.items():
+        model.load()
+        _in_batches(experts[role], recorders[role].queries[:_NUM_WARM_UP], _NUM_WARM_UP)
         experts[role].batch = cheapest(experts[role], recorders[role].queries, batches)
     one_by_one, released_scores = _measured(run_one_by_one, samples, experts, metrics)
     shared, scores = _measured(run_in_engine, samples, experts, metrics)

@@ -6,10 +6,10 @@
 Random weights of the published shapes (`random_models`; of the bundles `small` and `standard`: `bundle_models`), so
 that nothing is downloaded. Every image is new, so that no cache helps. The detector gets one phrase per image, the
 features the class token, the judge a yes/no query about two images. Floating-point operations are counted by torch in
-one call (`torch.utils.flop_counter`: products, convolutions, attention), the judge's tokens, those of pictures among
-them, where its language model embeds them. The peak is not the data sheet's: it is what a product of two square
-matrices of random numbers reaches here in the model's precision. `--save` writes a JSON file named for the hardware,
-with the versions, to compare machines.
+one call (`torch.utils.flop_counter`: products, convolutions, attention). The judge's tokens are those that its
+language model reads, in all passes of a question; its tokenizer spells words, so that questions are long. The peak is
+not the data sheet's: it is what a product of two square matrices of random numbers reaches here in the model's
+precision. `--save` writes a JSON file named for the hardware, with the versions, to compare machines.
 """
 
 from __future__ import annotations
@@ -85,26 +85,22 @@ def _count_work(expert: LocalExpert[Any], queries: Sequence[Query[Any]]) -> dict
     """Answer the queries, and count for one of them: `GFLOP`, and of judges `tokens`."""
     from torch.utils.flop_counter import FlopCounterMode
 
-    embedded = 0
-
-    def count_embedded(module: Any, inputs: Any, output: Any) -> None:
-        nonlocal embedded
-        embedded += output.numel() // output.shape[-1]
-
     def counted() -> int:
         with FlopCounterMode(display=False) as operations:
             _answer(expert, queries)
-        return operations.get_total_flops()
+        return int(operations.get_total_flops())
 
-    is_judge = Judge in expert.kinds
-    with expert.checkpoint.use() as loaded:
-        hook = loaded.model.get_input_embeddings().register_forward_hook(count_embedded) if is_judge else None
-        on_cpu = expert.checkpoint.on_cpu
+    tokens = -_num_tokens(expert)
     # The counter belongs to a thread: on a CPU, that of the model's turn.
-    total = run_in_turn(counted) if on_cpu else counted()
-    if hook is not None:
-        hook.remove()
-    return {"GFLOP": total / len(queries) / 1e9} | ({"tokens": embedded / len(queries)} if is_judge else {})
+    operations = run_in_turn(counted) if expert.checkpoint.on_cpu else counted()
+    tokens += _num_tokens(expert)
+    work = {"GFLOP": operations / len(queries) / 1e9}
+    return work | {"tokens": tokens / len(queries)} if tokens else work
+
+
+def _num_tokens(expert: LocalExpert[Any]) -> float:
+    usage = expert.usage()
+    return usage.get("prompt_tokens", 0) + usage.get("generated_tokens", 0)
 
 
 def matrix_product_tflops(device: str, dtype: str, side: int | None = None) -> float:
