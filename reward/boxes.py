@@ -26,11 +26,11 @@ class Box:
 
     def __post_init__(self) -> None:
         numbers = (self.cx, self.cy, self.w, self.h, self.score)
-        if not all(math.isfinite(number) for number in numbers):
+        if not all(map(math.isfinite, numbers)):
             raise ValueError(f"box {numbers} of {self.label!r} holds a NaN or an infinity: drop it or redraw it")
         if self.w < 0 or self.h < 0:
             raise ValueError(f"box {numbers} of {self.label!r} has a negative size: give x0 < x1 and y0 < y1")
-        if not all(type(number) is float for number in numbers):  # canonical: 1 and numpy's 1.0 become 1.0
+        if set(map(type, numbers)) != {float}:  # canonical: 1 and numpy's 1.0 become 1.0
             for name, number in zip(("cx", "cy", "w", "h", "score"), numbers, strict=True):
                 object.__setattr__(self, name, float(number))
 

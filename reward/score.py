@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import UnionType
 from typing import Any, Literal, get_args, overload
 
@@ -17,6 +17,7 @@ SCHEMA = 1
 
 Status = Literal["scored", "not_applicable", "abstained", "failed"]
 Cause = Literal["", "guard", "edit", "infrastructure"]
+_STATUSES: tuple[Status, ...] = get_args(Status)
 
 _CAUSES: Mapping[str, Cause] = {"scored": "guard", "abstained": "edit", "failed": "infrastructure"}
 """The cause that a score of a status can have."""
@@ -90,8 +91,8 @@ class Score:
     cause: Cause = ""
 
     def __post_init__(self) -> None:
-        if self.status not in get_args(Status):
-            raise ValueError(f"unknown status {self.status!r}: expected one of {', '.join(get_args(Status))}")
+        if self.status not in _STATUSES:
+            raise ValueError(f"unknown status {self.status!r}: expected one of {', '.join(_STATUSES)}")
         if self.status == "scored":
             if self.value is None or not math.isfinite(self.value):
                 raise ValueError(f"a scored Score needs a finite value, got {self.value}; use Score.failed(reason)")
@@ -157,7 +158,7 @@ class Score:
 
     def with_signature(self, metric: str) -> Score:
         """The same score with the signature of a metric."""
-        return replace(self, metric=metric)
+        return Score(self.value, self.status, self.reason, self.parts, self.credits, self.evidence, metric, self.cause)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON; a missing value is null, NaN never occurs."""

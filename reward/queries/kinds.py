@@ -29,6 +29,10 @@ from .response_formats import Message, Reply, ResponseFormat, validate_reply
 A = TypeVar("A")
 
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+"""`json.dumps` makes an encoder for each call."""
+
+
 class InvalidAnswer(ValueError):
     """An expert's answer is invalid for the query (wrong type, wrong length, NaN)."""
 
@@ -57,8 +61,7 @@ class Query(Generic[A]):
         """sha256 over kind and description, hex."""
         digest: str | None = self.__dict__.get("_digest")
         if digest is None:
-            text = json.dumps([self.kind, self.describe()], sort_keys=True, separators=(",", ":"))
-            digest = hashlib.sha256(text.encode()).hexdigest()
+            digest = hashlib.sha256(_CANONICAL([self.kind, self.describe()]).encode()).hexdigest()
             self.__dict__["_digest"] = digest
         return digest
 

@@ -14,6 +14,7 @@ _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _MARK = re.compile(r"[,;:.!?，；：。！？]")  # noqa: RUF001  (of Chinese)
 _OPENING = "\"'“‘«「『„"  # noqa: RUF001
 _CLOSING: Mapping[str, str] = MappingProxyType(dict(zip(_OPENING, "\"'”’»」』“", strict=True)))
+_QUOTE = re.compile(f"[{_OPENING}]")
 _APOSTROPHES = "'‘’"  # noqa: RUF001
 
 
@@ -46,6 +47,8 @@ def split_quotes(sentence: str) -> tuple[str, list[str]]:
     Single quotes open after a blank or a mark only, and close before one only: they are apostrophes otherwise.
     """
     sentence = _unwrapped(sentence)
+    if _QUOTE.search(sentence) is None:
+        return sentence, []
     ends = {closing: _next_positions(sentence, closing) for mark, closing in _CLOSING.items() if mark in sentence}
     plain: list[str] = []
     quoted: list[str] = []
@@ -86,8 +89,12 @@ def _next_positions(sentence: str, mark: str) -> list[int]:
 
 def is_english(sentence: str, language: str) -> bool:
     """Whether the lists of English words apply: by the plan's language, if at least half of the letters are Latin."""
+    if language.lower().split("-")[0] != "en":
+        return False
+    if sentence.isascii():
+        return True
     letters = [character for character in sentence if character.isalpha()]
-    return language.lower().split("-")[0] == "en" and 2 * sum(one.isascii() for one in letters) >= len(letters)
+    return 2 * sum(one.isascii() for one in letters) >= len(letters)
 
 
 _ENGLISH_SHARE = 0.3

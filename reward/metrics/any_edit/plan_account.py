@@ -46,21 +46,18 @@ class PlanAccount:
         checked = [_slots(operation) + " " + _questions(operation) for operation in plan.operations]
         self.checked_stems = stems(" ".join((*checked, self.kept)))
         self.text = " ".join((*checked, *map(_repeated_words, plan.operations), self.kept)).casefold()
+        words = words_of(self.text)
         type_stems = {word for operation in plan.operations for word in _TYPE_STEMS.get(operation.type, ())}
         self.checked_stems |= type_stems
-        self.stems = stems(self.text) | type_stems
-        self.kept_stems = stems(self.kept)
-        self.noun_stems = stems(" ".join(target.phrase for target in all_targets(plan)))
+        self.stems = stems_of(words) | type_stems
         self.operation_stems = [
             stems(f"{_slots(operation)} {_questions(operation)} {_repeated_words(operation)}")
             | _TYPE_STEMS.get(operation.type, frozenset())
             for operation in plan.operations
         ]
-        self.numbers = set(_numbers(plan)) | {
-            value for word in words_of(self.text) if (value := number_of(word)) is not None
-        }
+        self.numbers = set(_numbers(plan)) | {value for word in words if (value := number_of(word)) is not None}
         self.sizes = {target.size for target in all_targets(plan)}
-        self.places = {group for word in words_of(self.text) if (group := PLACE_GROUPS.get(word))}
+        self.places = {group for word in words if (group := PLACE_GROUPS.get(word))}
 
     def has_text(self, text: str) -> bool:
         """Whether a quoted text is in the plan."""
@@ -108,7 +105,10 @@ class PlanAccount:
 
     def _keeps_something_else(self, clause: list[str]) -> bool:
         """Whether a clause asks that something stays, and nothing of the kind is kept."""
-        triggers = [word for word in clause if word in KEEP_WORDS and stem(word) not in self.noun_stems]
+        triggers = [word for word in clause if word in KEEP_WORDS]
+        if triggers:
+            nouns = stems(" ".join(target.phrase for target in all_targets(self.plan)))
+            triggers = [word for word in triggers if stem(word) not in nouns]
         triggers += [word for word, after in pairwise(clause) if word == "without" and after in WITHOUT_WORDS]
         if not triggers:
             return False
@@ -116,7 +116,7 @@ class PlanAccount:
             return True
         if clause[0] in KEEP_WORDS or triggers == ["unchanged"]:
             content = content_stems(word for word in clause if word not in KEEP_WORDS) - _REST_STEMS
-            return bool(content) and not content & self.kept_stems and not content & _ASPECT_STEMS
+            return bool(content) and not content & stems(self.kept) and not content & _ASPECT_STEMS
         return False
 
     def _has_request(self, clause: list[str], used: set[int]) -> bool:
