@@ -1,5 +1,6 @@
 """Fixtures of command line tests: real commands on real files."""
 
+import io
 import json
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -56,6 +57,22 @@ def patched(share: float) -> PIL.Image.Image:
     return PIL.Image.fromarray(pixels)
 
 
+@cache
+def pictures() -> dict[str, bytes]:
+    """The files of a folder's pictures, by name."""
+    images = {
+        "source": photograph(),
+        "copy": photograph(),
+        "patched": patched(0.4),
+        "blank": PIL.Image.new("RGB", (SIDE, SIDE), (9, 9, 9)),
+    }
+    files = {}
+    for name, image in images.items():
+        image.save(buffer := io.BytesIO(), "PNG")
+        files[f"{name}.png"] = buffer.getvalue()
+    return files
+
+
 class Folder:
     """A folder with `source.png`, three edits of it, and sample files."""
 
@@ -63,10 +80,8 @@ class Folder:
         self.path = path
         self.cheap = path / "cheap.toml"
         self.cheap.write_text(CHEAP, encoding="utf-8")
-        photograph().save(path / "source.png")
-        photograph().save(path / "copy.png")
-        patched(0.4).save(path / "patched.png")
-        PIL.Image.new("RGB", (SIDE, SIDE), (9, 9, 9)).save(path / "blank.png")
+        for name, content in pictures().items():
+            (path / name).write_bytes(content)
 
     def __truediv__(self, name: str) -> Path:
         return self.path / name

@@ -1,4 +1,4 @@
-"""A run of 500 samples is killed again and again at random moments: `python -m … FOLDER` leaves FOLDER/kills.json."""
+"""A run of 240 samples is killed again and again at random moments: `python -m … FOLDER` leaves FOLDER/kills.json."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from editcritic.benchmarks.run.runner import run_suite
 from ..suites.tiny_suite import Toy, outputs
 from .counting_experts import Paying, experts
 
-COUNT, KILLS = 250, 20
+COUNT, KILLS = 120, 20
 
 
 def main(folder: Path) -> None:

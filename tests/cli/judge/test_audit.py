@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +20,25 @@ from ...reward.experts.http_server import Answer, completion, error, serving
 JUDGE = "judge=editcritic.benchmarks.sceneedit.experts.judge:SceneJudge"
 
 
-@pytest.fixture
-def samples(tmp_path: Path) -> Path:
-    """Ten edits that SceneEdit's judge can answer about, as a file of samples."""
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of `samples`."""
+    folder = tmp_path_factory.mktemp("samples")
     lines = []
     for number, sample in enumerate(audited_samples(3, 10)):
         for name, image in (("source", sample.source), ("edited", sample.edited)):
-            image.pil().save(tmp_path / f"{number}_{name}.png")
+            image.pil().save(folder / f"{number}_{name}.png")
         row = {"id": str(number), "instruction": sample.instruction}
         lines.append(json.dumps({**row, "source": f"{number}_source.png", "edited": f"{number}_edited.png"}))
-    path = tmp_path / "samples.jsonl"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
+    (folder / "samples.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def samples(written: Path, tmp_path: Path) -> Path:
+    """Ten edits that SceneEdit's judge can answer about, as a file of samples."""
+    shutil.copytree(written, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "samples.jsonl"
 
 
 def run(editcritic: Command, *arguments: object, code: int = 0) -> dict[str, Any]:

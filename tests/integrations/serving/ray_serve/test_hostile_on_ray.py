@@ -147,7 +147,7 @@ def test_who_has_no_key_gets_nothing_of_rays_own_ports(judge: RayJudge) -> None:
     command = Path(f"/proc/{raylet}/cmdline").read_text().split("\0")
     (cluster,) = [part.partition("=")[2] for part in command if part.startswith("--gcs-address=")]
     join = f"import ray; ray.init('{cluster}'); print('inside')"
-    environment = {**os.environ, "RAY_AUTH_MODE": "disabled"}
+    environment = {**os.environ, "RAY_AUTH_MODE": "disabled", "RAY_NUM_REDIS_GET_RETRIES": "3"}  # seconds
     stranger = subprocess.run(
         [sys.executable, "-c", join], env=environment, capture_output=True, text=True, timeout=120
     )
