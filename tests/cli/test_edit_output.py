@@ -372,6 +372,18 @@ def test_without_diffusers_the_extra_is_named(editcritic: Command, session: Sess
         assert "pip install 'editcritic[diffusers]'" in result.stderr
 
 
+def darker(image: PIL.Image.Image, instruction: str, seed: int) -> PIL.Image.Image:
+    return image.point(lambda value: value // (2 + seed))
+
+
+def test_a_function_needs_no_diffusers(editcritic: Command, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    session.mine.function = darker
+    monkeypatch.setitem(sys.modules, "diffusers", None)
+    result = editcritic(*session.command(pipeline="mine:function", selector="best-of?n=2"))
+    assert result.exit_code == 0, result.stderr
+    assert len(session.report["selections"][0]["candidates"]) == 2
+
+
 # -- pipelines ---------------------------------------------------------------------------------------------------------
 
 

@@ -93,7 +93,7 @@ EXPERTS: dict[str, Callable[[], Mapping[str, Expert]]] = {
 
 @pytest.mark.parametrize("name", EXPERTS)
 def test_a_replay_agrees_without_the_experts(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    samples = [case.sample for case in cases(24, seed=0, size=64)] if "scene" in name else edits()
+    samples = [case.sample for case in cases(12, seed=0, size=64)] if "scene" in name else edits()
     scores = record(tmp_path / "run.db", samples, EXPERTS[name]())
     assert len(set(scores)) > 2
     built: list[object] = []
