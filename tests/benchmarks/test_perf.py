@@ -11,8 +11,6 @@ NEEDS = ("torch", "transformers")
 pytestmark = pytest.mark.slow
 
 SCRIPTS = {
-    "engine_overhead": ["--queries", "800", "--repeats", "1", "--json"],
-    "engine_overhead --log": ["--queries", "800", "--repeats", "1", "--log", "--json"],
     "stream_memory": ["--samples", "40", "--side", "64", "--json"],
 }
 
@@ -23,9 +21,21 @@ def test_it_prints_what_it_measured(name):
     ran = subprocess.run([sys.executable, "-m", module, *SCRIPTS[name]], capture_output=True, text=True, timeout=600)
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)
-    assert found.get("queries", 800) == 800
     assert found.get("samples", 40) == 40
     assert all(isinstance(value, int | float) for value in found.values())
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_the_cost_of_a_sample_is_measured_on_rewards_that_build_no_card_and_plan_once(log):
+    found = ran("engine_overhead", "--samples", "9", "--repeats", "1", *(["--log"] if log else []))
+    assert found["samples"] == 9
+    assert found["hashing, µs a picture of 512 x 512"] > found["hashing, µs a picture"] > 0
+    for name, least in (("any-edit", 15), ("edival-if", 1)):
+        one = found[name]
+        assert one["queries a sample"] >= least
+        assert one["cards built, warm, a sample"] == 0
+        assert all(one[f"{part}, µs a sample"] > 0 for part in ("cold", "warm", *(["from a log"] if log else [])))
+    assert 0 < found["any-edit"]["plans made, warm, a sample"] <= 1  # an edit that a guard rejects needs none
 
 
 def test_refind_quality_counts_what_it_finds():

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from editcritic.reward import Box
-from editcritic.reward.metrics.any_edit.preservation import MAX_EXEMPT_SHARE, exempt_patches, preservation
+from editcritic.reward.metrics.any_edit.preservation import (
+    MAX_EXEMPT_SHARE,
+    _lower_quartile,
+    _median,
+    exempt_patches,
+    norm_of_colour,
+    preservation,
+)
 from editcritic.reward.queries import ChangeMap
 
 SHAPE = (24, 32)
@@ -75,6 +82,17 @@ def test_the_worst_patch_and_the_heat_map_are_evidence():
     assert (result.worst.cx, result.worst.cy) == (0.5 / 32, 0.5 / 24)
     assert np.isnan(result.heat).mean() == pytest.approx(result.exempt_share)
     assert result.heat[0, 0] == 20.0
+
+
+@given(arrays.arrays(np.float32, st.integers(1, 40), elements=st.floats(-1e4, 1e4, width=32)))
+def test_medians_and_quartiles_are_numpy_s(values):
+    assert _median(values) == np.median(values)
+    assert _lower_quartile(values) == np.quantile(values, 0.25)
+
+
+@given(arrays.arrays(np.float32, (3, 4, 3), elements=st.floats(-200, 200, width=32)))
+def test_the_norm_of_colours_is_numpy_s(colour):
+    assert np.array_equal(norm_of_colour(colour), np.linalg.norm(colour, axis=2))
 
 
 def tinted(strength: float) -> ChangeMap:
