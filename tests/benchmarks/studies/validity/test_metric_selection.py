@@ -24,7 +24,7 @@ from editcritic.reward import SpecError
 from .fake_metrics import case
 
 CASES = [case("honest"), case("hack", followed=False, kept=0.5, mode="nothing", severity=1.0, is_hack=True)]
-EVERY = [*cases(18), *compound_cases(3), *composition_cases(9)]
+EVERY = [*cases(12), *compound_cases(2), *composition_cases(4)]
 POOR = case("poor", mode=DEGRADED, severity=0.3)
 
 
