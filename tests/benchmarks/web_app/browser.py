@@ -52,6 +52,16 @@ def visited(browser: Browser, url: str, *, width: int = 1440, tab: str = "") -> 
     context.close()
 
 
+@contextmanager
+def narrow(page: Page) -> Iterator[Page]:
+    """The page in a window as wide as a phone."""
+    size = page.viewport_size
+    assert size is not None
+    page.set_viewport_size({"width": 390, "height": 1000})
+    yield page
+    page.set_viewport_size(size)
+
+
 def open_tab(page: Page, title: str) -> None:
     """Choose a tab by its title; on a phone it may be in the menu of further ones.
 

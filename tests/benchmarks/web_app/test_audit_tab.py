@@ -23,7 +23,7 @@ from editcritic.benchmarks.web_app.server import serving
 from editcritic.benchmarks.web_app.settings import AppSettings
 
 from ..chromium import needed
-from .browser import TIMEOUT_MS, Visit, app, choose, visited
+from .browser import TIMEOUT_MS, Visit, app, choose, narrow, visited
 
 pytestmark = needed
 
@@ -147,6 +147,12 @@ def test_an_uploaded_edit_is_audited(visit: Visit, folder: Path) -> None:
     expect(expect_report(page).locator(".verdict")).to_contain_text("3 of 3 comparisons")
 
 
+def test_the_page_fits_a_phone(visit: Visit) -> None:
+    with narrow(visit.page) as page:
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert report(page).locator("html").evaluate("html => html.scrollWidth - html.clientWidth") <= 0
+
+
 def test_mistakes_are_messages(visit: Visit) -> None:
     page = visit.page
     page.locator("#audit-edits").get_by_role("radio", name="One of mine").check()
@@ -209,17 +215,6 @@ def hostile(figures: dict[str, Any]) -> dict[str, Any]:
     """The same with a name that is markup."""
     figures["families"][0]["family"] = figures["reward"] = figures["identity"] = figures["command"] = HOSTILE
     return figures
-
-
-def test_the_page_fits_a_phone(browser: Browser) -> None:
-    settings = AppSettings(reward=REWARD)
-    with app(settings, browser, width=390) as visit:
-        open_audit(visit.page)
-        begin(visit.page, "border")
-        expect_report(visit.page)
-        assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390
-        assert report(visit.page).locator("html").evaluate("html => html.scrollWidth - html.clientWidth") <= 0
-    settings.scorers.close()
 
 
 def test_a_window_that_closes_ends_its_audit_and_no_other(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from editcritic.reward import Evidence, Score
 from editcritic.reward.score import score_line
 
 from ..chromium import needed
-from .browser import TIMEOUT_MS, Visit, app, choose
+from .browser import TIMEOUT_MS, Visit, app, choose, narrow, open_tab
 
 pytestmark = needed
 expect.set_options(timeout=TIMEOUT_MS)
@@ -211,11 +211,10 @@ def test_outputs_outside_of_what_was_named_are_not_shown(folder: Path) -> None:
         inputs.sample(0, inputs.first.rows[0].id)
 
 
-def test_the_page_fits_a_phone(browser: Browser, folder: Path) -> None:
-    with app(AppSettings(OpenFiles((folder / "edits",))), browser, width=390) as visit:
-        page = visit.page
-        page.get_by_role("button", name="More tabs").first.click()
-        page.locator(".overflow-dropdown button", has_text="Compare results").first.click()
+def test_the_page_fits_a_phone(visit: Visit) -> None:
+    with narrow(visit.page) as page:
+        open_tab(page, "Label")
+        open_tab(page, "Compare results")
         compare(page, "edits/before.jsonl", "edits/after.jsonl")
         expect(page.locator("#compare-items article").first).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -23,7 +23,7 @@ from editcritic.cli.app import app as command_line
 from editcritic.reward import Box, EditSample, Image, Score
 
 from ..chromium import needed
-from .browser import TIMEOUT_MS, Visit, app, choose
+from .browser import TIMEOUT_MS, Visit, app, choose, narrow
 
 pytestmark = needed
 
@@ -202,6 +202,14 @@ def test_a_mistake_is_a_message(visit: Visit) -> None:
     expect(page.get_by_text("type what was asked for").first).to_be_visible()
 
 
+def test_the_page_fits_a_phone(visit: Visit) -> None:
+    with narrow(visit.page) as page:
+        page.get_by_role("tab", name="Example", exact=True).click()
+        page.locator("#rank-score-example").click()
+        expect(page.locator("#rank-why")).to_contain_text("above")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
 def test_no_file_is_read_by_a_name_that_is_typed(folder: Path) -> None:
     """On the command line, the boxes may be a file; on the page they are text."""
     (folder / "boxes.json").write_text(json.dumps(SCENE.boxes), encoding="utf-8")
@@ -223,15 +231,6 @@ def test_what_is_no_picture_is_a_message(browser: Browser, folder: Path, tmp_pat
         expect(page.locator("#rank-edits")).to_contain_text(".png")
         page.locator("#rank-score").click()
         expect(page.get_by_text("not an image").first).to_be_visible()
-
-
-def test_the_page_fits_a_phone(browser: Browser) -> None:
-    with app(AppSettings(), browser, width=390) as visit:
-        page = visit.page
-        page.get_by_role("tab", name="Example", exact=True).click()
-        page.locator("#rank-score-example").click()
-        expect(page.locator("#rank-why")).to_contain_text("above")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_thresholds_ask_no_expert() -> None:

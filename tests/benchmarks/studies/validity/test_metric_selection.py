@@ -30,7 +30,7 @@ POOR = case("poor", mode=DEGRADED, severity=0.3)
 
 @cache
 def of_every_form():
-    return [*cases(18), *compound_cases(3), *composition_cases(9)]
+    return [*cases(12), *compound_cases(2), *composition_cases(4)]
 
 
 def test_installed_metrics_are_tried_once_for_each_protocol_and_variant():

@@ -30,7 +30,7 @@ def result() -> ValidityResult:
 def made() -> ValidityResult:
     """With a judge that errs, so that there is something to report."""
     experts = scene_experts()
-    return run(27, 2, specs=SPECS, experts={**experts, "judge": NoisyExpert(experts["judge"], flips=0.5)})
+    return run(18, 2, specs=SPECS, experts={**experts, "judge": NoisyExpert(experts["judge"], flips=0.5)})
 
 
 @pytest.fixture(scope="module")
@@ -100,9 +100,9 @@ def test_the_json_has_the_same_numbers(result: ValidityResult) -> None:
     data = json.loads(json.dumps(validity_report.to_json(result, "c"), allow_nan=False))
     assert list(data["metrics"]) == list(SPECS)
     assert data["metrics"][PAPER]["value"] == result.study.main_statistic(result.study.metrics[0])
-    assert data["cases"] == 27
-    assert data["extra_cases"] == {"compound": 2, "composition": 2}
-    assert sum(data["metrics"][PAPER]["statuses"].values()) == 27 + 4
+    assert data["cases"] == 18
+    assert data["extra_cases"] == {"compound": 1, "composition": 1}
+    assert sum(data["metrics"][PAPER]["statuses"].values()) == 18 + 2
     assert data["metrics"][PAPER]["system"] == "EdiVal"
     verdicts = data["verdicts"][PAPER]
     assert verdicts["cases"] - verdicts["agreements"] == len(verdicts["disagreements"])
@@ -157,7 +157,7 @@ def test_the_command_writes_the_report_and_prints_the_numbers(
         "dev",
         "validity",
         "--num-cases",
-        18,
+        9,
         "--no-noise-sweep",
         "--reward",
         "guard-not-a-copy",
@@ -170,9 +170,9 @@ def test_the_command_writes_the_report_and_prints_the_numbers(
     assert str(out) in shown.stdout
     assert "guard-not-a-copy" in out.read_text(encoding="utf-8")
     data = json.loads(editcritic(*arguments, "--json").stdout)
-    assert (data["exit_code"], data["cases"], data["noise"], data["report"]) == (0, 18, None, str(out))
+    assert (data["exit_code"], data["cases"], data["noise"], data["report"]) == (0, 9, None, str(out))
     assert (
-        data["command"] == "editcritic dev validity --num-cases 18 --seed 0 --reward guard-not-a-copy --no-noise-sweep"
+        data["command"] == "editcritic dev validity --num-cases 9 --seed 0 --reward guard-not-a-copy --no-noise-sweep"
     )
 
 
