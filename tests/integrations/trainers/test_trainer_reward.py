@@ -45,11 +45,11 @@ def test_infrastructure_is_asked_again_after_pauses_within_a_deadline(monkeypatc
     pauses: list[float] = []
     monkeypatch.setattr(SLEEP, pauses.append)
     judge = Judge(failing={EDITS.edited[5].digest: 4})
-    assert TrainerReward(judge.reward(on_failures="none"), retry_s=60)(rows(EDITS)).values == values(EDITS)
+    assert TrainerReward(judge.reward(on_failures="none"), outage_timeout_s=60)(rows(EDITS)).values == values(EDITS)
     assert [round(pause / wanted, 0) for pause, wanted in zip(pauses, (1, 2, 4), strict=True)] == [1, 1, 1]
     lasting = Judge(failing=Judge.always(EDITS.edited[5]))
     with pytest.raises(UnscoredError, match=r"1 of 16 edits have no score: edit-5: failed \(.*did not answer") as got:
-        TrainerReward(lasting.reward(on_failures="none"), retry_s=0)(rows(EDITS))
+        TrainerReward(lasting.reward(on_failures="none"), outage_timeout_s=0)(rows(EDITS))
     again = pickle.loads(pickle.dumps(got.value))
     assert (again.scores, str(again)) == (got.value.scores, str(got.value))
 
@@ -100,7 +100,7 @@ def no_pause(seconds: float) -> None:
 
 def test_a_missing_value_is_no_number_and_its_columns_are_the_mean_of_the_others():
     judge = Judge(failing=Judge.always(EDITS.edited[5]))
-    scored = TrainerReward(judge.reward(on_failures="none"), missing="nan", retry_s=0)(rows(EDITS))
+    scored = TrainerReward(judge.reward(on_failures="none"), missing="nan", outage_timeout_s=0)(rows(EDITS))
     known = [value for row, value in enumerate(values(EDITS)) if row != 5]
     assert math.isnan(scored.values[5])
     assert scored.values[:5] + scored.values[6:] == known
@@ -137,8 +137,8 @@ def test_options_are_given_by_keyword_and_in_urls():
     for wrong, message in (
         ({"missing": "0"}, "missing must be 'raise' or 'nan', got '0'"),
         ({"abstained": "mean"}, "abstained must be 'lowest' or 'exclude'"),
-        ({"retry_s": "soon"}, "retry_s is a number, got 'soon'"),
-        ({"retry_s": -1}, "0 or more"),
+        ({"outage_timeout_s": "soon"}, "outage_timeout_s is a number, got 'soon'"),
+        ({"outage_timeout_s": -1}, "0 or more"),
     ):
         with pytest.raises(ValueError, match=message):
             TrainerReward(Judge().reward(), **wrong)

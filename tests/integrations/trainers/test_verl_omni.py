@@ -43,7 +43,7 @@ def lines(*blocks: str, url: str = "", root: Path | str = "") -> list[str]:
     """The documented lines, with a server and a folder that exist, and without the pauses of retries."""
     text = "".join(blocks).replace("http://127.0.0.1:8321", url).replace("/data/edits/images", str(root))
     kept = [line for line in text.splitlines() if not line.endswith(("server_url=", "image_root="))]
-    return [*kept, f"+{key_of(kept)}.retry_s=0", f"+{key_of(kept)}.on_failures=none"]
+    return [*kept, f"+{key_of(kept)}.outage_timeout_s=0", f"+{key_of(kept)}.on_failures=none"]
 
 
 def key_of(settings: list[str]) -> str:
@@ -488,7 +488,7 @@ def test_what_is_asked_for_is_the_instruction_else_the_ground_truth_and_groups_h
 
 def test_a_missing_score_is_an_exception_or_nan_and_never_zero():
     reward = Reward(Rated(), {"preference": Fake(lambda query: Failure("no answer", infrastructure=True))})
-    options: dict[str, Any] = {"reward": reward, "retry_s": "0"}
+    options: dict[str, Any] = {"reward": reward, "outage_timeout_s": "0"}
     with pytest.raises(UnscoredError, match="edit-0: failed"):
         one(**row(4), **options)
     result = one(**row(4), **options, missing="nan")
@@ -508,7 +508,7 @@ def test_a_failure_of_one_sample_is_that_of_its_call():
 
     async def managed() -> list[Any]:
         calls = (
-            compute_score(**restated.VisualRewardManager.arguments(item), reward=reward, retry_s=0) for item in items
+            compute_score(**restated.VisualRewardManager.arguments(item), reward=reward, outage_timeout_s=0) for item in items
         )
         return await asyncio.gather(*calls, return_exceptions=True)
 

@@ -16,7 +16,7 @@ from tests.reward.fakes import picture
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch):
-    monkeypatch.setattr(endpoints, "INITIAL_BACKOFF_S", 0.01)
+    monkeypatch.setattr(endpoints, "BACKOFF", RetryPolicy(first_pause_s=0.01))
 
 
 class Keeping:

@@ -45,7 +45,7 @@ SCHEMA = {"type": "object", "properties": {"score": {"type": "integer"}}, "requi
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch):
-    monkeypatch.setattr(endpoints, "INITIAL_BACKOFF_S", 0.01)
+    monkeypatch.setattr(endpoints, "BACKOFF", RetryPolicy(first_pause_s=0.01))
 
 
 def question(form: Any = None, draw: int = 0, *parts: Any) -> Judge:

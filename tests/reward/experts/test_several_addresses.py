@@ -25,7 +25,7 @@ from tests.reward.fakes import picture, sample
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch):
-    monkeypatch.setattr(endpoints, "INITIAL_BACKOFF_S", 0.01)
+    monkeypatch.setattr(endpoints, "BACKOFF", RetryPolicy(first_pause_s=0.01))
     monkeypatch.setattr(addresses, "FIRST_BACKOFF_S", 0.05)
 
 

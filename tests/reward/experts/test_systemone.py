@@ -19,7 +19,7 @@ LEVELS = Levels(("bad", "good"), (0.0, 1.0))
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch):
-    monkeypatch.setattr(endpoints, "INITIAL_BACKOFF_S", 0.01)
+    monkeypatch.setattr(endpoints, "BACKOFF", RetryPolicy(first_pause_s=0.01))
 
 
 def question(form: Any = None, *parts: Any) -> Judge:
