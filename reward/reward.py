@@ -34,7 +34,7 @@ OnFailures = Literal["raise", "none", "wait"]
 
 _REWARD_OPTIONS = ("log", "max_in_flight", "max_failure_rate", "on_failures", "outage_timeout_s")
 
-_POLL_S = 0.25
+_POLL_S = 0.1
 """How often a reward that waits looks whether its time is over."""
 
 

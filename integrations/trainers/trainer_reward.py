@@ -67,6 +67,9 @@ _CHUNK_SIZE = 32
 OUTAGE_TIMEOUT_S: Final = 480.0
 """Less than the ten minutes after which NCCL ends the processes that wait for this one."""
 
+_OUTAGE_RATE = 0.5
+"""Of a callable: with more failures, a call waits, as a reward does with its `max_failure_rate`."""
+
 log = logging.getLogger("editcritic.trainers")
 
 
@@ -237,33 +240,39 @@ def waiting_scorer(
 
 def score_with_retries(scorer: ScoreFn, samples: Sequence[EditSample | str], outage_timeout_s: float) -> list[Score]:
     """`score_samples`, and again for samples that failed, as the module says; scorer: of `waiting_scorer`."""
-    raises = getattr(scorer, "on_failures", None) == "raise"
-
-    def all_scores(edits: Sequence[EditSample]) -> Sequence[Score]:
-        try:
-            return scorer(edits)
-        except TooManyFailures as error:
-            if raises or len(error.scores) != len(edits):
-                raise
-            return error.scores  # of an outage that lasted too long
-
     start = monotonic()
-    scores = score_samples(all_scores, samples)
-    if isinstance(scorer, BaseReward) and not raises:
+    is_reward, raises = isinstance(scorer, BaseReward), getattr(scorer, "on_failures", None) == "raise"
+    scores = score_samples(scorer if raises else _keeping_scores(scorer), samples)
+    if is_reward and not raises:
         return scores  # it has asked again itself
-    again = scorer.waiting(0.0).__call__ if isinstance(scorer, BaseReward) else scorer
-    outage = Outage(scorer_name(scorer), outage_timeout_s)
+    again = _keeping_scores(scorer.waiting(0.0).without_failure_limit() if isinstance(scorer, BaseReward) else scorer)
+    outage = Outage(known_name(scorer), 0.0 if raises else outage_timeout_s)
     no_edits = {row for row, sample in enumerate(samples) if isinstance(sample, str)}
-    for pause, rows in retry_rounds(scores, start + (0.0 if raises else outage_timeout_s), skip=no_edits):
+    rounds = retry_rounds(scores, start + outage.timeout_s, skip=no_edits, max_rate=_OUTAGE_RATE)
+    for pause, rows in rounds:
         if pause:
             outage.begin(scores[rows[0]].reason, start, start)
             sleep(pause)
         retried = score_samples(again, [samples[row] for row in rows])
         for row, score in zip(rows, retried, strict=True):
             scores[row] = score
-    if not failed_rows(scores):
+    if not failed_rows(scores, infrastructure=True):
         outage.end()
     return scores
+
+
+def _keeping_scores(scorer: ScoreFn) -> ScoreFn:
+    """A reward whose failed scores are returned, also if an outage has lasted too long."""
+
+    def score(samples: Sequence[EditSample]) -> Sequence[Score]:
+        try:
+            return scorer(samples)
+        except TooManyFailures as error:
+            if len(error.scores) != len(samples):
+                raise
+            return error.scores
+
+    return score
 
 
 def warn_if_collectives_end_first(outage_timeout_s: float) -> None:

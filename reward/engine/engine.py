@@ -241,6 +241,6 @@ class Engine:
 
 
 _GAVE_UP = "not scored before the end of the time for an outage"
-_GAVE_UP_POLL_S = 0.25
+_GAVE_UP_POLL_S = 0.1
 _SUBMIT_CHUNK = 32
 """`run` submits programs in chunks: enough for a batch, without making experts wait for images to load."""

@@ -497,7 +497,7 @@ def test_options_are_text_or_numbers_and_equal_settings_share_a_model(theirs, se
     assert (model.reward.missing, model.reward.abstained, model.reward.outage_timeout_s) == ("nan", "exclude", 5.0)
     assert model.reward.logged_parts == ("following", "guard/not_a_copy")
     scorer = model.reward.scorer
-    assert (scorer.on_failures, scorer.max_failure_rate) == ("none", 0.5)
+    assert (scorer.on_failures, scorer.max_failure_rate) == ("wait", 0.5)
     assert (scorer.max_concurrency, scorer.chunk_size) == (2, 64)
     with pytest.raises(ValueError, match=r"takes the options .*, got 'concurency'"):
         theirs.Trainer({"rewards": [{**row, "concurency": 2}]})

@@ -176,7 +176,7 @@ def test_options_are_strings_in_recipes():
     with serving(Judge()) as url:
         backend = service(url=url, **options).backend
     scorer = backend.reward.scorer
-    assert (scorer.max_concurrency, scorer.chunk_size, scorer.on_failures) == (2, 64, "none")
+    assert (scorer.max_concurrency, scorer.chunk_size, scorer.on_failures) == (2, 64, "wait")
     assert backend.reward.outage_timeout_s == 5
     with pytest.raises(ValueError, match=r"takes the options .*, got 'concurrency'"):
         service(concurrency="2")

@@ -508,7 +508,8 @@ def test_a_failure_of_one_sample_is_that_of_its_call():
 
     async def managed() -> list[Any]:
         calls = (
-            compute_score(**restated.VisualRewardManager.arguments(item), reward=reward, outage_timeout_s=0) for item in items
+            compute_score(**restated.VisualRewardManager.arguments(item), reward=reward, outage_timeout_s=0)
+            for item in items
         )
         return await asyncio.gather(*calls, return_exceptions=True)
 

@@ -36,6 +36,7 @@ from editcritic.reward.queries import (
     ToolCall,
     YesNo,
 )
+from editcritic.reward.retry import RetryPolicy
 from tests.reward.experts.http_server import Answer, Loopback, Rule, completion, error, serving, with_logprobs
 from tests.reward.fakes import picture, sample
 

@@ -17,6 +17,7 @@ from editcritic.reward.experts.judging.prefix_groups import PrefixGroups
 from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.queries import ExpertDown, Grade, Judge, Message, YesNo
 from editcritic.reward.queries.specs import SpecError
+from editcritic.reward.retry import RetryPolicy
 from editcritic.reward.routing import by_preference
 from editcritic.reward.trust import trusting
 from tests.reward.experts.http_server import Answer, Loopback, completion, error, serving

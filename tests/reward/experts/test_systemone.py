@@ -11,6 +11,7 @@ from editcritic.reward.experts.judging.decision_requests import QUESTION
 from editcritic.reward.experts.judging.http_endpoint import RetriesExhausted
 from editcritic.reward.experts.systemone import SystemOneJudge
 from editcritic.reward.queries import ExpertDown, Failure, FreeText, Grade, Json, Judge, Levels, Message, Reply, YesNo
+from editcritic.reward.retry import RetryPolicy
 from tests.reward.experts.http_server import Answer, Loopback, error, serving
 from tests.reward.fakes import picture
 
