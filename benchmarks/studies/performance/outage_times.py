@@ -38,7 +38,7 @@ class Asked:
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         reply = yield from ask(Judge((Message((sample.edited, sample.instruction)),), YesNo()))
-        return Score.of(reply.value or 0.0)
+        return Score.of(YesNo().reply_value(reply))
 
 
 def main() -> None:
@@ -80,7 +80,7 @@ def measured(timeouts: Sequence[float], sample_counts: Sequence[int]) -> list[di
 
 
 def _paths(url: str, timeout_s: float) -> dict[str, Call]:
-    remote = {
+    remote: dict[str, Call] = {
         "RemoteReward": RemoteReward(url, outage_timeout_s=timeout_s, on_failures="wait"),
         "TrainerReward(URL)": TrainerReward(url, missing="nan", outage_timeout_s=timeout_s),
         "TrainerReward(URL), on_failures=none": TrainerReward(
@@ -88,7 +88,7 @@ def _paths(url: str, timeout_s: float) -> dict[str, Call]:
         ),
     }
     for call in remote.values():
-        call(synthetic_samples(1, size=16))  # type: ignore[operator]
+        call(synthetic_samples(1, size=16))
     with closing(socket()) as unused:
         unused.bind(("127.0.0.1", 0))
         judge_url = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"

@@ -257,8 +257,11 @@ class RemoteReward(BaseReward):
             try:
                 async with timeout(None if self.deadline_s is None else self.deadline_s + RESPONSE_GRACE_S):
                     await connection.replicas.connect(start)
-            except (ServersUnreachable, *TIMEOUTS) as error:
-                return self._unreached(connection, batch, start, error)
+            except ServersUnreachable as error:
+                return self._unreached(batch, start, str(error))
+            except TIMEOUTS:
+                reason = f"not scored within {self.deadline_s:g} s: {connection.replicas.problems()}"
+                return self._unreached(batch, start, reason, is_late=True)
         if connection.replicas.reward_info is not None:
             require_fields(connection.replicas.reward_info.card, batch)
         options = DispatchOptions(
@@ -288,12 +291,8 @@ class RemoteReward(BaseReward):
         stats = dispatcher.stats.stats(time.monotonic() - start)
         return Scores(complete, tuple(sample.id for sample in batch), stats, "" if info is None else info.signature)
 
-    def _unreached(
-        self, connection: _Connection, batch: Sequence[EditSample], start: float, error: BaseException
-    ) -> Scores:
+    def _unreached(self, batch: Sequence[EditSample], start: float, reason: str, *, is_late: bool = False) -> Scores:
         """The scores of a call without any server. Raises `TooManyFailures`, unless failures are let pass."""
-        is_late = not isinstance(error, ServersUnreachable)
-        reason = f"not scored within {self.deadline_s:g} s: {connection.replicas.problems()}" if is_late else str(error)
         ids = tuple(sample.id for sample in batch)
         stats = DispatchStats(late=list(ids) if is_late else []).stats(time.monotonic() - start)
         scores = Scores((Score.failed(reason, cause="infrastructure"),) * len(batch), ids, stats, "")

@@ -486,8 +486,8 @@ def test_a_killed_trainer_starts_again():
 def test_options_are_text_or_numbers_and_equal_settings_share_a_model(theirs, served):
     (first, *_) = documented("Flow-Factory", "yaml")
     options: dict[str, Any] = {
-        "missing": "nan", "outage_timeout_s": "5", "on_failures": "none", "max_failure_rate": "0.5", "max_concurrency": "2",
-        "chunk_size": 64, "abstained": "exclude", "logged_parts": "following, guard/not_a_copy",
+        "missing": "nan", "outage_timeout_s": "5", "on_failures": "none", "max_failure_rate": "0.5",
+        "max_concurrency": "2", "chunk_size": 64, "abstained": "exclude", "logged_parts": "following, guard/not_a_copy",
     }  # fmt: skip
     read = yaml.safe_load(first)
     row = {**read["rewards"][0], "reward": served[1], **options}

@@ -188,7 +188,7 @@ def test_the_reward_of_the_page_is_one_of_a_judge_server() -> None:
         made: Any = scope["reward"]
         assert isinstance(made.reward, RemoteReward)
         assert (list(made.reward.urls), made.reward.chunk_size) == ([url], 32)
-        assert (made.reward.on_failures, made.outage_timeout_s, made.__name__) == ("wait", 60.0, "parted")
+        assert (made.reward.on_failures, made.outage_timeout_s, made.__name__) == ("wait", 480.0, "parted")
     service.close()
 
 
