@@ -79,12 +79,26 @@ class BaseReward(ABC):
         """
         return self
 
+    def waiting(self, outage_timeout_s: float) -> BaseReward:
+        """This reward with on_failures="wait", for so many seconds. Itself where it has no such option."""
+        return self
+
     def validate(self, samples: Iterable[EditSample]) -> None:
         """Raise ValueError if a sample lacks a field that the metric's card requires."""
-        for sample in samples:
-            if missing := self.missing_fields(sample):
-                raise ValueError(f"{self.card.name} needs {', '.join(missing)}, and sample {sample.id!r} has none")
+        require_fields(self.card, samples)
 
     def missing_fields(self, sample: EditSample) -> list[str]:
         """Required fields that this sample lacks."""
-        return [name for name in self.card.requires if getattr(sample, name) in (None, "", (), {})]
+        return missing_fields(self.card, sample)
+
+
+def require_fields(card: Card, samples: Iterable[EditSample]) -> None:
+    """Raise ValueError if a sample lacks a field that the card requires."""
+    for sample in samples:
+        if missing := missing_fields(card, sample):
+            raise ValueError(f"{card.name} needs {', '.join(missing)}, and sample {sample.id!r} has none")
+
+
+def missing_fields(card: Card, sample: EditSample) -> list[str]:
+    """Fields that the card requires and the sample lacks."""
+    return [name for name in card.requires if getattr(sample, name) in (None, "", (), {})]

@@ -8,7 +8,8 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from concurrent.futures import wait
+from contextlib import closing, suppress
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -25,20 +26,23 @@ from .metrics.compose import Metric, score_with_signature
 from .queries.expert import Expert, unbound_roles, unsuitable_experts
 from .queries.identity import metric_digest, reward_identity
 from .queries.specs import Spec, SpecError, spec_of
+from .retry import OUTAGE, FailureWindow, Outage, failed_rows
 from .sample import EditSample
 from .score import Score, Scores
 
 OnFailures = Literal["raise", "none", "wait"]
 
 _REWARD_OPTIONS = ("log", "max_in_flight", "max_failure_rate", "on_failures", "outage_timeout_s")
-_FAILURE_WINDOW = 64
-_MIN_FAILURE_WINDOW = 16
+
+_POLL_S = 0.1
+"""How often a reward that waits looks whether its time is over."""
 
 
 class TooManyFailures(RuntimeError):
-    """More scores failed than `max_failure_rate` allows.
+    """More scores failed than `max_failure_rate` allows, or an outage was longer than `outage_timeout_s`.
 
-    scores: those computed so far, in order; from a stream, which has yielded the others, only the last one.
+    scores: those computed so far, in order, after an outage one for each sample of the call; from a stream, which has
+    yielded the others, only the last one.
     """
 
     def __init__(self, message: str, scores: Sequence[Score]) -> None:
@@ -60,8 +64,10 @@ class Reward(BaseReward):
 
     max_failure_rate, on_failures: the reaction when more than `max_failure_rate` of the last 64 scores (at least 16)
     have failed. `raise`: `TooManyFailures` with the scores so far. `none`: continue; failed values are None. `wait`:
-    retry the sample, first after 1 s, then with back-off up to a minute, at most `outage_timeout_s` per outage. With
-    `wait`, every other failed sample is also retried once, at once, which recovers failures during the outage.
+    every failed sample is asked again once, at once. While more than `max_failure_rate` have failed (of a call with
+    fewer than 16 samples, of these, for reasons of infrastructure), samples are asked again after pauses that grow from
+    1 to 15 s, for `outage_timeout_s`, counted from the first failure, of the call. Then `TooManyFailures`; a call has
+    all scores in it.
     """
 
     def __init__(
@@ -98,7 +104,8 @@ class Reward(BaseReward):
         self._max_in_flight = max_in_flight
         self._log = log
         self._engine = engine
-        self._recent: deque[bool] = deque(maxlen=_FAILURE_WINDOW)
+        self._window = FailureWindow(max_failure_rate)
+        self._outage = Outage(metric.card.name, outage_timeout_s)
         self._engine_lock = threading.Lock()
         self._own_identity = uuid.uuid4().hex
         self._metric_identity = _identity_of(metric)  # now: files of its options may change
@@ -192,50 +199,92 @@ class Reward(BaseReward):
         batch = list(samples)
         self.validate(batch)
         before = self.engine.stats()
-        start = time.perf_counter()
+        start, call_start = time.perf_counter(), time.monotonic()
         scores: list[Score] = []
         try:
-            for score in self.stream(batch):
+            for score in self._stream(batch, call_start, to_the_end=True):
                 scores.append(score)  # noqa: PERF402  (partial scores are needed if it raises)
         except TooManyFailures as error:
             raise TooManyFailures(str(error), [*scores, *error.scores]) from None
+        if self.on_failures == "wait":
+            self._finish_waiting(batch, scores, call_start)
         stats = self.engine.stats().since(before)
         stats["seconds"] = round(time.perf_counter() - start, 4)
         return Scores(tuple(scores), tuple(sample.id for sample in batch), stats, self.known_signature)
 
     def stream(self, samples: Iterable[EditSample]) -> Iterator[Score]:
         """Yield scores in order. Samples are consumed lazily, so their number is unbounded."""
+        return self._stream(samples, time.monotonic(), to_the_end=False)
+
+    def _stream(self, samples: Iterable[EditSample], call_start: float, *, to_the_end: bool) -> Iterator[Score]:
+        """to_the_end: after an outage, what has no score fails, and nothing is raised."""
+        waits = self.on_failures == "wait"
         in_flight: deque[EditSample] = deque()  # only with `wait`, where a failed sample may be retried
 
         def programs() -> Iterator[tuple[Any, EditSample]]:
             for sample in samples:
-                if self.on_failures == "wait":
+                if waits:
                     in_flight.append(sample)
                 yield score_with_signature(self.metric, sample, self.card), sample
 
+        gave_up = (lambda: self._remaining(call_start) <= 0) if waits else None
         # Closed explicitly: a traceback may keep the generator alive for long.
-        with closing(self.engine.run(programs(), self.experts)) as scores:
+        with closing(self.engine.run(programs(), self.experts, gave_up)) as scores:
             for score in scores:
-                sample = in_flight.popleft() if self.on_failures == "wait" else None
-                if sample is not None and score.status == "failed":
-                    score = self._rescore(sample)
-                self._recent.append(score.status == "failed")
-                if score.status == "failed" and self._too_many_failures():
+                scored = [score]
+                sample = [in_flight.popleft()] if waits else []
+                if score.status == "failed" and waits:
+                    self._ask_again(sample, scored, [0], call_start)
+                self._window.add(scored[0])
+                if scored[0].status == "failed" and self._window.exceeded:
                     if self.on_failures == "raise":
-                        rate = sum(self._recent) / len(self._recent)
-                        self._recent.clear()
+                        share = self._window.share
+                        self._window.clear()
                         raise TooManyFailures(
-                            f"{rate:.0%} of the last scores failed (allowed: {self.max_failure_rate:.0%}); the last: "
+                            f"{share:.0%} of the last scores failed (allowed: {self.max_failure_rate:.0%}); the last: "
                             f"{score.reason}",
-                            [score],
+                            scored,
                         )
-                    if sample is not None:
-                        score = self._wait_for_recovery(sample, score)
-                        self._recent[-1] = False
-                yield score
+                    if waits:
+                        self._wait_for_recovery(sample, scored, [0], call_start)
+                        if scored[0].status != "failed":
+                            self._window.forgive()
+                        elif not to_the_end:
+                            raise self._still_failing(scored[0], scored)
+                yield scored[0]
+
+    def _finish_waiting(self, batch: Sequence[EditSample], scores: list[Score], call_start: float) -> None:
+        """Wait for what has failed where that is most of a call. Raises `TooManyFailures` if it was in vain."""
+        rows = failed_rows(scores, infrastructure=True)
+        if rows and self._outage.ended_at >= call_start:  # they failed while it lasted
+            self._ask_again(batch, scores, rows, call_start)
+            rows = failed_rows(scores, infrastructure=True)
+        if rows and (len(rows) > self.max_failure_rate * len(batch) or self._is_down()):
+            self._wait_for_recovery(batch, scores, rows, call_start)
+            if (rows := failed_rows(scores, infrastructure=True)) and self._remaining(call_start) <= 0:
+                raise self._still_failing(scores[rows[-1]], scores)
+        if not failed_rows(scores):
+            self._outage.end()
+
+    def _still_failing(self, score: Score, scores: Sequence[Score]) -> TooManyFailures:
+        self._window.clear()
+        return TooManyFailures(f"still failing after {self.outage_timeout_s:g} s: {score.reason}", scores)
+
+    def waiting(self, outage_timeout_s: float) -> Reward:
+        return self._with("wait", outage_timeout_s)
 
     def without_failure_limit(self) -> Reward:
-        return Reward(self.metric, self.experts, engine=self.engine, on_failures="none")
+        return self._with("none", self.outage_timeout_s)
+
+    def _with(self, on_failures: OnFailures, outage_timeout_s: float) -> Reward:
+        return Reward(
+            self.metric,
+            self.experts,
+            engine=self.engine,
+            max_failure_rate=self.max_failure_rate,
+            on_failures=on_failures,
+            outage_timeout_s=outage_timeout_s,
+        )
 
     def offload(self) -> None:
         """Offload expert weights to the CPU; the next query to an expert loads them back.
@@ -250,28 +299,66 @@ class Reward(BaseReward):
             if callable(offload):
                 offload()
 
-    def _too_many_failures(self) -> bool:
-        return len(self._recent) >= _MIN_FAILURE_WINDOW and sum(self._recent) > self.max_failure_rate * len(
-            self._recent
-        )
-
-    def _wait_for_recovery(self, sample: EditSample, score: Score) -> Score:
-        """Retry until the sample is scored. Cached answers cost nothing, so only failed queries are repeated."""
-        pause, waited = 1.0, 0.0
-        while score.status == "failed":
-            if waited >= self.outage_timeout_s:
-                raise TooManyFailures(f"still failing after {waited:.0f} s: {score.reason}", [score])
-            pause = min(pause, self.outage_timeout_s - waited)
-            time.sleep(pause)
-            waited += pause
-            pause = min(2 * pause, 60.0)
+    def _wait_for_recovery(
+        self, samples: Sequence[EditSample], scores: list[Score], rows: list[int], call_start: float
+    ) -> None:
+        """Ask the samples of these rows again until one is scored, or the time is over. Cached answers cost nothing, so
+        only failed queries are repeated.
+        """
+        retries = 0
+        since = self._failing_since(call_start)
+        while (remaining := self._remaining(call_start)) > 0:
+            self._outage.begin(scores[rows[-1]].reason, call_start, since)
+            time.sleep(min(OUTAGE.pause(retries), remaining))
+            retries += 1
             for expert in self.experts.values():
-                self.engine.reset_circuit(expert)
-            score = self._rescore(sample)
-        return score
+                self.engine.try_circuit(expert)
+            self._ask_again(samples, scores, rows, call_start)
+            failed = [row for row in rows if scores[row].status == "failed"]
+            if len(failed) < len(rows):
+                self._outage.end()
+            if len(failed) <= self.max_failure_rate * len(rows):
+                return
+            rows = failed
 
-    def _rescore(self, sample: EditSample) -> Score:
-        return self.engine.submit(score_with_signature(self.metric, sample, self.card), self.experts, sample).result()
+    def _ask_again(
+        self, samples: Sequence[EditSample], scores: list[Score], rows: Sequence[int], call_start: float
+    ) -> None:
+        """Put new scores into these rows, as far as there is time."""
+        if self._remaining(call_start) <= 0:
+            return
+        wanted = threading.Event()
+        wanted.set()
+        futures = [
+            self.engine.submit(
+                score_with_signature(self.metric, samples[row], self.card),
+                self.experts,
+                samples[row],
+                is_wanted=wanted.is_set,
+            )
+            for row in rows
+        ]
+        pending = set(futures)
+        while pending and self._remaining(call_start) > 0:
+            pending = wait(pending, timeout=_POLL_S).not_done
+        wanted.clear()
+        for row, future in zip(rows, futures, strict=True):
+            if future not in pending:
+                scores[row] = future.result()
+
+    def _is_down(self) -> bool:
+        """Whether the circuit of one of its experts is open."""
+        with suppress(Exception):  # the id of an expert that is down may not be known
+            return not self.engine.down_experts().keys().isdisjoint(self.expert_ids.values())
+        return True
+
+    def _failing_since(self, call_start: float) -> float | None:
+        """Since when an expert's server has given no answer but errors; it may be asking again itself."""
+        times = [since for expert in self.experts.values() if (since := expert.failing_since(call_start)) is not None]
+        return min(times, default=None)
+
+    def _remaining(self, call_start: float) -> float:
+        return self._outage.remaining(call_start, self._failing_since(call_start))
 
 
 def _identity_of(metric: Metric) -> str:

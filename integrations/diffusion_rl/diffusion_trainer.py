@@ -49,6 +49,7 @@ from ..diffusers.partial_denoising import initial_state
 from ..diffusers.pipeline_calls import PipelineCaller
 from ..diffusers.pipeline_families import family_of
 from ..rng_state import preserve_rng_state
+from ..trainers.trainer_reward import OUTAGE_TIMEOUT_S, score_with_retries, warn_if_collectives_end_first
 from ..trl.reward_function import score_metrics
 from ..unusable_rows import score_usable
 from .config import DiffusionConfig
@@ -111,7 +112,8 @@ class DiffusionTrainer:
     pipeline: any that `make_editor` supports and whose solver is `FlowMatchEulerDiscreteScheduler` or `DDIMScheduler`,
     on its final device. Its weights are frozen except for a LoRA that is added to its transformer or UNet. dataset: the
     samples to edit (`edit_request`); shuffled in each epoch, from `seed`. reward: called once per step with all images
-    of a process. Rows without a value are left out of the loss.
+    of a process; in an outage a reward does as its options say, and a callable is asked again for 480 s. Rows without a
+    value are left out of the loss.
 
     heldout: a reward that is not trained on, for `monitor`; scores the same images. monitor: raises alarms, on the main
     process and its own images; see `trainer.monitor.alarms`. probes: samples edited from fixed noise before the first
@@ -158,6 +160,7 @@ class DiffusionTrainer:
         self.config, self.pipeline, self.reward, self.dataset = config, pipeline, reward, dataset
         self.heldout, self.monitor, self.probes, self.callbacks = heldout, monitor, probes, callbacks
         self.audit_probe = audit_probe
+        warn_if_collectives_end_first(getattr(reward, "outage_timeout_s", OUTAGE_TIMEOUT_S))
         self.accelerator = Accelerator(
             mixed_precision=config.mixed_precision, log_with=config.report_to, project_dir=str(config.output_dir)
         )
@@ -469,7 +472,7 @@ class DiffusionTrainer:
     def _score(self, batch: RolloutBatch) -> BatchScores:
         start = time.perf_counter()
         with preserve_rng_state():
-            scores = score_usable(self.reward, batch.rows)
+            scores = score_with_retries(self.reward, batch.rows, OUTAGE_TIMEOUT_S)
             is_main = self.accelerator.is_main_process
             heldout = score_usable(self.heldout, batch.rows) if is_main and self.heldout is not None else None
             gains = None

@@ -8,8 +8,8 @@
         batch_size: 64
 
 Beside Flow-Factory's own options: `reward`, and those of `TrainerReward` and `trainer_reward.resolve_scorer`, such as
-`missing`, `retry_s`, `on_failures`, `max_failure_rate`, `max_concurrency` and `chunk_size`. `logged_parts` is a list,
-or names with commas.
+`missing`, `outage_timeout_s`, `on_failures`, `max_failure_rate`, `max_concurrency` and `chunk_size`. `logged_parts` is
+a list, or names with commas.
 
 Read at github.com/X-GenGroup/Flow-Factory a0b2bc5 (2026-05-02) and 5f6cda1 (later in 2026), on 2026-11-23, in
 `src/flow_factory`:

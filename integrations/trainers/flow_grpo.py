@@ -58,7 +58,10 @@ class FlowGRPOReward:
 
     def __init__(self, reward: ScoreFn | Spec, **options: Any) -> None:
         self.reward = TrainerReward(reward, **options)
-        self.__name__ = self.reward.__name__
+
+    @property
+    def __name__(self) -> str:
+        return self.reward.__name__
 
     def __call__(
         self,

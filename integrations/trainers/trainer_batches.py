@@ -22,12 +22,25 @@ from typing import Any
 from pydantic import ValidationError
 
 from ...reward import EditSample, Image
+from ...reward.plain_text import one_line
 from ...reward.sample_files import sample_from_json
 from ...reward.sample_limits import SampleTooLarge
 from ..row_fields import METADATA_FIELDS, METADATA_KEY, parse_text, table_of_row
 from ..unusable_rows import UnusableRow, check_characters, excess, image_or_reason
 
-__all__ = ["METADATA_FIELDS", "METADATA_KEY", "build_samples", "images_from_batch", "parse_metadata", "sample_row"]
+__all__ = [
+    "METADATA_FIELDS",
+    "METADATA_KEY",
+    "build_samples",
+    "images_from_batch",
+    "parse_metadata",
+    "row_name",
+    "sample_row",
+]
+
+
+_ID_KEYS = ("id", "sample_id", "uid", "unique_id", "prompt_id", "index")
+_MAX_ID_CHARACTERS = 100
 
 
 def images_from_batch(batch: Any) -> list[Image | str]:
@@ -47,7 +60,7 @@ def build_samples(
     sources: Sequence[Sequence[Image | str]],
     metadata: Sequence[Any] | None = None,
 ) -> list[EditSample | str]:
-    """One edit per row, with the id `edit-<row>`, or the reason why it is none: an empty prompt, one that is too long,
+    """One edit per row, with the id of `row_name`, or the reason why it is none: an empty prompt, one that is too long,
     no source, or an image that is none. Raises ValueError if the lists differ in length, or if `editcritic` in a row's
     metadata has unknown fields.
     """
@@ -58,9 +71,20 @@ def build_samples(
             f"lists of equal length are needed, got {', '.join(f'{count} {name}' for name, count in counts.items())}"
         )
     return [
-        _sample_or_reason(f"edit-{number}", *row)
+        _sample_or_reason(row_name(row[-1], number), *row)
         for number, row in enumerate(zip(prompts, edited, sources, rows, strict=True))
     ]
+
+
+def row_name(metadata: Any, number: int) -> str:
+    """`<id>/<row>` where the trainer's metadata has an id of the rollout or its prompt, text or a whole number; else
+    `edit-<row>`.
+    """
+    for key in _ID_KEYS if isinstance(metadata, Mapping) else ():
+        value = metadata.get(key)
+        if type(value) in (int, str) and (name := one_line(str(value)[:_MAX_ID_CHARACTERS])):
+            return f"{name}/{number}"
+    return f"edit-{number}"
 
 
 def _sample_or_reason(

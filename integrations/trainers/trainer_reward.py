@@ -6,9 +6,10 @@ Shared by the adapters of this package.
     batch = reward(build_samples(prompts, edited, sources))
     batch.values, batch.columns
 
-A failed sample is asked again at once. If nothing but infrastructure can be the reason (a time-out, a lost connection),
-it is then asked again after pauses that grow, until it is scored or `retry_s` have passed since the first failure.
-After that an edit without a score has
+A failed sample is asked again at once. During an outage of what scores, it is asked again after pauses that grow, until
+it is scored or `outage_timeout_s` have passed since the first failure of the call. The reward does that itself; only a
+callable is asked again here, where nothing but infrastructure can be the reason (a time-out, a lost connection). After
+that an edit without a score has
 
 - the lowest value of the reward's range, if it abstained or was refused: the edit itself may be the reason, and would
   pay otherwise (`reward.training.advantages.training_values`);
@@ -18,21 +19,23 @@ After that an edit without a score has
 
 from __future__ import annotations
 
+import logging
 import math
 import os
-import random
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from statistics import fmean
 from time import monotonic, perf_counter, sleep
 from typing import Any, Final, Literal, get_args
 from urllib.parse import parse_qsl
 
-from ...reward import BaseReward, EditSample, Expert, Reward, Score
+from ...reward import BaseReward, EditSample, Expert, Reward, Score, TooManyFailures
 from ...reward.config import read_spec
 from ...reward.queries.specs import Spec
+from ...reward.retry import Outage, failed_rows, retry_rounds
 from ...reward.training.advantages import AbstainedPolicy, training_values
 from ...reward.training.audit_probe import AuditProbe
 from ...reward.training.step_monitor import StepMonitor
@@ -61,8 +64,13 @@ _HELDOUT_DEADLINE_S = 60.0
 _CHUNK_SIZE = 32
 """Samples in a request by default: few batches of judges, and 192 MiB for pictures of 1,024 px."""
 
-_FIRST_PAUSE_S = 1.0
-_LONGEST_PAUSE_S = 15.0
+OUTAGE_TIMEOUT_S: Final = 480.0
+"""Less than the ten minutes after which NCCL ends the processes that wait for this one."""
+
+_OUTAGE_RATE = 0.5
+"""Of a callable: with more failures, a call waits, as a reward does with its `max_failure_rate`."""
+
+log = logging.getLogger("editcritic.trainers")
 
 
 class UnscoredError(RuntimeError):
@@ -95,9 +103,11 @@ class TrainerScores:
 class TrainerReward:
     """See the module. Thread-safe.
 
-    reward: see `resolve_scorer`, which also takes `options`, as on_failures="none". missing: `raise` ends the run with
-    `UnscoredError`, which names the edits; `nan` is for trainers whose statistics leave NaN out. abstained: see
-    `training_values`. retry_s: seconds in which a sample is asked again that infrastructure failed; 0: at once only.
+    reward: see `resolve_scorer`, which also takes `options`, as on_failures="raise", with which a call raises
+    `TooManyFailures` at once where most samples fail. missing: `raise` ends the run with `UnscoredError`, which names
+    the edits; `nan` is for trainers whose statistics leave NaN out. abstained: see `training_values`. outage_timeout_s:
+    seconds that a call waits during an outage; 0: a failed sample is asked again at once only. A built reward with
+    on_failures="wait" has its own. A warning is logged where torch.distributed has a shorter time-out.
     logged_parts: names of parts, or paths such as guard/not_a_copy; the first that a score has by this name.
 
     monitor: number of edits that this process scores in a step of the trainer: a `StepMonitor`, then `self.monitor`,
@@ -115,7 +125,7 @@ class TrainerReward:
         *,
         missing: str | float = "raise",
         abstained: str = "lowest",
-        retry_s: float | str = 60.0,
+        outage_timeout_s: float | str = OUTAGE_TIMEOUT_S,
         logged_parts: Sequence[str] = LOGGED_PARTS,
         monitor: int | str = 0,
         heldout: ScoreFn | Spec | None = None,
@@ -125,11 +135,14 @@ class TrainerReward:
     ) -> None:
         self.missing = checked_missing(missing)
         self.abstained: AbstainedPolicy = _one_of("abstained", abstained, AbstainedPolicy)
-        self.retry_s = checked_retry_s(retry_s)
         self.logged_parts = tuple(logged_parts)
-        self.scorer = resolve_scorer(reward, **options)
-        self.__name__ = scorer_name(self.scorer)
+        self.scorer, self.outage_timeout_s = waiting_scorer(reward, outage_timeout_s, **options)
         self.monitor = self._monitor(_number("monitor", monitor, int), heldout, monitor_probe, monitor_state)
+
+    @property
+    def __name__(self) -> str:
+        """That of the reward; a judge server is asked for it."""
+        return scorer_name(self.scorer)
 
     def _monitor(self, step_samples: int, heldout: ScoreFn | Spec | None, probe: str, state: str) -> StepMonitor | None:
         if not step_samples:
@@ -154,7 +167,7 @@ class TrainerReward:
     def __call__(self, samples: Sequence[EditSample | str]) -> TrainerScores:
         """Score the rows of `build_samples`. Raises `UnscoredError`, and what the reward raises."""
         start = perf_counter()
-        scores = score_with_retries(self.scorer, samples, self.retry_s)
+        scores = score_with_retries(self.scorer, samples, self.outage_timeout_s)
         seconds = perf_counter() - start
         if self.monitor is not None:
             with _preserved_rng_state():
@@ -163,10 +176,11 @@ class TrainerReward:
                         self.monitor.add([sample], [score])
         groups = ["" if isinstance(sample, str) else sample.group for sample in samples]
         usable = [None if isinstance(sample, str) else score for sample, score in zip(samples, scores, strict=True)]
-        card = getattr(self.scorer, "card", None)
-        values = training_values(
-            usable, groups, abstained=self.abstained, lowest=None if card is None else card.range[0]
-        )
+        lowest = None
+        if any(score and score.value is None and score.cause != "infrastructure" for score in usable):
+            card = getattr(self.scorer, "card", None)  # not during an outage: a judge server is asked for it
+            lowest = None if card is None else card.range[0]
+        values = training_values(usable, groups, abstained=self.abstained, lowest=lowest)
         if self.missing == "raise" and any(value is None for value in values):
             lacking = [value is None for value in values]
             raise UnscoredError(describe_unscored(samples, scores, lacking), scores)
@@ -202,20 +216,87 @@ def resolve_heldout(heldout: ScoreFn | Spec | None) -> ScoreFn | None:
     return resolve_scorer(heldout, **options)
 
 
-def score_with_retries(scorer: ScoreFn, samples: Sequence[EditSample | str], retry_s: float) -> list[Score]:
-    """`score_samples`, and again for samples that failed, as the module says."""
-    scores = score_samples(scorer, samples)
-    has_retried = getattr(scorer, "on_failures", None) == "wait"
-    again: ScoreFn | None = None
-    for pause, rows in retry_rounds(samples, scores, monotonic() + retry_s, has_retried=has_retried):
+def waiting_scorer(
+    reward: ScoreFn | Spec,
+    outage_timeout_s: float | str,
+    experts: Mapping[str, Expert | Spec] | None = None,
+    **options: Any,
+) -> tuple[ScoreFn, float]:
+    """The scorer of `resolve_scorer`, and how long it waits in an outage. A reward with on_failures="none" waits, too:
+    what has no score then has none for the trainer.
+    """
+    seconds = checked_outage_timeout_s(outage_timeout_s)
+    if isinstance(reward, str | Mapping):
+        options["outage_timeout_s"] = seconds
+    scorer = resolve_scorer(reward, experts, **options)
+    if isinstance(scorer, BaseReward):
+        if getattr(scorer, "on_failures", "") == "none":
+            own = seconds if isinstance(reward, BaseReward) else getattr(scorer, "outage_timeout_s", seconds)
+            scorer = scorer.waiting(own)
+        seconds = getattr(scorer, "outage_timeout_s", seconds)
+    warn_if_collectives_end_first(seconds)
+    return scorer, seconds
+
+
+def score_with_retries(scorer: ScoreFn, samples: Sequence[EditSample | str], outage_timeout_s: float) -> list[Score]:
+    """`score_samples`, and again for samples that failed, as the module says; scorer: of `waiting_scorer`."""
+    start = monotonic()
+    is_reward, raises = isinstance(scorer, BaseReward), getattr(scorer, "on_failures", None) == "raise"
+    scores = score_samples(scorer if raises else _keeping_scores(scorer), samples)
+    if is_reward and not raises:
+        return scores  # it has asked again itself
+    again = _keeping_scores(scorer.waiting(0.0).without_failure_limit() if isinstance(scorer, BaseReward) else scorer)
+    outage = Outage(known_name(scorer), 0.0 if raises else outage_timeout_s)
+    no_edits = {row for row, sample in enumerate(samples) if isinstance(sample, str)}
+    rounds = retry_rounds(scores, start + outage.timeout_s, skip=no_edits, max_rate=_OUTAGE_RATE)
+    for pause, rows in rounds:
         if pause:
+            outage.begin(scores[rows[0]].reason, start, start)
             sleep(pause)
-        if again is None:
-            again = scorer.without_failure_limit() if isinstance(scorer, BaseReward) else scorer
         retried = score_samples(again, [samples[row] for row in rows])
         for row, score in zip(rows, retried, strict=True):
             scores[row] = score
+    if not failed_rows(scores, infrastructure=True):
+        outage.end()
     return scores
+
+
+def _keeping_scores(scorer: ScoreFn) -> ScoreFn:
+    """A reward whose failed scores are returned, also if an outage has lasted too long."""
+
+    def score(samples: Sequence[EditSample]) -> Sequence[Score]:
+        try:
+            return scorer(samples)
+        except TooManyFailures as error:
+            if len(error.scores) != len(samples):
+                raise
+            return error.scores
+
+    return score
+
+
+def warn_if_collectives_end_first(outage_timeout_s: float) -> None:
+    """Log a warning if torch.distributed ends the processes that wait for this one before an outage is over."""
+    dist: Any = sys.modules.get("torch.distributed")
+    if dist is None or not dist.is_available() or not dist.is_initialized():
+        return
+    group = dist.group.WORLD
+    timeouts = [group._get_backend(device).options._timeout.total_seconds() for device in _group_devices(group)]
+    if timeouts and min(timeouts) <= outage_timeout_s:
+        log.warning(
+            "outage_timeout_s is %g s, and torch.distributed ends processes that wait for this one after %g s: give "
+            "a smaller outage_timeout_s, or init_process_group a longer timeout",
+            outage_timeout_s,
+            min(timeouts),
+        )
+
+
+def _group_devices(group: Any) -> Iterator[Any]:
+    """Those for which the process group has a backend here."""
+    for device in group._device_types:
+        with suppress(RuntimeError):  # such as CUDA where there is none
+            group._get_backend(device)
+            yield device
 
 
 def checked_missing(value: str | float) -> OnMissingScore:
@@ -225,36 +306,12 @@ def checked_missing(value: str | float) -> OnMissingScore:
     return missing
 
 
-def checked_retry_s(value: float | str) -> float:
-    """The seconds in which failed samples are asked again. Raises ValueError."""
-    seconds: float = _number("retry_s", value, float)
+def checked_outage_timeout_s(value: float | str) -> float:
+    """The seconds that an outage lasts at most. Raises ValueError."""
+    seconds: float = _number("outage_timeout_s", value, float)
     if not 0 <= seconds < math.inf:
-        raise ValueError(f"retry_s is a number of seconds, 0 or more, got {value!r}")
+        raise ValueError(f"outage_timeout_s is a number of seconds, 0 or more, got {value!r}")
     return seconds
-
-
-def retry_rounds(
-    samples: Sequence[EditSample | str], scores: Sequence[Score], until: float, *, has_retried: bool = False
-) -> Iterator[tuple[float, list[int]]]:
-    """A pause in seconds and the rows to ask again after it, in rounds. The caller puts their new scores into `scores`.
-
-    until: by `time.monotonic`, when the last round may begin. has_retried: the scorer has asked failed samples again
-    at once itself.
-    """
-    pause = 0.0
-    while True:
-        rows = [
-            row
-            for row, (sample, score) in enumerate(zip(samples, scores, strict=True))
-            if isinstance(sample, EditSample)
-            and score.status == "failed"
-            and (not has_retried or score.cause == "infrastructure")
-        ]
-        if not rows or (has_retried and monotonic() + pause >= until):
-            return
-        yield pause * random.Random().uniform(0.8, 1.0), rows  # its own generator: the trainer's stays
-        pause = min(2 * pause, _LONGEST_PAUSE_S) if has_retried and pause else _FIRST_PAUSE_S
-        has_retried = True
 
 
 def resolve_scorer(
@@ -315,6 +372,11 @@ def _one_of(name: str, value: object, kind: Any) -> Any:
     if value not in get_args(kind):
         raise ValueError(f"{name} must be {' or '.join(map(repr, get_args(kind)))}, got {value!r:.80}")
     return value
+
+
+def known_name(scorer: ScoreFn) -> str:
+    """As `scorer_name`, without waiting for a judge server: `editcritic` where none has been reached."""
+    return "editcritic" if getattr(scorer, "known_card", scorer) is None else scorer_name(scorer)
 
 
 def scorer_name(scorer: ScoreFn) -> str:

@@ -41,7 +41,7 @@ from typing import Any, Literal
 from ...reward import Image
 from ...reward.queries.specs import Spec
 from .trainer_batches import build_samples, images_from_batch
-from .trainer_reward import ScoreFn, TrainerReward, describe_unscored
+from .trainer_reward import ScoreFn, TrainerReward, describe_unscored, known_name
 
 PromptSource = Literal["generation", "original"]
 
@@ -111,7 +111,7 @@ class UniRLRewardBackend:
         columns = {name: values for name, values in batch.columns.items() if name != "reward"}
         return _response_class()(
             rewards=batch.values,
-            component_rewards={self.get_model_name(): batch.columns["reward"], **columns},
+            component_rewards={known_name(self.reward.scorer): batch.columns["reward"], **columns},
             successes=[self.missing == "nan" or not lacks for lacks in lacking],
             errors=[
                 f"{score.status}: {score.reason}" if lacks else None

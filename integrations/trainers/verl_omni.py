@@ -25,6 +25,7 @@ numbers for every sample, or verl-omni drops them for the step, or stops.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Mapping, Sequence
@@ -34,7 +35,7 @@ from typing import Any
 from ...reward import EditSample
 from ...reward.queries.specs import Spec
 from .coalesced_calls import CoalescedCalls
-from .trainer_batches import build_samples, images_from_batch
+from .trainer_batches import build_samples, images_from_batch, row_name
 from .trainer_reward import OnMissingScore, ScoreFn, TrainerReward, UnscoredError, checked_missing, describe_unscored
 from .verl_omni_sources import SourcePictures
 
@@ -68,7 +69,10 @@ async def compute_score(
     UnscoredError, and what the reward raises.
     """
     word = checked_missing(missing)
-    scorer = _scorer(server_url or _plain(reward), image_root, image_size, word, _plain(options))
+    # In a thread: building a reward may take long, and the event loop has the other calls.
+    scorer = await asyncio.to_thread(
+        _scorer, server_url or _plain(reward), image_root, image_size, word, _plain(options)
+    )
     return await scorer.calls(_Row(solution_image, ground_truth, extra_info or {}))
 
 
@@ -114,7 +118,7 @@ class _Scorer:
             (sample,) = build_samples([prompt], [edited], [self._sources.of(row.info, edited)], [row.info])
         except Exception as error:  # noqa: BLE001  (its call raises it; the others are scored)
             return error
-        return sample if isinstance(sample, str) else replace(sample, id=f"edit-{position}")
+        return sample if isinstance(sample, str) else replace(sample, id=row_name(row.info, position))
 
 
 _scorers: dict[str, tuple[object, _Scorer]] = {}

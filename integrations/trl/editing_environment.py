@@ -26,7 +26,7 @@ from ...verifiers import Editor
 from ...verifiers.selection.editor import is_editor_down
 from ..dataset_rows import DatasetRow, sample_from_row
 from ..rng_state import preserve_rng_state
-from ..trainers.trainer_reward import checked_retry_s
+from ..trainers.trainer_reward import OUTAGE_TIMEOUT_S
 from ..unusable_rows import sample_or_reason
 from .reward_function import (
     Rollout,
@@ -69,7 +69,7 @@ def describe_changes(sample: EditSample) -> str:
 class EditingEnvironments:
     """Creates one environment per rollout, all with one editor and one reward. Picklable like `RewardFunction`.
 
-    reward, experts, to_sample, offload, abstained, retry_s, name, options: as for `RewardFunction`. editor: an
+    reward, experts, to_sample, offload, abstained, outage_timeout_s, name, options: as for `RewardFunction`. editor: an
     `Editor`, or a spec of one. max_edits: edits that a rollout may request; the policy is told the number. Failed and
     undone edits count.
 
@@ -95,7 +95,7 @@ class EditingEnvironments:
         seed: int = 0,
         offload: bool = False,
         abstained: AbstainedPolicy = "lowest",
-        retry_s: float = 60.0,
+        outage_timeout_s: float = OUTAGE_TIMEOUT_S,
         name: str = "",
         **options: Any,
     ) -> None:
@@ -107,8 +107,8 @@ class EditingEnvironments:
         self.describe = describe
         self.seed = seed
         self.abstained = abstained
-        self.retry_s = checked_retry_s(retry_s)
-        self.reward = EnvironmentReward(self, resolve_reward(reward, experts, **options), offload, name)
+        scorer, self.outage_timeout_s = resolve_reward(reward, experts, outage_timeout_s, **options)
+        self.reward = EnvironmentReward(self, scorer, offload, name)
         self._editor = editor
         self._edits: RolloutEditor | None = None
         self._broken: Exception | None = None
@@ -361,7 +361,7 @@ class EnvironmentReward:
                 edits,
                 [prompts[number] for number in usable],
                 offload=self.offload,
-                retry_s=self.factory.retry_s,
+                outage_timeout_s=self.factory.outage_timeout_s,
             )
         rollouts = dict(zip(usable, scored, strict=True))
         return [

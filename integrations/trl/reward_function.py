@@ -23,7 +23,7 @@ from ...reward.training.advantages import AbstainedPolicy, training_values
 from ...verifiers import Editor
 from ..dataset_rows import DatasetRow, completion_text, sample_from_row, split_instructions
 from ..rng_state import preserve_rng_state
-from ..trainers.trainer_reward import checked_retry_s, resolve_scorer, score_with_retries
+from ..trainers.trainer_reward import OUTAGE_TIMEOUT_S, score_with_retries, waiting_scorer
 from ..unusable_rows import image_or_reason, sample_or_reason
 from .rollout_editor import AppliedEdits, FailedEdit, apply_instructions, resolve_editor
 
@@ -54,8 +54,8 @@ class RewardFunction:
     making edits unrecognisable. `exclude`: it is None, too.
 
     reward: a `Reward`, a `RemoteReward`, a spec, with `experts` as in `Reward.of`, or the URL of a judge server;
-    `options` are those of `resolve_scorer`, as on_failures="none". retry_s: seconds in which a sample is asked again
-    that infrastructure failed; see `trainers.trainer_reward`. to_sample: converts a row to the requested edit; see
+    `options` are those of `resolve_scorer`, as on_failures="raise". outage_timeout_s: seconds that a call waits during
+    an outage of what scores; see `TrainerReward`. to_sample: converts a row to the requested edit; see
     `sample_from_row`. name: prefix of the logged metrics; default: the reward's name. The edited image is obtained in
     one of three ways:
 
@@ -105,7 +105,7 @@ class RewardFunction:
         seed: int = 0,
         offload: bool = False,
         abstained: AbstainedPolicy = "lowest",
-        retry_s: float = 60.0,
+        outage_timeout_s: float = OUTAGE_TIMEOUT_S,
         name: str = "",
         **options: Any,
     ) -> None:
@@ -113,7 +113,7 @@ class RewardFunction:
             raise ValueError("pass either editor= (completions are instructions) or decode_image= (images), not both")
         if max_instructions < 1:
             raise ValueError(f"max_instructions must be at least 1, got {max_instructions}")
-        self.reward = resolve_reward(reward, experts, **options)
+        self.reward, self.outage_timeout_s = resolve_reward(reward, experts, outage_timeout_s, **options)
         self.to_sample = to_sample
         self.decode_image = decode_image
         self.split_completion = split_completion
@@ -121,7 +121,6 @@ class RewardFunction:
         self.seed = seed
         self.offload = offload
         self.abstained = abstained
-        self.retry_s = checked_retry_s(retry_s)
         self.__name__ = name or self.reward.__name__
         self._editor = editor
         self._built: Editor | None = None
@@ -198,7 +197,12 @@ class RewardFunction:
             edits = self._edits([rows[number] for number in samples], list(samples.values()), step)
             edit_prompts = [prompts[number] for number in samples]
             rollouts, seconds = score_rollouts(
-                self.reward, list(samples.values()), edits, edit_prompts, offload=self.offload, retry_s=self.retry_s
+                self.reward,
+                list(samples.values()),
+                edits,
+                edit_prompts,
+                offload=self.offload,
+                outage_timeout_s=self.outage_timeout_s,
             )
             scored = iter(rollouts)
             return [
@@ -240,13 +244,13 @@ class AsyncRewardFunction:
 
 
 def resolve_reward(
-    reward: BaseReward | Spec, experts: Mapping[str, Expert | Spec] | None, **options: Any
-) -> BaseReward:
-    """The reward, built from spec, experts and options if needed; see `resolve_scorer`."""
-    scorer = resolve_scorer(reward, experts, **options)
+    reward: BaseReward | Spec, experts: Mapping[str, Expert | Spec] | None, outage_timeout_s: float, **options: Any
+) -> tuple[BaseReward, float]:
+    """The reward, built from spec, experts and options if needed, and how long it waits; see `waiting_scorer`."""
+    scorer, seconds = waiting_scorer(reward, outage_timeout_s, experts, **options)
     if not isinstance(scorer, BaseReward):
         raise TypeError(f"a reward is a `Reward`, a `RemoteReward`, a spec or a URL, got {type(scorer).__name__}")
-    return scorer
+    return scorer, seconds
 
 
 def score_rollouts(
@@ -256,7 +260,7 @@ def score_rollouts(
     prompts: Sequence[Any],
     *,
     offload: bool,
-    retry_s: float,
+    outage_timeout_s: float,
 ) -> tuple[list[Rollout], float]:
     """The scored rollouts, all from one call of the reward, with more for failed samples only, and its seconds."""
     edited = [
@@ -265,7 +269,7 @@ def score_rollouts(
     ]
     start = perf_counter()
     try:
-        scores = score_with_retries(reward, edited, retry_s)
+        scores = score_with_retries(reward, edited, outage_timeout_s)
     finally:
         seconds = perf_counter() - start
         if offload:

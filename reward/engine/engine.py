@@ -113,9 +113,15 @@ class Engine:
             self._scheduler.inbox.put(tasks)
 
     def run(
-        self, programs: Iterable[tuple[Program[Score], EditSample | None]], experts: Mapping[str, Expert]
+        self,
+        programs: Iterable[tuple[Program[Score], EditSample | None]],
+        experts: Mapping[str, Expert],
+        gave_up: Callable[[], bool] | None = None,
     ) -> Generator[Score, None, None]:
         """Yield scores in the order of the programs, which are consumed lazily (at most `window` in flight).
+
+        gave_up: asked a few times a second; once it is true, programs that are not done fail, and are cancelled when
+        the iterator is closed.
 
         Closing the iterator cancels the remaining programs, as `is_wanted` does in `submit`. `wait_for_cancelled`
         waits for their queries in flight. Raises RuntimeError where it would wait for ever: in the engine's own thread
@@ -127,6 +133,7 @@ class Engine:
         caller = calling(scheduler.inbox.put)
         source = iter(programs)
         futures: deque[Future[Score]] = deque()
+        abandoned: list[Future[Score]] = []
         wake = threading.Event()
         active = 0
         exhausted = False
@@ -174,11 +181,15 @@ class Engine:
                 if futures and futures[0].done():
                     yield futures.popleft().result()
                     continue
-                wake.wait()
+                if futures and gave_up is not None and gave_up():
+                    abandoned.append(futures.popleft())
+                    yield Score.failed(_GAVE_UP, cause="infrastructure")
+                    continue
+                wake.wait(None if gave_up is None else _GAVE_UP_POLL_S)
                 wake.clear()
         finally:
             is_open.clear()
-            submitted = set(futures) - {task.future for task in new_tasks}
+            submitted = {*futures, *abandoned} - {task.future for task in new_tasks}
             self._cancelled |= submitted
             for future in submitted:
                 future.add_done_callback(self._cancelled.discard)
@@ -209,6 +220,10 @@ class Engine:
         """Close an expert's circuit: its failure count is reset, and a new thread loads it if the old ones hang."""
         self._scheduler.inbox.put(ResetCircuit(expert.id))
 
+    def try_circuit(self, expert: Expert) -> None:
+        """Let an expert whose circuit is open have a trial batch now, which closes it if it is answered."""
+        self._scheduler.inbox.put(ResetCircuit(expert.id, trial=True))
+
     def down_experts(self) -> dict[str, str]:
         """Experts whose circuit is open, by id, with the reason."""
         return {queue.id: queue.down_reason for queue in list(self._scheduler.queues.values()) if queue.down_reason}
@@ -225,5 +240,7 @@ class Engine:
         self.close()
 
 
+_GAVE_UP = "not scored before the end of the time for an outage"
+_GAVE_UP_POLL_S = 0.1
 _SUBMIT_CHUNK = 32
 """`run` submits programs in chunks: enough for a batch, without making experts wait for images to load."""

@@ -93,9 +93,10 @@ class SharedOutcome:
 
 @dataclass(slots=True)
 class ResetCircuit:
-    """Close the circuit of this expert."""
+    """Close the circuit of this expert. trial: let it have a trial batch now, which closes it if it is answered."""
 
     expert: str
+    trial: bool = False
 
 
 @dataclass(slots=True)

@@ -121,6 +121,8 @@ class Scheduler:
                         self._ready.append((task, None))
             case CallReport():
                 self._handle_report(event)
+            case ResetCircuit(expert, trial=True) if expert in self.queues:
+                self.queues[expert].retry_at = time.monotonic()
             case ResetCircuit(expert) if expert in self.queues:
                 queue = self.queues[expert]
                 queue.down_reason, queue.consecutive_failures, queue.retry_at = "", 0, None

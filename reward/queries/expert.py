@@ -61,6 +61,12 @@ class Expert(ABC):
         """
         return query
 
+    def failing_since(self, call_start: float) -> float | None:
+        """Since when, by `time.monotonic`, what it asks has given nothing but errors that it retries itself; at the
+        earliest `call_start`. None if it has answered since, or has no such errors.
+        """
+        return None
+
     def usage(self) -> Mapping[str, float]:
         """Counters by name: forward passes, tokens, money. They never decrease; empty by default.
 

@@ -7,6 +7,7 @@ reward.alarms
 
 from __future__ import annotations
 
+import copy
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -96,6 +97,11 @@ class MonitoredReward(BaseReward):
     def without_failure_limit(self) -> BaseReward:
         """That of the reward, which no monitor watches: a sample that is asked again is no other edit."""
         return self.reward.without_failure_limit()
+
+    def waiting(self, outage_timeout_s: float) -> MonitoredReward:
+        waiting = copy.copy(self)  # with the same monitor
+        waiting.reward = self.reward.waiting(outage_timeout_s)
+        return waiting
 
     def offload(self) -> None:
         self.reward.offload()

@@ -20,6 +20,7 @@ from editcritic.reward import (
     SpecError,
     Task,
     TooManyFailures,
+    retry,
     score,
 )
 from editcritic.reward.metrics import WeightedMean
@@ -235,13 +236,31 @@ def failing(down):
     return Fake(rule)
 
 
+class Clock:
+    """Sleeps take no time, and are what time passes by."""
+
+    def __init__(self, monkeypatch):
+        self.now, self.slept = 0.0, []
+        shared = {name: getattr(time, name) for name in ("perf_counter", "time", "strftime", "localtime")}
+        clock = SimpleNamespace(sleep=self.sleep, monotonic=lambda: self.now, **shared)
+        monkeypatch.setattr(reward_module, "time", clock)
+        monkeypatch.setattr(retry, "time", clock)
+
+    def sleep(self, seconds):
+        self.slept.append(seconds)
+        self.now += seconds
+
+
 @pytest.fixture
 def pauses(monkeypatch):
     """Durations of the reward's sleeps, which are skipped."""
-    slept: list[float] = []
-    clock = SimpleNamespace(sleep=slept.append, perf_counter=time.perf_counter)
-    monkeypatch.setattr(reward_module, "time", clock)
-    return slept
+    return Clock(monkeypatch).slept
+
+
+def are_growing(pauses, longest=15.0):
+    """Whether each is half to the whole of what the policy says, but for the last, which ends the outage."""
+    wanted = [min(2.0**number, longest) for number in range(len(pauses) - 1)]
+    return all(most / 2 <= pause <= most for pause, most in zip(pauses[:-1], wanted, strict=True))
 
 
 def test_too_many_failures_are_raised_with_what_was_computed():
@@ -331,11 +350,10 @@ def test_wait_asks_again_until_it_is_answered(pauses):
     reward = Reward(Rated(), {"preference": expert}, max_failure_rate=0.1, on_failures="wait", max_in_flight=8)
     scores = reward(batch)
     failed = [index for index, score in enumerate(scores) if score.status == "failed"]
-    assert failed == list(range(len(failed)))
-    assert len(failed) < 16, "failures before the outage was detected"
-    assert [score for score in scores if score.status != "failed"] == expected(batch[len(failed) :])
-    assert pauses[:4] == [1.0, 2.0, 4.0, 8.0][: len(pauses)]
+    assert failed == [], "what failed before the outage was detected is asked again when it is over"
+    assert list(scores) == expected(batch)
     assert pauses
+    assert are_growing(pauses)
 
 
 def test_what_failed_while_an_outage_lasted_is_asked_again_when_it_is_over(pauses):
@@ -344,18 +362,16 @@ def test_what_failed_while_an_outage_lasted_is_asked_again_when_it_is_over(pause
         expert = Outage(batch, calls=3)
         reward = Reward(Rated(), {"preference": expert}, engine=engine, on_failures="wait")
         scores = reward(batch)
-    failed = scores.count("failed")
-    assert failed < 16
-    assert list(scores)[failed:] == expected(batch[failed:])
+    assert list(scores) == expected(batch)
 
 
 def test_what_was_waited_for_does_not_count_as_failed(monkeypatch):
     batch = samples(33)
     unwell, bad = {edit.edited.digest for edit in batch[:16]}, batch[31].edited.digest
-    slept = []
+    clock = Clock(monkeypatch)
 
     def sleep(seconds):  # the outage ends
-        slept.append(seconds)
+        Clock.sleep(clock, seconds)
         unwell.clear()
 
     def rule(query):
@@ -363,11 +379,11 @@ def test_what_was_waited_for_does_not_count_as_failed(monkeypatch):
             raise ValueError("cannot read it")
         return known(query)
 
-    monkeypatch.setattr(reward_module, "time", SimpleNamespace(sleep=sleep, perf_counter=time.perf_counter))
+    monkeypatch.setattr(retry.time, "sleep", sleep)
     scores = Reward(Rated(), {"preference": Fake(rule)}, on_failures="wait", outage_timeout_s=10)(batch)
     # 15 before the outage was detected, and the bad sample: 16 of 32 are not more than half.
-    assert [index for index, score in enumerate(scores) if score.status == "failed"] == [*range(15), 31]
-    assert slept == [1.0]
+    assert [index for index, score in enumerate(scores) if score.status == "failed"] == [31]
+    assert len(clock.slept) == 1
 
 
 def test_wait_does_not_wait_for_a_sample_that_fails_among_many_that_do_not(pauses):
@@ -383,19 +399,55 @@ def test_patience_ends_with_what_was_computed(pauses):
     reward = Reward(
         Rated(), {"preference": Outage(batch[20:])}, max_failure_rate=0.0, on_failures="wait", outage_timeout_s=100.0
     )
-    with pytest.raises(TooManyFailures, match="still failing after 100 s: fake: the server restarts") as caught:
+    with pytest.raises(TooManyFailures, match=r"still failing after 100 s: fake: .*the server restarts") as caught:
         reward(batch)
     assert list(caught.value.scores[:20]) == expected(batch[:20])
-    assert [score.status for score in caught.value.scores[20:]] == ["failed"]
-    assert pauses == [1, 2, 4, 8, 16, 32, 37]
+    assert [score.status for score in caught.value.scores[20:]] == ["failed"] * 20
+    assert sum(pauses) == pytest.approx(100)
+    assert are_growing(pauses)
 
 
-def test_patience_waits_no_longer_than_a_minute_at_a_time(pauses):
+def test_patience_waits_no_longer_than_a_quarter_of_a_minute_at_a_time(pauses):
     reward = Reward(Rated(), {"preference": Outage(samples(20))}, on_failures="wait", outage_timeout_s=300.0)
     with pytest.raises(TooManyFailures):
         reward(samples(20))
-    assert max(pauses) == 60
-    assert sum(pauses) == 300
+    assert 7.5 <= max(pauses) <= 15
+    assert sum(pauses) == pytest.approx(300)
+
+
+@pytest.mark.parametrize("count", [1, 3, 40])
+def test_an_outage_is_one_period_for_a_call_of_any_size_and_its_beginning_minutes_and_end_are_logged(
+    pauses, caplog, count
+):
+    batch = samples(count)
+    expert = Outage(batch)
+    reward = Reward(Rated(), {"preference": expert}, on_failures="wait", outage_timeout_s=150.0)
+    with pytest.raises(TooManyFailures, match="still failing after 150 s") as caught:
+        reward(batch)
+    assert [score.cause for score in caught.value.scores] == ["infrastructure"] * count
+    assert sum(pauses) == pytest.approx(150)
+    messages = [record.getMessage() for record in caplog.records if record.name == "editcritic.outages"]
+    assert "outage for 0 s" in messages[0]
+    assert len(messages) == 3, "when it begins, and each minute"
+    assert "the server restarts" in messages[0]
+    assert "waiting until" in messages[0]
+    expert.down = set()
+    assert list(reward(batch)) == expected(batch)
+    assert caplog.records[-1].getMessage().endswith("the outage is over after 150 s")
+    assert sum(pauses) == pytest.approx(150)
+
+
+def test_few_that_fail_are_waited_for_where_the_circuit_of_their_expert_is_open(pauses):
+    batch = samples(40)
+
+    def rule(query):
+        if len(pauses) < 2 and query.image.digest in {edit.edited.digest for edit in batch[30:]}:
+            raise ExpertDown("the server is gone")
+        return known(query)
+
+    reward = Reward(Rated(), {"preference": Fake(rule)}, on_failures="wait", max_in_flight=1)
+    assert list(reward(batch)) == expected(batch)
+    assert len(pauses) == 2
 
 
 # -- single edits -----------------------------------------------------------------------------------------------------

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ....reward import EditSample, ImageError, Score
+from ....reward.retry import OUTAGE, FailureWindow, RetryPolicy, failed_rows
 from ....reward.timeout_compat import TIMEOUTS, timeout
 from ..http_protocol import Detail, ImageEncoding, scores_from_json
 from .replicas import Replica, ReplicaPool
@@ -23,16 +23,11 @@ log = logging.getLogger("editcritic.serving")
 RESPONSE_GRACE_S = 1.0
 """How long after the deadline a client waits for the response to arrive."""
 
-_MAX_ATTEMPTS = 3
-"""Attempts after errors that the request itself may cause: timeouts, HTTP 5xx without overload, invalid responses."""
+_FAULTS = RetryPolicy(first_pause_s=0.5, attempts=3)
+"""After errors that the request itself may cause: timeouts, HTTP 5xx without overload, invalid responses."""
 
 _MAX_LOST_CONNECTIONS = 8
 """Lost connections during a request before it fails: the request may crash the servers."""
-
-_MAX_BACKOFF_S = 60.0
-
-FAILURE_WINDOW, MIN_FAILURE_WINDOW = 64, 16
-"""Size of the window of recent scores in which failures are counted, and its minimum size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +38,6 @@ class DispatchOptions:
     image_encoding: ImageEncoding
     reward: str
     timeout_s: float
-    outage_timeout_s: float
-    max_failure_rate: float
     retry_failed: bool
 
 
@@ -80,22 +73,26 @@ class DispatchStats:
 
 
 class Dispatcher:
-    """Sends the chunks of one batch. recent_failures: whether each of the client's latest scores failed."""
+    """Sends the chunks of one batch. received: the scores that the client's servers have sent. call_start: by
+    `time.monotonic`; the call's deadline and its share of an outage count from it.
+    """
 
     def __init__(
         self,
         replicas: ReplicaPool,
         transport: Transport,
         slots: asyncio.Semaphore,
-        recent_failures: deque[bool],
+        received: FailureWindow,
         options: DispatchOptions,
         deadline_s: float | None,
+        call_start: float,
     ) -> None:
         self._replicas, self._transport, self._slots, self._options = replicas, transport, slots, options
-        self._recent_failures = recent_failures
+        self._received = received
         self._deadline_s = deadline_s
-        self._until = None if deadline_s is None else time.monotonic() + deadline_s
-        self._rng = random.Random()
+        self._call_start = call_start
+        self._until = None if deadline_s is None else call_start + deadline_s
+        self._batch_failed = self._batch_received = 0
         self.stats = DispatchStats()
 
     async def scores(self, key: str, samples: Sequence[EditSample]) -> list[Score]:
@@ -113,46 +110,51 @@ class Dispatcher:
         return scores
 
     async def _retry_failed(self, key: str, chunk: RequestChunk) -> None:
-        """Retry failed samples: once immediately, then with growing pauses while most requests fail, up to
-        `outage_timeout_s`.
+        """Retry failed samples: once immediately, then after growing pauses while most scores are failures, as long as
+        an outage may last.
         """
-        start, pause, retries = time.monotonic(), 0.0, 0
-        while not retries or self._is_outage():
-            failed = [
-                index for index, score in enumerate(chunk.scores) if score is not None and score.status == "failed"
-            ]
-            failed = [index for index in failed if index not in chunk.refused]
-            remaining, waited = self._remaining(), time.monotonic() - start
-            if not failed or waited >= self._options.outage_timeout_s or (remaining is not None and remaining <= 0):
+        outage, retries = self._replicas.outage, 0
+        while failed := [index for index in failed_rows(chunk.scores) if index not in chunk.refused]:
+            reason = str(chunk.scores[failed[0]])
+            if retries:
+                if not self._is_outage():
+                    return
+                outage.begin(reason, self._call_start)
+            remaining, deadline = outage.remaining(self._call_start), self._remaining()
+            if remaining <= 0 or (deadline is not None and deadline <= 0):
                 return
-            await asyncio.sleep(min(pause, self._options.outage_timeout_s - waited) * self._rng.uniform(0.8, 1.0))
-            pause = min(max(1.0, 2 * pause), _MAX_BACKOFF_S)
+            if retries:
+                await asyncio.sleep(min(OUTAGE.pause(retries - 1), remaining))
             retries += 1
-            self._count_retry("failed", str(chunk.scores[failed[0]]))
+            self._count_retry("failed", reason)
             await self._send(f"{key}/retry-{retries}", chunk, failed)
 
     def _is_outage(self) -> bool:
-        return len(self._recent_failures) >= MIN_FAILURE_WINDOW and sum(
-            self._recent_failures
-        ) > self._options.max_failure_rate * len(self._recent_failures)
+        """Most of the latest scores are failures, or most of the batch's, or all servers know that experts are down."""
+        return (
+            self._received.exceeded
+            or self._batch_failed > self._received.max_rate * self._batch_received
+            or all(replica.degraded for replica in self._replicas.all)
+        )
 
     async def _send(self, key: str, chunk: RequestChunk, indices: Sequence[int]) -> None:
         """Send until there is a response for all of these samples, or a reason why not."""
         options = self._options
         samples = [chunk.samples[index] for index in indices]
         body = RequestBody(samples, key, options.detail, options.reward, options.image_encoding)
-        start = time.monotonic()
+        outage = self._replicas.outage
         faults, lost_connections, error_message = 0, 0, ""
         avoid: Replica | None = None
-        while faults < _MAX_ATTEMPTS and lost_connections < _MAX_LOST_CONNECTIONS:
+        while _FAULTS.allows(faults) and lost_connections < _MAX_LOST_CONNECTIONS:
             if failure := self._replicas.permanent_failure:
                 return chunk.set_scores(indices, failure)
             replica = self._replicas.pick(samples[0].group, len(samples), avoid)
             if replica is None:
-                waited = time.monotonic() - max(start, self._replicas.last_response_at)
-                if waited >= options.outage_timeout_s:
-                    return chunk.set_scores(indices, f"no response for {waited:.0f} s: {self._replicas.problems()}")
-                await self._replicas.wait(options.outage_timeout_s - waited)
+                problems = self._replicas.problems()
+                outage.begin(problems, self._call_start)
+                if (remaining := outage.remaining(self._call_start)) <= 0:
+                    return chunk.set_scores(indices, f"no response for {outage.timeout_s:.3g} s: {problems}")
+                await self._replicas.wait(remaining)
                 continue
             try:
                 response = await self._post(replica, body, samples)
@@ -187,7 +189,7 @@ class Dispatcher:
             avoid = replica
             faults += 1
             self._count_retry("server_error", error_message)
-            await asyncio.sleep(0.25 * 2**faults * self._rng.uniform(0.5, 1.0))
+            await asyncio.sleep(_FAULTS.pause(faults - 1))
         total = faults + lost_connections
         return chunk.set_scores(indices, f"failed after {total} attempts, the last: {error_message}")
 
@@ -241,10 +243,16 @@ class Dispatcher:
             return f"{replica.url} serves another reward: {served_reward} instead of {reward_info.signature}"
         rows = response.data["scores"]
         scores = [self._late_score if row.get("late") else score for row, score in zip(rows, scores, strict=True)]
-        self._recent_failures.extend(score.status == "failed" for score in scores)
+        failures = len(failed_rows(scores))
+        for score in scores:
+            self._received.add(score)
+        self._batch_received += len(scores)
+        self._batch_failed += failures
         self.stats.replicas[replica.url] += len(samples)
         self._replicas.mark_answered(replica, response)
-        if replica.up and all(score.status == "failed" for score in scores):
+        if failures < len(scores):
+            self._replicas.outage.end()
+        elif replica.up:
             # Its judge may be down; readiness is probed immediately.
             self._replicas.mark_down(replica, "all scores of its last response failed")
         return scores

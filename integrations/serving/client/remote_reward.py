@@ -28,11 +28,14 @@ from itertools import islice
 from typing import Any, get_args
 
 from ....reward import BaseReward, Card, EditSample, Score, Scores, SpecError, TooManyFailures
+from ....reward.base_reward import require_fields
+from ....reward.retry import FailureWindow
 from ....reward.reward import OnFailures
+from ....reward.timeout_compat import TIMEOUTS, timeout
 from ..http_protocol import Detail, ImageEncoding
 from .background_loop import BackgroundLoop, background_loop
-from .dispatch import FAILURE_WINDOW, MIN_FAILURE_WINDOW, Dispatcher, DispatchOptions
-from .replicas import RemoteError, Replica, ReplicaPool, RewardInfo
+from .dispatch import RESPONSE_GRACE_S, Dispatcher, DispatchOptions, DispatchStats
+from .replicas import RemoteError, Replica, ReplicaPool, RewardInfo, ServersUnreachable
 from .transport import Transport, validate_urls
 
 __all__ = ["RemoteError", "RemoteReward"]
@@ -56,21 +59,23 @@ class RemoteReward(BaseReward):
     deadline_s: of a call. Samples not scored by then return as `failed` with that reason, and their ids are in
     `stats["late"]`; other scores are kept. timeout_s: for the response to one request, longer than a server ever takes
     for `chunk_size` samples including the queue; then the request is retried elsewhere, three times. outage_timeout_s:
-    while no server responds at all (no connection, or all at capacity), a request is retried with growing, jittered
-    pauses, or as a server says; then it fails. Rejected requests (4xx) fail at once.
+    while no server responds at all (no connection, or all at capacity), requests are retried with growing, jittered
+    pauses, or as a server says; then all of the call that have no score fail. It is counted once for the whole call,
+    from the first failure, and anew after any score. 0: nothing is waited for. Rejected requests (4xx) fail at once.
 
     max_concurrency: concurrent requests per server. chunk_size: samples per request, all of groups routed to one
     server. A request keeps its key on retries, so that a server scores it only once. image_encoding: `rgb` sends raw
     pixels, with little time and many bytes; `png` takes half of the bytes and twenty times the time. detail: see
     `http_protocol`.
 
-    max_failure_rate, on_failures: as for `Reward`: with `wait`, failed samples are retried once at once, and then for
-    up to `outage_timeout_s` while the share of failures is above `max_failure_rate`. Late samples count as failures. A
-    failure is never a number.
+    max_failure_rate, on_failures: as for `Reward`: with `wait`, failed samples are retried once at once, and then, in
+    the same `outage_timeout_s`, while the share of failures is above `max_failure_rate`. Late samples count as
+    failures. A failure is never a number.
 
     Works from any thread and any event loop (`await reward.score(samples)`). Connects directly, ignoring proxy settings
     of the environment. Picklable if its arguments are. Raises ValueError for invalid arguments; on first use
-    `RemoteError` if no server can be used, or if two serve different rewards, naming both.
+    `RemoteError` for another token, no judge server, or two of different rewards, naming both. Where no server
+    responds, a call raises `TooManyFailures`, or with on_failures="none" has failed scores; all else, `RemoteError`.
     """
 
     def __init__(
@@ -109,7 +114,8 @@ class RemoteReward(BaseReward):
             ("outage_timeout_s", outage_timeout_s),
             ("deadline_s", deadline_s),
         ):
-            if seconds is not None and not 0 < seconds < math.inf:
+            least = 0.0 if name == "outage_timeout_s" else 1e-9
+            if seconds is not None and not least <= seconds < math.inf:
                 raise ValueError(f"{name} must be a positive number of seconds, got {seconds}")
         if identity and not re.fullmatch("[0-9a-f]{8,64}", identity):
             raise ValueError(f"identity must be 8 to 64 hex digits, as servers and scores have them, got {identity!r}")
@@ -126,7 +132,7 @@ class RemoteReward(BaseReward):
         self.detail: Detail = detail
         self.max_failure_rate = max_failure_rate
         self.on_failures: OnFailures = on_failures
-        self._recent_failures: deque[bool] = deque(maxlen=FAILURE_WINDOW)
+        self._window = FailureWindow(max_failure_rate)
         self._connection: _Connection | None = None
         self._connection_lock = threading.Lock()
 
@@ -135,6 +141,13 @@ class RemoteReward(BaseReward):
         return _rebuild, (self.urls, {**options, "identity": self.required_identity or self._known_identity})
 
     # -- description --------------------------------------------------------------------------------------------------
+
+    @property
+    def known_card(self) -> Card | None:
+        """The card, if a server has been asked for it."""
+        connection = self._connection
+        info = None if connection is None else connection.replicas.reward_info
+        return None if info is None else info.card
 
     @property
     def card(self) -> Card:
@@ -185,11 +198,7 @@ class RemoteReward(BaseReward):
 
     async def score(self, samples: Iterable[EditSample]) -> Scores:
         """The same, asynchronous; on any event loop."""
-        batch = list(samples)
-        connection = self._connect()
-        if connection.replicas.reward_info is None:
-            await asyncio.wrap_future(connection.loop.submit(connection.replicas.connect()))
-        return self._check_failures(await asyncio.wrap_future(self._start(batch)))
+        return self._check_failures(await asyncio.wrap_future(self._start(list(samples))))
 
     def stream(self, samples: Iterable[EditSample]) -> Iterator[Score]:
         """Scores one by one, in order; samples are consumed as there is capacity, so there may be any number of them.
@@ -215,7 +224,14 @@ class RemoteReward(BaseReward):
     def without_failure_limit(self) -> RemoteReward:
         unlimited = copy.copy(self)
         unlimited.on_failures = "none"
+        unlimited._window = FailureWindow(self.max_failure_rate)
         return unlimited
+
+    def waiting(self, outage_timeout_s: float) -> RemoteReward:
+        waiting = self.without_failure_limit()
+        waiting.on_failures, waiting.outage_timeout_s = "wait", outage_timeout_s
+        waiting._connection, waiting._connection_lock = None, threading.Lock()  # its outages are its own
+        return waiting
 
     def offload(self) -> None:
         """Does nothing: the weights are the server's, which may serve other clients."""
@@ -232,28 +248,33 @@ class RemoteReward(BaseReward):
             connection.end()
 
     def _start(self, batch: list[EditSample]) -> Future[Scores]:
-        self.validate(batch)
         connection = self._connect()
         return connection.loop.submit(self._score_batch(connection, batch))
 
     async def _score_batch(self, connection: _Connection, batch: list[EditSample]) -> Scores:
-        start = time.perf_counter()
+        start = time.monotonic()
+        if connection.replicas.reward_info is None and batch:
+            try:
+                async with timeout(None if self.deadline_s is None else self.deadline_s + RESPONSE_GRACE_S):
+                    await connection.replicas.connect(start)
+            except ServersUnreachable as error:
+                return self._unreached(batch, start, str(error))
+            except TIMEOUTS:
+                reason = f"not scored within {self.deadline_s:g} s: {connection.replicas.problems()}"
+                return self._unreached(batch, start, reason, is_late=True)
+        if connection.replicas.reward_info is not None:
+            require_fields(connection.replicas.reward_info.card, batch)
         options = DispatchOptions(
-            self.detail,
-            self.image_encoding,
-            self.reward,
-            self.timeout_s,
-            self.outage_timeout_s,
-            self.max_failure_rate,
-            self.on_failures == "wait",
+            self.detail, self.image_encoding, self.reward, self.timeout_s, self.on_failures == "wait"
         )
         dispatcher = Dispatcher(
             connection.replicas,
             connection.transport,
             connection.slots,
-            connection.recent_failures,
+            connection.received,
             options,
             self.deadline_s,
+            start,
         )
         nonce = uuid.uuid4().hex
         chunks = self._chunk_indices(connection.replicas, batch)
@@ -267,8 +288,17 @@ class RemoteReward(BaseReward):
                 all_scores[index] = score
         complete = tuple(score for score in all_scores if score is not None)
         info = connection.replicas.reward_info
-        stats = dispatcher.stats.stats(time.perf_counter() - start)
+        stats = dispatcher.stats.stats(time.monotonic() - start)
         return Scores(complete, tuple(sample.id for sample in batch), stats, "" if info is None else info.signature)
+
+    def _unreached(self, batch: Sequence[EditSample], start: float, reason: str, *, is_late: bool = False) -> Scores:
+        """The scores of a call without any server. Raises `TooManyFailures`, unless failures are let pass."""
+        ids = tuple(sample.id for sample in batch)
+        stats = DispatchStats(late=list(ids) if is_late else []).stats(time.monotonic() - start)
+        scores = Scores((Score.failed(reason, cause="infrastructure"),) * len(batch), ids, stats, "")
+        if self.on_failures != "none":
+            raise TooManyFailures(reason, scores)
+        return scores
 
     def _chunk_indices(self, replicas: ReplicaPool, batch: Sequence[EditSample]) -> list[list[int]]:
         """Indices of the samples that are sent together: groups stay together, and go to their server."""
@@ -293,17 +323,16 @@ class RemoteReward(BaseReward):
 
     def _record(self, score: Score, scores: Sequence[Score]) -> None:
         """Raises `TooManyFailures`."""
-        self._recent_failures.append(score.status == "failed")
-        if self.on_failures == "none" or score.status != "failed" or len(self._recent_failures) < MIN_FAILURE_WINDOW:
+        self._window.add(score)
+        if self.on_failures == "none" or score.status != "failed" or not self._window.exceeded:
             return
-        if sum(self._recent_failures) > self.max_failure_rate * len(self._recent_failures):
-            share = sum(self._recent_failures) / len(self._recent_failures)
-            self._recent_failures.clear()
-            raise TooManyFailures(
-                f"{share:.0%} of the last scores failed (max_failure_rate: {self.max_failure_rate:.0%}); the last one: "
-                f"{score.reason}",
-                scores,
-            )
+        share = self._window.share
+        self._window.clear()
+        raise TooManyFailures(
+            f"{share:.0%} of the last scores failed (max_failure_rate: {self.max_failure_rate:.0%}); the last one: "
+            f"{score.reason}",
+            scores,
+        )
 
     def _connect(self) -> _Connection:
         with self._connection_lock:
@@ -326,7 +355,7 @@ class _Connection:
     transport: Transport
     replicas: ReplicaPool
     slots: asyncio.Semaphore
-    recent_failures: deque[bool]
+    received: FailureWindow
     pid: int
 
     def end(self) -> None:
@@ -347,7 +376,12 @@ async def _open_connection(client: RemoteReward, loop: BackgroundLoop) -> _Conne
         outage_timeout_s=client.outage_timeout_s,
     )
     return _Connection(
-        loop, transport, replicas, asyncio.Semaphore(max_requests), deque(maxlen=FAILURE_WINDOW), os.getpid()
+        loop,
+        transport,
+        replicas,
+        asyncio.Semaphore(max_requests),
+        FailureWindow(client.max_failure_rate),
+        os.getpid(),
     )
 
 

@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from ....reward import Card
 from ....reward.queries.identity import signature_with_identity
+from ....reward.retry import Outage, RetryPolicy
 from ....reward.routing import by_preference, within_load
 from ....reward.timeout_compat import TIMEOUTS, timeout
 from .transport import Transport, TransportError, TransportResponse
@@ -35,15 +36,23 @@ _MAX_LOAD_DIGITS = 10
 _MIN_BUSY_S, _BUSY_S = 0.1, 0.5
 """Seconds until a busy server is asked again: at least, and if it does not say when."""
 
-_STARTUP_TIMEOUT_S = 60.0
-"""How long to wait for a listening server at start. A server that is loading has the whole outage timeout."""
+_DESCRIPTION_TIMEOUT_S = 60.0
+"""How long to wait for a listening server that is asked what it serves, and not for scores. A server that is loading
+has the whole outage timeout."""
 
-_MAX_BACKOFF_S = 5.0
+_FIRST_PROBE_S = 2.0
+"""How long at least the first probe of a call may take."""
+
+_PROBES = RetryPolicy(first_pause_s=0.1, longest_pause_s=5.0)
 _MAX_RETRY_AFTER_S = 60.0
 
 
 class RemoteError(RuntimeError):
     """Unusable judge servers: unreachable, unauthorised, or with different rewards."""
+
+
+class ServersUnreachable(RemoteError):
+    """No server has answered in time; later one may."""
 
 
 @dataclass(frozen=True)
@@ -140,28 +149,33 @@ class ReplicaPool:
     ) -> None:
         self.all = [Replica(url) for url in urls]
         self.reward_info: RewardInfo | None = None
-        self.last_response_at = time.monotonic()
-        """Time of the last response of any server."""
+        self.outage = Outage(", ".join(urls), outage_timeout_s)
+        """No server can be used, or all that they answer is failures."""
         self._first_description: tuple[Replica, RewardInfo] | None = None
         """The first described server; the others must have the same reward."""
         self._transport = transport
         self._required_identity = identity
         self._on_identity = on_identity
         self._query = f"?name={quote(reward)}" if reward else ""
-        self._outage_timeout_s = outage_timeout_s
         self._rng = random.Random()
         self._changed = asyncio.Event()
         self._connecting = asyncio.Lock()
 
     # -- reward identity ----------------------------------------------------------------------------------------------
 
-    async def connect(self) -> RewardInfo:
-        """The reward of the servers; requested once. Raises `RemoteError` if none responds, or if they differ."""
+    async def connect(self, call_start: float | None = None) -> RewardInfo:
+        """The reward of the servers; requested once. Raises `RemoteError` if they differ, `ServersUnreachable` if none
+        responds for `outage_timeout_s`.
+
+        call_start: of the call that needs it for scores, by `time.monotonic`; without, it is asked for a minute only
+        where no server listens.
+        """
+        start = time.monotonic() if call_start is None else call_start
         async with self._connecting:
             if self.reward_info is not None:
                 return self.reward_info
             try:
-                self.reward_info = await self._connect()
+                self.reward_info = await self._connect(start, for_scores=call_start is not None)
                 self._on_identity(self.reward_info.identity)
             except RemoteError:
                 self._first_description = None  # so that the next call repeats the check
@@ -171,23 +185,35 @@ class ReplicaPool:
                     self._start_probing(replica)
             return self.reward_info
 
-    async def _connect(self) -> RewardInfo:
-        start, pause = time.monotonic(), 0.1
+    async def _connect(self, start: float, *, for_scores: bool) -> RewardInfo:
+        retries = 0
         while True:
-            results = await asyncio.gather(*(self._probe_once(replica) for replica in self.all), return_exceptions=True)
+            left = self.outage.remaining(start)
+            results = await self._probe_all(max(min(left, self.outage.timeout_s), 0.1 if retries else _FIRST_PROBE_S))
             for result in results:
                 if isinstance(result, BaseException):
                     raise result
             if self._first_description is not None and any(replica.up or replica.degraded for replica in self.all):
+                self.outage.end()
                 return self._first_description[1]
             if self.permanent_failure:
                 raise RemoteError(self.permanent_failure)
-            waited = time.monotonic() - start
+            self.outage.begin(self.problems(), start, since=start)
+            remaining = self.outage.remaining(start)
             loading = any(replica.unavailable_reason.startswith("not ready") for replica in self.all)
-            if waited > (self._outage_timeout_s if loading else min(self._outage_timeout_s, _STARTUP_TIMEOUT_S)):
-                raise RemoteError(f"no judge server can be used: {self.problems()}")
-            await asyncio.sleep(pause * self._rng.uniform(0.5, 1.0))
-            pause = min(2 * pause, _MAX_BACKOFF_S)
+            if not for_scores and not loading:
+                remaining = min(remaining, start + _DESCRIPTION_TIMEOUT_S - time.monotonic())
+            if remaining <= 0:
+                raise ServersUnreachable(f"no judge server can be used: {self.problems()}")
+            await asyncio.sleep(min(_PROBES.pause(retries), remaining))
+            retries += 1
+
+    async def _probe_all(self, timeout_s: float) -> list[BaseException | None]:
+        try:
+            async with timeout(timeout_s):
+                return await asyncio.gather(*map(self._probe_once, self.all), return_exceptions=True)
+        except TIMEOUTS:
+            return []
 
     async def _probe_once(self, replica: Replica) -> None:
         """Request a server's readiness and reward. Raises `RemoteError` if it serves another reward."""
@@ -274,10 +300,10 @@ class ReplicaPool:
         """Wait until a server may be available again, at most so long."""
         now = time.monotonic()
         pauses = [replica.backoff_until - now for replica in self.all if replica.up or replica.degraded]
-        pause = min([max_wait_s, _MAX_BACKOFF_S, *(max(seconds, 0.01) for seconds in pauses)])
+        pause = min([max_wait_s, _PROBES.longest_pause_s, *(max(seconds, 0.01) for seconds in pauses)])
         self._changed.clear()
         try:
-            async with timeout(max(pause, 0.0) * self._rng.uniform(1.0, 1.1)):
+            async with timeout(max(min(pause * self._rng.uniform(1.0, 1.1), max_wait_s), 0.0)):
                 await self._changed.wait()
         except TIMEOUTS:
             pass
@@ -285,7 +311,6 @@ class ReplicaPool:
     # -- outcomes -----------------------------------------------------------------------------------------------------
 
     def mark_answered(self, replica: Replica, response: TransportResponse) -> None:
-        self.last_response_at = time.monotonic()
         replica.answered += 1
         replica.update_reported_load(response)
         self._changed.set()
@@ -329,7 +354,7 @@ class ReplicaPool:
         await self._transport.close()
 
     async def _probe_until_up(self, replica: Replica) -> None:
-        pause = 0.1
+        retries = 0
         while replica.unavailable_reason and not replica.rejected_reason:
             try:
                 await self._probe_once(replica)
@@ -339,5 +364,5 @@ class ReplicaPool:
                 self._changed.set()
             else:
                 if replica.unavailable_reason:
-                    await asyncio.sleep(pause * self._rng.uniform(0.5, 1.0))
-                    pause = min(2 * pause, _MAX_BACKOFF_S)
+                    await asyncio.sleep(_PROBES.pause(retries))
+                    retries += 1

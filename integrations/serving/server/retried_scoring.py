@@ -1,6 +1,6 @@
 """Scoring for clients that cannot leave a sample out: failed samples are asked again before the answer.
 
-The rounds are those of `TrainerReward`: at once, then after pauses that grow if infrastructure failed. In a pause the
+The rounds are those of `reward.retry`: at once, then after pauses that grow if infrastructure failed. In a pause the
 request holds no samples of the queue, and the bytes of the images that it waits for.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ....reward import EditSample, Score
-from ...trainers.trainer_reward import retry_rounds
+from ....reward.retry import retry_rounds
 from ..http_protocol import ScoreRequest, images_by_digest
 from .service import ScoringService
 
@@ -38,7 +38,7 @@ async def score_with_retries(
         return [score or late for score in await service.score(asked)]
 
     scores = await scores_of(request.samples)
-    for pause, rows in retry_rounds(request.samples, scores, received_at + _RETRY_SHARE * client_timeout_s):
+    for pause, rows in retry_rounds(scores, received_at + _RETRY_SHARE * client_timeout_s):
         samples = [request.samples[row] for row in rows]
         await _pause(service, samples, pause)
         if service.draining:

@@ -11,6 +11,7 @@ import json
 import os
 import random
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -19,6 +20,7 @@ from weakref import WeakKeyDictionary
 from ...plain_text import one_line
 from ...queries.expert import AsyncExpert, ExpertDown
 from ...queries.outcomes import Failure
+from ...retry import RetryPolicy
 from ...timeout_compat import TIMEOUTS, timeout
 from .addresses import Address, Addresses, AddressRequest
 from .http_client import ResponseRefused, causes, http_library, limit_response_size, openai_package
@@ -39,8 +41,8 @@ RequestBody: TypeAlias = Mapping[str, Any] | Callable[[str], Mapping[str, Any]]
 
 OPENAI = "https://api.openai.com/v1"
 
-INITIAL_BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
-"""Wait before the first retry, doubled with each, unless the server sends `Retry-After`; and its maximum."""
+BACKOFF = RetryPolicy(first_pause_s=0.5, longest_pause_s=30.0)
+"""Of retries, unless the server sends `Retry-After`."""
 
 _SECRET_CHARACTERS = 12
 """Keys of fewer are placeholders, such as EMPTY, which replies may hold as words."""
@@ -91,6 +93,8 @@ class Endpoint:
         self._expected_model = ""
         """That of the servers, if it was asked for: each has to have it before it is used."""
         self._rng = random.Random()
+        self._failing: tuple[float, float] | None = None
+        """When the first and the last attempt since the last answer failed."""
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
         self._checks: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Address, asyncio.Lock]] = WeakKeyDictionary()
         """Of each loop: one request at a time asks an address for its model."""
@@ -104,6 +108,11 @@ class Endpoint:
     def max_total_s(self) -> float:
         """Maximum duration of `post`, waits included."""
         return self._timeout_s * (2 * self._retries + 1)
+
+    def failing_since(self, call_start: float) -> float | None:
+        """See `Expert.failing_since`."""
+        failing = self._failing
+        return None if failing is None or failing[1] < call_start else max(failing[0], call_start)
 
     def load(self) -> None:
         """Raises `ExpertDown` if the package or the key is missing."""
@@ -223,8 +232,11 @@ class Endpoint:
                     except _TransientError as error:
                         failed = error.address = address
                         self.addresses.record_failure(request, error.retry_after_s)
+                        now = time.monotonic()
+                        self._failing = (now if self._failing is None else self._failing[0]), now
                         raise
                     self.addresses.record_answer(request)
+                    self._failing = None
                     return response
         except _TransientError as error:
             attempts = f"{self._retries + 1} attempts" if self._retries else "1 attempt"
@@ -279,9 +291,7 @@ class Endpoint:
                 return 0.0
             if error.retry_after_s is not None:
                 return min(error.retry_after_s * self._rng.uniform(1.0, 1.1), self._timeout_s)
-        # Jitter: requests that failed together are not retried together.
-        backoff_s = min(INITIAL_BACKOFF_S * 2.0 ** (state.attempt_number - 1), MAX_BACKOFF_S, self._timeout_s)
-        return backoff_s * self._rng.uniform(0.5, 1.0)
+        return min(BACKOFF.pause(state.attempt_number - 1), self._timeout_s)
 
     # -- one request --------------------------------------------------------------------------------------------------
 
@@ -398,6 +408,9 @@ class EndpointExpert(AsyncExpert):
 
     def load(self) -> None:
         self.endpoint.load()
+
+    def failing_since(self, call_start: float) -> float | None:
+        return self.endpoint.failing_since(call_start)
 
     def usage(self) -> Mapping[str, float]:
         return self.endpoint.usage.counters()

@@ -29,7 +29,9 @@ def patched_script(name: str, diffs: Sequence[str], modules: Mapping[str, Any], 
         assert SERVER in text
         text = text.replace(SERVER, "given_reward")
         if not isinstance(given["reward"], str):
-            text = text.replace('missing="nan")', 'missing="nan", retry_s=0)')  # no test waits for a lasting failure
+            text = text.replace(
+                'missing="nan")', 'missing="nan", outage_timeout_s=0)'
+            )  # no test waits for a lasting failure
     module = ModuleType(f"{__package__}.restated.{name}_patched")
     module.__dict__.update({"given_reward" if key == "reward" else key: value for key, value in given.items()})
     found = {target: import_module(f"{__package__}.restated.{where}") for target, where in modules.items()}

@@ -173,7 +173,7 @@ def run_step(
 
 def rewarded(judge: Judge, **options: Any) -> DanceGRPOReward:
     """As documented, in process."""
-    return DanceGRPOReward(judge.reward(on_failures="none"), **{"missing": "nan", "retry_s": 0, **options})
+    return DanceGRPOReward(judge.reward(on_failures="none"), **{"missing": "nan", "outage_timeout_s": 0, **options})
 
 
 @pytest.mark.parametrize("use_group", [True, False])

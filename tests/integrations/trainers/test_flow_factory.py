@@ -161,7 +161,7 @@ def expected(rewards: list[list[float]], weights: list[float], formula: tuple[st
 @pytest.mark.parametrize("formula", FORMULAS)
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_advantages_are_as_if_the_failed_edit_were_not_there(theirs, formula, sampler):
-    read = settings(faulty(), retry_s=0) | {"train": train(formula), "data": {"sampler_type": sampler}}
+    read = settings(faulty(), outage_timeout_s=0) | {"train": train(formula), "data": {"sampler_type": sampler}}
     trainer = theirs.Trainer(read)
     samples = samples_of(theirs)
     advantages = trainer.step([samples])
@@ -204,15 +204,15 @@ def test_without_a_failure_nothing_is_changed(theirs, untouched, formula, sample
 def test_a_group_without_any_value_and_a_step_without_any(theirs):
     group = tuple(range(4, 8))
     for formula in FORMULAS:
-        trainer = theirs.Trainer(settings(faulty(failed=group), retry_s=0) | {"train": train(formula)})
+        trainer = theirs.Trainer(settings(faulty(failed=group), outage_timeout_s=0) | {"train": train(formula)})
         advantages = trainer.step([samples_of(theirs)]).numpy()
         assert advantages[4:8].tolist() == [0.0] * 4
         np.testing.assert_allclose(advantages, expected([with_faults(failed=group)], [1.0], formula), atol=2e-5)
     one_left = (4, 5, 6)
-    trainer = theirs.Trainer(settings(faulty(failed=one_left), retry_s=0))
+    trainer = theirs.Trainer(settings(faulty(failed=one_left), outage_timeout_s=0))
     assert trainer.step([samples_of(theirs)]).numpy()[4:8] == pytest.approx(np.zeros(4), abs=1e-6)
     nothing = Judge(failing=Judge.always(*EDITS.edited)).reward(on_failures="none")
-    trainer = theirs.Trainer(settings(nothing, retry_s=0))
+    trainer = theirs.Trainer(settings(nothing, outage_timeout_s=0))
     samples = samples_of(theirs)
     assert trainer.step([samples]).tolist() == [0.0] * 16
     assert all(sample.extra_kwargs["advantage"] == 0 for sample in samples)
@@ -242,7 +242,7 @@ def brightness(edits: Batch = EDITS) -> list[float]:
 @pytest.mark.parametrize("formula", FORMULAS)
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_beside_another_reward_an_edit_that_lacks_one_is_left_out_of_both(theirs, formula, sampler):
-    read = settings(faulty(), retry_s=0, weight=0.75)
+    read = settings(faulty(), outage_timeout_s=0, weight=0.75)
     read["rewards"].append({"name": "light", "reward_model": f"{__name__}.Brightness", "weight": 2.0, "device": "cpu"})
     trainer = theirs.Trainer(read | {"train": train(formula), "data": {"sampler_type": sampler}})
     advantages = trainer.step([samples_of(theirs)])
@@ -257,7 +257,7 @@ def test_beside_another_reward_an_edit_that_lacks_one_is_left_out_of_both(theirs
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_a_reward_that_does_not_apply_to_a_data_set_is_no_failure(monkeypatch, sampler):
     theirs = install("flow_factory_sources", lambda name, module: monkeypatch.setitem(sys.modules, name, module))
-    read = settings(faulty(), retry_s=0, applicable_datasets=["pairs"])
+    read = settings(faulty(), outage_timeout_s=0, applicable_datasets=["pairs"])
     read["rewards"].append({"name": "light", "reward_model": f"{__name__}.Brightness", "device": "cpu"})
     data = {"sampler_type": sampler, "datasets": ["pairs", "posters"]}
     trainer = theirs.Trainer(read | {"data": data, "train": train(SUM_GROUP)})
@@ -289,14 +289,14 @@ def test_what_it_would_be_without_us(untouched):
 
 
 def test_by_default_an_edit_without_a_value_ends_the_run_and_is_named(theirs):
-    read = settings(faulty(), retry_s=0)
+    read = settings(faulty(), outage_timeout_s=0)
     del read["rewards"][0]["missing"]
     with pytest.raises(UnscoredError, match=r"1 of 16 edits have no score: edit-5: failed \(.*did not answer"):
         theirs.Trainer(read).step([samples_of(theirs)])
 
 
 def test_a_custom_aggregation_is_given_the_rewards_as_they_are(theirs):
-    trainer = theirs.Trainer(settings(faulty(), retry_s=0))
+    trainer = theirs.Trainer(settings(faulty(), outage_timeout_s=0))
     given = []
 
     def own(processor, samples, rewards, store_to_samples):
@@ -332,7 +332,7 @@ def as_a_rank(folder: str) -> None:
     results = []
     for version, sampler, formula, failed in CASES:
         theirs = install(version)
-        read = settings(faulty(failed=failed), retry_s=0)
+        read = settings(faulty(failed=failed), outage_timeout_s=0)
         read |= {"train": train(formula), "data": {"sampler_type": sampler}}
         trainer = theirs.Trainer(read, accelerator)
         advantages = trainer.step([samples_of(theirs, rows=range(8 * rank, 8 * rank + 8))])
@@ -391,14 +391,14 @@ def test_64_edits_are_few_batches_of_the_judge(theirs, served, options):
 
 
 def test_asynchronous_batches_are_in_order_whatever_their_size(theirs):
-    trainer = theirs.Trainer(settings(faulty(), retry_s=0, batch_size=3, async_reward=True, num_workers=4))
+    trainer = theirs.Trainer(settings(faulty(), outage_timeout_s=0, batch_size=3, async_reward=True, num_workers=4))
     advantages = trainer.step(list(theirs.in_batches(samples_of(theirs), 5)))
     np.testing.assert_allclose(advantages.numpy(), expected([with_faults()], [1.0], GDPO), atol=2e-5)
     assert trainer.log[0]["train/editcritic/edits/unscored"] == 1 / 16
 
 
 def test_an_evaluation_does_not_reach_the_log_of_a_step(theirs):
-    trainer = theirs.Trainer(settings(faulty(), retry_s=0))
+    trainer = theirs.Trainer(settings(faulty(), outage_timeout_s=0))
     assert math.isnan(trainer.evaluate(samples_of(theirs))["eval/reward_edits_mean"])
     assert trainer.evaluate(samples_of(theirs, rows=range(4)))["eval/reward_edits_mean"] == pytest.approx(
         np.mean(values(EDITS)[:4])
@@ -465,18 +465,18 @@ def test_a_killed_trainer_starts_again():
 def test_options_are_text_or_numbers_and_equal_settings_share_a_model(theirs, served):
     (first, *_) = documented("Flow-Factory", "yaml")
     options: dict[str, Any] = {
-        "missing": "nan", "retry_s": "5", "on_failures": "none", "max_failure_rate": "0.5", "max_concurrency": "2",
-        "chunk_size": 64, "abstained": "exclude", "logged_parts": "following, guard/not_a_copy",
+        "missing": "nan", "outage_timeout_s": "5", "on_failures": "none", "max_failure_rate": "0.5",
+        "max_concurrency": "2", "chunk_size": 64, "abstained": "exclude", "logged_parts": "following, guard/not_a_copy",
     }  # fmt: skip
     read = yaml.safe_load(first)
     row = {**read["rewards"][0], "reward": served[1], **options}
     trainer = theirs.Trainer({"rewards": [row, {**row, "name": "again", "weight": 2.0}]})
     model = trainer.models["edits"]
     assert model is trainer.models["again"]
-    assert (model.reward.missing, model.reward.abstained, model.reward.retry_s) == ("nan", "exclude", 5.0)
+    assert (model.reward.missing, model.reward.abstained, model.reward.outage_timeout_s) == ("nan", "exclude", 5.0)
     assert model.reward.logged_parts == ("following", "guard/not_a_copy")
     scorer = model.reward.scorer
-    assert (scorer.on_failures, scorer.max_failure_rate) == ("none", 0.5)
+    assert (scorer.on_failures, scorer.max_failure_rate) == ("wait", 0.5)
     assert (scorer.max_concurrency, scorer.chunk_size) == (2, 64)
     with pytest.raises(ValueError, match=r"takes the options .*, got 'concurency'"):
         theirs.Trainer({"rewards": [{**row, "concurency": 2}]})
@@ -492,7 +492,7 @@ def test_the_alarms_of_a_monitor_reach_the_log(theirs):
 
 
 def test_two_names_of_one_model_are_logged_each(theirs):
-    read = settings(faulty(), retry_s=0)
+    read = settings(faulty(), outage_timeout_s=0)
     read["rewards"].append({**read["rewards"][0], "name": "again"})
     trainer = theirs.Trainer(read)
     trainer.step([samples_of(theirs)])

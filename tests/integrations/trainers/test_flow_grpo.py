@@ -144,7 +144,7 @@ def lacking(samples: Sequence[EditSample]) -> list[Score]:
 
 def test_a_missing_score_ends_the_run_naming_it():
     with pytest.raises(UnscoredError, match=r"1 of 4 edits have no score: edit-1: failed \(lost\)"):
-        called(FlowGRPOReward(lacking, retry_s=0))
+        called(FlowGRPOReward(lacking, outage_timeout_s=0))
 
 
 def test_noise_that_is_drawn_meanwhile_is_not_drawn_again():

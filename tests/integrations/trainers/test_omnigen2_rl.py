@@ -117,7 +117,7 @@ def test_others_advantages_are_as_if_a_failed_edit_were_not_there(monkeypatch, s
             got = run(config, std_level=std_level)
             without = run(config, left_out=(5,), std_level=std_level)
     else:
-        hurried = CLIENT.replace('missing="nan"', 'missing="nan", retry_s=0')
+        hurried = CLIENT.replace('missing="nan"', 'missing="nan", outage_timeout_s=0')
         diffs, reward = (STATISTICS, hurried), judge.reward(on_failures="none")
         got = run(configuration(":0"), diffs, reward=reward, std_level=std_level)
         without = run(configuration(":0"), diffs, reward=reward, left_out=(5,), std_level=std_level)

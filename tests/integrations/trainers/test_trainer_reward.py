@@ -1,14 +1,23 @@
 """What a trainer gets for a batch: values, none for what has none, retries, and columns to log."""
 
+import importlib
 import math
 import pickle
+import time
+from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import editcritic.reward.reward as reward_module
+from editcritic.integrations.serving.client import RemoteError
 from editcritic.integrations.serving.server import ScoringService, serve_in_thread
+from editcritic.integrations.serving.server.app import ServerConfig
+from editcritic.integrations.trainers import trainer_reward
+from editcritic.integrations.trainers.trainer_batches import build_samples
 from editcritic.integrations.trainers.trainer_reward import TrainerReward, UnscoredError, resolve_scorer
-from editcritic.reward import EditSample, Image, Score
+from editcritic.reward import EditSample, Image, Score, TooManyFailures, retry
 from editcritic.reward.training.monitored_reward import MonitoredReward
 
 from .trainer_cases import Batch, Judge, batch, values
@@ -41,38 +50,122 @@ def test_a_failure_that_passes_is_asked_again_at_once_and_the_others_are_not():
     assert sum(judge.batches) == 17
 
 
-def test_infrastructure_is_asked_again_after_pauses_within_a_deadline(monkeypatch):
-    pauses: list[float] = []
-    monkeypatch.setattr(SLEEP, pauses.append)
-    judge = Judge(failing={EDITS.edited[5].digest: 4})
-    assert TrainerReward(judge.reward(on_failures="none"), retry_s=60)(rows(EDITS)).values == values(EDITS)
-    assert [round(pause / wanted, 0) for pause, wanted in zip(pauses, (1, 2, 4), strict=True)] == [1, 1, 1]
-    lasting = Judge(failing=Judge.always(EDITS.edited[5]))
-    with pytest.raises(UnscoredError, match=r"1 of 16 edits have no score: edit-5: failed \(.*did not answer") as got:
-        TrainerReward(lasting.reward(on_failures="none"), retry_s=0)(rows(EDITS))
+def test_a_callable_that_infrastructure_fails_is_asked_again_after_pauses_within_the_time_of_an_outage(monkeypatch):
+    clock = Clock(monkeypatch)
+    judge = Judge(failing=dict.fromkeys((image.digest for image in EDITS.edited), 4))
+    plain = judge.reward(on_failures="none")
+    assert TrainerReward(plain.__call__, outage_timeout_s=60)(rows(EDITS)).values == values(EDITS)
+    assert [round(pause / most + 0.25) for pause, most in zip(clock.slept, (1, 2, 4), strict=True)] == [1, 1, 1]
+    lasting = Judge(failing=Judge.always(*EDITS.edited)).reward(on_failures="none")
+    with pytest.raises(UnscoredError, match=r"16 of 16 edits have no score: edit-0: failed \(.*did not answer") as got:
+        TrainerReward(lasting.__call__, outage_timeout_s=60)(rows(EDITS))
+    assert 45 <= sum(clock.slept[3:]) <= 60
     again = pickle.loads(pickle.dumps(got.value))
     assert (again.scores, str(again)) == (got.value.scores, str(got.value))
 
 
-def test_a_monitored_reward_counts_an_edit_that_is_asked_again_once(monkeypatch):
-    monkeypatch.setattr(SLEEP, lambda seconds: None)
-    judge = Judge(failing={EDITS.edited[5].digest: 3})
+class Clock:
+    """Sleeps take no time, and are what time passes by."""
+
+    def __init__(self, monkeypatch):
+        self.now, self.slept = 0.0, []
+        shared = {name: getattr(time, name) for name in ("perf_counter", "time", "strftime", "localtime")}
+        clock = SimpleNamespace(sleep=self.sleep, monotonic=lambda: self.now, **shared)
+        for module in (reward_module, retry):
+            monkeypatch.setattr(module, "time", clock)
+        for name in ("sleep", "monotonic"):
+            monkeypatch.setattr(trainer_reward, name, getattr(clock, name))
+
+    def sleep(self, seconds):
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+def test_a_monitored_reward_counts_an_edit_that_is_asked_again_once():
+    judge = Judge(failing={EDITS.edited[5].digest: 1})
     reward = MonitoredReward(judge.reward(on_failures="none"), step_samples=len(EDITS.edited) + 1)
     assert TrainerReward(reward)(rows(EDITS)).values == values(EDITS)
     assert reward.monitor.steps == 0  # one more edit would complete the first
 
 
-@pytest.mark.parametrize("on_failures", ["raise", "wait"])
-def test_edits_that_fail_for_the_whole_time_are_no_outage(monkeypatch, on_failures):
-    clock = [0.0]
-    monkeypatch.setattr(SLEEP, lambda seconds: clock.__setitem__(0, clock[0] + seconds))
-    monkeypatch.setattr(SLEEP.replace("sleep", "monotonic"), lambda: clock[0])
+@pytest.mark.parametrize("on_failures", ["raise", "wait", "none"])
+def test_edits_that_fail_among_many_that_do_not_are_no_outage(monkeypatch, on_failures):
+    clock = Clock(monkeypatch)
     edits = batch(groups=16)
     judge = Judge(failing=Judge.always(*edits.edited[:20:4]))
-    reward = judge.reward(on_failures=on_failures, outage_timeout_s=0.0)
-    scored = TrainerReward(reward, missing="nan")(rows(edits))
+    scored = TrainerReward(judge.reward(on_failures=on_failures), missing="nan")(rows(edits))
     assert [math.isnan(value) for value in scored.values] == [row in range(0, 20, 4) for row in range(64)]
-    assert clock[0] > 30
+    assert sum(judge.batches) == 64 + 5
+    assert clock.slept == []
+
+
+@pytest.mark.parametrize("on_failures", ["wait", "none"])
+def test_an_outage_of_a_rewards_expert_is_waited_for_once_and_what_was_scored_is_kept(monkeypatch, on_failures):
+    clock = Clock(monkeypatch)
+    judge = Judge(failing=Judge.always(*EDITS.edited[4:]))
+    reward = judge.reward(on_failures=on_failures, outage_timeout_s=100.0)
+    scored = TrainerReward(reward, missing="nan", outage_timeout_s=100.0)(rows(EDITS))
+    assert scored.values[:4] == values(EDITS)[:4]
+    assert all(map(math.isnan, scored.values[4:]))
+    assert sum(clock.slept) == pytest.approx(100)
+    named = build_samples(
+        EDITS.prompts, EDITS.edited, [[one] for one in EDITS.sources], [{"uid": f"u{row}"} for row in range(16)]
+    )
+    with pytest.raises(UnscoredError, match=r"12 of 16 edits have no score: u4/4: failed .*; u5/5: "):
+        TrainerReward(reward, outage_timeout_s=100.0)(named)
+
+
+def test_with_raise_an_outage_ends_the_run_at_once(monkeypatch):
+    clock = Clock(monkeypatch)
+    reward = Judge(failing=Judge.always(*EDITS.edited)).reward(on_failures="raise")
+    with pytest.raises(TooManyFailures):
+        TrainerReward(reward, missing="nan")(rows(EDITS))
+    assert clock.slept == []
+
+
+@pytest.mark.parametrize("on_failures", ["wait", "none"])
+def test_a_server_that_was_never_there_gives_nan_or_names_the_edits(on_failures, caplog):
+    url = f"http://127.0.0.1:9?on_failures={on_failures}&outage_timeout_s=0.2"
+    scored = TrainerReward(url, missing="nan")(rows(EDITS))
+    assert all(map(math.isnan, scored.values))
+    assert scored.columns["unscored"] == [1.0] * 16
+    with pytest.raises(UnscoredError, match=r"16 of 16 edits have no score: edit-0: failed \(no judge server"):
+        TrainerReward(url)(rows(EDITS))
+    assert "http://127.0.0.1:9: outage for 0 s, waiting until" in caplog.text
+
+
+def test_a_wrong_configuration_is_raised_at_once(monkeypatch):
+    monkeypatch.setenv("JUDGE_TOKEN", "the-right-token-of-a-test")
+    with serve_in_thread(
+        ScoringService(Judge().reward()), ServerConfig(port=0, token="the-right-token-of-a-test")
+    ) as url:
+        with pytest.raises(RemoteError, match=r"refused access .*token_env"):
+            TrainerReward(url, missing="nan")(rows(EDITS))
+        with pytest.raises(RemoteError, match="identity=00000000 is required"):
+            TrainerReward(f"{url}?token_env=JUDGE_TOKEN&identity=00000000", missing="nan")(rows(EDITS))
+
+
+def test_a_deadline_is_kept_also_while_nobody_is_there():
+    with serve_in_thread(ScoringService(Judge().reward())) as url:
+        reward: Any = TrainerReward(url, missing="nan", deadline_s=0.3)
+        assert reward(rows(EDITS)).values == values(EDITS)
+    scored = reward(rows(EDITS))
+    assert {score.reason for score in scored.scores} == {"not scored within 0.3 s"}
+    never = TrainerReward("http://127.0.0.1:9", missing="nan", deadline_s=0.3)(rows(EDITS))
+    assert all(score.reason.startswith("not scored within 0.3 s") for score in never.scores)
+
+
+@pytest.mark.parametrize(("seconds", "warns"), [(99.0, False), (100.0, True)])
+def test_a_time_out_of_collectives_that_ends_before_the_outage_is_warned_of(caplog, seconds, warns):
+    distributed = importlib.import_module("torch.distributed")
+    distributed.init_process_group(
+        "gloo", store=distributed.HashStore(), rank=0, world_size=1, timeout=timedelta(seconds=100)
+    )
+    try:
+        TrainerReward(Judge().reward(on_failures="none"), outage_timeout_s=seconds)
+    finally:
+        distributed.destroy_process_group()
+    assert ("torch.distributed ends processes that wait for this one after 100 s" in caplog.text) == warns
 
 
 def test_the_client_of_a_server_asks_again_without_its_limit():
@@ -100,7 +193,7 @@ def no_pause(seconds: float) -> None:
 
 def test_a_missing_value_is_no_number_and_its_columns_are_the_mean_of_the_others():
     judge = Judge(failing=Judge.always(EDITS.edited[5]))
-    scored = TrainerReward(judge.reward(on_failures="none"), missing="nan", retry_s=0)(rows(EDITS))
+    scored = TrainerReward(judge.reward(on_failures="none"), missing="nan", outage_timeout_s=0)(rows(EDITS))
     known = [value for row, value in enumerate(values(EDITS)) if row != 5]
     assert math.isnan(scored.values[5])
     assert scored.values[:5] + scored.values[6:] == known
@@ -137,8 +230,8 @@ def test_options_are_given_by_keyword_and_in_urls():
     for wrong, message in (
         ({"missing": "0"}, "missing must be 'raise' or 'nan', got '0'"),
         ({"abstained": "mean"}, "abstained must be 'lowest' or 'exclude'"),
-        ({"retry_s": "soon"}, "retry_s is a number, got 'soon'"),
-        ({"retry_s": -1}, "0 or more"),
+        ({"outage_timeout_s": "soon"}, "outage_timeout_s is a number, got 'soon'"),
+        ({"outage_timeout_s": -1}, "0 or more"),
     ):
         with pytest.raises(ValueError, match=message):
             TrainerReward(Judge().reward(), **wrong)

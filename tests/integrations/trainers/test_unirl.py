@@ -90,7 +90,7 @@ def group(edits: Batch, rows: list[int]) -> Batch:
 
 def test_a_missing_and_an_abstaining_edit_do_not_change_the_advantages_of_the_others():
     judge = Judge(failing=Judge.always(EDITS.edited[5]), abstaining={EDITS.edited[10].digest})
-    part = step(EDITS, reward=judge.reward(on_failures="none"), retry_s="0")
+    part = step(EDITS, reward=judge.reward(on_failures="none"), outage_timeout_s="0")
     without = step(group(EDITS, [4, 6, 7]), reward=Judge().reward())
     clean = step(EDITS, reward=Judge().reward())
     assert part.advantages is not None
@@ -111,7 +111,7 @@ def test_a_missing_and_an_abstaining_edit_do_not_change_the_advantages_of_the_ot
 
 def test_neither_do_they_where_all_groups_share_one_deviation():
     judge = Judge(failing=Judge.always(EDITS.edited[5]))
-    part = step(EDITS, use_global_std=True, reward=judge.reward(on_failures="none"), retry_s=0)
+    part = step(EDITS, use_global_std=True, reward=judge.reward(on_failures="none"), outage_timeout_s=0)
     rewards = torch.tensor([value for row, value in enumerate(values(EDITS)) if row != 5])
     expected = []
     for rows in (range(4), range(4, 7), range(7, 11), range(11, 15)):
@@ -123,7 +123,7 @@ def test_neither_do_they_where_all_groups_share_one_deviation():
 
 def test_a_group_without_any_value_has_no_advantage():
     judge = Judge(failing=Judge.always(*EDITS.edited[4:8]))
-    part = step(EDITS, reward=judge.reward(on_failures="none"), retry_s=0)
+    part = step(EDITS, reward=judge.reward(on_failures="none"), outage_timeout_s=0)
     assert part.advantages is not None
     assert part.advantages[4:8].tolist() == [0.0] * 4
     assert torch.isfinite(part.advantages).all()
@@ -132,7 +132,7 @@ def test_a_group_without_any_value_has_no_advantage():
 def test_by_default_a_missing_edit_is_flagged_and_ends_the_run_with_its_reason():
     judge = Judge(failing=Judge.always(EDITS.edited[5]))
     with pytest.raises(RuntimeError, match=r"flagged 1 of 16 as failure: \[\(5, 'failed: .*the judge did not answer"):
-        step(EDITS, reward=judge.reward(on_failures="none"), retry_s=0, missing="raise")
+        step(EDITS, reward=judge.reward(on_failures="none"), outage_timeout_s=0, missing="raise")
 
 
 def test_nan_is_refused_beside_a_unirl_whose_advantages_it_would_reach():
@@ -170,14 +170,14 @@ def test_options_are_strings_in_recipes():
         "max_concurrency": "2",
         "chunk_size": "64",
         "on_failures": "none",
-        "retry_s": "5",
+        "outage_timeout_s": "5",
         "deadline_s": "60",
     }
     with serving(Judge()) as url:
         backend = service(url=url, **options).backend
     scorer = backend.reward.scorer
-    assert (scorer.max_concurrency, scorer.chunk_size, scorer.on_failures) == (2, 64, "none")
-    assert backend.reward.retry_s == 5
+    assert (scorer.max_concurrency, scorer.chunk_size, scorer.on_failures) == (2, 64, "wait")
+    assert backend.reward.outage_timeout_s == 5
     with pytest.raises(ValueError, match=r"takes the options .*, got 'concurrency'"):
         service(concurrency="2")
 

@@ -1,12 +1,16 @@
 """The lines of docs/trainers/verl_omni.md in verl-omni's calling code, restated; and calls of its reward managers."""
 
 import asyncio
+import contextlib
 import importlib
 import inspect
 import io
 import json
 import math
+import socket
+import socketserver
 import sys
+import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -43,7 +47,7 @@ def lines(*blocks: str, url: str = "", root: Path | str = "") -> list[str]:
     """The documented lines, with a server and a folder that exist, and without the pauses of retries."""
     text = "".join(blocks).replace("http://127.0.0.1:8321", url).replace("/data/edits/images", str(root))
     kept = [line for line in text.splitlines() if not line.endswith(("server_url=", "image_root="))]
-    return [*kept, f"+{key_of(kept)}.retry_s=0", f"+{key_of(kept)}.on_failures=none"]
+    return [*kept, f"+{key_of(kept)}.outage_timeout_s=0", f"+{key_of(kept)}.on_failures=none"]
 
 
 def key_of(settings: list[str]) -> str:
@@ -192,7 +196,7 @@ def test_with_the_trainers_own_estimator_a_nan_loses_the_step(served, global_std
 
 @pytest.mark.parametrize("served", [faulty()], indirect=True)
 def test_a_missing_score_ends_the_run_unless_the_lines_say_otherwise(served):
-    with pytest.raises(UnscoredError, match=r"1 of 1 edits have no score: edit-\d+: failed \(.*did not answer"):
+    with pytest.raises(UnscoredError, match=r"1 of 1 edits have no score: \w+/\d+: failed \(.*did not answer"):
         step(lines(SINGLE, url=served[0]), EDITS)
     with pytest.raises(RuntimeError, match="Required sub-reward 'edits' failed: 1 of 1 edits have no score"):
         step(lines(SEVERAL, url=served[0]), EDITS)
@@ -488,8 +492,8 @@ def test_what_is_asked_for_is_the_instruction_else_the_ground_truth_and_groups_h
 
 def test_a_missing_score_is_an_exception_or_nan_and_never_zero():
     reward = Reward(Rated(), {"preference": Fake(lambda query: Failure("no answer", infrastructure=True))})
-    options: dict[str, Any] = {"reward": reward, "retry_s": "0"}
-    with pytest.raises(UnscoredError, match="edit-0: failed"):
+    options: dict[str, Any] = {"reward": reward, "outage_timeout_s": "0"}
+    with pytest.raises(UnscoredError, match=r"\w+/0: failed"):
         one(**row(4), **options)
     result = one(**row(4), **options, missing="nan")
     assert math.isnan(result["score"])
@@ -508,7 +512,8 @@ def test_a_failure_of_one_sample_is_that_of_its_call():
 
     async def managed() -> list[Any]:
         calls = (
-            compute_score(**restated.VisualRewardManager.arguments(item), reward=reward, retry_s=0) for item in items
+            compute_score(**restated.VisualRewardManager.arguments(item), reward=reward, outage_timeout_s=0)
+            for item in items
         )
         return await asyncio.gather(*calls, return_exceptions=True)
 
@@ -534,6 +539,60 @@ def test_options_of_a_configuration_may_be_its_own_tables_and_lists():
     first, second = (one(**row(4), **dict(config)) for _ in range(2))
     assert {"guard-not-blank", "not_a_copy"} < set(first) == set(second)
     assert len(verl_omni._scorers) == 1
+
+
+def test_other_calls_go_on_while_a_slow_server_is_connected_to(served):
+    ticked, ticks = threading.Event(), [0]
+    items, _ = rollouts(EDITS)
+
+    async def tick() -> None:
+        while True:
+            await asyncio.sleep(0.01)
+            ticks[0] += 1
+            if ticks[0] == 20:
+                ticked.set()  # only now does the server answer
+
+    async def calls(url: str) -> Any:
+        timer = asyncio.create_task(tick())
+        arguments = [restated.VisualRewardManager.arguments(item) for item in items[:8]]
+        try:
+            return await asyncio.gather(*(compute_score(**one, server_url=url) for one in arguments))
+        finally:
+            timer.cancel()
+
+    with _holding_back(served[0], ticked) as url:
+        results = asyncio.run(asyncio.wait_for(calls(url), 60))
+    assert [result["score"] for result in results] == values(EDITS)[:8]
+    assert ticked.is_set(), "the loop stood still until the server gave up"
+
+
+@contextlib.contextmanager
+def _holding_back(url: str, answers: threading.Event) -> Iterator[str]:
+    """A server that answers as that at `url` does, but nothing before `answers`; after 20 s it closes connections."""
+    real = ("127.0.0.1", int(url.rpartition(":")[2]))
+
+    class Held(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            if not answers.wait(20):
+                return
+            with socket.create_connection(real) as there:
+                back = threading.Thread(target=_copy, args=(there, self.request), daemon=True)
+                back.start()
+                _copy(self.request, there)
+                back.join()
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Held) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
 
 
 def test_a_server_is_connected_to_once(served):

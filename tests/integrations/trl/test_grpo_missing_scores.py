@@ -75,7 +75,7 @@ def trained(folder: Path, edits: Batch, reward: str, names: dict[str, Any], **se
     return trainer
 
 
-IN_PROCESS = "reward = RewardFunction(judge.reward(on_failures='none'), decode_image=decode_image, retry_s=0)"
+IN_PROCESS = "reward = RewardFunction(judge.reward(on_failures='none'), decode_image=decode_image, outage_timeout_s=0)"
 
 
 def logged(trainer: Any) -> tuple[list[float], list[float], dict[str, float]]:
@@ -188,7 +188,7 @@ def test_the_reward_of_the_page_is_one_of_a_judge_server() -> None:
         made: Any = scope["reward"]
         assert isinstance(made.reward, RemoteReward)
         assert (list(made.reward.urls), made.reward.chunk_size) == ([url], 32)
-        assert (made.reward.on_failures, made.retry_s, made.__name__) == ("wait", 60.0, "parted")
+        assert (made.reward.on_failures, made.outage_timeout_s, made.__name__) == ("wait", 480.0, "parted")
     service.close()
 
 

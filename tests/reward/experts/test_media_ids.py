@@ -10,13 +10,14 @@ from editcritic.reward.experts.judging.http_endpoint import RetriesExhausted
 from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.queries import Grade, Judge, Message, Tool
 from editcritic.reward.queries.response_formats import FreeText, ToolCall
+from editcritic.reward.retry import RetryPolicy
 from tests.reward.experts.http_server import Answer, completion, error, serving
 from tests.reward.fakes import picture
 
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch):
-    monkeypatch.setattr(endpoints, "INITIAL_BACKOFF_S", 0.01)
+    monkeypatch.setattr(endpoints, "BACKOFF", RetryPolicy(first_pause_s=0.01))
 
 
 class Keeping:

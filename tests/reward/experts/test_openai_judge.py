@@ -36,6 +36,7 @@ from editcritic.reward.queries import (
     ToolCall,
     YesNo,
 )
+from editcritic.reward.retry import RetryPolicy
 from tests.reward.experts.http_server import Answer, Loopback, Rule, completion, error, serving, with_logprobs
 from tests.reward.fakes import picture, sample
 
@@ -45,7 +46,7 @@ SCHEMA = {"type": "object", "properties": {"score": {"type": "integer"}}, "requi
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch):
-    monkeypatch.setattr(endpoints, "INITIAL_BACKOFF_S", 0.01)
+    monkeypatch.setattr(endpoints, "BACKOFF", RetryPolicy(first_pause_s=0.01))
 
 
 def question(form: Any = None, draw: int = 0, *parts: Any) -> Judge:

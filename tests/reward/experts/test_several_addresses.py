@@ -17,6 +17,7 @@ from editcritic.reward.experts.judging.prefix_groups import PrefixGroups
 from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.queries import ExpertDown, Grade, Judge, Message, YesNo
 from editcritic.reward.queries.specs import SpecError
+from editcritic.reward.retry import RetryPolicy
 from editcritic.reward.routing import by_preference
 from editcritic.reward.trust import trusting
 from tests.reward.experts.http_server import Answer, Loopback, completion, error, serving
@@ -25,7 +26,7 @@ from tests.reward.fakes import picture, sample
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch):
-    monkeypatch.setattr(endpoints, "INITIAL_BACKOFF_S", 0.01)
+    monkeypatch.setattr(endpoints, "BACKOFF", RetryPolicy(first_pause_s=0.01))
     monkeypatch.setattr(addresses, "FIRST_BACKOFF_S", 0.05)
 
 

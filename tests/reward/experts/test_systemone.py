@@ -11,6 +11,7 @@ from editcritic.reward.experts.judging.decision_requests import QUESTION
 from editcritic.reward.experts.judging.http_endpoint import RetriesExhausted
 from editcritic.reward.experts.systemone import SystemOneJudge
 from editcritic.reward.queries import ExpertDown, Failure, FreeText, Grade, Json, Judge, Levels, Message, Reply, YesNo
+from editcritic.reward.retry import RetryPolicy
 from tests.reward.experts.http_server import Answer, Loopback, error, serving
 from tests.reward.fakes import picture
 
@@ -19,7 +20,7 @@ LEVELS = Levels(("bad", "good"), (0.0, 1.0))
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch):
-    monkeypatch.setattr(endpoints, "INITIAL_BACKOFF_S", 0.01)
+    monkeypatch.setattr(endpoints, "BACKOFF", RetryPolicy(first_pause_s=0.01))
 
 
 def question(form: Any = None, *parts: Any) -> Judge:

@@ -334,8 +334,16 @@ def test_what_fails_among_many_is_asked_for_once_more_and_what_is_refused_is_not
 
 def test_nobody_there_is_said_after_the_patience():
     remote = RemoteReward("http://127.0.0.1:9", outage_timeout_s=0.3)
+    with pytest.raises(TooManyFailures, match=r"http://127.0.0.1:9: no connection") as caught:
+        remote(synthetic_samples(3, size=TINY))
+    assert [score.cause for score in caught.value.scores] == ["infrastructure"] * 3
     with pytest.raises(RemoteError, match=r"http://127.0.0.1:9: no connection"):
-        remote(synthetic_samples(1, size=TINY))
+        _ = remote.card
+    scores = RemoteReward("http://127.0.0.1:9", outage_timeout_s=0.3, on_failures="none")(
+        synthetic_samples(3, size=TINY)
+    )
+    assert [score.cause for score in scores] == ["infrastructure"] * 3
+    assert remote([]).values == []
 
 
 def test_a_server_that_went_away_is_waited_for_as_long_as_there_is_patience():

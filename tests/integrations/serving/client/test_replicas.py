@@ -10,6 +10,7 @@ from editcritic.integrations.serving.client.remote_reward import RemoteError, Re
 from editcritic.integrations.serving.client.replicas import MIN_BOUNDED_LOAD, ReplicaPool
 from editcritic.integrations.serving.client.transport import TransportError, TransportResponse
 from editcritic.integrations.serving.load_test.synthetic_reward import SyntheticServer, synthetic_samples
+from editcritic.reward.retry import RetryPolicy
 from editcritic.reward.routing import rendezvous_weight
 from editcritic.reward.timeout_compat import timeout
 
@@ -126,7 +127,8 @@ def test_one_that_is_full_rests_and_one_that_is_down_is_asked_whether_it_is_read
 
 
 def test_nobody_is_asked_while_all_are_down_and_waiting_ends_with_the_first(monkeypatch):
-    monkeypatch.setattr("editcritic.integrations.serving.client.replicas._MAX_BACKOFF_S", 3600.0)
+    policy = RetryPolicy(first_pause_s=0.1, longest_pause_s=3600.0)
+    monkeypatch.setattr("editcritic.integrations.serving.client.replicas._PROBES", policy)
 
     async def test(net, replicas):
         net.ready.clear()
