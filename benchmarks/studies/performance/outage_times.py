@@ -3,7 +3,7 @@
     python -m editcritic.benchmarks.studies.performance.outage_times [--timeouts 5 20 25] [--samples 4 64] [--json]
 
 A judge server is killed after the first call of each client; a judge behind an API is a port where nobody listens, as
-its client's retries are by default. All calls wait at the same time, so it takes a little more than the longest.
+its client's retries are by default. Calls of one number of samples wait at the same time.
 """
 
 from __future__ import annotations
@@ -62,20 +62,21 @@ def main() -> None:
 def measured(timeouts: Sequence[float], sample_counts: Sequence[int]) -> list[dict[str, Any]]:
     """By path, number of samples, and time-out: the seconds of a call, and its samples without a score."""
     openai_package()  # imported before the time counts
+    return [row for count in sample_counts for row in _measured(timeouts, count)]
+
+
+def _measured(timeouts: Sequence[float], count: int) -> list[dict[str, Any]]:
     with SyntheticServer() as server:
         calls = [
-            (path, call, count, timeout_s)
-            for count in sample_counts
-            for timeout_s in timeouts
-            for path, call in _paths(server.url, timeout_s).items()
+            (path, call, timeout_s) for timeout_s in timeouts for path, call in _paths(server.url, timeout_s).items()
         ]
-        server.kill()
+        server.process.kill()
+        server.process.wait()
         with ThreadPoolExecutor(len(calls)) as threads:
-            timed = list(threads.map(lambda row: _timed(row[1], row[2]), calls))
-        server.restart()  # so that there is one to end
+            timed = list(threads.map(lambda row: _timed(row[1], count), calls))
     return [
         {"path": path, "samples": count, "timeout_s": timeout_s, "seconds": round(seconds, 2), "unscored": unscored}
-        for (path, _, count, timeout_s), (seconds, unscored) in zip(calls, timed, strict=True)
+        for (path, _, timeout_s), (seconds, unscored) in zip(calls, timed, strict=True)
     ]
 
 

@@ -4,7 +4,7 @@ import asyncio
 import math
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from types import SimpleNamespace
@@ -35,7 +35,7 @@ EDITS = batch(groups=2, group_size=2)
 LATER = batch(groups=2, group_size=2, first=200)
 META = [{"uid": f"row{row}"} for row in range(4)]
 
-Step = Callable[[Batch], list[float | None]]
+Step = Callable[[Batch], Sequence[float | None]]
 
 
 def tensors(edits: Batch) -> Any:

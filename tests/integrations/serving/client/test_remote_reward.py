@@ -16,6 +16,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from editcritic.integrations.serving.client import dispatch
 from editcritic.integrations.serving.client.remote_reward import RemoteError, RemoteReward
 from editcritic.integrations.serving.client.replicas import RewardInfo
 from editcritic.integrations.serving.load_test.synthetic_reward import (
@@ -30,6 +31,7 @@ from editcritic.integrations.trl.reward_function import AsyncRewardFunction, Rew
 from editcritic.reward import Box, Card, Image, Reward, Score, TooManyFailures, score
 from editcritic.reward.metrics.pairwise import pack_pair
 from editcritic.reward.queries import ExpertDown
+from editcritic.reward.retry import RetryPolicy
 from editcritic.verifiers import BestOfN, Budget, Journal, Verifier, at_least, select
 
 TINY = 8
@@ -218,6 +220,13 @@ def test_a_picture_that_cannot_be_read_any_more_fails_alone(server, encoding, tm
     assert all("lost.png" in scores[row].reason for row in (2, 7))
 
 
+@pytest.fixture
+def no_pauses(monkeypatch):
+    monkeypatch.setattr(dispatch, "OUTAGE", RetryPolicy(first_pause_s=0.01))
+    monkeypatch.setattr(dispatch, "_FAULTS", RetryPolicy(first_pause_s=0.01, attempts=3))
+
+
+@pytest.mark.usefixtures("no_pauses")
 def test_a_broken_server_is_not_asked_for_ever():
     with answering((500, {}, {"error": "a bug"})) as (url, requests):
         scores = RemoteReward(url)(synthetic_samples(2, size=TINY))
@@ -310,6 +319,7 @@ def failed(request):
     return {**scored(request), "scores": rows}
 
 
+@pytest.mark.usefixtures("no_pauses")
 def test_it_waits_for_a_judge_that_is_down():
     down: Any = (200, {}, failed)
     with answering(down, down, down, (200, {}, scored)) as (url, requests):

@@ -30,8 +30,7 @@ from editcritic.integrations.serving.server.app import ServerConfig, create_app,
 from editcritic.integrations.serving.server.limits import ServerLimits
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.serving.server.trainer_protocols import TRAINER_PROTOCOLS, add_trainer_protocols
-from editcritic.integrations.trainers import trainer_reward
-from editcritic.reward import Card, EditSample, Expert, Image, Program, Reward, Score, ask
+from editcritic.reward import Card, EditSample, Expert, Image, Program, Reward, Score, ask, retry
 from editcritic.reward.queries import Abstention, Failure, Rate
 
 from ....reward.fakes import Fake, known, picture
@@ -174,7 +173,7 @@ def test_what_keeps_failing_is_refused_for_good_and_never_a_number(monkeypatch):
 
 
 def test_an_outage_is_waited_for_on_the_server_and_others_are_not_kept_waiting(monkeypatch):
-    monkeypatch.setattr(trainer_reward, "_FIRST_PAUSE_S", 1.0)
+    monkeypatch.setattr(retry, "OUTAGE", retry.RetryPolicy(first_pause_s=2.0))
     failures = {Image.of(AFTER[1]).digest: 3}
 
     def rule(query: Any) -> Any:
@@ -195,7 +194,7 @@ def test_an_outage_is_waited_for_on_the_server_and_others_are_not_kept_waiting(m
 
 
 def test_who_waits_for_an_outage_and_goes_leaves_nothing_behind(monkeypatch):
-    monkeypatch.setattr(trainer_reward, "_FIRST_PAUSE_S", 30.0)
+    monkeypatch.setattr(retry, "OUTAGE", retry.RetryPolicy(first_pause_s=60.0, longest_pause_s=60.0))
     service = ScoringService(Reward(Kept(), {"preference": Fake(lambda query: Failure("away", infrastructure=True))}))
     app = create_app(service, ServerConfig(port=0))
     add_trainer_protocols(app, service, "edit-r1")
