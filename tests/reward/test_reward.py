@@ -243,6 +243,7 @@ class Clock:
         self.now, self.slept = 0.0, []
         shared = {name: getattr(time, name) for name in ("perf_counter", "time", "strftime", "localtime")}
         clock = SimpleNamespace(sleep=self.sleep, monotonic=lambda: self.now, **shared)
+        self.shared = clock
         monkeypatch.setattr(reward_module, "time", clock)
         monkeypatch.setattr(retry, "time", clock)
 
@@ -379,7 +380,7 @@ def test_what_was_waited_for_does_not_count_as_failed(monkeypatch):
             raise ValueError("cannot read it")
         return known(query)
 
-    monkeypatch.setattr(reward_module.time, "sleep", sleep)
+    monkeypatch.setattr(clock.shared, "sleep", sleep)
     scores = Reward(Rated(), {"preference": Fake(rule)}, on_failures="wait", outage_timeout_s=10)(batch)
     # 15 before the outage was detected, and the bad sample: 16 of 32 are not more than half.
     assert [index for index, score in enumerate(scores) if score.status == "failed"] == [31]
