@@ -20,7 +20,15 @@ PYTEST := pytest -n 2 --dist loadfile
 
 # The second tier: what needs Ray, a browser or killed processes, documents that run, the site, release lists, restated
 # trainers, long sweeps. Whole files and folders; a new test belongs in the first tier unless it is one of these.
-SECOND_TIER :=
+SECOND_TIER := \
+	tests/test_docs.py tests/test_reference_pages.py tests/test_site.py tests/examples tests/release \
+	tests/benchmarks/web_app tests/cli/test_web_app.py \
+	tests/benchmarks/run/test_ray_runner.py tests/benchmarks/run/test_score_table.py tests/integrations/serving/ray_serve \
+	tests/benchmarks/run/test_killed.py tests/benchmarks/suites/gedit/test_killed.py \
+	tests/cli/test_interrupted_commands.py tests/cli/test_interruption.py \
+	tests/integrations/serving/test_chaos.py tests/integrations/serving/test_draining.py \
+	tests/integrations/trainers/test_killed_server.py tests/integrations/trainers/test_killed_trainers.py \
+	tests/integrations/test_two_processes.py tests/benchmarks/suites/imgedit/test_resumed.py
 
 .PHONY: demo gpu-check gpu-wheels test test-rest test-all test-quick test-lowest test-pythons check lint types contracts docs docs-serve bench clean sceneedit-editor release-check
 .NOTPARALLEL:
