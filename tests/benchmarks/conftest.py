@@ -17,7 +17,7 @@ from editcritic.benchmarks.demo.photographs import PHOTOS
 from editcritic.cli.app import app
 
 # Converting our commands into click's takes longer than most of them run: once, and not at each call of a test.
-typer.testing._get_command = cache(get_command)
+typer.testing._get_command = cache(get_command)  # type: ignore[attr-defined]
 
 SIDE = 128
 

@@ -36,7 +36,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ....reward import EditSample, Engine, Expert, Program, Reward, Score
-from ....reward.engine.program import Ask, Unanswered
+from ....reward.engine.program import Ask, RunOnce, Unanswered
 from ....reward.experts.loading.cpu_cores import run_in_turn
 from ....reward.experts.loading.local_expert import LocalExpert
 from ....reward.metrics.edival.consistency import BackgroundConsistency, ObjectConsistency
@@ -182,15 +182,21 @@ def run_one_by_one(
 
 
 def _run_program(program: Program[Score], sample: EditSample, experts: Mapping[str, _SimulatedCostExpert]) -> Score:
+    try:
+        score: Score = _value_of(program, sample, experts)
+    except Unanswered as unanswered:
+        return Score.abstained(unanswered.reason)
+    return score
+
+
+def _value_of(program: Program[Any], sample: EditSample, experts: Mapping[str, _SimulatedCostExpert]) -> Any:
+    """What a program returns, with what programs could share run anew for each. Raises `Unanswered`."""
     value: Any = None
     while True:
         try:
             request = program.send(value)
         except StopIteration as stop:
-            score: Score = stop.value
-            return score
-        except Unanswered as unanswered:
-            return Score.abstained(unanswered.reason)
+            return stop.value
         if isinstance(request, Ask):
             outcomes: list[Outcome] = []
             for query in request.queries:
@@ -200,6 +206,11 @@ def _run_program(program: Program[Score], sample: EditSample, experts: Mapping[s
                 rewritten = expert.rewrite_query(query, sample)
                 outcomes += [rewritten] if isinstance(rewritten, Abstention) else expert([rewritten])
             value = tuple(outcomes)
+        elif isinstance(request, RunOnce):
+            try:
+                value = (_value_of(request.program(), sample, experts),)
+            except Unanswered as unanswered:
+                value = (unanswered,)
         else:
             value = tuple(_run_program(part, sample, experts) for part in request.programs)
 

@@ -10,6 +10,7 @@ import pytest
 from editcritic.benchmarks.inspection import doctor
 from editcritic.benchmarks.inspection.expert_probe import synthetic_image
 from editcritic.reward import default_experts
+from editcritic.reward.queries.specs import entry_point_names
 
 from ..conftest import Command
 
@@ -20,7 +21,7 @@ NOT_RUN = {"clip", "openai", "no-segmenter", "vlm"}
 @pytest.fixture(scope="module")
 def report() -> doctor.DoctorReport:
     with pytest.MonkeyPatch.context() as patch:
-        all_names = doctor.entry_point_names("editcritic.experts")
+        all_names = entry_point_names("editcritic.experts")
         default_types = {type(expert) for expert in default_experts().values()}
         chosen = {name: one for name, one in all_names.items() if name in NOT_RUN or one.load() in default_types}
         patch.setattr(doctor, "entry_point_names", lambda group: chosen)

@@ -359,7 +359,9 @@ def test_no_other_expert_runs_code_of_a_checkpoint(old, diary, monkeypatch):
         "builtins.input", lambda *_: "y"
     )  # by default transformers asks for confirmation in the main thread
     named: list[Any] = [point.load() for point in entry_points(group="editcritic.experts")]
-    local = [kind for kind in named if isinstance(kind, type) and issubclass(kind, LocalExpert) and kind is not Sa2va]
+    local: list[Any] = [
+        kind for kind in named if isinstance(kind, type) and issubclass(kind, LocalExpert) and kind is not Sa2va
+    ]
     assert len(local) > 10
     for kind in local:
         with pytest.raises(ExpertDown):

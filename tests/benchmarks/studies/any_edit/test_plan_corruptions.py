@@ -28,6 +28,11 @@ def scenes():
     return [case.sample for case in seen], [case.before.names for case in seen if case.before is not None]
 
 
+def corrupted(level, **options):
+    samples, objects = scenes()
+    return with_wrong_plans(samples, objects, level, 5, **options)
+
+
 def test_every_plan_can_be_wrong():
     for sample, names in zip(*scenes(), strict=True):
         plan = annotated_plan(sample)
@@ -35,7 +40,7 @@ def test_every_plan_can_be_wrong():
 
 
 def test_a_lower_level_is_part_of_a_higher_one():
-    levels = {level: with_wrong_plans(*scenes(), level, 5) for level in (0.0, 0.1, 0.4)}
+    levels = {level: corrupted(level) for level in (0.0, 0.1, 0.4)}
     right = [sample.plan for sample in levels[0.0][0]]
     assert levels[0.0][1] == 0
     few, many = (
@@ -46,7 +51,7 @@ def test_a_lower_level_is_part_of_a_higher_one():
 
 
 def test_an_unnoticed_wrong_plan_has_an_instruction_that_it_accounts_for():
-    samples, wrong = with_wrong_plans(*scenes(), 1.0, 5, unnoticed=True)
+    samples, wrong = corrupted(1.0, unnoticed=True)
     assert wrong == len(samples)
     plans = [(sample.plan, sample.instruction) for sample in samples if sample.plan is not None]
     assert sum(bool(plan_problems(plan, sentence)) for plan, sentence in plans) <= 0.05 * len(samples)
