@@ -32,7 +32,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ....reward import EditSample, Engine, Expert, Program, Score
-from ....reward.engine.program import Ask, Unanswered
+from ....reward.engine.program import Ask, Gather, Unanswered
 from ....reward.experts.loading.cpu_cores import run_in_turn
 from ....reward.experts.loading.local_expert import LocalExpert
 from ....reward.metrics.edival.consistency import BackgroundConsistency, ObjectConsistency
@@ -179,6 +179,7 @@ def _run_program(program: Program[Score], experts: Mapping[str, _SimulatedCostEx
                 outcomes += expert([query])
             value = tuple(outcomes)
         else:
+            assert isinstance(request, Gather), "none of these metrics shares a program"
             value = tuple(_run_program(part, experts) for part in request.programs)
 
 

@@ -13,6 +13,7 @@ from editcritic.reward.metrics import Metric
 from editcritic.reward.metrics.any_edit import plan_of_sample
 from editcritic.reward.metrics.any_edit.following import PlanFollowing
 from editcritic.reward.metrics.any_edit.overall import any_edit
+from editcritic.reward.metrics.any_edit.plan_questions import with_questions
 from editcritic.reward.queries import Abstention, Failure
 from editcritic.reward.queries.kinds import Outcome, ReadText, RecognizedText, TextLine
 
@@ -58,10 +59,9 @@ def experts() -> dict[str, Expert]:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[EditPlan]:
     """The plans that were made to the end, in order."""
     plans: list[EditPlan] = []
-    original = plan_of_sample.with_questions
 
     def kept(plan: EditPlan) -> EditPlan:
-        plans.append(original(plan))
+        plans.append(with_questions(plan))
         return plans[-1]
 
     monkeypatch.setattr(plan_of_sample, "with_questions", kept)
