@@ -178,11 +178,11 @@ def test_what_it_asks_is_changed_with_the_rest_and_shared_only_among_equal_chang
 def test_programs_that_nobody_wants_do_not_wait_for_it(engine) -> None:
     wanted = [True]
 
-    def rule(query: Any) -> Any:
+    def answered_too_late(query: Rate) -> Outcome:
         wanted.clear()
         return known(query)
 
-    expert, subject = Fake(rule), Subject()
+    expert, subject = Fake(answered_too_late), Subject()
     future = engine.submit(
         whole(one_part(subject), one_part(subject)), {"preference": expert}, is_wanted=lambda: bool(wanted)
     )

@@ -59,10 +59,9 @@ def experts() -> dict[str, Expert]:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[EditPlan]:
     """The plans that were made to the end, in order."""
     plans: list[EditPlan] = []
-    original = with_questions
 
     def kept(plan: EditPlan) -> EditPlan:
-        plans.append(original(plan))
+        plans.append(with_questions(plan))
         return plans[-1]
 
     monkeypatch.setattr(plan_of_sample, "with_questions", kept)
