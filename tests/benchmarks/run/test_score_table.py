@@ -20,6 +20,8 @@ from editcritic.reward import AnswerLog, Reward
 from editcritic.reward.child_python import python_command
 from editcritic.reward.engine.log_merge import merge_logs
 
+from ...default_signals import default_signals
+
 NEEDS = ("ray",)
 ROOT = Path(__file__).parents[3]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}
@@ -142,7 +144,9 @@ def test_an_interrupted_run_says_how_far_it_is_and_is_resumed(tmp_path: Path) ->
     words = [tmp_path / "table.parquet", "--reward", "judge-yes-no", "--experts", judge, "--block-rows", 20]
     words += ["--ray", "--ray-address", "local", "--cpus", 0.5, "-o", tmp_path / "scores"]
     command = python_command("from editcritic.cli.main import main; main()", "score", *map(str, words))
-    with subprocess.Popen(command, env=ENVIRONMENT, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+    with default_signals():
+        process = subprocess.Popen(command, env=ENVIRONMENT, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    with process:
         end = time.monotonic() + 120
         while not list((tmp_path / "scores").glob("*.parquet")) and time.monotonic() < end:
             time.sleep(0.05)

@@ -156,9 +156,10 @@ def test_a_request_that_is_repeated_counts_once():
 
 
 def test_scoring_does_not_wait_for_a_held_out_reward_and_steps_are_dropped():
-    release = threading.Event()
+    asked, release = threading.Event(), threading.Event()
 
     def slow(samples: Sequence[EditSample]) -> list[Score]:
+        asked.set()
         release.wait(60)
         return [Score.of(0.5)] * len(samples)
 
@@ -166,7 +167,9 @@ def test_scoring_does_not_wait_for_a_held_out_reward_and_steps_are_dropped():
     edits = [sample(str(row), edited=picture(row)) for row in range(80)]
     with served(monitor) as (url, service):
         with closing(RemoteReward(url)) as remote:
-            scores = remote(edits)
+            scores = list(remote(edits[:8]))
+            asked.wait(60)
+            scores += remote(edits[8:])
         assert all(score.status == "scored" for score in scores)
         assert (monitor.steps, monitor.dropped) == (10, 8)
         assert service.samples.used == 0
