@@ -152,8 +152,7 @@ def test_variants_are_the_same_each_time_and_change_nothing_in_place(
 def test_a_family_applies_in_all_severities_to_some_edit(
     family: Family, make: Callable[[str, Family], list[Variant | None]]
 ) -> None:
-    applied = [sum(variant is not None for variant in make(name, family)) for name in (*PHOTOGRAPHS, *DRAWINGS)]
-    assert max(applied) == 3
+    assert any(all(make(name, family)) for name in (*DRAWINGS, *PHOTOGRAPHS))
 
 
 @of_each_lower

@@ -275,7 +275,7 @@ def test_resized_copies_and_recordings_are_one_question():
 
 
 def edits():
-    return [COFFEE, bluer(COFFEE, CUP), bluer(COFFEE, SPOON), inpainted(COFFEE, SPOON), COFFEE[:, 60:], ASTRONAUT]
+    return [COFFEE, bluer(COFFEE, CUP), inpainted(COFFEE, SPOON), COFFEE[:, 60:]]
 
 
 @pytest.fixture(scope="module")
@@ -284,13 +284,12 @@ def together():
     queries = [
         Detect(Image.of(np.ascontiguousarray(edit)), phrases)
         for edit in edits()
-        for phrases in (("cup",), ("spoon",), ("spoon", "cups"), ("lamp",))
+        for phrases in (("cup",), ("spoon", "cups"), ("lamp",))
     ]
     return edit_sample, queries, outcomes(queries, edit_sample, batch=64)[1]
 
 
-@pytest.mark.parametrize("batch", [1, 3])
-@pytest.mark.parametrize("cache_bytes", [0, 2**30])
+@pytest.mark.parametrize(("batch", "cache_bytes"), [(1, 2**30), (3, 0)])
 def test_answers_do_not_depend_on_batches_or_on_what_is_kept(together, batch, cache_bytes):
     edit_sample, queries, expected = together
     expert = Annotated(cache_bytes=cache_bytes)

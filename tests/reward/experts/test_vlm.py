@@ -28,7 +28,7 @@ from editcritic.reward.queries.response_formats import FreeText, Grade, Json, Le
 
 from .tiny_vlms import TINY_VLMS, tiny_llava
 
-WORDS = ("yes", "no", "red", "picture", "excellent")  # some of one token, some of several
+WORDS = ("yes", "no", "excellent")  # of one token and of several
 PROBE = Levels(WORDS, tuple(range(len(WORDS))))
 SCHEMA = {
     "type": "object",
@@ -126,14 +126,14 @@ def inputs_of(processor, query):
 
 
 def next_probabilities(model, inputs, after):
-    """Next-token probabilities after the prompt and further tokens, from a full forward pass."""
+    """Next-token probabilities after the prompt and after each further token, from a full forward pass."""
     fed = dict(inputs)
     n = len(after)
-    fed["input_ids"] = torch.cat([inputs["input_ids"], torch.tensor([after], dtype=torch.long)], 1)
+    fed["input_ids"] = torch.cat([inputs["input_ids"], torch.tensor([list(after)], dtype=torch.long)], 1)
     fed["attention_mask"] = torch.cat([inputs["attention_mask"], torch.ones(1, n, dtype=torch.long)], 1)
     if "mm_token_type_ids" in inputs:
         fed["mm_token_type_ids"] = torch.cat([inputs["mm_token_type_ids"], torch.zeros(1, n, dtype=torch.long)], 1)
-    return model(**fed).logits[0, -1].softmax(-1)
+    return model(**fed).logits[0, -1 - n :].softmax(-1)
 
 
 def by_brute_force(plain, query):
@@ -146,8 +146,11 @@ def by_brute_force(plain, query):
             for lead in ("", " "):
                 spelled[tuple(processor.tokenizer.encode(lead + way, add_special_tokens=False))] = option
     starts = {tokens[:i] for tokens in spelled for i in range(1, len(tokens) + 1)}
-    after = {tokens[:i] for tokens in spelled for i in range(len(tokens))}
-    ahead = {start: next_probabilities(model, inputs, list(start)) for start in after}
+    ahead = {}
+    for first in sorted({tokens[:-1] for tokens in spelled}, key=len, reverse=True):
+        if first not in ahead:
+            passed = next_probabilities(model, inputs, first)
+            ahead |= {first[:i]: passed[i] for i in range(len(first) + 1)}
     chance = {(): 1.0}
     for start in sorted(starts, key=len):
         chance[start] = chance[start[:-1]] * float(ahead[start[:-1]][start[-1]])

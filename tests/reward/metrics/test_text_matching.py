@@ -1,13 +1,16 @@
 """Matching letters: those that difflib finds, in bounded time."""
 
-import subprocess
-import sys
 from difflib import SequenceMatcher
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from editcritic.reward.metrics.i2ibench.text_content_style import edit_distance
+from editcritic.reward.metrics.new_text import is_part_of
 from editcritic.reward.metrics.text_matching import PIECE, _runs, matching_letters, similarity
+
+from ..test_linear_parsing import at_most
 
 FEW_LETTERS = st.text("ab", max_size=60) | st.text("abcdé中\U0001f600\ud800", max_size=40)
 
@@ -30,11 +33,16 @@ def test_a_long_text_is_compared_piece_by_piece():
 
 
 def test_a_repetitive_text_takes_no_minutes():
-    code = (
-        "from editcritic.reward.metrics.new_text import is_part_of\n"
-        "from editcritic.reward.metrics.i2ibench.text_content_style import edit_distance\n"
-        "for line in ('ab' * 1000, 'abc' * 200):\n"
-        "    is_part_of(line, 'aabb' * 2500)\n"
-        "edit_distance('ab' * 1000, 'aabb' * 2500)\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    text = "aabb" * 625
+    for line in ("ab" * 250, "abc" * 200):
+        assert len(line) > PIECE
+        with at_most(5, "is_part_of", text):
+            is_part_of(line, text)
+    with at_most(5, "edit_distance", text):
+        edit_distance("ab" * 250, text)
+
+
+def test_difflib_takes_too_long_for_it():
+    text = "aabb" * 625
+    with pytest.raises(TimeoutError), at_most(1, "difflib", text):
+        SequenceMatcher(None, "ab" * 250, text, autojunk=False).get_matching_blocks()

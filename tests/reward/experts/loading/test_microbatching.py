@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from editcritic.reward.experts.loading.microbatching import Microbatcher, is_out_of_memory, parse_byte_size
@@ -42,6 +42,7 @@ class Model:
         return [2 * n for n in items]
 
 
+@settings(max_examples=25)  # each collects garbage several times
 @given(count=st.integers(0, 50), most=st.integers(1, 40), room=st.integers(1, 40))
 def test_a_pass_that_runs_out_of_memory_is_done_again_in_halves(count, most, room):
     model, passes = Model(room), Microbatcher(most, name="tiny")

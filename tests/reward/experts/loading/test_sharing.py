@@ -175,7 +175,7 @@ def test_two_threads_that_ask_and_drop_always_get_an_answer(folder):
     wrong = []
 
     def ask(expert: Dino) -> None:
-        for _ in range(10):
+        for _ in range(4):
             (parameter,) = expert(ASKED)
             if (parameter.values != expected.values).any():
                 wrong.append(parameter)

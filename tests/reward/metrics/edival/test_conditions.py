@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from editcritic.reward.metrics.edival.conditions import Condition, all_hold, any_holds, make_condition, normalize_text
@@ -278,6 +278,7 @@ LADDERS: dict[str, tuple[str, Task, dict[str, Any], int, Callable[..., Scenery]]
 
 
 @pytest.mark.parametrize("ladder", LADDERS)
+@settings(max_examples=25)  # each is two runs in an engine
 @given(data=st.data())
 def test_the_degree_grows_with_what_decides(follow, scene, ladder, data) -> None:
     protocol, task, options, count, build = LADDERS[ladder]
