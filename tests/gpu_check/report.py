@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-_COLUMNS = ("batch", "a second", "tokens a second", "TFLOP/s", "share of peak", "peak GiB")
+_COLUMNS = ("batch", "a second", "passes", "tokens a second", "TFLOP/s", "share of peak", "peak GiB")
 
 _OF_THROUGHPUT = """\
 Random weights; pictures of 512 px, each new. The peak is that of a product of two large matrices in the same \
-precision on this device. Tokens are those that the judge's language model reads, in all passes of a question; words \
-are spelled, so that questions are longer than with the published tokenizer."""
+precision on this device. Tokens are those that the judge's language model reads in all passes of a batch. They are \
+more than with trained weights and a published tokenizer: words are spelled, and every spelling of an answer is \
+likely, so that a second pass reads them."""
 _OF_SHARING = """\
 `any-edit` on edits of one source. One by one: a question a call, an edit after the other, nothing cached, as released \
 code of papers does. Both score alike. Roles without a model cost nothing here."""

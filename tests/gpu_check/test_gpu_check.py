@@ -15,7 +15,7 @@ from . import bare, wheels
 from .report import markdown
 
 MACHINE = {"hardware": "A GPU", "device": "cuda:0", "driver": "580.1", "torch": "2.13.0"}
-ROW = {"batch": 2, "a second": 6.0, "GFLOP": 50.0, "tokens": 700.0, "TFLOP/s": 0.3, "share of peak": 0.25}
+ROW = {"batch": 2, "a second": 6.0, "GFLOP": 50.0, "tokens": 700.0, "passes": 1, "TFLOP/s": 0.3, "share of peak": 0.25}
 MODEL = {"id": "a judge", "dtype": "bfloat16", "peak TFLOP/s": 1.2, "rows": [ROW | {"tokens a second": 4200.0}]}
 PATTERNS = {
     "shapes": "small",
@@ -48,7 +48,7 @@ def test_the_page_has_every_figure_and_says_what_is_missing():
     lines = page.splitlines()
     assert "| hardware | A GPU |" in lines
     assert "| commit | abc |" in lines
-    assert "| small | judge | bfloat16 | 1.2 | 2 | 6 | 4200 | 0.3 | 25.0% |  |" in lines
+    assert "| small | judge | bfloat16 | 1.2 | 2 | 6 | 1 | 4200 | 0.3 | 25.0% |  |" in lines
     assert "| small | 16 | judge | 90, 20 | 24 | 4 | 6 |" in lines
     assert "| small | 16 | end to end |  | 30 | 6 | 5 |" in lines
     assert "7 passed, 1 failed, 0 skipped, of 2 files." in lines

@@ -7,9 +7,10 @@ Random weights of the published shapes (`random_models`; of the bundles `small` 
 that nothing is downloaded. Every image is new, so that no cache helps. The detector gets one phrase per image, the
 features the class token, the judge a yes/no query about two images. Floating-point operations are counted by torch in
 one call (`torch.utils.flop_counter`: products, convolutions, attention). The judge's tokens are those that its
-language model reads, in all passes of a question; its tokenizer spells words, so that questions are long. The peak is
-not the data sheet's: it is what a product of two square matrices of random numbers reaches here in the model's
-precision. `--save` writes a JSON file named for the hardware, with the versions, to compare machines.
+language model reads, in all passes of a batch: a second one reads spellings of an answer that the first found likely,
+which to random weights all are. Its tokenizer spells words, so that questions are long, too. The peak is not the data
+sheet's: it is what a product of two square matrices of random numbers reaches here in the model's precision. `--save`
+writes a JSON file named for the hardware, with the versions, to compare machines.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def _answer(expert: LocalExpert[Any], queries: Sequence[Query[Any]]) -> None:
 
 
 def _count_work(expert: LocalExpert[Any], queries: Sequence[Query[Any]]) -> dict[str, float]:
-    """Answer the queries, and count for one of them: `GFLOP`, and of judges `tokens`."""
+    """Answer the queries, and count for one of them: `GFLOP`, and of judges `tokens`, and the `passes` of all."""
     from torch.utils.flop_counter import FlopCounterMode
 
     def counted() -> int:
@@ -90,17 +91,15 @@ def _count_work(expert: LocalExpert[Any], queries: Sequence[Query[Any]]) -> dict
             _answer(expert, queries)
         return int(operations.get_total_flops())
 
-    tokens = -_num_tokens(expert)
+    before = expert.usage()
     # The counter belongs to a thread: on a CPU, that of the model's turn.
     operations = run_in_turn(counted) if expert.checkpoint.on_cpu else counted()
-    tokens += _num_tokens(expert)
+    used = {name: number - before.get(name, 0) for name, number in expert.usage().items()}
     work = {"GFLOP": operations / len(queries) / 1e9}
-    return work | {"tokens": tokens / len(queries)} if tokens else work
-
-
-def _num_tokens(expert: LocalExpert[Any]) -> float:
-    usage = expert.usage()
-    return usage.get("prompt_tokens", 0) + usage.get("generated_tokens", 0)
+    if "prompt_tokens" not in used:
+        return work
+    tokens = used["prompt_tokens"] + used["generated_tokens"]
+    return work | {"tokens": tokens / len(queries), "passes": used["forward_passes"]}
 
 
 def matrix_product_tflops(device: str, dtype: str, side: int | None = None) -> float:
@@ -214,7 +213,7 @@ def main() -> None:
     if options.json:
         console.print_json(json.dumps(figures))
         return
-    columns = ("batch", "a second", "tokens a second", "TFLOP/s", "share of peak", "peak GiB")
+    columns = ("batch", "a second", "passes", "tokens a second", "TFLOP/s", "share of peak", "peak GiB")
     grid = Table("role", *columns, title=f"{figures['hardware']}, {options.shapes}", box=None)
     for role in options.roles:
         for row in figures[role]["rows"]:
