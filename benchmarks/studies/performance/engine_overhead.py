@@ -14,6 +14,7 @@ starts: what that takes is printed, by picture of these samples and by one of 51
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import sys
 import tempfile
@@ -72,6 +73,7 @@ def _thread_time() -> Program[Score]:
 def scored(reward: Reward, edits: Sequence[EditSample]) -> tuple[float, int]:
     """Score new objects of these edits: microseconds of the engine's thread, and the number of queries."""
     fresh = [renewed(edit) for edit in edits]
+    gc.collect()  # of what earlier runs have left: it takes as long as some samples
     queries, start = reward.engine.stats().queries, seconds_of(reward.engine)
     scores = reward(fresh)
     spent = seconds_of(reward.engine) - start
