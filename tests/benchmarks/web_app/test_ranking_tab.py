@@ -23,7 +23,7 @@ from editcritic.cli.app import app as command_line
 from editcritic.reward import Box, EditSample, Image, Score
 
 from ..chromium import needed
-from .browser import TIMEOUT_MS, Visit, app, choose, narrow
+from .browser import TIMEOUT_MS, Visit, app, choose
 
 pytestmark = needed
 
@@ -202,8 +202,9 @@ def test_a_mistake_is_a_message(visit: Visit) -> None:
     expect(page.get_by_text("type what was asked for").first).to_be_visible()
 
 
-def test_the_page_fits_a_phone(visit: Visit) -> None:
-    with narrow(visit.page) as page:
+def test_the_page_fits_a_phone(browser: Browser) -> None:
+    with app(AppSettings(), browser, width=390) as visit:
+        page = visit.page
         page.get_by_role("tab", name="Example", exact=True).click()
         page.locator("#rank-score-example").click()
         expect(page.locator("#rank-why")).to_contain_text("above")
