@@ -197,7 +197,7 @@ def test_who_has_no_token_cannot_keep_out_who_has_one(url: str) -> None:
 
 
 @needed
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_process_contacts_nobody_and_leaves_nothing(tmp_path: Path, browser: Browser, number: int) -> None:
     """With a window open, which holds connections, and after requests that name other machines."""
     home, temporary, working = (tmp_path / name for name in ("home", "temporary", "working"))
