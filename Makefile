@@ -28,6 +28,10 @@ SECOND_TIER := \
 	tests/cli/test_interrupted_commands.py tests/cli/test_interruption.py \
 	tests/integrations/serving/test_chaos.py tests/integrations/serving/test_draining.py \
 	tests/integrations/trainers/test_killed_server.py tests/integrations/trainers/test_killed_trainers.py \
+	tests/integrations/trainers/test_flow_factory.py tests/integrations/trainers/test_dance_grpo.py \
+	tests/integrations/trainers/test_omnigen2_rl.py tests/integrations/trainers/test_verl_omni_client.py \
+	tests/integrations/trainers/test_edit_r1_script.py tests/integrations/trainers/test_edit_r1_client.py \
+	tests/integrations/trainers/test_flow_grpo_script.py tests/integrations/diffusion_rl/test_trainer_processes.py \
 	tests/integrations/test_two_processes.py tests/benchmarks/suites/imgedit/test_resumed.py
 
 .PHONY: demo gpu-check gpu-wheels test test-rest test-all test-quick test-lowest test-pythons check lint types contracts docs docs-serve bench clean sceneedit-editor release-check
