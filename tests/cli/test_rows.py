@@ -102,7 +102,7 @@ def test_a_reward_is_asked_for_its_card_wherever_it_is(editcritic: Command, data
 def test_a_judge_server_that_is_not_there_is_told(
     editcritic: Command, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replicas, "_STARTUP_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(replicas, "_DESCRIPTION_TIMEOUT_S", 0.5)
     result = editcritic("rows", write(data, GOOD), "--trainer", "trl", "--reward", "http://127.0.0.1:1")
     assert (result.exit_code, "no judge server can be used: http://127.0.0.1:1" in result.stderr) == (2, True)
 
