@@ -153,6 +153,6 @@ def test_an_interrupted_run_says_how_far_it_is_and_is_resumed(tmp_path: Path) ->
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    assert "of 2000 rows are in" in said
+    assert "of 2,000 rows are in" in said
     assert "Traceback" not in said
     assert not list((tmp_path / "scores").glob(".*"))
