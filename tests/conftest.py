@@ -29,6 +29,7 @@ for library in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 from importlib.util import find_spec  # noqa: E402
 from pathlib import Path  # noqa: E402
 
+import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
 from .needs import needs  # noqa: E402
@@ -45,8 +46,14 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 provide()
 
 
+# Libraries of seconds that test modules import in functions: whoever runs a few tests does not wait for them.
+USED_LATER = {"datasets", "gradio", "matplotlib.pyplot", "ray", "trl"}
+
+
 def pytest_collection_finish() -> None:
-    """Exclude imported libraries from the garbage collections of tests."""
+    """Refuse what makes collecting slow; exclude imported libraries from the garbage collections of tests."""
+    if imported := sorted(USED_LATER & sys.modules.keys()):
+        raise pytest.UsageError(f"collecting imported {', '.join(imported)}: import them in functions and fixtures")
     gc.collect()
     gc.freeze()
 

@@ -4,7 +4,6 @@ import json
 from io import BytesIO
 
 import pytest
-from datasets import Dataset
 
 from editcritic.integrations.dataset_rows import completion_text, sample_from_row, split_instructions
 from editcritic.integrations.unusable_rows import UnusableRow
@@ -51,6 +50,8 @@ def test_pictures_come_as_datasets_keeps_them(column):
 
 
 def test_columns_say_what_is_known_of_an_edit():
+    from datasets import Dataset
+
     picture = scenes(1)[0].source
     row = {
         "id": 7, "instruction": "x and y", "source": picture.pil(), "operations": ["x", "y"], "hint": None,
@@ -83,6 +84,8 @@ def test_rows_without_the_columns_are_a_mistake_of_the_dataset():
 
 @pytest.mark.parametrize("as_text", [True, False])
 def test_a_plan_is_a_table_or_its_json(as_text):
+    from datasets import Dataset
+
     plans = [
         EditPlan((PlannedOperation("color_alter", target=Target("cup", ("red",)), value="blue"),)),
         EditPlan((PlannedOperation("other", "twirl it"),), (Kept("light"),), confidence=0.5),

@@ -9,7 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import datasets
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
@@ -89,6 +88,8 @@ def through_pandas(rows: list[dict[str, Any]], path: Path) -> Sequence[Any]:
 
 def through_datasets(form: str | None) -> Callable[[list[dict[str, Any]], Path], Sequence[Any]]:
     def store(rows: list[dict[str, Any]], path: Path) -> Sequence[Any]:
+        import datasets
+
         pq.write_table(pa.Table.from_pylist(rows), path)
         loaded = datasets.Dataset.from_parquet(str(path), cache_dir=str(path.parent))
         return list(loaded.with_format(form))
@@ -97,6 +98,8 @@ def through_datasets(form: str | None) -> Callable[[list[dict[str, Any]], Path],
 
 
 def through_jsonl_and_datasets(rows: list[dict[str, Any]], path: Path) -> Sequence[Any]:
+    import datasets
+
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return list(datasets.Dataset.from_json(str(path), cache_dir=str(path.parent)))
 

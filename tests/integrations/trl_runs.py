@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from datasets import Dataset
-from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer
 
 from editcritic.integrations.trl.preferences import make_preference_pairs
 from editcritic.integrations.trl.reward_function import Rollout
@@ -50,6 +48,8 @@ def rollouts(*values: float | None, group: str = "g", texts: tuple[str, ...] = (
 
 
 def rows_of(samples: list[EditSample]) -> Any:
+    from datasets import Dataset
+
     return Dataset.from_list(
         [{"prompt": f"Say it better: {sample.instruction}\n", "instruction": sample.instruction,
           "source": sample.source.pil()} for sample in samples]
@@ -58,6 +58,8 @@ def rows_of(samples: list[EditSample]) -> Any:
 
 def grpo(folder: Path, reward: Any, rows: Any, model: Path | None = None, **settings: Any) -> Any:
     """A `GRPOTrainer` after two steps with groups of four."""
+    from trl import GRPOConfig, GRPOTrainer
+
     model = model or tiny_language_model(folder / "model", rows["prompt"])
     config = GRPOConfig(
         output_dir=str(folder / "out"), use_cpu=True, bf16=False, max_steps=2, num_generations=4,
@@ -71,6 +73,8 @@ def grpo(folder: Path, reward: Any, rows: Any, model: Path | None = None, **sett
 
 def written(count: int = 8) -> Any:
     """Text pairs in which every other chosen one is longer."""
+    from datasets import Dataset
+
     all_rollouts = []
     for number in range(count):
         texts = ("make it blue", "make it a little bluer")[:: 1 if number % 2 else -1]
@@ -88,6 +92,8 @@ def settings(folder: Path) -> dict[str, Any]:
 
 
 def dpo(folder: Path, model: Path | None = None) -> Any:
+    from trl import DPOConfig, DPOTrainer
+
     rows = written()
     model = model or tiny_language_model(folder / "model", rows["chosen"])
     trainer = DPOTrainer(str(model), args=DPOConfig(**settings(folder)), train_dataset=rows)

@@ -14,12 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback, set_seed
-from trl import GRPOConfig, GRPOTrainer
 
 from ....integrations.dataset_rows import split_instructions
 from ....integrations.rng_state import preserve_rng_state
@@ -28,6 +26,9 @@ from ...sceneedit.scene_experts import scene_experts
 from .rule_based_editor import RuleBasedEditor, parse_line
 from .writer_model import MAX_LENGTH, sample_completions, tokenizer, untrained_writer, warm_start
 from .writer_tasks import SplitTask, split_tasks
+
+if TYPE_CHECKING:
+    from trl import GRPOConfig
 
 LOOPS = ("reward", "length", "format")
 
@@ -76,6 +77,8 @@ class WriterSeedRun:
 
     def run(self) -> SeedResult:
         """Warm start, then every loop from there."""
+        from datasets import Dataset
+
         torch.set_num_threads(1)  # processes share the cores
         seconds: dict[str, float] = {}
         began = time.process_time()
@@ -108,6 +111,8 @@ class WriterSeedRun:
     def _trained(
         self, model: Any, vocabulary: Any, rows: Any, reward: Callable[..., Any], evaluator: HeldOutEvaluator
     ) -> list[HeldOutMetrics]:
+        from trl import GRPOTrainer
+
         set_seed(self.seed)
         callback = _EvaluationCallback(evaluator, vocabulary, self, reward.__name__)
         with TemporaryDirectory() as folder:
@@ -120,6 +125,8 @@ class WriterSeedRun:
         return callback.evaluations
 
     def _config(self, folder: Path) -> GRPOConfig:
+        from trl import GRPOConfig
+
         return GRPOConfig(
             output_dir=str(folder), seed=self.seed, use_cpu=True, bf16=False, gradient_checkpointing=False,
             max_steps=self.steps, per_device_train_batch_size=self.prompts * self.generations,

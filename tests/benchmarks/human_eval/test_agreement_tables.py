@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from scipy import stats
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.human_eval.agreement_tables import STATISTIC_DESCRIPTIONS, agreement_tables
@@ -31,6 +30,8 @@ def value(table, row_name, column):
 
 
 def test_yes_and_no_by_type():
+    from scipy import stats
+
     scored = results("one", rows(1.0, 0.0, 1.0, 1.0))
     labels = [make_label(label, f"{number}", editor="one") for number, label in enumerate(["yes", "no", "no", "yes"])]
     table = tables_of(labels, scored)["agreement-yes-no-following"]
@@ -45,6 +46,8 @@ def test_yes_and_no_by_type():
 
 
 def test_four_levels_as_dlebench_has_them():
+    from scipy import stats
+
     scored = results("one", rows(1.0, 2 / 3, 1 / 3, 0.0))
     labels = [make_label(level, f"{number}", "four-level", editor="one") for number, level in enumerate([4, 4, 2, 1])]
     table = tables_of(labels, scored)["agreement-four-level-following"]
@@ -84,6 +87,8 @@ def test_annotators_with_each_other_and_with_the_metric():
 
 def test_pairs_against_differences_of_scores():
     """Whichever of the two was called A."""
+    from scipy import stats
+
     one = results("one", rows(0.9, 0.5, 0.2, 0.5))
     two = results("two", rows(0.1, 0.4, 0.6, 0.5))
     pairs = [(("one", f"{n}"), ("two", f"{n}")) for n in range(4)]
@@ -120,6 +125,8 @@ def test_win_ratios_go_with_scores_over_editors():
 
 def test_the_overall_preference_picks_how_to_average():
     """People who mind the worst part: the geometric mean goes with them, the arithmetic one does not."""
+    from scipy import stats
+
     first = [(9, 1), (8, 2), (6, 6), (7, 3), (5, 5)]
     second = [(4, 4), (5, 5), (10, 1), (4, 4), (9, 1)]
     one, two = (

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.human_eval import weighted_statistics
@@ -41,6 +40,8 @@ IF = LabelMetric(("if",))
 
 
 def test_rates_of_editors_and_turns_under_two_sets_of_experts():
+    from scipy import stats
+
     before = [chains("one", 1, 1, 0, 1), chains("two", 0, 1, 0, 0)]
     after = [chains("two", 0, 0, 0, 0), chains("one", 1, 1, 0, 0)]
     over, points, items = swap_tables(before, after, IF)

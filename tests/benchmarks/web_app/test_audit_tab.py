@@ -15,7 +15,6 @@ from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.demo.candidate_edits import candidates
 from editcritic.benchmarks.demo.demo_scenes import demo_tasks
 from editcritic.benchmarks.web_app import audit_jobs
-from editcritic.benchmarks.web_app.audit_inputs import MAX_EDITS
 from editcritic.benchmarks.web_app.audit_jobs import STOPPED, AuditChoice, AuditJobs
 from editcritic.benchmarks.web_app.open_files import OpenFiles
 from editcritic.benchmarks.web_app.scorers import Scorers
@@ -154,6 +153,8 @@ def test_the_page_fits_a_phone(visit: Visit) -> None:
 
 
 def test_mistakes_are_messages(visit: Visit) -> None:
+    from editcritic.benchmarks.web_app.audit_inputs import MAX_EDITS
+
     page = visit.page
     page.locator("#audit-edits").get_by_role("radio", name="One of mine").check()
     page.locator("#audit-instruction textarea").fill(" ")

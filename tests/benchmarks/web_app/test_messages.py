@@ -3,12 +3,10 @@
 import logging
 from collections.abc import Iterator
 
-import gradio as gr
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.run.editor_outputs import MissingOutput
-from editcritic.benchmarks.web_app.messages import with_messages
 from editcritic.reward import ImageError, TooManyFailures
 from editcritic.reward.sample_limits import SampleTooLarge
 
@@ -24,6 +22,10 @@ from editcritic.reward.sample_limits import SampleTooLarge
     ],
 )
 def test_a_mistake_is_a_message_and_is_not_logged(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    import gradio as gr
+
+    from editcritic.benchmarks.web_app.messages import with_messages
+
     @with_messages
     def handler() -> None:
         raise error
@@ -39,6 +41,10 @@ def test_a_mistake_is_a_message_and_is_not_logged(error: Exception, caplog: pyte
 def test_an_error_of_ours_is_a_line_on_the_page_and_a_traceback_in_the_log(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
+    import gradio as gr
+
+    from editcritic.benchmarks.web_app.messages import with_messages
+
     @with_messages
     def handler() -> None:
         raise error
@@ -49,6 +55,10 @@ def test_an_error_of_ours_is_a_line_on_the_page_and_a_traceback_in_the_log(
 
 
 def test_words_of_strangers_are_text_of_one_line() -> None:
+    import gradio as gr
+
+    from editcritic.benchmarks.web_app.messages import with_messages
+
     @with_messages
     def handler() -> None:
         raise InputError("<img src=x onerror=alert(1)>\n\x1b[31m")
@@ -60,6 +70,10 @@ def test_words_of_strangers_are_text_of_one_line() -> None:
 
 
 def test_a_handler_that_yields_has_messages_too() -> None:
+    import gradio as gr
+
+    from editcritic.benchmarks.web_app.messages import with_messages
+
     @with_messages
     def handler() -> Iterator[int]:
         yield 1
@@ -72,6 +86,10 @@ def test_a_handler_that_yields_has_messages_too() -> None:
 
 
 def test_an_error_that_is_a_message_stays_one() -> None:
+    import gradio as gr
+
+    from editcritic.benchmarks.web_app.messages import with_messages
+
     @with_messages
     def handler() -> None:
         raise gr.Error("said already", duration=3)

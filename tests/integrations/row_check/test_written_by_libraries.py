@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import datasets
 import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
@@ -40,6 +39,8 @@ def test_pandas_writes_the_recipe_of_verl_omni(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("feature", ["images", "text"])
 def test_datasets_writes_rows_of_trl(feature: str, tmp_path: Path) -> None:
+    import datasets
+
     rows = trl_rows()
     if feature == "text":
         fields = [{name: json.dumps(value) for name, value in table.items() if name != "hint"} for table in FIELDS]
@@ -55,6 +56,8 @@ def test_datasets_writes_rows_of_trl(feature: str, tmp_path: Path) -> None:
 
 def test_what_datasets_makes_of_jsonl_is_usable_as_parquet(tmp_path: Path) -> None:
     """Names that differ from line to line are one type in Arrow, or text."""
+    import datasets
+
     rows = [{"prompt": f"Make it {n}", "image": "0.png", "editcritic": table} for n, table in enumerate(FIELDS)]
     path = jsonl(tmp_path / "train.jsonl", rows)
     (tmp_path / "images").mkdir()
@@ -68,6 +71,8 @@ def test_what_datasets_makes_of_jsonl_is_usable_as_parquet(tmp_path: Path) -> No
 
 
 def test_a_field_that_one_row_has_wrong_is_wrong_in_that_row_only(tmp_path: Path) -> None:
+    import datasets
+
     rows = [
         {**row, "editcritic": table} for row, table in zip(trl_rows(), [{"hnt": "a"}, {"hint": "b"}, None], strict=True)
     ]

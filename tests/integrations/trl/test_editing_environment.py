@@ -14,11 +14,8 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from datasets import Dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trl import GRPOConfig, GRPOTrainer
-from trl.chat_template_utils import qwen3_chat_template, qwen3_vl_chat_template
 
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
@@ -487,6 +484,8 @@ def scripted(trainer: Any, scripts: Sequence[Script]) -> None:
 
 def policy(folder: Path) -> Path:
     """A tiny Qwen3 with the chat template of the real ones, and room for what the template says about tools."""
+    from trl.chat_template_utils import qwen3_chat_template
+
     tools = [call(tool, instruction="make it blue") for tool in ("edit", "undo", "look", "paint")]
     tiny_language_model(folder, [qwen3_chat_template, *tools])
     config = transformers.AutoConfig.from_pretrained(folder)
@@ -499,6 +498,8 @@ def policy(folder: Path) -> Path:
 
 
 def rows_of(samples, **columns):
+    from datasets import Dataset
+
     prompt = [{"role": "user", "content": "Make this edit with the tools."}]
     return Dataset.from_list(
         [{"prompt": prompt, "instruction": one.instruction, "source": one.source.pil(), **columns} for one in samples]
@@ -519,6 +520,8 @@ class Listener:
 
 def trained(folder, world, rows, scripts, model: Path | None = None, **settings) -> tuple[Any, Listener]:
     """A trainer after two steps with a group of as many rollouts as there are scripts."""
+    from trl import GRPOConfig, GRPOTrainer
+
     config = GRPOConfig(
         output_dir=str(folder / "out"), use_cpu=True, bf16=False, max_steps=2, num_generations=len(scripts),
         per_device_train_batch_size=len(scripts), max_completion_length=1500, logging_steps=1, save_strategy="no",
@@ -635,6 +638,8 @@ def test_unscored_rollouts_leave_grpo_as_it_is(tmp_path):
 
 def test_grpo_shows_a_vision_policy_what_it_has_made(tmp_path):
     """In the image the row shows, and in those that `look` shows."""
+    from trl.chat_template_utils import qwen3_vl_chat_template
+
     tiny_qwen3_vl(tmp_path / "policy")
     for kind in (transformers.AutoProcessor, transformers.AutoTokenizer):
         processor = kind.from_pretrained(tmp_path / "policy")

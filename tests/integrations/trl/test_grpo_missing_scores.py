@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from datasets import Dataset
-from trl import GRPOConfig
 
 from editcritic.integrations.serving.client.remote_reward import RemoteReward
 from editcritic.integrations.serving.server.app import serve_in_thread
@@ -31,6 +29,8 @@ FOLDER = "EDITCRITIC_TEST_TRAINER"  # of a trainer in a child process
 
 def rows_of(edits: Batch) -> Any:
     """A row for each group: TRL repeats it."""
+    from datasets import Dataset
+
     rows = range(0, len(edits.prompts), edits.group_size)
     return Dataset.from_list(
         [
@@ -58,6 +58,8 @@ def apply_patch(lines: str) -> str:
 
 def trained(folder: Path, edits: Batch, reward: str, names: dict[str, Any], **settings: Any) -> Any:
     """A trainer after its steps, from the documented script with another line for the reward."""
+    from trl import GRPOConfig
+
     rows = rows_of(edits)
     config = GRPOConfig(
         output_dir=str(folder / "out"), use_cpu=True, bf16=False, num_generations=edits.group_size,

@@ -5,10 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
-from trl import DPOConfig, DPOTrainer, RewardConfig, RewardTrainer
 
 from editcritic.integrations.trl.preferences import PreferencePairs, make_preference_pairs
 from editcritic.reward import Image, Operation
@@ -201,6 +199,8 @@ def test_verdicts_ask_as_the_judge_does_and_show_the_chosen_one_first_half_of_th
 
 
 def test_pictures_are_rows_for_diffusion_trainers():
+    from datasets import Dataset
+
     pairs = brought_up()
     for pair, row in zip(pairs.pairs, Dataset.from_list(pairs.to_image_rows()), strict=True):
         assert Image.of(row["chosen"]) == pair.chosen.sample.edited
@@ -232,6 +232,8 @@ def test_dpo_takes_texts(tmp_path):
 
 
 def test_reward_trainer_uses_the_margins(tmp_path):
+    from trl import RewardConfig, RewardTrainer
+
     rows = written()
     model = tiny_language_model(tmp_path / "model", rows["chosen"])
     all_losses = []
@@ -244,6 +246,9 @@ def test_reward_trainer_uses_the_margins(tmp_path):
 
 
 def test_dpo_teaches_a_judge_with_pictures(tmp_path):
+    from datasets import Dataset
+    from trl import DPOConfig, DPOTrainer
+
     tiny_llava(tmp_path / "judge")
     rows = Dataset.from_list(brought_up(4).to_comparison_rows())
     config = DPOConfig(**settings(tmp_path), max_length=None)

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from datasets import Dataset
-from trl.trainer.utils import get_callable_name, is_async_callable
 
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
@@ -235,6 +233,8 @@ def test_it_pickles_and_says_the_same():
 
 
 def test_trl_sees_a_name_and_whether_it_is_asynchronous():
+    from trl.trainer.utils import get_callable_name, is_async_callable
+
     reward = RewardFunction("guards")
     assert (get_callable_name(reward), is_async_callable(reward)) == (reward.reward.card.name, False)
     waiting = AsyncRewardFunction(reward)
@@ -269,6 +269,8 @@ def test_grpo_learns_from_the_rewards_of_a_diffusion_editor(kind, tmp_path):
 
 
 def test_a_policy_may_see_the_picture_it_writes_instructions_for(tmp_path):
+    from datasets import Dataset
+
     tiny_llava(tmp_path / "policy")
     prompt = [{"role": "user", "content": "Say it better"}]
     (scene,) = scenes(1)

@@ -4,7 +4,6 @@ import random
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from editcritic.reward.audit.intervals import Mean, mean_interval, mean_of, rate_interval
 from editcritic.reward.bootstrap_intervals import resampled_rows, wilson_interval
@@ -25,6 +24,8 @@ def direct(values: list[float], sources: list[int]) -> tuple[float, float]:
 
 @pytest.mark.parametrize("count", [2, 3, 5, 8, 9, 10, 17, 40])
 def test_the_interval_of_a_mean_of_equal_sources_is_students(count):
+    from scipy import stats
+
     means = np.random.default_rng(count).normal(0.3, 2.0, count)
     values, sources = np.repeat(means, 4), np.repeat(np.arange(count), 4)
     half = stats.t.ppf(0.975, count - 1) * means.std(ddof=1) / np.sqrt(count)
@@ -34,6 +35,8 @@ def test_the_interval_of_a_mean_of_equal_sources_is_students(count):
 
 
 def test_the_variance_of_a_mean_of_unequal_sources_is_that_of_a_ratio():
+    from scipy import stats
+
     sources = [0, 0, 0, 0, 1, 2, 2, 3]
     values = [0.0, 0.2, 0.1, 0.1, 0.9, 0.4, 0.6, 0.3]
     mean, residuals = 2.6 / 8, [0.4 - 4 * 2.6 / 8, 0.9 - 2.6 / 8, 1.0 - 2 * 2.6 / 8, 0.3 - 2.6 / 8]

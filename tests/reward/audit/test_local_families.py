@@ -248,19 +248,19 @@ def test_what_is_misplaced_is_missing_at_its_place() -> None:
 # -- the wrong one of two ---------------------------------------------------------------------------------------------
 
 
-EYES = tuple(
-    box.corners(audited("blue-eyes").sample.source.size) for box in audited("blue-eyes").sample.boxes["green eye"]
-)
-"""Of the cat, left and right."""
+def eyes() -> list[tuple[int, int, int, int]]:
+    """Of the cat, left and right."""
+    sample = audited("blue-eyes").sample
+    return [box.corners(sample.source.size) for box in sample.boxes["green eye"]]
 
 
 def with_one_blue_eye(instruction: str, names: tuple[str, str]) -> AuditedEdit:
     sample = audited("blue-eyes").sample
-    x0, y0, x1, y1 = EYES[0]
+    x0, y0, x1, y1 = eyes()[0]
     edited = sample.source.pixels.copy()
     edited[y0:y1, x0:x1] = sample.edited.pixels[y0:y1, x0:x1]
     boxes: dict[str, tuple[Box, ...]] = {}
-    for name, corners in zip(names, EYES, strict=True):
+    for name, corners in zip(names, eyes(), strict=True):
         boxes[name] = (*boxes.get(name, ()), Box.from_corners(*corners, size=sample.source.size))
     boxes["nose"] = tuple(sample.boxes["orange nose"])
     return AuditedEdit(replace(sample, instruction=instruction, edited=Image.of(edited), boxes=boxes, group=""))
@@ -268,7 +268,7 @@ def with_one_blue_eye(instruction: str, names: tuple[str, str]) -> AuditedEdit:
 
 def test_the_wrong_one_of_two_instances_is_changed() -> None:
     edit = with_one_blue_eye("Make the left eye blue", ("eye", "eye"))
-    x0, y0, x1, y1 = EYES[1]
+    x0, y0, x1, y1 = eyes()[1]
     for pixels in made("wrong-instance", edit):
         changed = differs(pixels, edit.before)
         assert changed[y0:y1, x0:x1].mean() > 0.2

@@ -20,12 +20,11 @@ from editcritic.reward.sample import EditSample
 
 from ..fakes import Fake, sample
 
-NAMES = [entry.name for entry in list_rewards() if entry.card is not None]
-
 
 def test_every_reward_builds_its_card_once_and_is_otherwise_as_before() -> None:
-    assert len(NAMES) >= 66
-    for name in NAMES:
+    names = [entry.name for entry in list_rewards() if entry.card is not None]
+    assert len(names) >= 66
+    for name in names:
         metric, untouched = build(name), build(name)
         assert metric.card is metric.card, name
         assert metric == untouched, name

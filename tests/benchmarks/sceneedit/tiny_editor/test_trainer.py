@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from scipy import stats
 
 from editcritic.benchmarks.sceneedit.tiny_editor import trainer
 from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import untrained_pipeline
@@ -37,6 +36,8 @@ def trained(data, steps, seed=0):
 
 
 def test_coupled_noise_is_standard_normal_noise():
+    from scipy import stats
+
     torch.manual_seed(0)
     noise = trainer.coupled_noise(torch.randn(2_000, ACROSS**2, PATCH), torch.rand(2_000, LATENTS))
     assert stats.kstest(noise[:, 0, :20].flatten(), "norm").pvalue > 0.01

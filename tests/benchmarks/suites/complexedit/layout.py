@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-import datasets
+from typing import TYPE_CHECKING, Any
 
 from editcritic.reward import Image
 
 from ..tiny_suite import picture
 
+if TYPE_CHECKING:
+    from datasets import Dataset
+
 ROWS = 4
 LEVELS = 8
 _NAMES = ("Add an Object", "Change Color", "Remove an Object", "Add Lighting")
-
-datasets.disable_progress_bars()
 
 
 def instruction(row: int, place: int) -> str:
@@ -37,8 +36,11 @@ def edit(row: int, levels: int = LEVELS) -> dict[str, Any]:
     }
 
 
-def saved(rows: int = ROWS, *, first: int = 0, levels: int = LEVELS) -> datasets.Dataset:
+def saved(rows: int = ROWS, *, first: int = 0, levels: int = LEVELS) -> Dataset:
     """Rows as published; pictures are PNG bytes in a struct."""
+    import datasets
+
+    datasets.disable_progress_bars()
     columns = {
         "image": [picture(row).pil() for row in range(first, first + rows)],
         "edit": [edit(row, levels) for row in range(first, first + rows)],

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import datasets
 import pytest
 
 import editcritic.reward.image as image_module
@@ -42,6 +41,8 @@ def one_data_set(folder: Path) -> Path:
 
 
 def both_splits(folder: Path) -> Path:
+    import datasets
+
     whole = datasets.DatasetDict({"test_real": saved(), "test_syn": saved(first=100)})
     whole.save_to_disk(folder / "both")
     return folder / "both"
