@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -135,6 +136,9 @@ def test_a_full_server_says_when_to_come_back() -> None:
         opened.set()
         assert first.result().status_code == 200
         assert client.post("/v1/score", **as_json(edits(2, first=5))).status_code == 200
+        until = time.monotonic() + 30
+        while service.bytes.used and time.monotonic() < until:  # given back once the answer is sent
+            time.sleep(0.01)
         assert service.bytes.used == 0
     assert (refused.status_code, refused.json()["retryable"]) == (503, True)
     assert 1 <= int(refused.headers["retry-after"]) <= 60
