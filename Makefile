@@ -54,7 +54,7 @@ test-rest: $(TEST)
 test-all: $(TEST)
 	$(BIN)/$(PYTEST) $(ARGS)
 
-# The engine, the metrics and the selectors, without models: five minutes there.
+# The engine, the metrics and the selectors, without models.
 test-quick: $(TEST)
 	$(BIN)/$(PYTEST) -m "not slow" tests/reward tests/verifiers --ignore=tests/reward/metrics/baselines --ignore=tests/reward/experts $(ARGS)
 
