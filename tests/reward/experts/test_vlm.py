@@ -146,7 +146,7 @@ def by_brute_force(plain, query):
             for lead in ("", " "):
                 spelled[tuple(processor.tokenizer.encode(lead + way, add_special_tokens=False))] = option
     starts = {tokens[:i] for tokens in spelled for i in range(1, len(tokens) + 1)}
-    ahead: dict[tuple[int, ...], Any] = {}
+    ahead: dict[tuple[int, ...], torch.Tensor] = {}
     for first in sorted({tokens[:-1] for tokens in spelled}, key=len, reverse=True):
         if first not in ahead:
             passed = next_probabilities(model, inputs, first)
