@@ -134,7 +134,7 @@ class Rendezvous:
         started_at, was_alive = time.monotonic(), False
         while True:
             alive = self._state(0)[0]
-            was_alive = was_alive or alive
+            was_alive = was_alive or alive or not self._shard_path(self.process.rank).exists()  # it has been read
             if (was_alive and not alive) or (not was_alive and time.monotonic() - started_at > STARTUP_TIMEOUT_S):
                 return
             time.sleep(POLL_INTERVAL_S)

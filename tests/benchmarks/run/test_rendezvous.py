@@ -44,6 +44,18 @@ def test_a_process_that_never_comes_is_waited_for_so_long(tmp_path: Path, monkey
         assert "did not start" in first.collect()[0].stop_reason
 
 
+def test_a_first_process_that_has_read_the_shard_and_ended_at_once_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_at_once(path: Path, text: str) -> None:
+        """As if the first process did so before this one looks for it."""
+
+    monkeypatch.setattr(rendezvous, "write_atomically", read_at_once)
+    monkeypatch.setattr(rendezvous.time, "sleep", lambda _: pytest.fail("it waits"))
+    with Rendezvous(tmp_path, ProcessRank(1, 2)) as second:
+        second.submit(ShardResult())
+
+
 def test_a_part_of_an_earlier_run_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rendezvous, "STARTUP_TIMEOUT_S", 0.2)
     (tmp_path / "shard-1.jsonl").write_text('{"stop_reason": "", "statistics": {}}\n{"id": "old"}\n')
