@@ -33,6 +33,7 @@ from .english.lexicon import (
 from .english.politeness import plain_request
 from .english.sentence_plan import plan_of_sentence
 from .english.tokens import has_refused_word, tokens_of
+from .english.vague_requests import is_vague
 
 
 class RulePlanner(Expert):
@@ -60,6 +61,12 @@ class RulePlanner(Expert):
         plan = _read(sentence) if len(collapsed(sentence)) <= MAX_INSTRUCTION else ""
         if isinstance(plan, EditPlan):
             return plan
+        tokens = tokens_of(sentence)
+        if tokens is not None and is_vague(tokens):
+            return Abstention(
+                f"{sentence!r:.200} says that the picture shall be better, and not what shall be seen: say what "
+                "changes, as in 'make it brighter' or 'remove the cables', or give the sample a `plan`"
+            )
         part = f", and {plan!r:.100} is not read" if plan and plan != collapsed(sentence).rstrip(".!?") else ""
         return Abstention(
             f"{sentence!r:.200} is not a request that the rules read in every word{part}: say it in simpler words, "
@@ -134,7 +141,7 @@ _NOT_BARE = (
     ARTICLES
     | POSSESSIVES
     | QUANTIFIERS
-    | (SCENES - {"frame"})
+    | SCENES
     | (CONJUNCTIONS - {"and"})
     | (OTHER_PREPOSITIONS - {"featuring", "showing"})
     | (PREPOSITIONS.keys() - {"with", "of"})
