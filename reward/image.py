@@ -270,6 +270,10 @@ class Image:
             return self
         return Image(self.size, derived=((self,), ("paint", *colour, *_flat(areas))))
 
+    def stretched(self, quantile: float = 0.005) -> Image:
+        """The image with its contrast stretched to all levels, except for this share of the darkest and lightest."""
+        return Image(self.size, derived=((self,), ("stretch", quantile)))
+
     def outlined(self, *areas: Corners, colour: Colour = RED, width: int = 2) -> Image:
         """The image with a line of `width` pixels along the inside of these areas; itself without areas."""
         if not areas:

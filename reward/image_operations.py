@@ -1,4 +1,4 @@
-"""Operations that derive an image from others: crop, resize, paint, outline, side by side."""
+"""Operations that derive an image from others: crop, resize, paint, outline, side by side, contrast."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ WHITE: Colour = (255, 255, 255)
 RED: Colour = (255, 0, 0)
 
 _RESAMPLE = {"lanczos": PIL.Image.Resampling.LANCZOS, "bicubic": PIL.Image.Resampling.BICUBIC}
+
+
+_LEAST_RANGE = 24
+"""Levels that a stretched image has at least before: grain of an even surface stays grain."""
 
 
 def apply_operation(operation: ImageOperation, *parents: Pixels) -> Pixels:
@@ -47,6 +51,10 @@ def apply_operation(operation: ImageOperation, *parents: Pixels) -> Pixels:
         case ("beside", line, r, g, b, _):
             separator = np.full((pixels.shape[0], line, 3), (r, g, b), np.uint8)
             return np.concatenate([pixels, separator, parents[1]], axis=1)
+        case ("stretch", quantile):
+            low, high = np.quantile(pixels, (quantile, 1 - quantile))
+            levels = (np.arange(256) - low) * (255 / max(high - low, _LEAST_RANGE))
+            return np.clip(np.round(levels), 0, 255).astype(np.uint8)[pixels]
         case _:
             raise AssertionError(f"unknown image operation {operation}")
 

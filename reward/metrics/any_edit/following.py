@@ -15,7 +15,7 @@ from ...edit_plan import EditPlan, OperationType, PlannedOperation
 from ...engine.program import Abstained, Program, ask, gather
 from ...queries.kinds import MapChanges
 from ...queries.prompts import Prompts
-from ...sample import EditSample
+from ...sample import EditSample, Task
 from ...score import Evidence, Score
 from ..compose import part_without_value
 from ..edival.conditions import Condition, all_hold
@@ -30,6 +30,7 @@ from .question_checks import check_questions, shows
 from .referring import names_picture
 from .target_location import LocatedTarget, locate_targets
 from .task_checks import check_task
+from .text_checks import removes_text, text_removed
 
 _PACKAGE = "editcritic.reward.metrics.any_edit"
 
@@ -167,9 +168,12 @@ class _Check:
     def _checked(self, located: LocatedTarget | None, *, is_detectable: bool) -> Program[Score]:
         """By the algorithm of its type where a detector can tell, else by questions."""
         evidence: list[Evidence] = []
-        task = task_of_operation(self.operation) if is_detectable else None
+        task = self._task() if is_detectable else None
+        verdict: Condition | None = None
         try:
-            if task is not None:
+            if removes_text(self.operation):
+                verdict = yield from text_removed(self.sample, self.operation, located, evidence)
+            if verdict is None and task is not None:
                 _, decided_before = check_task(self.sample, self.sample.source, self.operation, task, located)
                 done_before = yield from decided_before
                 if done_before.holds:
@@ -178,8 +182,8 @@ class _Check:
                     self.sample, self.sample.edited, self.operation, task, located, self._also()
                 )
                 evidence = inspector.evidence
-                verdict: Condition | None = yield from decided
-            else:
+                verdict = yield from decided
+            elif verdict is None:
                 self.by_questions = True
                 boxes = () if located is None else located.boxes
                 verdict = yield from check_questions(
@@ -192,6 +196,13 @@ class _Check:
         if verdict.holds:
             verdict = yield from self._visible(verdict, located)
         return Score.of(verdict.degree, verdict.reason, evidence=evidence)
+
+    def _task(self) -> Task | None:
+        """EdiVal's task; that of a removal for an annotated text that no reader reads."""
+        target = self.operation.target
+        if self.operation.type == "text_remove" and target is not None and target.phrase in self.sample.boxes:
+            return Task("subject_remove", object=target.phrase)
+        return task_of_operation(self.operation)
 
     def _also(self) -> set[OperationType]:
         """What other operations of the plan do to the same target."""

@@ -28,6 +28,7 @@ from ..text_matching import matching_letters
 from .preservation import HARMLESS_EXCESS, preservation
 from .referring import names_picture, same_object
 from .target_location import THRESHOLD, LocatedTarget, locate_targets, useful_boxes
+from .text_checks import removed_text_places, rewritten_places
 
 MAX_NEW_SHARE = 0.3
 """Share of the image that something added may cover without a charge."""
@@ -74,6 +75,8 @@ def edit_region(sample: EditSample, operations: Sequence[PlannedOperation], chan
     for operation in operations:
         if (yield from _is_detectable(sample, operation)):
             regions.append((yield from _operation_region(sample, operation)))
+        elif text := (yield from removed_text_places(sample, operation)):
+            regions.append(EditRegion(text))
         else:
             unlocated += 1
     if unlocated:
@@ -139,10 +142,13 @@ def _operation_region(sample: EditSample, operation: PlannedOperation) -> Progra
             new = yield from _text_region(sample, operation)
         case _:
             new = EditRegion()
+    rewritten: tuple[Box, ...] = ()
+    if operation.type == "text_change":
+        rewritten = yield from rewritten_places(sample, operation, () if target is None else target.boxes[:1])
     boxes = new.boxes
     if operation.position is not None and reference is not None and reference.boxes:
         boxes = tuple(box for box in boxes if _is_on_side(box, operation.position, reference.boxes[0]))
-    return EditRegion((*old, *boxes), () if old else boxes, notes=new.notes)
+    return EditRegion((*old, *rewritten, *boxes), () if old else boxes, notes=new.notes)
 
 
 def _added_region(sample: EditSample, operation: PlannedOperation) -> Program[EditRegion]:

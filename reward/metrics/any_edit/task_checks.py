@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -15,16 +14,17 @@ from ...edit_plan import OperationType, PlannedOperation
 from ...engine.program import Program, ask_many
 from ...image import Image
 from ...queries.change_map import ChangeMap
-from ...queries.kinds import MapChanges, Measure, ReadText
+from ...queries.kinds import MapChanges, Measure
 from ...queries.prompts import Prompts
 from ...sample import EditSample, Task, TaskType
 from ..edival import paper_protocol
-from ..edival.conditions import Condition, all_hold, make_condition, normalize_text, texts_equal
+from ..edival.conditions import Condition, all_hold, make_condition
 from ..edival.inspector import BoxSelection, EditInspector, ImageRole, box_on_side, crop_box, deduplicate_boxes
 from ..edival.pools import COLORS
 from .near_misses import unmentioned
 from .referring import is_plain, same_object
 from .target_location import THRESHOLD, LocatedTarget
+from .text_checks import text_written
 
 PROMPTS = Prompts("editcritic.reward.metrics.edival")
 OPTIONS = paper_protocol.PaperOptions()
@@ -75,7 +75,7 @@ def _evaluate(
     if task.type == "subject_add":
         verdict = yield from _as_many_more(inspector, operation, task, verdict)
     if task.type == "text_change" and not verdict.holds:
-        verdict = yield from _beside_other_text(inspector, operation, located, verdict)
+        verdict = yield from text_written(inspector.source, inspector.edited, operation, located)
     if task.type == "subject_remove" and verdict.holds and located is not None and located.others:
         verdict = yield from _fewer_than_before(inspector, task, located, verdict)
     if task.type == "subject_remove" and verdict.holds and located is not None:
@@ -118,35 +118,6 @@ def _as_many_more(
     if task.position is not None and fresh is not None and reference and reference[0].best is not None:
         conditions.append(box_on_side(task.position, fresh, reference[0].best, OPTIONS.position_margin))
     return all_hold(conditions, total=1 + (task.position is not None))
-
-
-def _beside_other_text(
-    inspector: EditInspector, operation: PlannedOperation, located: LocatedTarget | None, verdict: Condition
-) -> Program[Condition]:
-    """The verdict on a text where the source has other text: what is new must be the requested text, and the old one
-    must be gone. EdiVal wants the whole reading to be the requested text.
-
-    Read at the target's place, if there is one, else in the whole image.
-    """
-    images = [inspector.source, inspector.edited]
-    if located is not None:
-        images = [crop_box(image, located.boxes[0], OPTIONS.min_crop_size) for image in images]
-    before, after = yield from ask_many([ReadText(image) for image in images])
-    staying = _words(before.text) - _words(operation.old_text)
-    if not staying:
-        return verdict
-    new = []
-    for word in after.text.split():
-        if staying[normalize_text(word)]:
-            staying[normalize_text(word)] -= 1
-        else:
-            new.append(word)
-    reason = f"new in the text: {' '.join(new)[:80]!r}, expected {operation.text!r}"
-    return texts_equal(normalize_text(" ".join(new)), normalize_text(operation.text), reason)
-
-
-def _words(text: str) -> Counter[str]:
-    return Counter(normalize_text(word) for word in text.split())
 
 
 def _fewer_than_before(
