@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..image import Pixels
+from ..missing_inputs import no_judge, unknown_colour
 from ..queries.expert import Expert
 from ..queries.kinds import Judge, Outcome, Query
 from ..queries.outcomes import Abstention
@@ -171,13 +172,10 @@ def _answer(query: Judge) -> Outcome:
     slots = dict(query.slots)
     name, value = slots.get("object", "object"), slots.get("value", "")
     if query.topic not in _TOPICS:
-        return Abstention(
-            "no judge looks at the pictures: the one that is bound knows nothing but colours, of objects with boxes "
-            f"(asked: {query.topic or 'another question'}); bind one, as with the experts 'small', or give boxes"
-        )
+        return Abstention(no_judge(query.topic))
     colour = basic_colour(value)
     if colour is None:
-        return Abstention(f"a colour judge cannot tell {value!r}: it knows {', '.join(COLOURS)}, and shades of one")
+        return Abstention(unknown_colour(value, COLOURS))
     if len(query.images) != _TOPICS[query.topic]:
         return Abstention(
             f"a colour judge cannot tell the {name} in {len(query.images)} images: "

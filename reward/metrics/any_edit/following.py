@@ -14,12 +14,14 @@ from ...card import Card
 from ...edit_plan import EditPlan, OperationType, PlannedOperation
 from ...engine.program import Abstained, Program, ask, gather
 from ...queries.kinds import MapChanges
+from ...queries.outcomes import Abstention
 from ...queries.prompts import Prompts
 from ...sample import EditSample, Task
 from ...score import Evidence, Score
 from ..compose import part_without_value
 from ..edival.conditions import Condition, all_hold
 from ..edival.inspector import UnparsableReply
+from .abstention_advice import advice
 from .differences import list_differences, words_of
 from .judge_plan import UNCERTAIN
 from .plan_conversion import task_of_operation
@@ -158,12 +160,21 @@ class _Check:
             try:
                 return (yield from self._checked(None, is_detectable=False))
             except Abstained as unseen:
-                raise Abstained(f"{unlocated.reason}; {unseen.reason}", unseen.outcomes) from None
+                raise self._advised(None, unlocated, unseen) from None
         if located is not None and self._may_be_absent(located):
             present = yield from shows(self.sample.source, located.target, self.metric.prompt_pack)
             if not present:
                 return Score.not_applicable(f"there is no {located.target.words} in the source")
-        return (yield from self._checked(located, is_detectable=located is None or bool(located.boxes)))
+        try:
+            return (yield from self._checked(located, is_detectable=located is None or bool(located.boxes)))
+        except Abstained as unseen:
+            raise self._advised(located, unseen) from None
+
+    def _advised(self, located: LocatedTarget | None, *abstained: Abstained) -> Abstained:
+        """What experts abstained on, with what would help."""
+        outcomes = [outcome for error in abstained for outcome in error.outcomes]
+        reasons = [outcome.reason for outcome in outcomes if isinstance(outcome, Abstention)]
+        return Abstained(advice(self.sample, self.operation, located, reasons), abstained[-1].outcomes)
 
     def _checked(self, located: LocatedTarget | None, *, is_detectable: bool) -> Program[Score]:
         """By the algorithm of its type where a detector can tell, else by questions."""
