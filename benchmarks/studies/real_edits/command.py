@@ -16,6 +16,7 @@ from ...common.terminal import echo
 from .destroyed import Payment, destroyed, payments
 from .fills import KINDS, FillKind
 from .folder_edits import folder_edits
+from .hand_report import hand_figures, hand_scores
 from .place import Place
 from .real_edit import HALVES, OPERATIONS, RealEdit
 from .sheet import Strip, fill_strip, write_sheet
@@ -35,9 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _add_kinds(fills)
     fills.add_argument("--sheet", type=at_least_one, default=20, help="fills on the sheet of the worst; default: 20")
     fills.add_argument("--draw-only", action="store_true", help="draw all fills for a reader, and score nothing")
+    hand = commands.add_parser("hand", help="forty edits made by hand: how many have a score, and a right one")
+    _add_reward(hand)
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
-    {"fills": _fills}[options.command](options)
+    {"fills": _fills, "hand": _hand}[options.command](options)
 
 
 def _add_edits(parser: argparse.ArgumentParser) -> None:
@@ -118,6 +121,26 @@ def _fills(options: argparse.Namespace) -> None:
 
 def _payment_line(line: Payment) -> str:
     return f"  {line.name:42s} {line.pays:5d} of {line.count:5d}        {line.median:.3f}    {line.high:.3f}"
+
+
+def _hand(options: argparse.Namespace) -> None:
+    reward = Reward.of(options.reward, options.experts, on_failures="none")
+    rows = hand_scores(reward, step=echo)
+    figures = hand_figures(rows)
+    for row in rows:
+        mark = {None: "none ", True: "right", False: "WRONG"}[row.is_right]
+        value = "     " if row.score.value is None else f"{row.score.value:.3f}"
+        boxes = "boxes" if row.boxed else "     "
+        fault = row.edit.fault or "honest"
+        echo(f"{mark} {value} {boxes} {row.edit.id:18s} {fault}: {row.score.reason}"[:240], stderr=False)
+    for title, counts in figures.items():
+        echo(
+            f"{title}: {counts['scored']} of {counts['edits']} have a score, {counts['right']} of {counts['scored']} a "
+            f"right one ({counts['honest right']} of {counts['honest scored']} honest ones)",
+            stderr=False,
+        )
+    report = {"reward": reward.identity, "figures": figures, "edits": [row.to_json() for row in rows]}
+    (options.out / "hand.json").write_text(json.dumps(report, ensure_ascii=False, indent=1), encoding="utf-8")
 
 
 def _draw(out: Path, edits: Sequence[RealEdit], kinds: Sequence[FillKind]) -> None:
