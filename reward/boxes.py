@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
@@ -165,3 +165,10 @@ def suppress_overlaps(boxes: Sequence[Box], iou_threshold: float = 0.8) -> tuple
         if all(box.iou(other) <= iou_threshold for other in kept):
             kept.append(box)
     return tuple(kept)
+
+
+def box_around(boxes: Collection[Box]) -> Box:
+    """The smallest box around all boxes, without score and label. Raises ValueError without boxes."""
+    x0, y0 = min(box.x0 for box in boxes), min(box.y0 for box in boxes)
+    x1, y1 = max(box.x1 for box in boxes), max(box.y1 for box in boxes)
+    return Box((x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0)

@@ -26,7 +26,7 @@ _BY_BOXES: Mapping[OperationType, tuple[str, ...]] = MappingProxyType(
         "position_change": ("target", "reference"),
         "count_change": ("target",),
         "color_alter": ("target",),
-        "text_change": ("target",),
+        "text_change": ("target", "reference"),
         "text_remove": ("target",),
     }
 )

@@ -19,6 +19,7 @@ from .plan_conversion import (
 )
 from .plan_questions import with_questions
 from .plan_validation import PlanProblem, plan_problems
+from .plural_targets import with_plurals
 
 
 def plan_of(sample: EditSample) -> Program[EditPlan]:
@@ -28,8 +29,8 @@ def plan_of(sample: EditSample) -> Program[EditPlan]:
 
     It is the sample's `plan`, or that of its `operations`, or of its `task`, or else a judge's, which the planner's
     answer checks (`JudgePlanner`), or the planner's alone where the judge abstains; for a sample with `targets`,
-    `plan_of_targets` replaces the plan where both abstain. Objects have the names of the sample's annotated `boxes`
-    (`with_annotated_names`). A plan that the validator rejects raises `Failed` with the words in question, so that the
+    `plan_of_targets` replaces the plan where both abstain. Plurals mean all (`with_plurals`), and objects have the names
+    of the sample's annotated `boxes` (`with_annotated_names`). A plan that the validator rejects raises `Failed` with the words in question, so that the
     score fails. Annotated operations are validated one by one, each
     against its own instruction; one that is known by its words only needs no validation, since its question has them.
     """
@@ -47,7 +48,7 @@ def _made_plan(sample: EditSample) -> Program[EditPlan]:
             problems = yield from absent_objects(plan, sample.instruction, sample.sources)
     if problems:
         raise _failed("the plan is rejected: " + "; ".join(problem.message for problem in problems))
-    return with_questions(with_annotated_names(plan, sample.boxes))
+    return with_questions(with_annotated_names(with_plurals(plan), sample.boxes))
 
 
 def _plan_of_operations(sample: EditSample) -> EditPlan:

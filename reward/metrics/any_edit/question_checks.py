@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...boxes import Box
+from ...boxes import Box, box_around
 from ...edit_plan import PlannedOperation, Question, Target
 from ...engine.program import Abstained, Program, ask, ask_many, reply_value
 from ...image import Image
@@ -146,13 +146,6 @@ def _query(
         images = (sample.source, image)
     elif question.view == "crop":
         slots["object"] = operation.target.words if operation.target else "what the operation is about"
-        images = (crop_box(image, _around(boxes), _MIN_CROP_SIZE) if boxes else image,)
+        images = (crop_box(image, box_around(boxes), _MIN_CROP_SIZE) if boxes else image,)
     prompt = prompts.render(f"question_{question.view}", **slots)
     return Judge((Message((*images, prompt)),), YesNo(), f"any-edit/{question.view}", tuple(slots.items()))
-
-
-def _around(boxes: Sequence[Box]) -> Box:
-    """The smallest box around all boxes."""
-    x0, y0 = min(box.x0 for box in boxes), min(box.y0 for box in boxes)
-    x1, y1 = max(box.x1 for box in boxes), max(box.y1 for box in boxes)
-    return Box((x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0)

@@ -5,6 +5,7 @@ read "the left cup" as "cup".
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from types import MappingProxyType
 
 from ...boxes import Box, best_first, suppress_overlaps
@@ -34,7 +35,7 @@ def referred_boxes(target: Target, boxes: Sequence[Box], related: Sequence[Box] 
 
     related: boxes of the object that it has a relation to. A plain target means all of them, as EdiVal's algorithms
     do. Of several candidates, a place means the outermost (`foreground`: the one that reaches lowest), and a size the
-    largest or smallest.
+    largest or smallest; with the quantity `all` a place means all in that half of the picture.
     """
     candidates = list(suppress_overlaps(best_first(boxes), _DUPLICATE_IOU))
     if is_plain(target):
@@ -56,13 +57,34 @@ def _as_many(target: Target, candidates: Sequence[Box]) -> tuple[Box, ...]:
     """As many of the candidates, best first, as the target means; empty where there are fewer."""
     match target.quantity:
         case "all":
-            if target.place in _HALVES:
-                return tuple(box for box in candidates if _HALVES[target.place](box))
-            return tuple(candidates)
+            return tuple(candidates) if target.place is None else _all_at(target.place, candidates)
         case "both":
             return tuple(candidates[:2]) if len(candidates) >= 2 else ()
         case count:
             return tuple(candidates[:count]) if len(candidates) >= count else ()
+
+
+def _all_at(place: Place, candidates: Sequence[Box]) -> tuple[Box, ...]:
+    """All candidates at a place, outermost first. Of objects of one name, those far away look smaller."""
+    if place in ("foreground", "background"):
+        near = _in_front(candidates)
+        return tuple(
+            box for box in candidates if len(near) == len(candidates) or (box in near) is (place == "foreground")
+        )
+    inside = tuple(box for box in candidates if _HALVES[place](box.cx, box.cy))
+    return inside or tuple(candidates[:1])
+
+
+_NEARER = 3.0
+"""Area of a box in the foreground, relative to the next smaller one, if that is in the background."""
+
+
+def _in_front(boxes: Sequence[Box]) -> Sequence[Box]:
+    """The boxes above the largest gap of areas; all where there is no such gap."""
+    ranked = sorted(boxes, key=lambda box: -box.area)
+    ratios = [large.area / max(small.area, 1e-9) for large, small in pairwise(ranked)]
+    widest = max(range(len(ratios)), key=ratios.__getitem__, default=None)
+    return ranked if widest is None or ratios[widest] < _NEARER else ranked[: widest + 1]
 
 
 def same_object(box: Box, others: Sequence[Box]) -> int | None:
@@ -92,15 +114,16 @@ _PLACES: Mapping[Place, Callable[[Box], float]] = MappingProxyType(
 )
 """Sort key of a place: the lowest is the one that is meant."""
 
-_HALVES: Mapping[Place | None, Callable[[Box], bool]] = MappingProxyType(
+_HALVES: Mapping[Place, Callable[[float, float], bool]] = MappingProxyType(
     {
-        "left": lambda box: box.cx < 0.5,
-        "right": lambda box: box.cx > 0.5,
-        "top": lambda box: box.cy < 0.5,
-        "bottom": lambda box: box.cy > 0.5,
+        "left": lambda x, y: x < 0.5,
+        "right": lambda x, y: x > 0.5,
+        "top": lambda x, y: y < 0.5,
+        "bottom": lambda x, y: y > 0.5,
+        "center": lambda x, y: 0.25 < x < 0.75 and 0.25 < y < 0.75,
     }
 )
-"""Where all objects of a place are: "all cups on the left"."""
+"""Where the centres of all objects of a place are: "all cups on the left"."""
 
 
 def _covered(a: Box, b: Box) -> float:

@@ -21,7 +21,7 @@ from ...boxes import Box, best_first
 from ...edit_plan import OperationType, PlannedOperation
 from ...engine.program import Abstained, Program, ask, ask_many
 from ...queries.change_map import ChangeMap
-from ...queries.kinds import Detect, ReadText
+from ...queries.kinds import Detect, ReadText, RecognizedText
 from ...sample import EditSample, Position
 from ..edival.conditions import normalize_text
 from ..text_matching import matching_letters
@@ -101,7 +101,7 @@ def _is_detectable(sample: EditSample, operation: PlannedOperation) -> Program[b
 
     All queries are about the source: the same for every edit of a group.
     """
-    if operation.target is None and operation.type == "text_change":
+    if not operation.targets and operation.type == "text_change":
         return True  # a reader finds it
     try:
         located = yield from locate_targets(sample.source, operation.targets)
@@ -187,14 +187,19 @@ def _copies_region(sample: EditSample, operation: PlannedOperation, target: Loca
 def _text_region(sample: EditSample, operation: PlannedOperation) -> Program[EditRegion]:
     """Where the requested text is read in the edited image."""
     reading = yield from ask(ReadText(sample.edited))
-    requested = normalize_text(operation.text)
+    lines = lines_of_text(reading, operation.text)
+    return _capped([scaled(box, _GROWTH) for box in lines], MAX_NEW_SHARE, repr(operation.text))
+
+
+def lines_of_text(reading: RecognizedText, text: str) -> tuple[Box, ...]:
+    """The boxes of the lines that may be a part of a text."""
+    requested = normalize_text(text)
 
     def fits(line: str) -> bool:
         letters = normalize_text(line)
         return matching_letters(letters, requested) >= _TEXT_MATCH * max(1, len(letters))
 
-    lines = [line.box for line in reading.lines if line.text.strip() and fits(line.text)]
-    return _capped([scaled(box, _GROWTH) for box in lines], MAX_NEW_SHARE, repr(operation.text))
+    return tuple(line.box for line in reading.lines if line.text.strip() and fits(line.text))
 
 
 def _boxes_before_and_after(sample: EditSample, phrase: str) -> Program[tuple[tuple[Box, ...], tuple[Box, ...]]]:

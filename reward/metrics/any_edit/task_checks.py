@@ -9,12 +9,12 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ...boxes import Box, highest_scoring
+from ...boxes import Box, box_around, highest_scoring
 from ...edit_plan import OperationType, PlannedOperation
 from ...engine.program import Program, ask_many
 from ...image import Image
 from ...queries.change_map import ChangeMap
-from ...queries.kinds import MapChanges, Measure
+from ...queries.kinds import MapChanges, Measure, ReadText
 from ...queries.prompts import Prompts
 from ...sample import EditSample, Task, TaskType
 from ..edival import paper_protocol
@@ -23,7 +23,8 @@ from ..edival.inspector import BoxSelection, EditInspector, ImageRole, box_on_si
 from ..edival.pools import COLORS
 from .near_misses import unmentioned
 from .referring import is_plain, same_object
-from .target_location import THRESHOLD, LocatedTarget
+from .regions import lines_of_text
+from .target_location import THRESHOLD, LocatedTarget, locate_targets
 from .text_checks import text_written
 
 PROMPTS = Prompts("editcritic.reward.metrics.edival")
@@ -76,6 +77,8 @@ def _evaluate(
         verdict = yield from _as_many_more(inspector, operation, task, verdict)
     if task.type == "text_change" and not verdict.holds:
         verdict = yield from text_written(inspector.source, inspector.edited, operation, located)
+    if task.type == "text_change" and verdict.holds and operation.position is not None:
+        verdict = yield from _beside_its_reference(inspector, operation, verdict)
     if task.type == "subject_remove" and verdict.holds and located is not None and located.others:
         verdict = yield from _fewer_than_before(inspector, task, located, verdict)
     if task.type == "subject_remove" and verdict.holds and located is not None:
@@ -118,6 +121,26 @@ def _as_many_more(
     if task.position is not None and fresh is not None and reference and reference[0].best is not None:
         conditions.append(box_on_side(task.position, fresh, reference[0].best, OPTIONS.position_margin))
     return all_hold(conditions, total=1 + (task.position is not None))
+
+
+def _beside_its_reference(
+    inspector: EditInspector, operation: PlannedOperation, verdict: Condition
+) -> Program[Condition]:
+    """The verdict on a text that is put below, above, left or right of an object, unless it is read elsewhere.
+
+    Not checked where the reader does not say where a text is, or the object is not found in the source.
+    """
+    assert operation.position is not None and operation.reference is not None
+    located = yield from locate_targets(inspector.source, [operation.reference])
+    before, after = yield from ask_many([ReadText(inspector.source), ReadText(inspector.edited)])
+    known = lines_of_text(before, operation.text)
+    lines = lines_of_text(after, operation.text)
+    lines = tuple(box for box in lines if same_object(box, known) is None) or lines
+    reference = located[operation.reference].boxes
+    if not (reference and lines and after.is_localised):
+        return verdict
+    beside = box_on_side(operation.position, box_around(lines), reference[0], OPTIONS.position_margin)
+    return verdict if beside.holds else all_hold([verdict, beside])
 
 
 def _fewer_than_before(

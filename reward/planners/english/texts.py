@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from ...edit_plan import Target
-from .destinations import carrier_of
+from typing import cast
+
+from ...edit_plan import MAX_NESTING, Target
+from ...sample import Position
+from .destinations import SIDE_POSITIONS, TextPlace, text_place_of
 from .lexicon import ARTICLES, COLOR_MODIFIERS, COLORS, TEXT_INTRODUCERS, TEXT_NOUNS, word_set
 from .request import Operations, Request
 from .tokens import Token, Tokens, text_of, words_in
@@ -63,7 +66,7 @@ def _without_sayings(tokens: Tokens) -> list[str]:
 
 
 def text_added(tokens: Tokens, request: Request) -> Operations | None:
-    """`the word "PAUSE" on the wall`, `a red text saying "SALE"`, and "WELCOME" above the door."""
+    """`the word "PAUSE" on the wall`, `a red text saying "SALE"`, and "WELCOME" above the door, which is not on it."""
     quotes = [index for index, token in enumerate(tokens) if token.is_quote]
     if len(quotes) != 1:
         return None
@@ -88,11 +91,21 @@ def text_added(tokens: Tokens, request: Request) -> Operations | None:
     look = _look_end(after)
     looks += words_in(after[end:])
     after = after[:end]
-    carrier = carrier_of(after[look:], request)
-    if carrier is None:
+    place = text_place_of(after[look:], request)
+    if place is None:
         return None
-    target, loose = carrier
-    return request.operation("text_change", text=tokens[index].text, target=target, loose=loose or bool(looks or look))
+    position: Position | None = None
+    reference = None
+    if place.beside is not None and place.beside.kind in SIDE_POSITIONS:
+        position, reference = cast(Position, place.beside.kind), place.beside.of
+    return request.operation(
+        "text_change",
+        text=tokens[index].text,
+        target=place.carrier,
+        position=position,
+        reference=reference,
+        loose=place.loose or bool(looks or look),
+    )
 
 
 def _look_end(tokens: Tokens) -> int:
@@ -139,11 +152,12 @@ def text_removed(tokens: Tokens, request: Request) -> Operations | None:
     before = _without_sayings(tokens[:index])
     if not all(word in TEXT_INTRODUCERS for word in before):
         return None
-    carrier = carrier_of(tokens[index + 1 :], request)
-    if carrier is None:
+    place = text_place_of(tokens[index + 1 :], request)
+    if place is None:
         return None
-    target, loose = carrier
-    return request.operation("text_remove", target=target, old_text=tokens[index].text, loose=loose)
+    return request.operation(
+        "text_remove", target=place.carrier, old_text=tokens[index].text, loose=place.loose or place.beside is not None
+    )
 
 
 def text_replaced(old: Tokens, new: Tokens, request: Request, source: Token | None = None) -> Operations | None:
@@ -155,18 +169,19 @@ def text_replaced(old: Tokens, new: Tokens, request: Request, source: Token | No
     index = new.index(after[0])
     if not all(word in TEXT_INTRODUCERS for word in _without_sayings(new[:index])):
         return None
-    carrier = _carrier_of_old(old, [] if source is not None else before, new[index + 1 :], request)
-    if carrier is None:
+    place = _place_of_old(old, [] if source is not None else before, new[index + 1 :], request)
+    if place is None:
         return None
-    target, loose = carrier
     return request.operation(
-        "text_change", text=after[0].text, old_text=before[0].text if before else "", target=target, loose=loose
+        "text_change",
+        text=after[0].text,
+        old_text=before[0].text if before else "",
+        target=place.carrier,
+        loose=place.loose or place.beside is not None,
     )
 
 
-def _carrier_of_old(
-    old: Tokens, quoted: list[Token], after: Tokens, request: Request
-) -> tuple[Target | None, bool] | None:
+def _place_of_old(old: Tokens, quoted: list[Token], after: Tokens, request: Request) -> TextPlace | None:
     """What carries the text that is replaced. after: tokens after the new text."""
     if quoted:
         index = list(old).index(quoted[0])
@@ -174,12 +189,17 @@ def _carrier_of_old(
             return None
         tail = old[index + 1 :]
         tail = tail[1:] if tail and tail[0].word in TEXT_INTRODUCERS else tail
-        return None if tail and after else carrier_of(tail or after, request)
+        return None if tail and after else text_place_of(tail or after, request)
     if after:
         return None
     words = [word for word in words_in(old) if word not in ARTICLES]
     if words and words[0] in TEXT_NOUNS - {"sign", "logo", "label"}:
         start = next(index for index, token in enumerate(old) if token.word == words[0]) + 1
-        return carrier_of(old[start:], request)
+        place = text_place_of(old[start:], request)
+        if place is not None and place.beside is not None:  # it is the text itself that changes
+            is_deep = place.beside.of.nesting == MAX_NESTING
+            return None if is_deep else TextPlace(Target(words[0], relation=place.beside), loose=place.loose)
+        return place
     phrase = request.target(old)
-    return None if phrase is None or phrase.target.noun.split()[-1] not in TEXT_NOUNS else (phrase.target, phrase.loose)
+    is_text = phrase is not None and phrase.target.noun.split()[-1] in TEXT_NOUNS
+    return TextPlace(phrase.target, loose=phrase.loose) if phrase is not None and is_text else None

@@ -41,6 +41,26 @@ def test_place_order_size_and_number_choose_boxes(target, meant) -> None:
     assert set(referred_boxes(target, CUPS)) == meant
 
 
+SMALL, SMALLER = Box(0.3, 0.3, 0.04, 0.05), Box(0.6, 0.32, 0.05, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("place", "boxes", "meant"),
+    [
+        ("right", (Box(0.6, 0.5, 0.1, 0.3), Box(0.85, 0.6, 0.1, 0.2), LEFT), 2),
+        ("right", (LEFT, Box(0.45, 0.5, 0.1, 0.3)), 1),  # the one that is farthest to the right
+        ("center", CUPS, 1),
+        ("background", (*CUPS[:2], SMALL, SMALLER), 2),
+        ("foreground", (*CUPS[:2], SMALL, SMALLER), 2),
+        ("background", (SMALL, SMALLER), 2),  # none is nearer than another
+    ],
+)
+def test_all_at_a_place(place, boxes, meant) -> None:
+    found = referred_boxes(Target("cups", place=place, quantity="all"), boxes)
+    assert len(found) == meant
+    assert set(found).isdisjoint(CUPS) or place != "background"
+
+
 def test_a_relation_chooses_the_box_that_has_it() -> None:
     plate = Box(0.5, 0.55, 0.3, 0.12)
     table = Relation("on", Target("plate"))
