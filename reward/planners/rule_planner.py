@@ -34,6 +34,7 @@ from .english.lexicon import (
 from .english.politeness import plain_request
 from .english.sentence_plan import plan_of_sentence
 from .english.tokens import has_refused_word, tokens_of
+from .english.vague_requests import is_vague
 
 
 class RulePlanner(Expert):
@@ -61,6 +62,12 @@ class RulePlanner(Expert):
         plan = _read(sentence) if len(collapsed(sentence)) <= MAX_INSTRUCTION else ""
         if isinstance(plan, EditPlan):
             return plan
+        tokens = tokens_of(sentence)
+        if tokens is not None and is_vague(tokens):
+            return Abstention(
+                f"{sentence!r:.200} says that the picture shall be better, and not what shall be seen: say what "
+                "changes, as in 'make it brighter' or 'remove the cables', or give the sample a `plan`"
+            )
         return Abstention(no_plan(sentence, plan if plan != collapsed(sentence).rstrip(".!?") else ""))
 
 
@@ -131,7 +138,7 @@ _NOT_BARE = (
     ARTICLES
     | POSSESSIVES
     | QUANTIFIERS
-    | (SCENES - {"frame"})
+    | SCENES
     | (CONJUNCTIONS - {"and"})
     | (OTHER_PREPOSITIONS - {"featuring", "showing"})
     | (PREPOSITIONS.keys() - {"with", "of"})

@@ -91,7 +91,7 @@ GROUP_TYPES: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "remove": _set(
             "subject_remove text_remove effect_remove particles_remove count_change restoration extraction attribute "
-            "background_change subject_replace text_change weather"
+            "background_change subject_replace text_change weather filter"
         ),
         "replace": _set(
             "subject_replace text_change background_change material_alter color_alter attribute weather style pose "
@@ -138,7 +138,8 @@ _PLACES = {
     "above": "above top upper uppermost topmost",
     "below": "below under beneath underneath bottom lower",
     "center": "center centre middle",
-    "front": "front foreground",
+    "front": "front foreground forefront",
+    "back": "back background rear",
     "beside": "beside next near adjacent",
 }
 PLACE_GROUPS: Mapping[str, str] = MappingProxyType(
@@ -151,6 +152,15 @@ _NUMBERS |= {8: "eight", 9: "nine", 10: "ten", 11: "eleven", 12: "twelve"}
 NUMBERS: Mapping[str, int] = MappingProxyType(
     {word: number for number, words in _NUMBERS.items() for word in words.split()}
 )
+
+IRREGULAR_PLURALS = _set(
+    "people men women children feet geese mice teeth policemen firemen fishermen snowmen businessmen businesswomen"
+)
+NO_PLURALS = _set(
+    "glasses sunglasses eyeglasses goggles binoculars scissors pliers tongs pants trousers jeans shorts leggings "
+    "tights pajamas pyjamas headphones earphones clothes stairs lens canvas atlas gas christmas series species"
+)
+"""Plurals of one thing, and singulars that end in s."""
 
 SPELLINGS: Mapping[str, str] = MappingProxyType(
     {"colour": "color", "colours": "color", "coloured": "color", "grey": "gray", "centre": "center", "metre": "meter"}

@@ -29,9 +29,9 @@ def plan_of(sample: EditSample) -> Program[EditPlan]:
 
     It is the sample's `plan`, or that of its `operations`, or of its `task`, or else a judge's, which the planner's
     answer checks (`JudgePlanner`), or the planner's alone where the judge abstains; for a sample with `targets`,
-    `plan_of_targets` replaces the plan where both abstain. Plurals mean all (`with_plurals`), and objects have the names
-    of the sample's annotated `boxes` (`with_annotated_names`). A plan that the validator rejects raises `Failed` with the words in question, so that the
-    score fails. Annotated operations are validated one by one, each
+    `plan_of_targets` replaces the plan where both abstain. Plurals mean all (`with_plurals`), and objects have the
+    names of the sample's annotated `boxes` (`with_annotated_names`). A plan that the validator rejects raises `Failed`
+    with the words in question, so that the score fails. Annotated operations are validated one by one, each
     against its own instruction; one that is known by its words only needs no validation, since its question has them.
     """
     return run_once(_made_plan, sample)

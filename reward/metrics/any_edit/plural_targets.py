@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...edit_plan import EditPlan, Kept, PlannedOperation, Target
+from .english_words import IRREGULAR_PLURALS, NO_PLURALS
 
 
 def with_plurals(plan: EditPlan) -> EditPlan:
@@ -37,60 +38,9 @@ def _counted(target: Target) -> Target:
 
 
 def is_plural(noun: str) -> bool:
-    """Whether a noun phrase is an English plural of things that are counted: "skiers", "cups of tea", not "scissors"."""
+    """Whether a noun phrase is an English plural of things that are counted: "cups of tea", not "scissors"."""
     head = noun.casefold().split(" of ")[0].split()[-1:]
-    if not head or head[0] in _PAIRS:
+    if not head or head[0] in NO_PLURALS:
         return False
     word = head[0]
-    return word in _IRREGULAR or (len(word) > 3 and word.endswith("s") and not word.endswith(_SINGULAR_ENDINGS))
-
-
-_IRREGULAR = frozenset(
-    [
-        "people",
-        "men",
-        "women",
-        "children",
-        "feet",
-        "geese",
-        "mice",
-        "teeth",
-        "wolves",
-        "policemen",
-        "firemen",
-        "fishermen",
-    ]
-)
-_SINGULAR_ENDINGS = ("ss", "us", "is", "'s")
-_PAIRS = frozenset(
-    [
-        "glasses",
-        "sunglasses",
-        "eyeglasses",
-        "goggles",
-        "binoculars",
-        "scissors",
-        "pliers",
-        "tongs",
-        "pants",
-        "trousers",
-        "jeans",
-        "shorts",
-        "leggings",
-        "tights",
-        "pajamas",
-        "pyjamas",
-        "headphones",
-        "earphones",
-        "clothes",
-        "stairs",
-        "lens",
-        "canvas",
-        "atlas",
-        "gas",
-        "christmas",
-        "series",
-        "species",
-    ]
-)
-"""Plurals of one thing, and singulars that end in s."""
+    return word in IRREGULAR_PLURALS or (len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")))

@@ -27,7 +27,8 @@ def is_plain(target: Target) -> bool:
 
 def names_picture(target: Target) -> bool:
     """Whether a target is the picture itself, as in "mirror the photo": no detector finds it in the picture."""
-    return is_plain(target) and not (target.attributes or target.boxes) and target.noun.casefold() in SCENE_WORDS
+    is_bare = is_plain(target) and not (target.attributes or target.boxes)
+    return is_bare and target.noun.casefold() in SCENE_WORDS - {"frame"}  # a frame is around something
 
 
 def referred_boxes(target: Target, boxes: Sequence[Box], related: Sequence[Box] = ()) -> tuple[Box, ...]:

@@ -130,7 +130,8 @@ def _beside_its_reference(
 
     Not checked where the reader does not say where a text is, or the object is not found in the source.
     """
-    assert operation.position is not None and operation.reference is not None
+    assert operation.position is not None
+    assert operation.reference is not None
     located = yield from locate_targets(inspector.source, [operation.reference])
     before, after = yield from ask_many([ReadText(inspector.source), ReadText(inspector.edited)])
     known = lines_of_text(before, operation.text)

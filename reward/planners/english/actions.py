@@ -29,6 +29,7 @@ from .lexicon import (
     word_set,
 )
 from .noun_phrases import Phrase
+from .picture_colors import is_prominence
 from .properties import each_made, property_made, scene_made
 from .removals import remove
 from .replacements import changed, changed_object
@@ -101,7 +102,7 @@ def acted(object_tokens: Tokens, action: Tokens, request: Request) -> Operations
         return added_to(rest, object_tokens, request) if is_new or request.target(rest) is not None else None
     if verb in ("open", "close") and not rest:
         return open_or_close(verb, object_tokens, request)
-    if not is_description(action, 16) or "," in words:
+    if not is_description(action, 16) or "," in words or is_prominence(words):
         return None
     if verb in EXPRESSION_VERBS or (verb in ("open", "close") and words[-1] in ("eyes", "eye", "mouth")):
         return request.operation("expression", target=target.target, value=text_of(action))

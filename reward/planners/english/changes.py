@@ -64,7 +64,7 @@ class Aspect:
 
 
 _ASPECTS = {
-    "color": "color colour colors colours hue shade tone",
+    "color": "color colour colors colours hue shade tint tone",
     "material": "material",
     "texture": "texture",
     "count": "number count amount",

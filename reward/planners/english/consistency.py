@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from ...edit_plan import EditPlan, OperationType, PlannedOperation, Target
-from .lexicon import VERBS
+from .lexicon import CASTS, VERBS
 
 _GONE: frozenset[OperationType] = frozenset(("subject_remove", "subject_replace", "text_remove"))
 _LOOKS: frozenset[OperationType] = frozenset(("style", "filter", "weather", "light", "background_change"))
@@ -73,6 +73,8 @@ def _conflict(one: PlannedOperation, other: PlannedOperation) -> bool:
     if _fills(one, other) or _fills(other, one):
         return True
     if one.target is None and other.target is None:
+        if one.type == other.type == "filter" and _are_beside_each_other(one.value, other.value):
+            return False
         if one.type == other.type and one.type in _LOOKS | {"zoom", "crop"}:
             return True
         first, second = one.value.split(), other.value.split()
@@ -80,6 +82,14 @@ def _conflict(one: PlannedOperation, other: PlannedOperation) -> bool:
             return False  # "lower brightness", "increase contrast"
         return one.type in _LOOKS and other.type in _LOOKS and _opposed(one.value, other.value)
     return False
+
+
+def _are_beside_each_other(one: str, other: str) -> bool:
+    """Whether a picture may get two filters: a cast goes, or is added to another look."""
+    first, second = one.split(), other.split()
+    if {first[0], second[0]} == {"without"} or first[1:] == second or second[1:] == first:
+        return False
+    return "without" in (first[0], second[0]) or (first[-1] in CASTS) != (second[-1] in CASTS)
 
 
 def _fills(one: PlannedOperation, other: PlannedOperation) -> bool:

@@ -46,8 +46,8 @@ def destination_of(tokens: Tokens, request: Request) -> tuple[str, Target | None
 
 @dataclass(frozen=True, slots=True)
 class TextPlace:
-    """Where a text stands. carrier: what it is on; None for the picture. beside: the object that it stands beside, below,
-    above, left or right of, and how. loose: some words of the place are in no slot.
+    """Where a text stands. carrier: what it is on; None for the picture. beside: the object that it stands beside,
+    below, above, left or right of, and how. loose: some words of the place are in no slot.
     """
 
     carrier: Target | None = None

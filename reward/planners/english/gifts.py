@@ -23,7 +23,7 @@ from .lexicon import (
 from .noun_phrases import Phrase, phrase_at, whole_phrase, with_pronoun_resolved
 from .request import Operations, Request
 from .tokens import Tokens, text_of, words_in
-from .values import color_value, head_of, is_description, material_value, plain_text
+from .values import color_value, head_of, is_description, is_praise, material_value, plain_text
 
 
 def give(verb: str, tokens: Tokens, request: Request) -> Operations | None:
@@ -94,7 +94,7 @@ def added_to(new: Tokens, owner: Tokens, request: Request) -> Operations | None:
     """Something new, a look or an expression, given to an owner."""
     words = words_in(new)
     head = head_of(words)
-    if head in ("tone", "tint", "filter") and request.is_scene(owner):
+    if head in ("tone", "tint", "hue", "cast", "filter") and request.is_scene(owner):
         return request.operation("filter", value=plain_text(new)) if is_description(new, 8) else None
     if head in _LOOKS_OF_OBJECTS and not request.is_scene(owner):
         given = request.target(owner)
@@ -112,7 +112,8 @@ def added_to(new: Tokens, owner: Tokens, request: Request) -> Operations | None:
         "makeover",
     ):
         if request.is_scene(owner):
-            return request.operation("style", value=plain_text(new)) if is_description(new, 14) else None
+            is_look = is_description(new, 14) and not is_praise(words)
+            return request.operation("style", value=plain_text(new)) if is_look else None
         target = request.target(owner)
         if target is None or not is_description(new, 14) or head in ("atmosphere", "vibe", "theme", "feel"):
             return None

@@ -100,7 +100,8 @@ STOPS = (
 
 # -- places in the picture ---------------------------------------------------------------------------------------------
 
-SCENES = word_set("image images picture pictures photo photos photograph photographs scene shot frame")
+SCENES = word_set("image images picture pictures photo photos photograph photographs scene shot")
+"""The whole picture. "frame" is an object, but for "in the frame"."""
 SIDES: Mapping[str, Place] = MappingProxyType(
     {
         "left": "left",
@@ -163,6 +164,7 @@ COLOR_MODIFIERS = word_set(
     "greenish yellowish different"
 )
 COLOR_NOUNS = word_set("color colour colors colours shade shades hue hues tone tones tint")
+CASTS = word_set("hue hues tint tints tone tones cast casts tinge")
 MATERIALS = word_set(
     "wood wooden glass metal leather plastic stone marble brick concrete cement steel iron bronze copper "
     "ceramic porcelain clay wool woolen velvet silk denim cotton paper cardboard rubber ice crystal diamond "
@@ -234,7 +236,7 @@ STYLE_NOUNS = word_set(
     "portrait engraving woodcut etching lithograph fresco collage ukiyo-e manga pixel-art animation render "
     "rendering caricature photograph photo poster charcoal impressionism cubism surrealism sculpture style "
     "artwork art woodblock print aesthetic look doodle watercolors claymation origami oil pastel ink pencil 3d "
-    "2d pop fauvism baroque"
+    "2d fauvism baroque"
 )
 STYLE_HEADS = word_set(
     "painting drawing sketch watercolor watercolour cartoon anime comic illustration mosaic mural graffiti "
@@ -242,6 +244,12 @@ STYLE_HEADS = word_set(
     "photograph style artwork art woodblock print aesthetic doodle claymation impressionism cubism surrealism "
     "pixel-art poster"
 )
+QUALITIES = word_set(
+    "better best good nice nicer great professional natural appealing attractive beautiful pretty prettier perfect "
+    "amazing awesome stunning polished impressive interesting decent high-quality pleasing eye-catching fancy fancier "
+    "presentable quality"
+)
+"""They praise a picture, and say nothing about what is to be seen in it."""
 FILTERS = word_set("sepia monochrome grayscale greyscale black-and-white negative")
 WEATHER_WORDS = word_set(
     "snow rain fog mist storm thunderstorm snowfall night nighttime day daytime dusk dawn sunset sunrise winter "

@@ -8,7 +8,7 @@ from .actions import acted, action_start, became
 from .additions import add
 from .changes import Change
 from .gifts import may_precede_object
-from .lexicon import CLOTHES, DETERMINERS, SCENES, STOPS, word_set
+from .lexicon import ARTICLES, CLOTHES, DEGREES, DETERMINERS, LOOKING, SCENES, STOPS, WEATHER_WORDS, word_set
 from .properties import each_made, multiple_start, property_made, scene_made, value_start
 from .replacements import changed, changed_object
 from .request import Operations, Request
@@ -146,9 +146,17 @@ def _scene_prefix(tokens: Tokens, request: Request) -> int | None:
     for size in (3, 2, 1):
         if len(tokens) <= size or not request.is_scene(tokens[:size]):
             continue
+        if words_in(tokens[:size]) == ["this"] and not _may_follow_this(words_in(tokens[1:])):
+            continue
         if words_in(tokens[:size]) == ["it"] or tokens[size].word not in ("of", "'s", "frame", "frames"):
             return size
     return None
+
+
+def _may_follow_this(words: list[str]) -> bool:
+    """Whether "this" before the words is a pronoun, and not the determiner of a name: "this | look old"."""
+    is_value = words[0] in ARTICLES | DEGREES | LOOKING or words[0] == "be" or is_adjective(words[0])
+    return is_value or (len(words) == 1 and words[0] in WEATHER_WORDS)
 
 
 def _new_start(words: list[str]) -> int | None:

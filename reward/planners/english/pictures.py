@@ -175,7 +175,7 @@ def rotate(verb: str, tokens: Tokens, request: Request) -> Operations | None:
 
 _ROTATION_WORDS = word_set(
     "by degrees degree ° 90 180 45 270 360 30 60 15 clockwise counterclockwise counter-clockwise anticlockwise "
-    "anti-clockwise horizontally vertically upside down to the left right over around slightly"
+    "anti-clockwise horizontally vertically sideways upside down to the left right over around slightly"
 )
 
 
@@ -265,12 +265,13 @@ def reframe(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`extend the image to the left`."""
     words = words_in(tokens)
     end = next((index for index, word in enumerate(words) if index and word in ("to", "on", "at", "by")), len(words))
-    is_picture = request.is_scene(tokens[:end]) or words[:end] in (["the", "background"], ["the", "canvas"])
+    is_picture = request.is_scene(tokens[:end]) or words[:end] in _CANVASES
     if not end or not is_picture or not set(words[end:]) <= _REFRAME_WORDS:
         return None
     return request.operation("reframe", value=" ".join([verb, *words[end:]]))
 
 
+_CANVASES = [["the", word] for word in ("background", "canvas", "frame")]
 _REFRAME_WORDS = word_set("to on at by the left right top bottom side sides both all upwards downwards up down and")
 
 

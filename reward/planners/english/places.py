@@ -24,8 +24,15 @@ def scene_end(tokens: Tokens, start: int) -> int | None:
     index = 0
     if words and words[0] in MENTIONED:
         index = 1
-    if words[index : index + 1] and words[index] in ("in", "from", "of", "within", "on", "to", "for", "into", "across"):
+    if words[index : index + 2] == ["out", "of"]:
         index += 1
+    if words[index : index + 1] and words[index] in ("in", "from", "of", "within", "on", "to", "for", "into", "across"):
+        is_within = words[index] in ("in", "from", "of", "within", "into", "to")
+        index += 1
+        after = words[index + 1 : index + 2]
+        is_last = not after or (after != ["of"] and after[0] in STOPS) or not after[0][0].isalnum()
+        if words[index : index + 1] and words[index] in SCENES and is_last and after != ["'s"]:
+            return start + index + 1  # "from photo"
         if words[index : index + 1] and words[index] in ("the", "this", "that", "your", "my", "our", "an", "a"):
             after = index + 1
             if words[after : after + 1] and words[after] in (
@@ -39,7 +46,7 @@ def scene_end(tokens: Tokens, start: int) -> int | None:
                 after += 1
             if (
                 words[after : after + 1]
-                and words[after] in SCENES
+                and (words[after] in SCENES or (words[after] == "frame" and is_within))
                 and words[after + 1 : after + 2] not in (["'s"], ["of"])
             ):
                 return start + after + 1
@@ -63,7 +70,7 @@ def place_at(tokens: Tokens, start: int) -> tuple[Place, int, bool] | None:
     """A place in the picture, as in "on the left (side (of the image))": the place, the index after it, and whether two
     places were named. None for the side of an object, and without a place.
     """
-    side = _side_at(tokens, start)
+    side = _side_at(tokens, start) or _depth_at(tokens, start)
     if side is None:
         return None
     place, index, both, _ = side
@@ -99,7 +106,8 @@ def _side_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | None
     if not all(name in SIDES for name in names) or not names:
         return None
     place = SIDES[names[0]]
-    if not has_article and place not in ("left", "right", "foreground", "background", "top"):
+    is_bare = not has_article and words[index + 1 : index + 2] != ["of"]  # "in center of the photo"
+    if is_bare and place not in ("left", "right", "foreground", "background", "top"):
         return None
     index += 1
     both = len(names) > 1 and SIDES[names[-1]] != place
@@ -124,6 +132,36 @@ def _side_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | None
     return place, start + index, both, has_noun
 
 
+_DEPTHS: dict[str, Place] = {"back": "background", "rear": "background"}
+_DEPTHS |= {"front": "foreground", "forefront": "foreground"}
+
+
+def _depth_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | None:
+    """`in the back (of the photo)`, `at the front`, `in the back left corner`, as `_side_at` gives sides."""
+    words = words_in(tokens[start : start + 8])
+    index = 1 if words[:1] and words[0] in MENTIONED | LOCATED else 0
+    if words[index : index + 1] not in (["in"], ["at"], ["from"], ["to"], ["toward"], ["towards"]):
+        return None
+    has_article = words[index + 1 : index + 2] == ["the"]
+    if not has_article and words[index] != "in" and words[index + 2 : index + 3] != ["of"]:
+        return None  # "from front to back"
+    index += 2 if has_article else 1
+    if words[index : index + 1] and words[index] in ("far", "very", "extreme"):
+        index += 1
+    if not words[index:] or words[index] not in _DEPTHS:
+        return None
+    place, index, both = _DEPTHS[words[index]], index + 1, False
+    if words[index : index + 1] in (["left"], ["right"]):
+        place, index, both = SIDES[words[index]], index + 1, True
+    has_noun = bool(words[index:]) and words[index] in SIDE_NOUNS
+    index += has_noun
+    if words[index:] and words[index] not in STOPS | LOCATED | HOLDING and words[index][0].isalnum():
+        return None  # "at the front door"
+    if words[index : index + 1] == ["and"] and words[index + 1 : index + 2] and words[index + 1] in _DEPTHS | SIDES:
+        return None  # "in the front and middle ground"
+    return place, start + index, both, has_noun
+
+
 _MULTIWORD: tuple[tuple[tuple[str, ...], RelationKind], ...] = tuple(
     (tuple(words.split()), kind)  # type: ignore[misc]
     for words, kind in (
@@ -136,6 +174,7 @@ _MULTIWORD: tuple[tuple[tuple[str, ...], RelationKind], ...] = tuple(
         ("close to", "beside"),
         ("adjacent to", "beside"),
         ("at the back of", "behind"),
+        ("in back of", "behind"),
         ("right of", "right"),
         ("left of", "left"),
         ("worn by", "on"),

@@ -244,6 +244,8 @@ def scene_made(value: Tokens, request: Request) -> Operations | None:
         for kind, names in _SCENE_PROPERTIES:
             if core[0] in names:
                 return request.operation(kind, value=text_of(value))
+    if len(core) == 1 and core[0] in COLORS and not {"more", "less"}.isdisjoint(words):
+        return request.operation("filter", value=text_of(value))  # "less yellow"
     if is_weather(value):
         return request.operation("weather", value=plain_text(value))
     if words[:2] == ["in", "the"] and words[2:4] == ["style", "of"]:

@@ -75,7 +75,7 @@ _EFFECTS = word_set("filter shadow shadows reflection reflections glow glare fla
 _WEATHER = word_set("fog mist rain snow")
 _NOT_REMOVED = word_set(
     "background backdrop color colour colors fog haze mist rain everything anything all else rest "
-    "light lighting darkness smile effect style details detail foreground skin"
+    "light lighting darkness smile effect style details detail foreground skin hue hues tint tints tone tones tinge"
 )
 
 

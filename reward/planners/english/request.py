@@ -30,6 +30,8 @@ class Request:
 
     def operation(self, kind: OperationType, *, loose: bool = False, **slots: Any) -> Operations | None:
         """One operation of this clause. loose: its slots leave words out, so that it needs a question of its own."""
+        if kind in _OF_PICTURES and slots.get("target") == Target("frame"):
+            return None  # the picture, or what is around it
         if kind in _LOOKS and slots["target"].noun.split()[-1] in _LETTERS:
             kind = "text_style"
         try:
@@ -63,6 +65,9 @@ class Request:
 _LETTERS = word_set("text words letters lettering writing caption font subtitle subtitles title headline slogan")
 _LOOKS: frozenset[OperationType] = frozenset(("color_alter", "material_alter", "resize", "attribute"))
 """Of letters they are a style of text."""
+_OF_PICTURES: frozenset[OperationType] = frozenset(
+    ("light", "filter", "restoration", "rotate", "crop", "zoom", "camera")
+)
 
 
 def objects_of(tokens: Tokens, request: Request) -> list[Phrase] | None:

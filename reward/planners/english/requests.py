@@ -11,9 +11,10 @@ from types import MappingProxyType
 from .additions import add
 from .changes import change_of
 from .gifts import cover, dress, give, second_object
-from .lexicon import ACTIONS, BODY_PARTS, VERBS
+from .lexicon import ACTIONS, BODY_PARTS, VERBS, word_set
 from .makings import color, make
 from .moves import move
+from .picture_colors import cast_changed, colors_made_vivid, names_cast
 from .pictures import (
     apply_look,
     camera,
@@ -54,7 +55,7 @@ def operations_of(tokens: Tokens, request: Request) -> Operations | None:
     tokens = tokens if rewritten is None else rewritten
     if not tokens:
         return None
-    tokens = with_text_quoted(_with_instead(tokens))
+    tokens = with_text_quoted(_with_instead(_without_only(tokens)))
     words = words_in(tokens)
     if _has_misspelt_instead(words):
         return None
@@ -68,11 +69,27 @@ def operations_of(tokens: Tokens, request: Request) -> Operations | None:
     if change is not None and change.new and change.new[0].word in ("be", "look", "appear", "have", "wear"):
         return make("make", [*change.old, *change.new], request)  # "edit the shirt to be blue"
     frame, verb, start = _frame_at(words)
+    rest = tokens[max(start, 1) :]
+    if names_cast(rest):
+        return cast_changed(verb, rest, request)
+    vivid = colors_made_vivid(verb, rest, request)
+    if vivid is not None:
+        return vivid
     if verb == "turn" and frame is change_object and change_of(tokens[start:]) is None:
         frame = make
     if frame is None:
         return fragment(tokens, request)
     return frame(verb, tokens[start:], request)
+
+
+def _without_only(tokens: Tokens) -> Tokens:
+    """The tokens without "only" at their end, and without "just" before a degree, as in "just a bit"."""
+    end = len(tokens) - 1 if len(tokens) > 2 and tokens[-1].word in ("only", "alone") else len(tokens)
+    return [
+        token
+        for token, after in zip(tokens[:end], [*words_in(tokens[1:end]), ""], strict=False)
+        if token.word != "just" or after not in ("a", "slightly")
+    ]
 
 
 def _with_instead(tokens: Tokens) -> Tokens:
@@ -118,6 +135,7 @@ _PHRASAL: tuple[tuple[tuple[str, ...], str], ...] = tuple(
         ("turn off", "switch"),
         ("switch on", "switch"),
         ("switch off", "switch"),
+        ("bring out", "bring out"),
     )
 )
 
@@ -148,12 +166,14 @@ def _instead(tokens: Tokens, request: Request) -> Operations | None:
 def _frame_at(words: list[str]) -> tuple[Frame | None, str, int]:
     for phrase, name in _PHRASAL:
         if tuple(words[: len(phrase)]) == phrase:
-            return _FRAMES[name], " ".join(phrase), len(phrase)
+            return _FRAMES.get(name), " ".join(phrase), len(phrase)
     verb = words[0]
     if words[1:3] == ["the", "camera"] and verb in VERBS["rotate"] | VERBS["move"]:
         return camera, verb, 1
     has_body = not BODY_PARTS.isdisjoint(words[1:])
     if words[-2:] == ["upside", "down"] and verb in VERBS["put"] | VERBS["rotate"] | {"turn", "make"}:
+        return rotate, verb, 1
+    if verb in ("turn", "spin") and not (has_body or _TURNS.isdisjoint(words)):
         return rotate, verb, 1
     if verb in ("turn", "switch") and words[-1] in ("on", "off"):
         return switch, verb, 1
@@ -166,6 +186,8 @@ def _frame_at(words: list[str]) -> tuple[Frame | None, str, int]:
 
 
 _HEADS = frozenset(("head", "face"))
+_TURNS = word_set("clockwise counterclockwise counter-clockwise anticlockwise anti-clockwise degrees degree sideways")
+"""They say that what is turned keeps its looks."""
 
 
 _FRAMES: Mapping[str, Frame] = MappingProxyType(

@@ -17,7 +17,9 @@ from .lexicon import (
     FIRST_AND_SECOND_PERSON,
     MATERIALS,
     OBJECT_COLORS,
+    QUALITIES,
     SCENERY,
+    SCENES,
     SIZES,
     STATES,
     STYLE_HEADS,
@@ -114,6 +116,8 @@ def is_style(tokens: Tokens) -> bool:
     words = [word for word in words_in(tokens) if word not in ARTICLES]
     if not words or len(words) > 14 or _has_request_word(words):
         return False
+    if is_praise(words):
+        return False
     if words[0] in ("style", "manner") and words[1:2] == ["of"]:
         return len(words) > 2
     for index, word in enumerate(words):
@@ -122,6 +126,13 @@ def is_style(tokens: Tokens) -> bool:
         if word in ("by", "of", "in", "from", "with", "on"):
             return index > 0 and words[index - 1] in STYLE_HEADS | STYLE_NOUNS
     return words[-1] in STYLE_HEADS or (words[-1] in STYLE_NOUNS and len(words) <= 3)
+
+
+def is_praise(words: list[str]) -> bool:
+    """Whether words only say that a picture is good: "a professional photo", "better"."""
+    core = [word for word in words if word not in DEGREES | ARTICLES and word != "looking"]
+    core = core[:-1] if core[-1:] and core[-1] in SCENES | {"look", "style", "aesthetic", "appearance"} else core
+    return bool(core) and set(core) <= QUALITIES
 
 
 def is_viewpoint(tokens: Tokens) -> bool:

@@ -18,6 +18,7 @@ from editcritic.reward.queries import Abstention, Plan
 
 from ..fakes import picture
 from .compact_plans import compact
+from .everyday_requests import EVERYDAY
 from .planned_requests import PLANS
 
 PLANNER = RulePlanner()
@@ -26,6 +27,33 @@ PLANNER = RulePlanner()
 @pytest.mark.parametrize(("sentence", "expected"), PLANS)
 def test_a_request_is_planned(sentence, expected):
     assert compact(PLANNER.plan(sentence)) == expected
+
+
+@pytest.mark.parametrize(("sentence", "expected"), EVERYDAY)
+def test_an_everyday_request_is_planned_or_left(sentence, expected):
+    assert compact(PLANNER.plan(sentence)) == expected
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "make it look much nicer",
+        "Could you improve the photo?",
+        "Brighten it and make the picture pop",
+        "fix this image",
+    ],
+)
+def test_what_only_praises_is_told_to_say_what_changes(sentence):
+    (answer,) = PLANNER([Plan((picture(),), sentence)])
+    assert isinstance(answer, Abstention)
+    assert "not what shall be seen" in answer.reason
+
+
+@pytest.mark.parametrize("sentence", ["fix the broken window somehow", "make the picture of my aunt"])
+def test_what_is_not_read_for_another_reason_is_not_called_praise(sentence):
+    (answer,) = PLANNER([Plan((picture(),), sentence)])
+    assert isinstance(answer, Abstention)
+    assert "not what shall be seen" not in answer.reason
 
 
 @pytest.mark.parametrize("lead", ["Please {}", "Could you please {}?", "I want you to {}.", "{}, please", "now {}"])

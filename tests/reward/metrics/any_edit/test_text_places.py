@@ -1,4 +1,4 @@
-"""A text that is put beside an object: planned as an addition, and checked where it is read, without any model but OCR."""
+"""A text that is put beside an object: planned as an addition, and checked where it is read, with OCR alone."""
 
 from __future__ import annotations
 
