@@ -53,7 +53,8 @@ class FollowedAndPreserved:
                 "that is no matter of boxes, text or colours; the reader, text; the segmenter, damage to a "
                 "part of a kept object before another background; `changes`, preservation and region altogether. "
                 "Without a judge, what stands in the region of the edit is known by its texture, colours and seams "
-                "alone. A plan that misreads the instruction rewards another edit. Without a quality rating, bad taste is free."
+                "alone. A plan that misreads the instruction rewards another edit. Without a quality rating, bad "
+                "taste is free."
             ),
             aspect="overall",
         )
