@@ -475,6 +475,33 @@ class Measure(Query[Measurement]):
         _expect_measured(answer, self)
 
 
+@dataclass(frozen=True)
+class Remains(Query[Measurement]):
+    """How much of objects of the source still stands at their places in an edited image. boxes: theirs in the source.
+
+    The answer is the largest share among the objects, in [0, 1], by their own pixels: 0 where an object is gone, about
+    1 where it stands, in whatever colour. Its `share` is that of the structure around them that is where it was, or
+    where the image as a whole moved it to (mirrored, cropped). None: their places are not in the edited image.
+    """
+
+    before: Image
+    after: Image
+    boxes: tuple[Box, ...]
+    role: ClassVar[str] = "changes"
+    kind: ClassVar[str] = "remains"
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        return (self.before, self.after)
+
+    def describe(self) -> dict[str, Any]:
+        boxes = [(box.cx, box.cy, box.w, box.h) for box in self.boxes]
+        return {"before": self.before.digest, "after": self.after.digest, "boxes": boxes}
+
+    def check(self, answer: object) -> None:
+        _expect_measured(answer, self)
+
+
 @dataclass(frozen=True, slots=True)
 class UpscaledImage:
     """An image after super-resolution."""

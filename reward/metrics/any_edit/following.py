@@ -30,6 +30,7 @@ from .plan_words import words_of_plan
 from .preservation import norm_of_colour, preservation
 from .question_checks import check_questions, shows
 from .referring import names_picture
+from .regions import is_whole
 from .target_location import LocatedTarget, locate_targets
 from .task_checks import check_task
 from .text_checks import removes_text, text_removed
@@ -52,6 +53,8 @@ _NEED_TARGET = (
     *("resize", "rotate", "duplicate", "extraction", "pose", "expression", "attribute"),
 )
 """Types that cannot be carried out without their target: they are about an object, and nothing else."""
+_OF_OBJECTS = ("subject_remove", "subject_replace", "color_alter", "material_alter")
+"""Types whose target is an object in the picture even if it is called like one: the frame of a mirror."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ class PlanFollowing:
             "detector": ("detect",),
             "judge": ("judge",),
             "reader": ("read_text",),
-            "changes": ("map_changes",),
+            "changes": ("map_changes", "remains"),
             "pixels": ("measure",),
         },
         requires=("sources", "edited", "instruction"),
@@ -190,7 +193,13 @@ class _Check:
                 if done_before.holds:
                     return Score.not_applicable(f"the source shows it already: {words_of(self.operation)}")
                 inspector, decided = check_task(
-                    self.sample, self.sample.edited, self.operation, task, located, self._also()
+                    self.sample,
+                    self.sample.edited,
+                    self.operation,
+                    task,
+                    located,
+                    self._also(),
+                    surroundings_stay=not any(is_whole(operation) for operation in self.plan.operations),
                 )
                 evidence = inspector.evidence
                 verdict = yield from decided
@@ -223,7 +232,8 @@ class _Check:
 
     def _locate(self) -> Program[LocatedTarget | None]:
         """The target in the source, if there is one. Abstains with a detector that does not know what is new either."""
-        targets = [target for target in self.operation.targets if not names_picture(target)]
+        of_object = self.operation.type in _OF_OBJECTS
+        targets = [target for target in self.operation.targets if of_object or not names_picture(target)]
         located = yield from locate_targets(self.sample.source, targets)
         return None if self.operation.target is None else located.get(self.operation.target)
 
