@@ -15,7 +15,9 @@ from ..image import Image, Pixels
 from ..queries.change_map import BANDS, ChangeMap
 from ..queries.expert import Expert
 from ..queries.kinds import MapChanges, Outcome, Query
+from .loading.pooling import free_pixels
 from .matching.alignment import align
+from .matching.explained_changes import in_one_focus, with_tone_of
 from .matching.layout import layout, layout_agreement
 from .matching.patch_descriptors import PatchDescriptors, describe, to_lab
 from .matching.periodicity import log_spectra, periodic_excess
@@ -55,8 +57,14 @@ class PixelChanges(Expert):
 
     def __call__(self, queries: Sequence[MapChanges]) -> list[Outcome]:
         """A ChangeMap each; for any sizes, since edits are resized to their source."""
-        sources = self._sources.get_or_compute({query.before.digest: query.before for query in queries}, _sources)
-        return [_change_map(sources[query.before.digest], query) for query in queries]
+        plain = {query.before.digest: query.before for query in queries if not query.beside}
+        sources = self._sources.get_or_compute(plain, _sources)
+        return [
+            _change_beside(query)
+            if query.beside
+            else _change_map(sources[query.before.digest], query.after.resized(*query.before.size).pixels)
+            for query in queries
+        ]
 
     def usage(self) -> Mapping[str, float]:
         """envelopes: how many sources were measured."""
@@ -116,8 +124,23 @@ def _source(pixels: Pixels) -> _Source:
     )
 
 
-def _change_map(source: _Source, query: MapChanges) -> ChangeMap:
-    after = query.after.resized(*query.before.size).pixels
+def _change_beside(query: MapChanges) -> ChangeMap:
+    """The map of changes to what the source becomes by a change of tone or focus; its envelope is that of the result.
+
+    Compared at the smaller size of the two, at most: what a smaller edit lacks in detail is no change of focus.
+    """
+    size = min(query.before.size, query.after.size)
+    before, after = (image.resized(*size, "area").pixels for image in (query.before, query.after))
+    free = free_pixels(query.exclude, size)
+    if "focus" in query.beside:
+        before, after = in_one_focus(before, after, free)
+    if "tone" in query.beside:
+        before = with_tone_of(before, after, free)
+    return _change_map(_source(before), after)
+
+
+def _change_map(source: _Source, after: Pixels) -> ChangeMap:
+    """after: the edited image at the source's size."""
     height, width = source.grey.shape
     edited = _fitted(after, (width, height))
     grey = _grey(edited)
