@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
 
 _ROUND_TRIP = 1e-6
 """In pixels. Boxes are stored as fractions; the conversion back must not round a whole pixel down to the one before."""
@@ -38,8 +40,13 @@ class Box:
     def from_corners(
         x0: float, y0: float, x1: float, y1: float, size: tuple[int, int], *, score: float = 1.0, label: str = ""
     ) -> Box:
-        """A box from pixel corners in an image of `size` (width, height)."""
+        """A box from pixel corners in an image of `size` (width, height). Raises ValueError for corners in fractions:
+        all of them in 0 to 1, and not whole, unless that is the image's size.
+        """
         width, height = size
+        corners = (x0, y0, x1, y1)
+        if max(size) > 1 and all(0 <= corner <= 1 for corner in corners) and any(corner % 1 for corner in corners):
+            raise ValueError(_in_fractions(corners, size, label))
         return Box((x0 + x1) / 2 / width, (y0 + y1) / 2 / height, (x1 - x0) / width, (y1 - y0) / height, score, label)
 
     @property
@@ -100,6 +107,45 @@ class Box:
     def with_label(self, label: str) -> Box:
         """The same box with another label."""
         return replace(self, label=label)
+
+
+def boxes_of_corners(label: str, corner_lists: Any, size: tuple[int, int]) -> tuple[Box, ...]:
+    """The boxes of an object from pixel corners that a person gave, in an image of `size` (width, height).
+
+    corner_lists: any number of boxes, four numbers x0, y0, x1, y1 each; a single one needs no second pair of brackets.
+    Raises ValueError, with what to give, for boxes that are empty, outside of the image, or in fractions of it.
+    """
+    given = list(corner_lists)
+    if len(given) == 4 and all(isinstance(number, Real) for number in given):
+        given = [given]
+    return tuple(_box_of_person(label, corners, size) for corners in given)
+
+
+def _box_of_person(label: str, given: Any, size: tuple[int, int]) -> Box:
+    width, height = size
+    corners = list(given) if hasattr(given, "__iter__") and not isinstance(given, str) else []
+    if len(corners) != 4 or not all(isinstance(number, Real) for number in corners):
+        raise ValueError(f"a box of {label!r} is x0, y0, x1, y1 in pixels of the source, got {given!r:.80}")
+    if not all(abs(corner) < 1e9 for corner in corners):  # also false for NaN
+        raise ValueError(f"box {corners} of {label!r} holds a NaN or an infinity: redraw it")
+    x0, y0, x1, y1 = corners
+    if x1 <= x0 or y1 <= y0:
+        raise ValueError(f"box {corners} of {label!r} is empty: give x0 < x1 and y0 < y1, in pixels")
+    if max(size) > 1 and all(0 <= corner <= 1 for corner in corners):
+        raise ValueError(_in_fractions(corners, size, label))
+    if x0 < 0 or y0 < 0 or x1 > width or y1 > height:
+        raise ValueError(
+            f"box {corners} of {label!r} lies outside of its {width} x {height} image: "
+            "boxes are x0, y0, x1, y1 in pixels of the source"
+        )
+    return Box.from_corners(x0, y0, x1, y1, size)
+
+
+def _in_fractions(corners: Sequence[float], size: tuple[int, int], label: str) -> str:
+    """What is wrong with a box in fractions, with the pixels it would be."""
+    width, height = size
+    pixels = [round(corner * side) for corner, side in zip(corners, (width, height, width, height), strict=True)]
+    return f"box {list(corners)} of {label!r} is in fractions of its {width} x {height} image: in pixels it is {pixels}"
 
 
 def highest_scoring(boxes: Iterable[Box]) -> Box | None:

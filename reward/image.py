@@ -34,7 +34,7 @@ from .image_decoding import (
     readonly_copy,
     tensor_to_numpy,
 )
-from .image_operations import RED, WHITE, Colour, ImageOperation, apply_operation
+from .image_operations import RED, WHITE, Canvas, Colour, ImageOperation, apply_operation, tilted_size
 
 __all__ = ["FileIndex", "Image", "ImageError", "PixelFormatError", "Pixels", "Reading", "Size"]
 
@@ -264,11 +264,30 @@ class Image:
             return self
         return Image((width, height), derived=((self,), ("resize", width, height, resample)))
 
+    def turned(self, quarters: int, *, mirrored: bool = False) -> Image:
+        """The image turned clockwise by quarters, after left and right were swapped if `mirrored`."""
+        quarters = operator.index(quarters) % 4
+        if not quarters and not mirrored:
+            return self
+        size = self.size[::-1] if quarters % 2 else self.size
+        return Image(size, derived=((self,), ("turn", bool(mirrored), quarters)))
+
+    def tilted(self, degrees: float, canvas: Canvas = "same") -> Image:
+        """The image turned clockwise about its middle by any angle, white where it does not reach."""
+        if not degrees:
+            return self
+        size, scale = tilted_size(*self.size, degrees, canvas)
+        return Image(size, derived=((self,), ("tilt", float(degrees), *size, float(scale))))
+
     def painted(self, *areas: Corners, colour: Colour = WHITE) -> Image:
         """The image with these areas in one colour; itself without areas. Areas are clipped to the image."""
         if not areas:
             return self
         return Image(self.size, derived=((self,), ("paint", *colour, *_flat(areas))))
+
+    def stretched(self, quantile: float = 0.005) -> Image:
+        """The image with its contrast stretched to all levels, except for this share of the darkest and lightest."""
+        return Image(self.size, derived=((self,), ("stretch", quantile)))
 
     def outlined(self, *areas: Corners, colour: Colour = RED, width: int = 2) -> Image:
         """The image with a line of `width` pixels along the inside of these areas; itself without areas."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .base_reward import BaseReward
-from .boxes import Box
+from .boxes import boxes_of_corners
 from .card import Card
 from .config import ExpertBindings, build, expert_specs, load_experts
 from .engine.answer_log import AnswerLog
@@ -397,10 +397,7 @@ def score(
     ...]. fields: any other field of `EditSample`. Raises ImageError, SpecError or ValueError with what to do.
     """
     before = Image.of(source)
-    box_fractions = {
-        name: tuple(Box.from_corners(x0, y0, x1, y1, before.size) for x0, y0, x1, y1 in corners)
-        for name, corners in (boxes or {}).items()
-    }
+    box_fractions = {name: boxes_of_corners(name, corners, before.size) for name, corners in (boxes or {}).items()}
     fields.setdefault("id", "edit")
     sample = EditSample(
         instruction=instruction, sources=(before,), edited=Image.of(edited), boxes=box_fractions, **fields

@@ -23,7 +23,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from .boxes import Box
+from .boxes import Box, boxes_of_corners
 from .edit_plan import EditPlan
 from .image import DerivedDigest, FileIndex, Image, Size
 from .image_decoding import MAX_PIXELS
@@ -228,7 +228,10 @@ def sample_from_json(
     base_sources = tuple(image(value) for value in (row.sources or (row.source,)) if value is not None)
 
     def boxes_of(turn: _Turn) -> dict[str, tuple[Box, ...]]:
-        boxes = {label: _boxes(label, corners, base_sources[0].size) for label, corners in (turn.boxes or {}).items()}
+        boxes = {
+            label: boxes_of_corners(label, corners, base_sources[0].size)
+            for label, corners in (turn.boxes or {}).items()
+        }
         fractions = (turn.fractions or {}).items()
         return boxes | {label: tuple(_fraction_box(*numbers, label) for numbers in items) for label, items in fractions}
 
@@ -252,7 +255,7 @@ def sample_from_json(
             operations=tuple(Operation(item.instruction, item.name, _task(item.task)) for item in turn.operations),
             plan=turn.plan,
             targets=(
-                *_boxes("target", turn.targets, sources[0].size),
+                *boxes_of_corners("target", turn.targets, sources[0].size),
                 *(_fraction_box(*numbers) for numbers in turn.target_fractions),
             ),
             target_text=turn.target_text,
@@ -385,23 +388,6 @@ def _lookup_image(value: str | _ImageReference, images: Mapping[str, Image]) -> 
     if not isinstance(value, str) and (image.digest, image.size) != (value.digest, value.size):
         raise ValueError(f"the pixels of image {name!r:.80} do not match its digest: send it in a lossless format")
     return image
-
-
-def _boxes(label: str, corner_lists: tuple[Corners, ...], size: Size) -> tuple[Box, ...]:
-    boxes = []
-    for corners in corner_lists:
-        x0, y0, x1, y1 = corners
-        if not all(abs(corner) < 1e9 for corner in corners):  # also false for NaN
-            raise ValueError(f"box {list(corners)} of {label!r} holds a NaN or an infinity: redraw it")
-        if x1 <= x0 or y1 <= y0:
-            raise ValueError(f"box {list(corners)} of {label!r} is empty: give x0 < x1 and y0 < y1, in pixels")
-        if x0 < 0 or y0 < 0 or x1 > size[0] or y1 > size[1]:
-            raise ValueError(
-                f"box {list(corners)} of {label!r} lies outside of its {size[0]} x {size[1]} image: "
-                "boxes are x0, y0, x1, y1 in pixels of the source"
-            )
-        boxes.append(Box.from_corners(x0, y0, x1, y1, size=size))
-    return tuple(boxes)
 
 
 def _fraction_box(cx: float, cy: float, w: float, h: float, score: float, label: str = "") -> Box:

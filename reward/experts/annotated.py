@@ -17,6 +17,7 @@ import numpy as np
 from ..boxes import Box, best_first, suppress_overlaps
 from ..forks import at_fork, was_held
 from ..image import Image, Pixels
+from ..missing_inputs import no_box, not_matched
 from ..queries.expert import Expert
 from ..queries.kinds import Detect, Detections, Match, Outcome, Query
 from ..queries.outcomes import Abstention
@@ -91,11 +92,7 @@ class Annotated(Expert):
         for phrase in query.phrases:
             annotated = _annotated_boxes(phrase, sample.boxes)
             if not annotated:
-                names = ", ".join(sample.boxes) or "there are none"
-                return Abstention(
-                    f"no box for {phrase!r} among the annotations of this sample ({names}): "
-                    "annotate one, or bind a real detector"
-                )
+                return Abstention(no_box(phrase, tuple(sample.boxes)))
             targets += [replace(box, score=1.0, label=phrase) for box in annotated]
             if len(targets) > _MAX_SEARCHED:
                 return Abstention(
@@ -119,7 +116,7 @@ class Annotated(Expert):
             try:
                 by_label.setdefault(target.label, []).extend(self._find(query, target))
             except TooLittleStructure as error:
-                return Abstention(f"{target.label!r} cannot be detected: {error}")
+                return Abstention(not_matched(target.label, str(error)))
         boxes = [
             box
             for boxes_of_label in by_label.values()

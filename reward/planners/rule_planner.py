@@ -12,6 +12,7 @@ from ..metrics.any_edit.instruction_words import collapsed
 from ..metrics.any_edit.plan_conversion import plan_of_task
 from ..metrics.any_edit.plan_validation import plan_problems
 from ..metrics.edival.task_parser import parse_task
+from ..missing_inputs import no_plan
 from ..queries.expert import Expert
 from ..queries.kinds import Outcome, Plan, Query
 from ..queries.outcomes import Abstention
@@ -67,11 +68,7 @@ class RulePlanner(Expert):
                 f"{sentence!r:.200} says that the picture shall be better, and not what shall be seen: say what "
                 "changes, as in 'make it brighter' or 'remove the cables', or give the sample a `plan`"
             )
-        part = f", and {plan!r:.100} is not read" if plan and plan != collapsed(sentence).rstrip(".!?") else ""
-        return Abstention(
-            f"{sentence!r:.200} is not a request that the rules read in every word{part}: say it in simpler words, "
-            "bind another planner, or give the sample a `plan`"
-        )
+        return Abstention(no_plan(sentence, plan if plan != collapsed(sentence).rstrip(".!?") else ""))
 
 
 def _read(sentence: str) -> EditPlan | str:

@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
@@ -227,12 +227,21 @@ class Differ(Query[Detections]):
         _expect_boxes(answer, self)
 
 
+Beside = Literal["tone", "focus"]
+
+
 @dataclass(frozen=True)
 class MapChanges(Query[ChangeMap]):
-    """Map the changes of an edited image against what is harmless for its source. The edit is resized to the source."""
+    """Map the changes of an edited image against what is harmless for its source. The edit is resized to the source.
+
+    beside: only what no such change of everything explains. `tone`: rising curves of the channels and another
+    saturation. `focus`: a blur or a sharpening. It is fitted outside of the boxes in `exclude`.
+    """
 
     before: Image
     after: Image
+    beside: tuple[Beside, ...] = ()
+    exclude: tuple[Box, ...] = ()
     role: ClassVar[str] = "changes"
     kind: ClassVar[str] = "map_changes"
 
@@ -241,13 +250,61 @@ class MapChanges(Query[ChangeMap]):
         return (self.before, self.after)
 
     def describe(self) -> dict[str, Any]:
-        return {"before": self.before.digest, "after": self.after.digest}
+        description: dict[str, Any] = {"before": self.before.digest, "after": self.after.digest}
+        if not self.beside:
+            return description
+        boxes = [(box.cx, box.cy, box.w, box.h) for box in self.exclude]
+        return description | {"beside": self.beside, "exclude": boxes}
 
     def check(self, answer: object) -> None:
         _expect(answer, ChangeMap, self)
         assert isinstance(answer, ChangeMap)
         if problem := answer.problem():
             raise InvalidAnswer(f"{self.kind} {problem}")
+
+
+RegionChange = Literal["removed", "new", "recoloured", "text"]
+"""What was to happen in a region: an object goes; something new stands there; it gets another colour; words."""
+
+
+@dataclass(frozen=True)
+class RegionRating:
+    """How well what stands in a region belongs to its picture. value: in [0, 1], 1 where nothing gives it away.
+
+    faults: what gives it away -> how much it counts against it, at least 0, as in {"seam": 1.2}.
+    """
+
+    value: float
+    faults: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RateRegion(Query[RegionRating]):
+    """Rate whether what stands in a box after an edit belongs to the picture around it. The edit is resized to the
+    source. change: what was asked for there.
+    """
+
+    before: Image
+    after: Image
+    box: Box
+    change: RegionChange
+    role: ClassVar[str] = "changes"
+    kind: ClassVar[str] = "rate_region"
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        return (self.before, self.after)
+
+    def describe(self) -> dict[str, Any]:
+        box = (self.box.cx, self.box.cy, self.box.w, self.box.h)
+        return {"before": self.before.digest, "after": self.after.digest, "box": box, "change": self.change}
+
+    def check(self, answer: object) -> None:
+        _expect(answer, RegionRating, self)
+        assert isinstance(answer, RegionRating)
+        numbers = [answer.value, *answer.faults.values()]
+        if not all(isinstance(x, float | int) and math.isfinite(x) and x >= 0 for x in numbers) or answer.value > 1:
+            raise InvalidAnswer(f"{self.kind} expects a value in [0, 1] and faults of at least 0, got {answer!r:.200}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -400,6 +457,12 @@ class Measurement:
     sigma: float | None = None
 
 
+PixelQuantity = Literal["l1", "ssim", "spread", "sharpness", "luma99", "luma999", "linear_luma99", "linear_luma999"]
+LookQuantity = Literal["lightness", "contrast", "saturation", "warmth", "tint", "detail"]
+Quantity = PixelQuantity | LookQuantity | Literal["chroma"]
+"""See `Measure`."""
+
+
 @dataclass(frozen=True)
 class Measure(Query[Measurement]):
     """A quantity of the pixels of one image or a pair, outside of the boxes in `exclude`.
@@ -408,9 +471,14 @@ class Measure(Query[Measurement]):
     luminance, in [-1, 1]. `spread` (one image): standard deviation of luminance, in [0, 0.5]. `sharpness` (one
     image): mean absolute Laplacian of luminance, in [0, 4]. `luma99`, `luma999` (one image): the 99 % and 99.9 %
     quantile of luminance, in [0, 1]; `linear_luma99`, `linear_luma999`: likewise, of linear light (sRGB decoded).
+    `chroma` (one image): typical distance from grey, in CIE L*a*b*, at least 0.
+
+    By how much the second image of a pair has more than the first, in units of CIE L*a*b*: `lightness`, `contrast`,
+    `saturation`, `warmth` (a cast towards orange), `tint` (a cast towards magenta), each beside the others; `detail`:
+    fine gradients beside contrast and noise, as the natural logarithm of their ratio.
     """
 
-    quantity: Literal["l1", "ssim", "spread", "sharpness", "luma99", "luma999", "linear_luma99", "linear_luma999"]
+    quantity: Quantity
     pictures: tuple[Image, ...]
     exclude: tuple[Box, ...] = ()
     role: ClassVar[str] = "pixels"
@@ -426,6 +494,33 @@ class Measure(Query[Measurement]):
             "pictures": [image.digest for image in self.pictures],
             "exclude": [(box.cx, box.cy, box.w, box.h) for box in self.exclude],
         }
+
+    def check(self, answer: object) -> None:
+        _expect_measured(answer, self)
+
+
+@dataclass(frozen=True)
+class Remains(Query[Measurement]):
+    """How much of objects of the source still stands at their places in an edited image. boxes: theirs in the source.
+
+    The answer is the largest share among the objects, in [0, 1], by their own pixels: 0 where an object is gone, about
+    1 where it stands, in whatever colour. Its `share` is that of the structure around them that is where it was, or
+    where the image as a whole moved it to (mirrored, cropped). None: their places are not in the edited image.
+    """
+
+    before: Image
+    after: Image
+    boxes: tuple[Box, ...]
+    role: ClassVar[str] = "changes"
+    kind: ClassVar[str] = "remains"
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        return (self.before, self.after)
+
+    def describe(self) -> dict[str, Any]:
+        boxes = [(box.cx, box.cy, box.w, box.h) for box in self.boxes]
+        return {"before": self.before.digest, "after": self.after.digest, "boxes": boxes}
 
     def check(self, answer: object) -> None:
         _expect_measured(answer, self)
@@ -637,7 +732,18 @@ class Plan(Query[EditPlan]):
             raise InvalidAnswer(f"plan expects an EditPlan that JSON can hold, got {answer!r:.200}")
 
 
-Answer = Detections | Mask | ChangeMap | Embeddings | Measurement | UpscaledImage | Reply | RecognizedText | EditPlan
+Answer = (
+    Detections
+    | Mask
+    | ChangeMap
+    | RegionRating
+    | Embeddings
+    | Measurement
+    | UpscaledImage
+    | Reply
+    | RecognizedText
+    | EditPlan
+)
 """An answer of an expert; `Abstention` and `Failure` are the outcomes without an answer."""
 
 

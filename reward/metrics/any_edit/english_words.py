@@ -47,6 +47,13 @@ TEXT_CARRIERS = _set(
     "inscription handwriting number"
 )
 """Things that carry text by nature."""
+GENERIC_TEXT_NAMES = _set("text word letter lettering writing inscription handwriting")
+"""A text by what it is: without a place, all that there is."""
+TEXT_NAMES = GENERIC_TEXT_NAMES | {
+    *_set("caption subtitle watermark timestamp datestamp date signature headline slogan credit"),
+    *("date stamp", "time stamp", "date imprint"),
+}
+"""A text by what it is or what it is for; not what carries one."""
 
 # -- verbs of editing --------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ its place.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
@@ -24,11 +23,11 @@ from ...sample import EditSample
 from ...score import Evidence, Score
 from ..edival.conditions import normalize_text
 from ..edival.inspector import crop_box
-from ..text_matching import similarity
 from .preservation import covered_patches, drift_share, preservation
 from .referring import same_object
 from .regions import EditRegion
 from .target_location import LocatedTarget
+from .text_checks import words_left
 
 Faces = Literal["judge", "embedder"]
 FACE_EMBEDDER = "features.face"
@@ -46,9 +45,6 @@ _FOUND, _LOST = 0.35, 0.2
 """Detector scores from which on an object is there, and up to which no trace of it is left."""
 _SAME_FACE, _OTHER_FACE = 0.6, 0.2
 """Cosines of face embeddings from which on two faces are one person's, and up to which they are not."""
-_SAME_WORD = 0.8
-"""Similarity of two words from which on they are one, up to reading errors."""
-_MAX_WORDS = 100
 _MIN_CONFIDENCE = 0.5
 
 
@@ -181,26 +177,8 @@ def _text(sample: EditSample, boxes: Sequence[Box]) -> Program[Score]:
     words = [word for word in before if len(word) > 1]
     if not words:
         return Score.not_applicable("no text is read in the source")
-    left = _words_left(words, after)
+    left = words_left(words, after)
     return Score.of(left / len(words), f"{left} of {len(words)} words are still read")
-
-
-def _words_left(before: Sequence[str], after: Sequence[str]) -> int:
-    """How many words are still there, each found once; up to reading errors, of the first `_MAX_WORDS` others."""
-    exact = Counter(before) & Counter(after)
-    missing = list((Counter(before) - exact).elements())[:_MAX_WORDS]
-    others = list((Counter(after) - exact).elements())[:_MAX_WORDS]
-    left = exact.total()
-    for word in missing:
-        match = next((index for index, other in enumerate(others) if _is_word(word, other)), None)
-        if match is not None:
-            left += 1
-            del others[match]
-    return left
-
-
-def _is_word(word: str, other: str) -> bool:
-    return similarity(word, other) >= _SAME_WORD
 
 
 def _rise(value: float, low: float, high: float) -> float:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from ...boxes import Box, best_first, suppress_overlaps
 from ...edit_plan import Target
 from ...engine.program import Abstained, Program, ask_many, reply_value
 from ...image import Image
-from ...queries.kinds import Detect, Judge
+from ...queries.kinds import Detect, Detections, Judge
 from ...queries.prompts import Prompts
 from ...queries.response_formats import Message, YesNo
 from ..edival.inspector import crop_box
@@ -35,19 +35,51 @@ class LocatedTarget:
 
 
 def locate_targets(source: Image, targets: Iterable[Target]) -> Program[Mapping[Target, LocatedTarget]]:
-    """Each of these targets, and those they relate to, in the source. One detector query for each phrase."""
+    """Each of these targets, and those they relate to, in the source. One detector query for each phrase.
+
+    Where a detector knows a target and not what it relates to, as with annotated boxes, its boxes are those that are
+    meant if they are no more than that. Raises `Abstained` if they are, and for targets that a detector does not know.
+    """
+    targets = list(targets)
     needed = list(dict.fromkeys(chained for target in targets for chained in _chain(target)))
     unknown = list(dict.fromkeys(target.phrase for target in needed if not target.boxes))
-    detections = yield from ask_many([Detect(source, (phrase,)) for phrase in unknown])
-    boxes = {phrase: best_first(answer.above(THRESHOLD)) for phrase, answer in zip(unknown, detections, strict=True)}
+    detections = yield from _detect(source, unknown, {target.phrase for target in targets})
+    boxes = {phrase: best_first(answer.above(THRESHOLD)) for phrase, answer in detections.items()}
     useful = {phrase: useful_boxes(items) for phrase, items in boxes.items()}
     coloured = yield from _of_their_colour(source, useful)
     located: dict[Target, LocatedTarget] = {}
     for target in needed:  # the related ones come first
         phrase = target.phrase
+        if not target.boxes and phrase not in boxes:
+            continue
+        if target.relation is not None and target.relation.of not in located and not target.boxes:
+            located[target] = yield from _without_relation(source, target, useful[phrase])
+            continue
         known = useful.get(phrase, ())
         located[target] = _locate(target, coloured.get(phrase, known), known, located, bool(boxes.get(phrase)))
     return located
+
+
+def _detect(source: Image, phrases: Sequence[str], needed: Set[str]) -> Program[dict[str, Detections]]:
+    """The detections of each phrase; without those that a detector abstains on and that are not needed."""
+    try:
+        answers = yield from ask_many([Detect(source, (phrase,)) for phrase in phrases])
+    except Abstained as abstained:
+        known = dict(zip(phrases, abstained.outcomes, strict=True))
+        detected = {phrase: answer for phrase, answer in known.items() if isinstance(answer, Detections)}
+        if not detected.keys() >= needed & known.keys():
+            raise
+        return detected
+    return dict(zip(phrases, answers, strict=True))
+
+
+def _without_relation(source: Image, target: Target, boxes: Sequence[Box]) -> Program[LocatedTarget]:
+    """A target whose relation is not known: its boxes are meant if there are no more than it means."""
+    assert target.relation is not None
+    distinct = suppress_overlaps(boxes, 0.8)
+    if target.quantity not in ("all", len(distinct)) and not (target.quantity == "both" and len(distinct) == 2):
+        yield from ask_many([Detect(source, (target.relation.of.phrase,))])  # abstains
+    return LocatedTarget(target, distinct)
 
 
 _MAX_COLOURED = 12

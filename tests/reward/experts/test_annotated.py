@@ -219,8 +219,8 @@ def test_the_exact_name_goes_before_another_number_of_it():
 def test_a_phrase_without_a_box_is_abstained_on(phrase):
     score, (answer,) = outcomes([Detect(Image.of(ASTRONAUT), (phrase,))], sample(ASTRONAUT))
     assert answer == Abstention(
-        f"no box for {phrase!r} among the annotations of this sample (cup, spoon): "
-        "annotate one, or bind a real detector"
+        f"no box for {phrase!r} among the annotations of this sample (cup, spoon): give "
+        f'boxes={{"{phrase}": [[x0, y0, x1, y1]]}}, in pixels of the source, or bind a detector, as in experts="small"'
     )
     assert score.value == 1.0  # the program continues after an abstention
 
