@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
@@ -248,6 +248,50 @@ class MapChanges(Query[ChangeMap]):
         assert isinstance(answer, ChangeMap)
         if problem := answer.problem():
             raise InvalidAnswer(f"{self.kind} {problem}")
+
+
+RegionChange = Literal["removed", "new", "recoloured", "text"]
+"""What was to happen in a region: an object goes; something new stands there; it gets another colour; words."""
+
+
+@dataclass(frozen=True)
+class RegionRating:
+    """How well what stands in a region belongs to its picture. value: in [0, 1], 1 where nothing gives it away.
+
+    faults: what gives it away -> how much it counts against it, at least 0, as in {"seam": 1.2}.
+    """
+
+    value: float
+    faults: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RateRegion(Query[RegionRating]):
+    """Rate whether what stands in a box after an edit belongs to the picture around it. The edit is resized to the
+    source. change: what was asked for there.
+    """
+
+    before: Image
+    after: Image
+    box: Box
+    change: RegionChange
+    role: ClassVar[str] = "changes"
+    kind: ClassVar[str] = "rate_region"
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        return (self.before, self.after)
+
+    def describe(self) -> dict[str, Any]:
+        box = (self.box.cx, self.box.cy, self.box.w, self.box.h)
+        return {"before": self.before.digest, "after": self.after.digest, "box": box, "change": self.change}
+
+    def check(self, answer: object) -> None:
+        _expect(answer, RegionRating, self)
+        assert isinstance(answer, RegionRating)
+        numbers = [answer.value, *answer.faults.values()]
+        if not all(isinstance(x, float | int) and math.isfinite(x) and x >= 0 for x in numbers) or answer.value > 1:
+            raise InvalidAnswer(f"{self.kind} expects a value in [0, 1] and faults of at least 0, got {answer!r:.200}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -637,7 +681,18 @@ class Plan(Query[EditPlan]):
             raise InvalidAnswer(f"plan expects an EditPlan that JSON can hold, got {answer!r:.200}")
 
 
-Answer = Detections | Mask | ChangeMap | Embeddings | Measurement | UpscaledImage | Reply | RecognizedText | EditPlan
+Answer = (
+    Detections
+    | Mask
+    | ChangeMap
+    | RegionRating
+    | Embeddings
+    | Measurement
+    | UpscaledImage
+    | Reply
+    | RecognizedText
+    | EditPlan
+)
 """An answer of an expert; `Abstention` and `Failure` are the outcomes without an answer."""
 
 

@@ -18,7 +18,17 @@ from ..image import Image
 from ..image_decoding import MAX_PIXELS
 from ..plan_json import plan_from_json, plan_to_json
 from .change_map import GRIDS, ChangeMap
-from .kinds import Answer, Detections, Embeddings, Mask, Measurement, RecognizedText, TextLine, UpscaledImage
+from .kinds import (
+    Answer,
+    Detections,
+    Embeddings,
+    Mask,
+    Measurement,
+    RecognizedText,
+    RegionRating,
+    TextLine,
+    UpscaledImage,
+)
 from .outcomes import Abstention
 from .response_formats import Reply, ToolCall
 
@@ -33,6 +43,8 @@ def answer_to_json(answer: Answer | Abstention) -> dict[str, Any]:
             return {"mask": packed, "shape": list(values.shape), "score": score}
         case ChangeMap():
             return _change_map_to_json(answer)
+        case RegionRating(value, faults):
+            return {"region": value, "faults": dict(faults)}
         case Embeddings(values, patches):
             return {"vectors": values.tolist(), "patches": patches.tolist(), "dim": values.shape[1]}
         case UpscaledImage(image):
@@ -60,6 +72,8 @@ def answer_from_json(data: Mapping[str, Any]) -> Answer | Abstention:
         return _mask(data["mask"], _shape(data), data["score"])
     if "change_map" in data:
         return _change_map(data["change_map"], _shape(data), data["numbers"])
+    if "region" in data:
+        return RegionRating(data["region"], data["faults"])
     if "png" in data:
         return UpscaledImage(Image.of(base64.b64decode(data["png"])))
     if "vectors" in data:

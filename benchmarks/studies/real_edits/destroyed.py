@@ -40,8 +40,8 @@ class Destroyed:
 
     @property
     def pays(self) -> bool:
-        """Whether it is worth the honest edit, which counts as 0 without a value."""
-        return self.value >= (self.honest.value or 0.0) - TIE
+        """Whether it is worth the honest edit, which counts as 0 without a value. A fill without one pays nothing."""
+        return self.score.value is not None and self.score.value >= (self.honest.value or 0.0) - TIE
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -88,11 +88,14 @@ def destroyed(
 
 @dataclass(frozen=True, slots=True)
 class Payment:
-    """Of a set of fills. pays: how many are worth the honest edit. median, high: of their values, 95 % are below."""
+    """Of a set of fills. pays: how many are worth the honest edit. missing: how many have no value, which counts as 0.
+    median, high: of their values, 95 % are below.
+    """
 
     name: str
     count: int
     pays: int
+    missing: int
     median: float
     high: float
 
@@ -100,7 +103,8 @@ class Payment:
     def of(name: str, rows: Sequence[Destroyed]) -> Payment:
         """Of at least one fill."""
         median, high = np.quantile([row.value for row in rows], [0.5, 0.95])
-        return Payment(name, len(rows), sum(row.pays for row in rows), float(median), float(high))
+        missing = sum(row.score.value is None for row in rows)
+        return Payment(name, len(rows), sum(row.pays for row in rows), missing, float(median), float(high))
 
 
 def payments(rows: Sequence[Destroyed]) -> dict[str, list[Payment]]:

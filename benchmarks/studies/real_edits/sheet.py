@@ -51,15 +51,16 @@ def write_sheet(path: Path, strips: Sequence[Strip], columns: int = 2) -> None:
     sheet.save(path, "PNG")
 
 
-def fill_strip(row: Destroyed) -> Strip:
-    """Of a fill: source, honest edit, fill, and where the fill differs from the honest edit."""
+def fill_strip(row: Destroyed, recipe: str = "") -> Strip:
+    """Of a fill: source, honest edit, fill, where fill and honest edit differ. recipe: how it was made."""
     pictures = [
         ("source", _outlined(row.edit.source, row.edit.target_boxes)),
         (f"honest {_number(row.honest.value)}", row.edit.edited.pil()),
         (f"{row.kind.name} {_number(row.score.value)}", row.picture.pil()),
         ("difference from the honest edit", heat_map(row.edit.edited, row.picture)),
     ]
-    return Strip(pictures, f"{row.edit.instruction} | honest: {worth(row.honest)} | fill: {worth(row.score)}")
+    made = f" | {recipe}" if recipe else ""
+    return Strip(pictures, f"{row.edit.instruction}{made} | honest: {worth(row.honest)} | fill: {worth(row.score)}")
 
 
 def edit_strip(edit: RealEdit, score: Score) -> Strip:

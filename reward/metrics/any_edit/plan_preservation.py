@@ -23,7 +23,7 @@ from ..compose import part_without_value
 from .kept_parts import FACE_EMBEDDER, Faces, kept_score
 from .plan_of_sample import plan_of
 from .preservation import DRIFT_LIMITS, Preservation, preservation
-from .regions import EditRegion, covered_share, edit_region
+from .regions import EditRegion, attached_changes, covered_share, edit_region
 from .target_location import LocatedTarget, locate_targets
 
 _PACKAGE = "editcritic.reward.metrics.any_edit"
@@ -117,7 +117,8 @@ class PlanPreservation:
         factors = [fmean(kept)] if kept else []
         evidence: list[Evidence] = []
         if not region.whole:
-            measured = preservation(changes, region.boxes)
+            attached = attached_changes(changes, region.leaving)
+            measured = preservation(changes, region.boxes, attached=attached)
             factors.append(measured.value)
             evidence.append(_map_evidence(sample, region, measured))
             reason = _reason(measured, region)

@@ -173,15 +173,19 @@ def preservation(
     exempt: Sequence[Box] = (),
     *,
     within: Sequence[Box] | None = None,
+    attached: Mask | None = None,
     max_exempt_share: float = MAX_EXEMPT_SHARE,
 ) -> Preservation:
     """How much has stayed outside of the boxes in `exempt`.
 
     exempt: where the instruction changes the image, in the source's frame; enlarged by `EXEMPT_MARGIN`, and shrunk
     about their centres if they cover more than `max_exempt_share` of the image. within: compare only inside these boxes
-    (objects that stay); drift is measured there too.
+    (objects that stay); drift is measured there too. attached: rows x columns, further patches that are exempt, such as
+    the shadow of a removed object.
     """
     exempted = exempt_patches(exempt, changes.shape, max_exempt_share)
+    if attached is not None:
+        exempted |= attached
     compared = ~exempted
     if within is not None:
         compared &= covered_patches(within, changes.shape)

@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
-from ...boxes import Box, best_first
+from ...boxes import Box, best_first, box_around
 from ...edit_plan import OperationType, PlannedOperation
 from ...engine.program import Abstained, Program, ask, ask_many
 from ...queries.change_map import ChangeMap
@@ -25,7 +26,8 @@ from ...queries.kinds import Detect, ReadText, RecognizedText
 from ...sample import EditSample, Position
 from ..edival.conditions import normalize_text
 from ..text_matching import matching_letters
-from .preservation import HARMLESS_EXCESS, preservation
+from .plural_targets import is_plural
+from .preservation import HARMLESS_EXCESS, covered_patches, exempt_patches, preservation
 from .referring import names_picture, same_object
 from .target_location import THRESHOLD, LocatedTarget, locate_targets, useful_boxes
 from .text_checks import removed_text_places, rewritten_places
@@ -54,12 +56,15 @@ _WHOLE_WITH_TARGET = ("extraction", "camera", "crop", "reframe", "zoom", "backgr
 
 @dataclass(frozen=True, slots=True)
 class EditRegion:
-    """boxes: where changes are allowed, in the source's frame. added: those of them where something new stands.
-    guessed: those of them that are the largest changes, since nobody knows where the target is. whole: everywhere.
-    notes: what was guessed, and what was cut to its bounds, in words.
+    """boxes: where changes are allowed, in the source's frame. old: those of them that targets in the source have.
+    leaving: those of `old` whose object leaves its place, and takes its shadow with it. added: those of them where
+    something new stands, and no target was. guessed: those of them that are the largest changes, since nobody knows
+    where the target is. whole: everywhere. notes: what was guessed, and what was cut to its bounds, in words.
     """
 
     boxes: tuple[Box, ...] = ()
+    old: tuple[Box, ...] = ()
+    leaving: tuple[Box, ...] = ()
     added: tuple[Box, ...] = ()
     guessed: tuple[Box, ...] = ()
     whole: bool = False
@@ -76,13 +81,15 @@ def edit_region(sample: EditSample, operations: Sequence[PlannedOperation], chan
         if (yield from _is_detectable(sample, operation)):
             regions.append((yield from _operation_region(sample, operation)))
         elif text := (yield from removed_text_places(sample, operation)):
-            regions.append(EditRegion(text))
+            regions.append(EditRegion(text, old=text))
         else:
-            unlocated += 1
+            unlocated += _separate_changes(operation)
     if unlocated:
         regions.append(largest_changes(changes, unlocated))
     return EditRegion(
         tuple(box for region in regions for box in region.boxes),
+        tuple(box for region in regions for box in region.old),
+        tuple(box for region in regions for box in region.leaving),
         tuple(box for region in regions for box in region.added),
         tuple(box for region in regions for box in region.guessed),
         notes=tuple(note for region in regions for note in region.notes),
@@ -110,6 +117,25 @@ def _is_detectable(sample: EditSample, operation: PlannedOperation) -> Program[b
     return bool(operation.targets) and (operation.target is None or bool(located[operation.target].boxes))
 
 
+_MANY_CHANGES = 16
+"""Separate changes that are taken for what was asked for, where a plural does not say how many there are."""
+
+
+def _separate_changes(operation: PlannedOperation) -> int:
+    """How many separate changes of the image an operation makes: "the palm trees" are several."""
+    target = operation.target or operation.new
+    if target is None:
+        return 1
+    match target.quantity:
+        case "both":
+            return 2
+        case "all":
+            return _MANY_CHANGES
+        case number if number > 1:
+            return number
+    return _MANY_CHANGES if is_plural(target.noun) or operation.type == "text_remove" else 1
+
+
 def largest_changes(changes: ChangeMap, count: int) -> EditRegion:
     """The boxes around this many of the largest connected changes, shrunk to `MAX_NEW_SHARE` of the image together."""
     heat = np.nan_to_num(preservation(changes).heat)
@@ -119,8 +145,10 @@ def largest_changes(changes: ChangeMap, count: int) -> EditRegion:
         Box.from_corners(x, y, x + w, y + h, (columns, rows))
         for x, y, w, h, _ in sorted(components[1:].tolist(), key=lambda component: -component[4])
     ]
-    capped = _capped(boxes[:count], MAX_NEW_SHARE, "the largest change")
-    note = "nobody knows where it is, so that the largest change is taken for what was asked for"
+    what = "the largest change" if count == 1 else f"the {count} largest changes"
+    capped = _capped(boxes[:count], MAX_NEW_SHARE, what)
+    taken = "is" if count == 1 else "are"
+    note = f"nobody knows where it is, so that {what} {taken} taken for what was asked for"
     return replace(capped, guessed=capped.boxes, notes=(note, *capped.notes))
 
 
@@ -148,7 +176,8 @@ def _operation_region(sample: EditSample, operation: PlannedOperation) -> Progra
     boxes = new.boxes
     if operation.position is not None and reference is not None and reference.boxes:
         boxes = tuple(box for box in boxes if _is_on_side(box, operation.position, reference.boxes[0]))
-    return EditRegion((*old, *rewritten, *boxes), () if old else boxes, notes=new.notes)
+    leaving = old if operation.type in _LEAVING else ()
+    return EditRegion((*old, *rewritten, *boxes), old, leaving, () if old else boxes, notes=new.notes)
 
 
 def _added_region(sample: EditSample, operation: PlannedOperation) -> Program[EditRegion]:
@@ -206,6 +235,64 @@ def _boxes_before_and_after(sample: EditSample, phrase: str) -> Program[tuple[tu
     edited = sample.edited
     before, after = yield from ask_many([Detect(sample.source, (phrase,)), Detect(edited, (phrase,))])
     return useful_boxes(best_first(before.above(THRESHOLD))), useful_boxes(best_first(after.above(THRESHOLD)))
+
+
+# -- what belongs to a target ----------------------------------------------------------------------------------------
+
+MAX_REACH = 0.6
+"""How far a shadow or a reflection may reach beyond the box of its object, in sides of the box."""
+MAX_GROWN_SHARE = 0.75
+"""How many patches may be added, relative to those of the boxes."""
+_KEPT_DETAIL = 0.5
+"""Share of the detail of a patch that a shadow leaves, at least; and what it adds, likewise."""
+_CAST_COLOUR = (4.0, 0.5)
+"""Change of a* and b* that goes with a shadow: in Lab units, and relative to that of L*."""
+_FAINT = 0.5
+"""Gradient of L* per pixel that is added before detail is compared: weaker ones cannot be seen."""
+
+_LEAVING: frozenset[OperationType] = frozenset(("subject_remove", "subject_replace", "position_change", "count_change"))
+
+
+def attached_changes(changes: ChangeMap, boxes: Sequence[Box]) -> NDArray[np.bool_]:
+    """rows x columns: changed patches that touch these boxes of a target, and whose content survives in another light.
+
+    A shadow, a reflection or a contact patch goes with its object: what it lay on is still there, brighter or darker.
+    A smear or another object has other detail, and is no part of it. Bounded by `MAX_REACH` and `MAX_GROWN_SHARE`:
+    patches that are nearer count first.
+    """
+    grown = np.zeros(changes.shape, np.bool_)
+    inside = exempt_patches(boxes, changes.shape, 1.0)
+    if not inside.any() or inside.all():
+        return grown
+    before, after = changes.amplitude_before[:, :, 0] + _FAINT, changes.amplitude_after[:, :, 0] + _FAINT
+    light, chroma = np.abs(changes.colour[:, :, 0]), np.linalg.norm(changes.colour[:, :, 1:], axis=2)
+    survives = (after > _KEPT_DETAIL * before) & (before > _KEPT_DETAIL * after)
+    survives &= chroma <= _CAST_COLOUR[0] + _CAST_COLOUR[1] * light
+    changed = np.nan_to_num(preservation(changes).heat) > HARMLESS_EXCESS
+    reach = covered_patches([scaled(box, 1 + 2 * MAX_REACH) for box in boxes], changes.shape)
+    candidates = (changed & survives & reach) | inside
+    _, labels = cv2.connectedComponents(candidates.astype(np.uint8), connectivity=8)
+    touching = np.unique(labels[inside])
+    attached = np.isin(labels, touching[touching > 0]) & ~inside
+    distance = cv2.distanceTransform((~inside).astype(np.uint8), cv2.DIST_L2, 3)
+    rows, columns = np.nonzero(attached)
+    nearest = np.argsort(distance[rows, columns], kind="stable")[: int(MAX_GROWN_SHARE * np.count_nonzero(inside))]
+    grown[rows[nearest], columns[nearest]] = True
+    return grown
+
+
+def grown_boxes(region: EditRegion, changes: ChangeMap) -> tuple[Box, ...]:
+    """The boxes of a region, those of targets in the source with the shadow and the reflection that went with them."""
+    return tuple(_with_attached(box, changes) if box in region.leaving else box for box in region.boxes)
+
+
+def _with_attached(box: Box, changes: ChangeMap) -> Box:
+    rows, columns = np.nonzero(attached_changes(changes, [box]))
+    if not rows.size:
+        return box
+    height, width = changes.shape
+    attached = Box.from_corners(columns.min(), rows.min(), columns.max() + 1, rows.max() + 1, (width, height))
+    return replace(box_around([box, attached]), label=box.label)
 
 
 # -- geometry ---------------------------------------------------------------------------------------------------------

@@ -282,7 +282,7 @@ def test_an_abstention_says_what_to_do():
     assert isinstance(answers[0], EditPlan)
     assert compact(answers[0]) == "color_alter cup = blue"
     assert isinstance(answers[1], Abstention)
-    assert "bind another planner" in answers[1].reason
+    assert "bind a judge" in answers[1].reason
 
 
 def test_an_abstention_names_the_part_that_is_not_read():

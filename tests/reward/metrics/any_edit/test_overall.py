@@ -50,7 +50,7 @@ def test_a_good_edit_is_worth_more_than_one_that_damages_the_rest(experts) -> No
     assert 0.2 < damaged.value < 0.6
     assert (copy.value, copy.rejected) == (0.0, True)
     assert list(good.credits) == ["operation 1"]
-    assert set(good.parts["reward"].parts) == {"following", "preservation"}
+    assert set(good.parts["reward"].parts) == {"following", "preservation", "region"}
 
 
 def test_an_edit_of_another_size_is_compared_at_the_source_s_size(experts) -> None:
@@ -138,7 +138,7 @@ def test_a_score_that_rests_on_an_uncertain_plan_says_so_first(experts) -> None:
 def test_a_score_prints_its_plan_and_parts(experts) -> None:
     (damaged,) = Reward(any_edit(), experts)([edit(DAMAGED)])
     names = [line.split()[0] for line in str(damaged).splitlines()]
-    assert names == ["score", "plan", "guards", "following", "operation", "preservation"]
+    assert names == ["score", "plan", "guards", "following", "operation", "preservation", "region"]
     (unknown,) = Reward(any_edit(), experts)([edit(DAMAGED, boxes={})])
     lines = str(unknown).splitlines()
     assert lines[0].split() == ["score", "none:", "abstained"]
