@@ -19,6 +19,7 @@ from ..reward.atomic_files import write_atomically
 from ..reward.experts.annotated import Annotated
 from ..reward.metrics.compose import score_with_signature
 from ..reward.metrics.edival.task_parser import parse_task
+from ..reward.missing_inputs import for_command, needs_boxes
 from ..reward.queries.specs import with_names
 from ..reward.sample_files import sample_to_json
 from ..reward.strict_json import read_json
@@ -54,11 +55,7 @@ class EditRunConfig:
             if not self.sample.operations and (reason := _score_without_experts(reward, self.sample)):
                 raise InputError(f"{name} cannot score any edit of this sample: {reason}")
             if objects := self._objects_without_boxes(reward):
-                raise InputError(
-                    f"{name} needs a box of {objects[0]!r} in the source: give --boxes "
-                    f"'{{\"{objects[0]}\": [[x0, y0, x1, y1]]}}' in pixels, or a reward in a TOML file with its own "
-                    "detector"
-                )
+                raise InputError(f"{name} needs a box: {for_command(needs_boxes(dict.fromkeys(objects, 1), ()))}")
 
     def _objects_without_boxes(self, reward: Reward) -> list[str]:
         """Objects that the reward has to locate from boxes, if the sample has no boxes."""

@@ -54,6 +54,7 @@ def rank(
     from ..benchmarks.report.score_comparison import compare_candidates, render_comparison, require_comparable
     from ..benchmarks.run.scoring_run import forward_warnings, score_entries
     from ..reward import AnswerLog
+    from ..reward.missing_inputs import for_command, for_rows
 
     require_no_picture(out, "a page of HTML")
     with ExitStack() as stack:
@@ -100,7 +101,7 @@ def rank(
             )
         else:
             for group in rankings:
-                render(ranking.render_ranking(group))
+                render(ranking.render_ranking(group, for_rows if source is None else for_command))
             if comparison is not None:
                 render(render_comparison(comparison))
         return outcome.exit_code

@@ -132,6 +132,7 @@ def score(
     from ..benchmarks.run.recordings import RecordingWriter
     from ..benchmarks.run.scoring_run import format_score, forward_warnings, open_scores_file, score_entries
     from ..reward import AnswerLog
+    from ..reward.missing_inputs import for_rows
     from ..reward.score import score_line
 
     if cache is not None and record is not None:
@@ -188,7 +189,7 @@ def score(
             elif as_json:
                 json_rows.append(json.loads(score_line(name, score, signature)))
             elif one is None:
-                echo(format_score(name, score), stderr=False)
+                echo(for_rows(format_score(name, score)), stderr=False)
             if one is not None:
                 _show_edit(one.sample, score, bound_reward, picture, is_printed=not as_json)
             if recording is not None:
@@ -251,13 +252,16 @@ def _one_edit(
 
 def _show_edit(sample: EditSample, score: Score, reward: Reward, picture: Path | None, *, is_printed: bool) -> None:
     """Print the score of one edit with its parts, and draw it."""
+    from rich.text import Text
+
     from ..benchmarks.report.edit_picture import write_edit_picture
+    from ..reward.missing_inputs import for_command
     from ..reward.score_text import score_lines
 
     if is_printed:
         table = plain_table("")
         for name, text in score_lines(score):
-            table.add_row(name, text)
+            table.add_row(name, Text(for_command(text)))
         render(table)
     if picture is not None:
         write_edit_picture(picture, sample, score, reward.experts.get("changes"))

@@ -81,6 +81,26 @@ def no_plan(sentence: str, unread: str) -> str:
     )
 
 
+# -- of metrics --------------------------------------------------------------------------------------------------------
+
+
+def no_form(instruction: str) -> str:
+    """An instruction that EdiVal's parser does not read, in a sample without a task."""
+    return (
+        f"instruction {instruction!r} is none of EdiVal's nine forms: give the sample its task, as in "
+        'EditSample(..., task=Task("color_alter", object="cup", value="blue"))'
+    )
+
+
+UNKNOWN_POOLS = "what must stay is not known: give `pools`, or `boxes` and operations that can be read"
+"""Of a metric that compares what no instruction touches."""
+
+
+def asks_for_fields(reason: str) -> bool:
+    """Whether a score is not applicable for want of fields of the sample, and not for what it shows."""
+    return reason == UNKNOWN_POOLS or " is none of EdiVal's nine forms: " in reason
+
+
 # -- of operations -----------------------------------------------------------------------------------------------------
 
 

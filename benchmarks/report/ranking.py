@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...reward import EditSample, Score
+from ...reward.missing_inputs import for_command
 from ...verifiers.selection.contenders import contenders
 from ..common.terminal import plain_table
 
@@ -155,8 +156,8 @@ def child_scores(score: Score) -> dict[str, Score]:
     return {**score.parts, **({} if repeated else score.credits)}
 
 
-def render_ranking(ranking: CandidateRanking) -> Table:
-    """A ranking for the terminal."""
+def render_ranking(ranking: CandidateRanking, spelled: Callable[[str], str] = for_command) -> Table:
+    """A ranking for the terminal. spelled: how a reason says what to type, see `missing_inputs`."""
     numbers = ("score", "margin")
     columns = ("", "candidate", *numbers, "reason")
     table = plain_table(Text(ranking.reference_sample.instruction), *columns, right=("", *numbers), fixed=numbers)
@@ -167,7 +168,8 @@ def render_ranking(ranking: CandidateRanking) -> Table:
             else f"{candidate.score.value:.4f}"
         )
         margin = "" if candidate.margin is None else f"{candidate.margin:.4f}"
-        table.add_row(*map(Text, (str(candidate.rank or "-"), candidate.sample.id, value, margin, candidate.reason)))
+        reason = spelled(candidate.reason)
+        table.add_row(*map(Text, (str(candidate.rank or "-"), candidate.sample.id, value, margin, reason)))
     if ranking.no_best:
         table.caption, table.caption_justify = Text(f"no candidate is the best: {ranking.no_best}"), "left"
     return table

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from ...reward import Score
 from ...reward.engine.engine_stats import ExpertStats
+from ...reward.missing_inputs import for_rows
 from ...reward.score import Status
 from ..common.reasons import reason_pattern
 from ..common.terminal import plain_table
@@ -74,7 +75,7 @@ class ScoreSummary:
             table.add_row("mean", f"{data['mean']:.4f}")
             table.add_row("values", "  ".join(f"{name} {value:.4f}" for name, value in data["quantiles"].items()))
         for status, count, reason in self.grouped[:_MAX_REASONS_SHOWN]:
-            table.add_row(status.replace("_", " "), Text(f"{count} x {reason}"))
+            table.add_row(status.replace("_", " "), Text(f"{count} x {for_rows(reason)}"))
         if len(self.grouped) > _MAX_REASONS_SHOWN:
             table.add_row("", f"and {len(self.grouped) - _MAX_REASONS_SHOWN} other reasons")
         return table

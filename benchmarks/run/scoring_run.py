@@ -21,6 +21,7 @@ from ...reward.engine import gather
 from ...reward.metrics import Metric
 from ...reward.metrics.compose import score_with_signature
 from ...reward.metrics.edival.task_parser import task_of
+from ...reward.missing_inputs import asks_for_fields
 from ..common.inputs import SampleEntry
 from ..common.interruption import interrupted_code
 from ..common.problems import Problems
@@ -105,7 +106,7 @@ def score_entries(
     def add_score(pending: _PendingSample, score: Score) -> None:
         on_score(pending.sample.id, score)
         report.summary.add(score)
-        if not pending.parsed and (reason := _not_applicable(score)):
+        if not pending.parsed and (reason := _lacking_fields(score)):
             problem(pending.location, f"{pending.sample.id}: {reason}")
 
     before = reward.engine.stats()
@@ -152,11 +153,14 @@ class _ScoreRecorder:
         return score
 
 
-def _not_applicable(score: Score) -> str:
-    """Why the score or one of its parts is not applicable; empty if all are."""
-    if score.status == "not_applicable":
+def _lacking_fields(score: Score) -> str:
+    """Why the score or one of its parts is not applicable for want of fields; empty if none is.
+
+    A plan that keeps nothing, or asks for what the source shows, is no problem of the input.
+    """
+    if score.status == "not_applicable" and asks_for_fields(score.reason):
         return score.reason
-    reasons = (_not_applicable(part) for part in (*score.parts.values(), *score.credits.values()))
+    reasons = (_lacking_fields(part) for part in (*score.parts.values(), *score.credits.values()))
     return next(filter(None, reasons), "")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import PIL.Image
 
 from ...reward import EditSample, Score
+from ...reward.missing_inputs import for_page
 from ...reward.score_text import score_lines
 from ..common.errors import InputError
 from ..common.markdown import markdown_text, table_lines
@@ -84,7 +85,7 @@ def ranking_text(ranking: CandidateRanking, accepted_from: float) -> str:
             value_text(one.score),
             "" if one.margin is None else f"{one.margin:.3f}",
             "yes" if passes else "no",
-            markdown_text(one.reason),
+            markdown_text(for_page(one.reason)),
         )
         for one, passes in zip(ranking.candidates, accepted, strict=True)
     ]
@@ -129,7 +130,7 @@ def panels(settings: AppSettings, ranked: RankedEdits, name: str) -> list[tuple[
 def parts_text(ranked: RankedEdits, name: str) -> str:
     """The plan and the parts of a score."""
     one = ranked.candidate(name)
-    lines = [(markdown_text(part), markdown_text(text)) for part, text in score_lines(one.score)]
+    lines = [(markdown_text(part), markdown_text(for_page(text))) for part, text in score_lines(one.score)]
     return (
         "\n".join([f"**{markdown_text(name)}**: {markdown_text(one.sample.instruction)}", ""])
         + "\n"

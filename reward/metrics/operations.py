@@ -9,6 +9,7 @@ from typing import Literal
 
 from ..card import Card
 from ..engine.program import Program
+from ..missing_inputs import UNKNOWN_POOLS
 from ..sample import EditSample
 from ..score import Score
 from .compose import Metric, Minimum, Product, WeightedMean, followed_product, score_with_signature
@@ -151,9 +152,7 @@ class _UntouchedContent:
         unfolded = unfold_operations(sample)
         pools = pools_of(unfolded)
         if pools is None:
-            return Score.not_applicable(
-                "what must stay is not known: give `pools`, or `boxes` and operations that can be read"
-            )
+            return Score.not_applicable(UNKNOWN_POOLS)
         if not (pools.unchanged or pools.background):
             return Score.not_applicable("the operations touch all objects and the background")
         return (yield from score_with_signature(self.metric, unfolded))

@@ -269,7 +269,7 @@ REFUSED = {
     "reward": ({"reward": "edivl-if"}, "did you mean edival-if"),
     "tie breaker": ({"tie_breaker": "edivl-if"}, "did you mean edival-if"),
     "no form": ({"reward": "edival-if", "instruction": "make it nice"}, "is none of EdiVal's nine forms"),
-    "boxes missing": ({"reward": "edival-if", "instruction": "Remove cup"}, "needs a box of 'cup'"),
+    "boxes missing": ({"reward": "edival-if", "instruction": "Remove cup"}, "no box of 'cup' in the source: give"),
     "targets missing": ({"reward": "dlebench-if", "instruction": "Remove cup"}, "dlebench-if needs targets"),
     "budget": ({"budget": "evaluation=5"}, "write it as in nfe=64"),
     "budget's number": ({"budget": "nfe=no"}, "a budget of nfe must be a number"),

@@ -41,12 +41,46 @@ def test_what_is_known_without_a_judge(pair: tuple[Path, Path], editcritic: Comm
     assert "color_alter: coffee -> green" in lines["plan"]
     assert "passed" in lines["guards"]
     words = " ".join(result.stdout.split())
-    assert "no box for 'coffee' among the annotations of this sample" in words
-    assert "no judge looks at the pictures" in words
+    assert (
+        "there is no box of 'coffee' in the source: give --boxes '{\"coffee\": [[x0, y0, x1, y1]]}' in pixels" in words
+    )
+    assert "--experts small" in words
     assert "the largest change is taken for what was asked for" in words
     preserved = float(lines["preservation"].split()[1])
     assert 0 < preserved < 0.8
     assert f"cannot exceed {preserved:.2f}" in lines["known"]
+
+
+def test_rows_are_told_what_to_add_to_a_row(pair: tuple[Path, Path], editcritic: Command) -> None:
+    rows = pair[0].parent / "rows.jsonl"
+    rows.write_text(json.dumps({"source": "a.png", "edited": "b.png", "instruction": SENTENCE}))
+    words = " ".join(editcritic("score", rows).stdout.split())
+    assert 'give the row "boxes": {"coffee": [[x0, y0, x1, y1]]} in pixels' in words
+
+
+def test_a_plan_that_keeps_nothing_is_no_problem_of_the_input(pair: tuple[Path, Path], editcritic: Command) -> None:
+    source = pair[0]
+    flipped = source.parent / "flipped.png"
+    PIL.Image.fromarray(skimage.data.coffee()[:, ::-1]).save(flipped)
+    result = editcritic("score", source, flipped, "Flip the image horizontally and keep everything else")
+    assert result.exit_code == 0, result.stderr
+    assert "problems with the input" not in result.stderr
+
+
+@pytest.mark.parametrize("command", ["score", "rank"])
+def test_boxes_in_fractions_are_refused_with_their_pixels(
+    command: str, pair: tuple[Path, Path], editcritic: Command
+) -> None:
+    boxes = ("--boxes", '{"coffee": [[0.34, 0.24, 0.62, 0.49]]}')
+    source, edited = pair
+    words = (
+        (source, edited, SENTENCE) if command == "score" else (edited, "--source", source, "--instruction", SENTENCE)
+    )
+    result = editcritic(command, *words, *boxes)
+    assert result.exit_code == 2
+    assert "is in fractions of its 600 x 400 image: in pixels it is [204, 96, 372, 196]" in " ".join(
+        result.stderr.split()
+    )
 
 
 def test_one_box_needs_no_second_pair_of_brackets(pair: tuple[Path, Path], editcritic: Command) -> None:

@@ -14,6 +14,7 @@ from itertools import zip_longest
 from typing import Any, Protocol
 
 from ...reward import BaseReward, Box, Card, EditSample, Image, Reward, Score, TooManyFailures
+from ...reward.boxes import boxes_of_corners
 from ...reward.metrics.pairwise import PairedSampleMetric, PairwiseMetric, compare_scores, pack_pair
 from .budget import Budget, Cost, sum_costs
 from .candidate import Candidate, CandidateStatus, Preview, Selection, Selections, TournamentMatch
@@ -58,7 +59,7 @@ def edit_request(
         raise ValueError("there is no image to edit: give at least one source")
     size = images[0].size
     named_boxes = {
-        name: tuple(entry if isinstance(entry, Box) else Box.from_corners(*entry, size=size) for entry in entries)
+        name: tuple(entry if isinstance(entry, Box) else boxes_of_corners(name, [entry], size)[0] for entry in entries)
         for name, entries in (boxes or {}).items()
     }
     return EditSample(id=id, instruction=instruction, sources=images, edited=images[0], boxes=named_boxes, **fields)

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from ...card import Card
 from ...engine.program import Program
+from ...missing_inputs import no_form
 from ...queries.prompts import Prompts
 from ...sample import EditSample
 from ...score import Evidence, Score
@@ -76,10 +77,7 @@ class InstructionFollowing(paper_protocol.PaperOptions):
     def __call__(self, sample: EditSample) -> Program[Score]:
         task = task_of(sample)
         if task is None:
-            return Score.not_applicable(
-                f"instruction {sample.instruction!r} is none of EdiVal's nine forms: give the sample its task, "
-                'as in EditSample(..., task=Task("color_alter", object="cup", value="blue"))'
-            ).with_signature(self.signature)
+            return Score.not_applicable(no_form(sample.instruction)).with_signature(self.signature)
         prompts = self.prompt_pack
         if self.protocol == "official":
             inspector = released_code.make_inspector(sample, prompts)

@@ -72,7 +72,7 @@ def test_it_is_what_score_gives() -> None:
 def test_a_sentence_that_no_planner_reads_abstains_and_says_what_to_do(experts) -> None:
     result = Reward(any_edit(), experts)([edit(BLUE, instruction="Surprise everybody")])[0]
     assert result.status == "abstained"
-    assert "bind a judge" in result.reason
+    assert 'bind a judge, which reads any language, as in experts="small"' in result.reason
 
 
 def test_a_plan_makes_any_sentence_readable(experts) -> None:
@@ -142,5 +142,5 @@ def test_a_score_prints_its_plan_and_parts(experts) -> None:
     (unknown,) = Reward(any_edit(), experts)([edit(DAMAGED, boxes={})])
     lines = str(unknown).splitlines()
     assert lines[0].split() == ["score", "none:", "abstained"]
-    assert "no box of 'red saucer'" in str(unknown)
+    assert 'give boxes={"red saucer": [[x0, y0, x1, y1]]}' in str(unknown)
     assert lines[-1].split()[:5] == ["known", "the", "score", "cannot", "exceed"]

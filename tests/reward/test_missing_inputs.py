@@ -1,0 +1,98 @@
+"""What is missing for a score is said in words that can be typed: in Python, on the command line, in rows."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import numpy as np
+import pytest
+import skimage.data
+
+from editcritic.reward import Box, score
+from editcritic.reward.boxes import boxes_of_corners
+from editcritic.reward.missing_inputs import (
+    asks_for_fields,
+    for_command,
+    for_page,
+    for_rows,
+    needs_boxes,
+    no_box,
+    no_form,
+    no_judge,
+    says_no_box,
+    says_no_judge,
+)
+
+SENTENCE = needs_boxes({"man's hat": 1, "cups": 2}, ())
+
+
+def test_the_python_spelling_is_python() -> None:
+    argument = SENTENCE.partition("give boxes=")[2].partition(" in pixels")[0]
+    corners = dict(zip(("x0", "y0", "x1", "y1"), (1, 2, 3, 4), strict=True))
+    assert eval(argument, corners) == {"man's hat": [[1, 2, 3, 4]], "cups": [[1, 2, 3, 4]] * 2}
+    assert SENTENCE.endswith('experts="small"')
+
+
+def test_the_command_s_spelling_survives_a_shell() -> None:
+    words = for_command(SENTENCE)
+    given = shlex.split(words.partition("give ")[2].partition(" in pixels")[0])
+    assert given[0] == "--boxes"
+    assert json.loads(given[1].replace("x0, y0, x1, y1", "1, 2, 3, 4"))["man's hat"] == [[1, 2, 3, 4]]
+    assert words.endswith("--experts small")
+
+
+def test_rows_and_the_page_have_fields() -> None:
+    assert 'the row "boxes": {"cup": [[x0, y0, x1, y1]]} in pixels' in for_rows(needs_boxes({"cup": 1}, ()))
+    assert '{"cup": [[x0, y0, x1, y1]]} under Boxes' in for_page(needs_boxes({"cup": 1}, ()))
+    assert for_page(SENTENCE).endswith("small under Experts")
+
+
+def test_reasons_are_told_apart() -> None:
+    assert says_no_box(no_box("cup", ("plate",)), "cup")
+    assert not says_no_box(no_box("cups", ()), "cup")
+    assert says_no_judge(no_judge("any-edit/pair"))
+    assert not says_no_judge(no_box("cup", ()))
+    assert asks_for_fields(f"following: {no_form('Make it pop')}")
+    assert not asks_for_fields("the whole image may change, and the plan names nothing that stays")
+
+
+# -- boxes that people give --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("corners", [[0.1, 0.2, 0.5, 0.6], [0, 0, 1, 1], (0.0, 0.0, 0.5, 1.0)])
+def test_boxes_in_fractions_are_refused_with_the_pixels_they_would_be(corners) -> None:
+    pixels = [round(corner * side) for corner, side in zip(corners, (600, 400, 600, 400), strict=True)]
+    with pytest.raises(ValueError, match="is in fractions of its 600 x 400 image") as refused:
+        boxes_of_corners("cup", [corners], (600, 400))
+    assert str(pixels) in str(refused.value)
+
+
+def test_fractions_are_refused_wherever_a_box_is_made_of_corners() -> None:
+    with pytest.raises(ValueError, match=r"in pixels it is \[60, 80, 300, 240\]"):
+        Box.from_corners(0.1, 0.2, 0.5, 0.6, (600, 400))
+    assert Box.from_corners(0.1, 0.2, 0.5, 0.6, (1, 1)).x0 == pytest.approx(0.1)
+    assert Box.from_corners(0, 0, 1, 1, (32, 32)).area == pytest.approx(1 / 1024)  # a patch of a map
+    photo = skimage.data.coffee()
+    with pytest.raises(ValueError, match="in pixels it is"):
+        score(photo, photo, "Remove the cup", boxes={"cup": [(0.3, 0.2, 0.6, 0.5)]})
+
+
+@pytest.mark.parametrize("given", [(10, 20, 90, 80), [(10, 20, 90, 80)], np.array([[10, 20, 90, 80]])])
+def test_one_box_needs_no_second_pair_of_brackets(given) -> None:
+    assert boxes_of_corners("cup", given, (600, 400)) == (Box.from_corners(10, 20, 90, 80, (600, 400)),)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ([(10, 20, 90)], "is x0, y0, x1, y1 in pixels of the source, got"),
+        (["cup"], "is x0, y0, x1, y1 in pixels of the source, got 'cup'"),
+        ([(90, 20, 10, 80)], "is empty"),
+        ([(10, 20, 900, 80)], "lies outside of its 600 x 400 image"),
+        ([(10, 20, float("nan"), 80)], "NaN"),
+    ],
+)
+def test_what_is_no_box_is_named(given, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        boxes_of_corners("cup", given, (600, 400))
