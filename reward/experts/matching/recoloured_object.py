@@ -22,8 +22,8 @@ _FEW = 0.1  # of the box that is neither object nor changed: fewer surroundings 
 
 
 class RecolouredObject(NamedTuple):
-    """before, edited: H x W x 3, 8-bit RGB, the second aligned to the first. own, changed: H x W in [0, 1], 0 outside of
-    the box.
+    """before, edited: H x W x 3, 8-bit RGB, the second aligned to the first. own, changed: H x W in [0, 1], 0 outside
+    of the box.
 
     spill: in [0, 1], how much of what is around the object in its box changed as well; 0 where next to nothing is.
     """

@@ -174,7 +174,8 @@ _FAULT_WORDS: Mapping[str, str] = MappingProxyType(
         "seam": "its outline shows",
         "detail": "its fine detail is not that of the picture",
         "neighbours": "nothing like it is around",
-        "source": "what was there shows through",
+        "smear": "its border is smeared into it",
+        "source": "it does not go with what was there",
     }
 )
 
