@@ -41,7 +41,7 @@ from ...reward.queries import (
     Upscale,
     YesNo,
 )
-from ...reward.queries.kinds import Differ, MapChanges, Plan, Query
+from ...reward.queries.kinds import Differ, MapChanges, Plan, Query, Remains
 from ...reward.queries.specs import entry_point_names
 
 IMAGE_SIDE = 512
@@ -55,6 +55,7 @@ _SYNTHETIC_QUERIES: Mapping[type[Query[Any]], _QueryFactory] = {
     Match: lambda now, before: Match(now, before, (Box(0.35, 0.4, 0.3, 0.3, label="disc"),)),
     Differ: lambda now, before: Differ(before, now),
     MapChanges: lambda now, before: MapChanges(before, now),
+    Remains: lambda now, before: Remains(before, now, (Box(0.35, 0.4, 0.3, 0.3),)),
     Embed: lambda now, before: Embed(now, (Region("cls"), Region("patches"))),
     Measure: lambda now, before: Measure("ssim", (before, now)),
     Judge: lambda now, before: Judge(
