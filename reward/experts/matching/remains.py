@@ -83,7 +83,7 @@ def standing_share(cut: CutOut, edited: Plane) -> float:
     structure = _share(weight, _local_share(weight, match.agreement, spread) > _WHOLE)
     altered = _share(weight, _local_share(weight, match.agreement * recoloured(match.distance), spread) > _RECOLOURED)
     same = (match.distance < _SAME_COLOUR).astype(np.float32)
-    area = _share(cut.own, _local_share(cut.own, same, spread) > _WHOLE)
+    area = _share(cut.own, _grown(_local_share(cut.own, same, spread) > _WHOLE, spread) * same)
     return max(structure, altered, area)
 
 
@@ -151,6 +151,13 @@ def _local_share(weight: Plane, values: Plane, spread: float) -> Plane:
     """The weighted mean of values around each pixel."""
     whole = cv2.GaussianBlur(weight, (0, 0), max(spread, 0.5))
     return np.asarray(cv2.GaussianBlur(weight * values, (0, 0), max(spread, 0.5)) / (whole + 1e-6), np.float32)
+
+
+def _grown(places: NDArray[np.bool_], spread: float) -> NDArray[np.bool_]:
+    """The places up to where they end: their share falls below `_WHOLE` two thirds of the spread before."""
+    side = 2 * round(2 / 3 * spread) + 1
+    disc = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (side, side))
+    return np.asarray(cv2.dilate(places.astype(np.uint8), disc) > 0)
 
 
 def _share(weight: Plane, values: NDArray[np.generic]) -> float:

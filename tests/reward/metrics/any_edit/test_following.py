@@ -43,7 +43,7 @@ def test_an_attribute_is_judged_on_the_crop_of_its_target(scored) -> None:
     score = scored(PlanFollowing(), EditPlan((operation(),)), BLUE_CUP, witness)
     assert (score.value or 0.0) > 0.9
     assert list(score.credits) == ["operation 1"]
-    assert set(witness.topics()) == {"edival/color"}
+    assert set(witness.topics()) == {"edival/color_pair"}
 
 
 def test_a_judge_that_says_yes_to_a_wrong_colour_too_confirms_nothing(scored) -> None:
