@@ -76,6 +76,10 @@ def _tilted(pixels: Pixels, degrees: float, size: tuple[int, int], scale: float)
     return np.asarray(cv2.warpAffine(pixels, warp, size, flags=cv2.INTER_CUBIC, **border), np.uint8)
 
 
+_SEAM = 3
+"""Pixels at the border of a rotated picture that interpolation mixes with what is outside."""
+
+
 def tilted_size(width: int, height: int, degrees: float, canvas: Canvas) -> tuple[tuple[int, int], float]:
     """(width, height) of a picture after a rotation, and the scale of its content, see `Image.tilted`."""
     angle = math.radians(degrees)
@@ -87,7 +91,7 @@ def tilted_size(width: int, height: int, degrees: float, canvas: Canvas) -> tupl
         case "expanded":
             return (max(1, round(across)), max(1, round(down))), 1.0
         case "filled":
-            return (width, height), max(across / width, down / height)
+            return (width, height), max(across / width, down / height) * (1 + _SEAM / min(width, height))
 
 
 def _areas(corners: Sequence[int], pixels: Pixels) -> Iterator[tuple[int, int, int, int]]:
