@@ -34,7 +34,7 @@ from .image_decoding import (
     readonly_copy,
     tensor_to_numpy,
 )
-from .image_operations import RED, WHITE, Colour, ImageOperation, apply_operation
+from .image_operations import RED, WHITE, Canvas, Colour, ImageOperation, apply_operation, tilted_size
 
 __all__ = ["FileIndex", "Image", "ImageError", "PixelFormatError", "Pixels", "Reading", "Size"]
 
@@ -263,6 +263,21 @@ class Image:
         if self.size == (width, height):
             return self
         return Image((width, height), derived=((self,), ("resize", width, height, resample)))
+
+    def turned(self, quarters: int, *, mirrored: bool = False) -> Image:
+        """The image turned clockwise by quarters, after left and right were swapped if `mirrored`."""
+        quarters = operator.index(quarters) % 4
+        if not quarters and not mirrored:
+            return self
+        size = self.size[::-1] if quarters % 2 else self.size
+        return Image(size, derived=((self,), ("turn", bool(mirrored), quarters)))
+
+    def tilted(self, degrees: float, canvas: Canvas = "same") -> Image:
+        """The image turned clockwise about its middle by any angle, white where it does not reach."""
+        if not degrees:
+            return self
+        size, scale = tilted_size(*self.size, degrees, canvas)
+        return Image(size, derived=((self,), ("tilt", float(degrees), *size, float(scale))))
 
     def painted(self, *areas: Corners, colour: Colour = WHITE) -> Image:
         """The image with these areas in one colour; itself without areas. Areas are clipped to the image."""

@@ -1,9 +1,10 @@
-"""Operations that derive an image from others: crop, resize, paint, outline, side by side, contrast."""
+"""Operations that derive an image from others: crop, resize, turn, tilt, paint, outline, side by side, contrast."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import cv2
 import numpy as np
@@ -13,6 +14,9 @@ from .image_decoding import Pixels
 
 ImageOperation = tuple[Any, ...]
 """A name and plain values: serializable as JSON."""
+
+Canvas = Literal["same", "expanded", "filled"]
+"""Of a rotated picture: of the same size, so large that nothing is cut, or with an enlarged content without corners."""
 
 Colour = tuple[int, int, int]
 
@@ -36,6 +40,10 @@ def apply_operation(operation: ImageOperation, *parents: Pixels) -> Pixels:
             return cv2.resize(pixels, (width, height), interpolation=cv2.INTER_AREA).astype(np.uint8, copy=False)
         case ("resize", width, height, resample):
             return np.array(PIL.Image.fromarray(np.array(pixels)).resize((width, height), _RESAMPLE[resample]))
+        case ("turn", mirrored, quarters):
+            return np.ascontiguousarray(np.rot90(pixels[:, ::-1] if mirrored else pixels, -quarters))
+        case ("tilt", degrees, width, height, scale):
+            return _tilted(pixels, degrees, (width, height), scale)
         case ("paint", r, g, b, *corners):
             painted = pixels.copy()
             for x0, y0, x1, y1 in _areas(corners, pixels):
@@ -57,6 +65,29 @@ def apply_operation(operation: ImageOperation, *parents: Pixels) -> Pixels:
             return np.clip(np.round(levels), 0, 255).astype(np.uint8)[pixels]
         case _:
             raise AssertionError(f"unknown image operation {operation}")
+
+
+def _tilted(pixels: Pixels, degrees: float, size: tuple[int, int], scale: float) -> Pixels:
+    height, width = pixels.shape[:2]
+    middle = ((width - 1) / 2, (height - 1) / 2)
+    warp = cv2.getRotationMatrix2D(middle, -degrees, scale)
+    warp[:, 2] += ((size[0] - 1) / 2 - middle[0], (size[1] - 1) / 2 - middle[1])
+    border = {"borderMode": cv2.BORDER_CONSTANT, "borderValue": WHITE}
+    return np.asarray(cv2.warpAffine(pixels, warp, size, flags=cv2.INTER_CUBIC, **border), np.uint8)
+
+
+def tilted_size(width: int, height: int, degrees: float, canvas: Canvas) -> tuple[tuple[int, int], float]:
+    """(width, height) of a picture after a rotation, and the scale of its content, see `Image.tilted`."""
+    angle = math.radians(degrees)
+    cos, sin = abs(math.cos(angle)), abs(math.sin(angle))
+    across, down = width * cos + height * sin, width * sin + height * cos
+    match canvas:
+        case "same":
+            return (width, height), 1.0
+        case "expanded":
+            return (max(1, round(across)), max(1, round(down))), 1.0
+        case "filled":
+            return (width, height), max(across / width, down / height)
 
 
 def _areas(corners: Sequence[int], pixels: Pixels) -> Iterator[tuple[int, int, int, int]]:

@@ -22,6 +22,7 @@ from ..queries.kinds import Judge, Outcome, Query
 from ..queries.outcomes import Abstention
 from ..queries.response_formats import Reply
 from ..sample import EditSample
+from .matching.recoloured_object import recoloured_object
 
 Floats = NDArray[np.float64]
 
@@ -112,8 +113,12 @@ class ColourJudge(Expert):
     """Answers `edival/color` and `edival/color_pair`: does the object in this crop have that colour?
 
     The first has the crop of an object after an edit; the second the crop before it, which is not used, and then the
-    crop after it. Abstains on other topics, on colours other than the eleven (`COLOURS`, their synonyms and shades), on
-    crops below 4 pixels, and on whole images, in which it cannot locate the object.
+    crop after it. With the slot `box` (x0 y0 x1 y1 of the object in shares of the sides of crops that show what is
+    around it), the colour is that of the object's pixels that changed, and the reply names the colours seen: no where
+    few of its pixels changed, or what is around it changed as well, as by a tint over the box.
+
+    Abstains on other topics, on colours other than the eleven (`COLOURS`, their synonyms and shades), on crops below 4
+    pixels, and on whole images, in which it cannot locate the object.
 
     The probability of yes is 0.5 if the queried colour covers as much of the object as any other (and at least 35 %),
     and grows with its share. It cannot distinguish an object from a background of the same colour, paint from coloured
@@ -154,7 +159,12 @@ def probabilities(crop: Pixels) -> dict[str, float]:
 
     They are no distribution: an object half of one colour and half of another has 0.5 for both.
     """
-    own, shaded = _shares(crop)
+    lab, size = _reduced(crop)
+    return _probabilities(_shares(lab, _weights(lab, size)))
+
+
+def _probabilities(shares: _Shares) -> dict[str, float]:
+    own, shaded = shares
     yes = {}
     for index, colour in enumerate(COLOURS):
         # With its shaded parts, minus half of what may be another surface in shade (gray that is white).
@@ -186,8 +196,54 @@ def _answer(query: Judge) -> Outcome:
         return Abstention(
             f"a colour judge cannot tell the colour of the {name} in {edited.width} x {edited.height} pixels"
         )
+    if query.topic == "edival/color_pair" and "box" in slots:
+        return _recoloured(query.images[0].pixels, edited.pixels, slots["box"], colour)
     yes = probabilities(edited.pixels)[colour]
     return Reply("yes" if yes >= 0.5 else "no", {"yes": yes, "no": 1 - yes})
+
+
+_COVERED = (0.1, 0.35)
+"""Share of the object's pixels that have changed, or have the colour, below which it was not recoloured, and from which
+on it was: the glass of a mirror stays, whatever the colour of its frame."""
+_SPILLED = (0.75, 0.95)
+"""Share of what is around an object in its box that changed with it, from where on it is less likely that the object
+was meant, and where it is certain that it was not."""
+
+
+def _recoloured(before: Pixels, after: Pixels, box: str, colour: str) -> Outcome:
+    """Whether an object has a colour now, by its pixels that changed."""
+    corners = tuple(float(share) for share in box.split())
+    if len(corners) != 4 or not all(np.isfinite(corners)):
+        return Abstention(f"a colour judge expects the box of the object as x0 y0 x1 y1, got {box!r}")
+    found = recoloured_object(before, after, corners)
+    height, width = found.own.shape
+    lab = _oklab(found.edited, (width, height)) * np.cbrt(_exposure(found.before))
+    lab[:, 0] = np.minimum(lab[:, 0], 1)
+    weights = found.weights.ravel().astype(np.float64)
+    if not weights.any():
+        return Abstention("a colour judge cannot tell the object in this box from what is around it")
+    shares = _shares(lab, weights / weights.sum())
+    own, named = found.own.ravel(), _color_memberships(lab)[:, COLOURS.index(colour)]
+    covered = float((own * np.maximum(found.changed.ravel(), named)).sum() / own.sum()) if own.any() else 1.0
+    full = float(_ramp(np.array(covered), *_COVERED)) * float(1 - _ramp(np.array(found.spill), *_SPILLED))
+    yes = _probabilities(shares)[colour] * full
+    seen = [f"{COLOURS[index]} {shares.own[index]:.0%}" for index in np.argsort(-shares.own)[:3]]
+    words = f"seen: {', '.join(seen)}"
+    if found.spill > _SPILLED[0]:
+        words += f"; {found.spill:.0%} of what is around it in its box changed too"
+    elif covered < _COVERED[1]:
+        words += f"; only {covered:.0%} of it changed"
+    return Reply(f"{'yes' if yes >= 0.5 else 'no'} ({words})", {"yes": yes, "no": 1 - yes})
+
+
+_LIT, _WHITE, _MAX_EXPOSURE = 95, 0.8, 2.0
+"""Percentile of linear luminance around an object that is taken for the light there, what it is brought to, and by how
+much at most: orange in a dim room has the pixels of brown."""
+
+
+def _exposure(crop: Pixels) -> float:
+    light = float(np.percentile(_LINEAR[crop.reshape(-1, 3)] @ np.array([0.2126, 0.7152, 0.0722]), _LIT))
+    return min(max(_WHITE / max(light, 1e-3), 1.0), _MAX_EXPOSURE)
 
 
 class _Shares(NamedTuple):
@@ -195,12 +251,16 @@ class _Shares(NamedTuple):
     shaded: Floats  # [i, j]: share named j that is surface i in shade
 
 
-def _shares(crop: Pixels) -> _Shares:
+def _reduced(crop: Pixels) -> tuple[Floats, tuple[int, int]]:
+    """The pixels of a crop, averaged, and its size."""
     height, width = crop.shape[:2]
     scale = min(1.0, _SIDE / max(height, width))
     size = (max(1, round(width * scale)), max(1, round(height * scale)))
-    lab = _oklab(crop, size)
-    weight = _weights(lab, size)
+    return _oklab(crop, size), size
+
+
+def _shares(lab: Floats, weight: Floats) -> _Shares:
+    """weight: of each pixel; the sum is 1."""
     memberships = _color_memberships(lab)
     own = weight @ memberships
     # Mean lightness and (a/L, b/L) of each name, and how well each pixel fits as its shaded part.

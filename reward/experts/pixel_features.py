@@ -18,6 +18,7 @@ from ..queries.expert import Expert
 from ..queries.kinds import Embed, Embeddings, Measure, Measurement, Outcome
 from ..queries.outcomes import Abstention, Failure
 from .loading.pooling import Tokens, covered_shares, free_pixels, pool_query
+from .matching.appearance import AppearanceChange, appearance_change, typical_chroma
 
 Plane = NDArray[np.float32]
 
@@ -292,6 +293,10 @@ def _linear_luminance(pixels: Pixels) -> Plane:
     return np.asarray(cv2.transform((255 * linear).astype(np.float32)[pixels], _REC709), np.float32)
 
 
+def _of_look(quantity: str) -> Callable[[Pixels, Pixels, NDArray[np.bool_]], float]:
+    return lambda a, b, free: float(getattr(appearance_change(a, b, free), quantity))
+
+
 _SINGLE_MEASURES: dict[str, Callable[[Pixels, NDArray[np.bool_]], float]] = {
     "spread": _spread,
     "sharpness": _sharpness,
@@ -299,8 +304,10 @@ _SINGLE_MEASURES: dict[str, Callable[[Pixels, NDArray[np.bool_]], float]] = {
     "luma999": _luma999,
     "linear_luma99": _linear_luma99,
     "linear_luma999": _linear_luma999,
+    "chroma": typical_chroma,
 }
 _PAIR_MEASURES: dict[str, Callable[[Pixels, Pixels, NDArray[np.bool_]], float]] = {
     "l1": _l1,
     "ssim": _ssim,
+    **{quantity: _of_look(quantity) for quantity in AppearanceChange._fields},
 }

@@ -238,14 +238,16 @@ class NoPromptInjection:
         return changed.score(injected, ADDRESSED_TO_JUDGE)
 
 
-def all_guards(*, prompt_injection_guard: bool = True, aspect_guard: Metric | None = None) -> Gate:
+def all_guards(
+    *, prompt_injection_guard: bool = True, aspect_guard: Metric | None = None, copy_guard: Metric | None = None
+) -> Gate:
     """All guards as one metric. The cheap ones run first; the others are skipped for an edit that these reject.
 
     prompt_injection_guard: whether to include `NoPromptInjection`, which needs an OCR reader. aspect_guard: in place of
-    `SameAspect`.
+    `SameAspect`. copy_guard: in place of `NotACopy`.
     """
     cheap = Minimum(
-        {"not_a_copy": NotACopy(), "not_blank": NotBlank(), "same_aspect": aspect_guard or SameAspect()},
+        {"not_a_copy": copy_guard or NotACopy(), "not_blank": NotBlank(), "same_aspect": aspect_guard or SameAspect()},
         name="cheap-guards",
     )
     rest: dict[str, Metric] = {"not_collage": NotCollage()}

@@ -44,7 +44,7 @@ class RulePlanner(Expert):
     kept, or how it is done. A plan that the validator rejects is none.
     """
 
-    id = "rules@1"
+    id = "rules@2"
     kinds: ClassVar[tuple[type[Query[Any]], ...]] = (Plan,)
     answerable: ClassVar[Mapping[type[Query[Any]], str]] = MappingProxyType({Plan: "everyday English requests"})
 

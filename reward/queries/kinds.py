@@ -227,12 +227,21 @@ class Differ(Query[Detections]):
         _expect_boxes(answer, self)
 
 
+Beside = Literal["tone", "focus"]
+
+
 @dataclass(frozen=True)
 class MapChanges(Query[ChangeMap]):
-    """Map the changes of an edited image against what is harmless for its source. The edit is resized to the source."""
+    """Map the changes of an edited image against what is harmless for its source. The edit is resized to the source.
+
+    beside: only what no such change of everything explains. `tone`: rising curves of the channels and another
+    saturation. `focus`: a blur or a sharpening. It is fitted outside of the boxes in `exclude`.
+    """
 
     before: Image
     after: Image
+    beside: tuple[Beside, ...] = ()
+    exclude: tuple[Box, ...] = ()
     role: ClassVar[str] = "changes"
     kind: ClassVar[str] = "map_changes"
 
@@ -241,7 +250,11 @@ class MapChanges(Query[ChangeMap]):
         return (self.before, self.after)
 
     def describe(self) -> dict[str, Any]:
-        return {"before": self.before.digest, "after": self.after.digest}
+        description: dict[str, Any] = {"before": self.before.digest, "after": self.after.digest}
+        if not self.beside:
+            return description
+        boxes = [(box.cx, box.cy, box.w, box.h) for box in self.exclude]
+        return description | {"beside": self.beside, "exclude": boxes}
 
     def check(self, answer: object) -> None:
         _expect(answer, ChangeMap, self)
@@ -444,6 +457,12 @@ class Measurement:
     sigma: float | None = None
 
 
+PixelQuantity = Literal["l1", "ssim", "spread", "sharpness", "luma99", "luma999", "linear_luma99", "linear_luma999"]
+LookQuantity = Literal["lightness", "contrast", "saturation", "warmth", "tint", "detail"]
+Quantity = PixelQuantity | LookQuantity | Literal["chroma"]
+"""See `Measure`."""
+
+
 @dataclass(frozen=True)
 class Measure(Query[Measurement]):
     """A quantity of the pixels of one image or a pair, outside of the boxes in `exclude`.
@@ -452,9 +471,14 @@ class Measure(Query[Measurement]):
     luminance, in [-1, 1]. `spread` (one image): standard deviation of luminance, in [0, 0.5]. `sharpness` (one
     image): mean absolute Laplacian of luminance, in [0, 4]. `luma99`, `luma999` (one image): the 99 % and 99.9 %
     quantile of luminance, in [0, 1]; `linear_luma99`, `linear_luma999`: likewise, of linear light (sRGB decoded).
+    `chroma` (one image): typical distance from grey, in CIE L*a*b*, at least 0.
+
+    By how much the second image of a pair has more than the first, in units of CIE L*a*b*: `lightness`, `contrast`,
+    `saturation`, `warmth` (a cast towards orange), `tint` (a cast towards magenta), each beside the others; `detail`:
+    fine gradients beside contrast and noise, as the natural logarithm of their ratio.
     """
 
-    quantity: Literal["l1", "ssim", "spread", "sharpness", "luma99", "luma999", "linear_luma99", "linear_luma999"]
+    quantity: Quantity
     pictures: tuple[Image, ...]
     exclude: tuple[Box, ...] = ()
     role: ClassVar[str] = "pixels"
@@ -470,6 +494,33 @@ class Measure(Query[Measurement]):
             "pictures": [image.digest for image in self.pictures],
             "exclude": [(box.cx, box.cy, box.w, box.h) for box in self.exclude],
         }
+
+    def check(self, answer: object) -> None:
+        _expect_measured(answer, self)
+
+
+@dataclass(frozen=True)
+class Remains(Query[Measurement]):
+    """How much of objects of the source still stands at their places in an edited image. boxes: theirs in the source.
+
+    The answer is the largest share among the objects, in [0, 1], by their own pixels: 0 where an object is gone, about
+    1 where it stands, in whatever colour. Its `share` is that of the structure around them that is where it was, or
+    where the image as a whole moved it to (mirrored, cropped). None: their places are not in the edited image.
+    """
+
+    before: Image
+    after: Image
+    boxes: tuple[Box, ...]
+    role: ClassVar[str] = "changes"
+    kind: ClassVar[str] = "remains"
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        return (self.before, self.after)
+
+    def describe(self) -> dict[str, Any]:
+        boxes = [(box.cx, box.cy, box.w, box.h) for box in self.boxes]
+        return {"before": self.before.digest, "after": self.after.digest, "boxes": boxes}
 
     def check(self, answer: object) -> None:
         _expect_measured(answer, self)

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ...boxes import Box
 from ...card import Card
 from ...edit_plan import EditPlan, OperationType, PlannedOperation
 from ...engine.program import Abstained, Program, ask, gather
@@ -23,13 +24,17 @@ from ..edival.conditions import Condition, all_hold
 from ..edival.inspector import UnparsableReply
 from .abstention_advice import advice
 from .differences import list_differences, words_of
+from .frames import in_one_frame
 from .judge_plan import UNCERTAIN
+from .pixel_checks import check_look, look_in_question, requested_looks, staying_boxes
+from .pixel_edits import LookEdit, look_edit
 from .plan_conversion import task_of_operation
 from .plan_of_sample import plan_of
 from .plan_words import words_of_plan
 from .preservation import norm_of_colour, preservation
 from .question_checks import check_questions, shows
 from .referring import names_picture
+from .regions import is_whole
 from .target_location import LocatedTarget, locate_targets
 from .task_checks import check_task
 from .text_checks import removes_text, text_removed
@@ -52,6 +57,8 @@ _NEED_TARGET = (
     *("resize", "rotate", "duplicate", "extraction", "pose", "expression", "attribute"),
 )
 """Types that cannot be carried out without their target: they are about an object, and nothing else."""
+_OF_OBJECTS = ("subject_remove", "subject_replace", "color_alter", "material_alter")
+"""Types whose target is an object in the picture even if it is called like one: the frame of a mirror."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,8 @@ class PlanFollowing:
     each, in order.
 
     An operation of EdiVal's types is checked by EdiVal's algorithms, with boxes chosen by the referring expression, if
-    a detector finds its target in the source; others by the questions of the plan. What the source shows already
+    a detector finds its target in the source; what pixels decide (`pixel_edits`) by arithmetic; others by the questions
+    of the plan. What the source shows already
     cannot be followed: such an operation is not applicable. A change that is too small or too pale to be seen does not
     count. list_differences: whether a judge is also asked to list all differences, where an operation is checked by
     questions: one that no difference belongs to was not carried out. prompts: see `InstructionFollowing`.
@@ -71,7 +79,7 @@ class PlanFollowing:
 
     card: ClassVar[Card] = Card(
         name="any-edit-following",
-        version=3,
+        version=4,
         summary="every operation of the instruction was carried out",
         kinds={
             "planner": ("plan",),
@@ -79,8 +87,9 @@ class PlanFollowing:
             "detector": ("detect",),
             "judge": ("judge",),
             "reader": ("read_text",),
-            "changes": ("map_changes",),
+            "changes": ("map_changes", "remains"),
             "pixels": ("measure",),
+            "matcher": ("match",),
         },
         requires=("sources", "edited", "instruction"),
         source="docs/metrics.md; algorithms 3-11 of EdiVal-Agent (ICLR 2026) where the operation has one",
@@ -112,7 +121,11 @@ class PlanFollowing:
     def __call__(self, sample: EditSample) -> Program[Score]:
         plan = yield from plan_of(sample)
         planned = Evidence("plan", text=words_of_plan(plan), numbers={"confidence": plan.confidence})
-        checks = [_Check(self, sample, plan, operation) for operation in plan.operations]
+        framed = yield from in_one_frame(sample)
+        checks = [
+            _Check(self, framed.sample, plan, operation, framed.verdicts.get(index))
+            for index, operation in enumerate(plan.operations)
+        ]
         scored = yield from gather([check.score() for check in checks])
         credits = {f"operation {number}": score for number, score in enumerate(scored, start=1)}
         evidence = [planned]
@@ -144,16 +157,24 @@ _NOT_LISTED = 0.25
 
 @dataclass
 class _Check:
-    """The check of one operation. by_questions: whether questions decide it, known once it was scored."""
+    """The check of one operation. frame: the verdict on it, if it asked for another frame. by_questions: whether
+    questions decide it, known once it was scored."""
 
     metric: PlanFollowing
     sample: EditSample
     plan: EditPlan
     operation: PlannedOperation
+    frame: Condition | None = None
     by_questions: bool = False
 
     def score(self) -> Program[Score]:
         """The degree of the operation."""
+        if self.frame is not None:
+            return Score.of(self.frame.degree, self.frame.reason)
+        if (look := look_edit(self.operation)) is not None:
+            decided = yield from self._look(look)
+            if decided is not None:
+                return decided
         try:
             located = yield from self._locate()
         except Abstained as unlocated:  # about the source alone: the same for every edit of the group
@@ -190,7 +211,13 @@ class _Check:
                 if done_before.holds:
                     return Score.not_applicable(f"the source shows it already: {words_of(self.operation)}")
                 inspector, decided = check_task(
-                    self.sample, self.sample.edited, self.operation, task, located, self._also()
+                    self.sample,
+                    self.sample.edited,
+                    self.operation,
+                    task,
+                    located,
+                    self._also(),
+                    surroundings_stay=not any(is_whole(operation) for operation in self.plan.operations),
                 )
                 evidence = inspector.evidence
                 verdict = yield from decided
@@ -215,6 +242,28 @@ class _Check:
             return Task("subject_remove", object=target.phrase)
         return task_of_operation(self.operation)
 
+    def _look(self, look: LookEdit) -> Program[Score | None]:
+        """The degree of another look; None where nobody knows where it shall be."""
+        nothing_to_do = yield from look_in_question(look, self.sample)
+        if nothing_to_do:
+            return Score.not_applicable(f"{nothing_to_do}: {words_of(self.operation)}")
+        boxes: tuple[Box, ...] = ()
+        if look.place == "background":
+            boxes = yield from staying_boxes(self.sample, self.plan)
+        elif look.place == "object":
+            try:
+                located = yield from self._locate()
+            except Abstained:  # about the source alone: the same for every edit of the group
+                return None
+            boxes = () if located is None else located.boxes
+        if look.place != "whole" and not boxes:
+            return None
+        also = {other.quantity for other in requested_looks(self.plan)} - {look.quantity}
+        evidence: list[Evidence] = []
+        may_be_grey = "desaturat" in f"{self.operation.value} {self.operation.words}".casefold()
+        verdict = yield from check_look(self.sample, look, boxes, also, evidence, may_be_grey=may_be_grey)
+        return Score.of(verdict.degree, verdict.reason, evidence=evidence)
+
     def _also(self) -> set[OperationType]:
         """What other operations of the plan do to the same target."""
         target = self.operation.target
@@ -223,7 +272,8 @@ class _Check:
 
     def _locate(self) -> Program[LocatedTarget | None]:
         """The target in the source, if there is one. Abstains with a detector that does not know what is new either."""
-        targets = [target for target in self.operation.targets if not names_picture(target)]
+        of_object = self.operation.type in _OF_OBJECTS
+        targets = [target for target in self.operation.targets if of_object or not names_picture(target)]
         located = yield from locate_targets(self.sample.source, targets)
         return None if self.operation.target is None else located.get(self.operation.target)
 

@@ -14,6 +14,7 @@ from ...score import Score
 from ..new_text import (
     ADDRESSED_TO_JUDGE,
     READER,
+    ChangedText,
     addressed_to_judge,
     cut_out,
     new_lines,
@@ -22,6 +23,7 @@ from ..new_text import (
     reread_lines,
 )
 from .english_words import TEXT_CARRIERS
+from .frames import in_one_frame
 from .instruction_words import stems, stems_of
 from .plan_of_sample import plan_of
 from .preservation import HARMLESS_EXCESS, covered_patches, preservation
@@ -68,27 +70,12 @@ class NoUnrequestedText:
     )
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        changed = yield from read_changed_area(sample)
-        if changed is None:
-            return Score.of(True)
-        new = _legible(tuple(line for line in changed.lines if changed.is_changed(line)))
-        new = new or addressed_to_judge(_legible(changed.lines))  # faint letters may be no difference
-        if new:  # only then the sources have to be read: as a whole, and as closely as the edit
-            pictures = (*sample.sources, cut_out(sample.source, changed.area))
-            readings = yield from ask_many([ReadText(picture) for picture in pictures], role=READER)
-            new = new_lines(new, *(reading.text for reading in readings))
-            reread = reread_lines(new, readings[-1].lines)
-            new = tuple(line for line in new if line not in reread or addressed_to_judge((line,)))
-        if new:  # small letters of the source may be read in the edit alone, after a shift of a pixel
-            changes = yield from ask(MapChanges(sample.source, sample.edited))
-            excess = preservation(changes).heat
-            places = [covered_patches([changed.place(line)], changes.shape) for line in new]
-            new = tuple(
-                line
-                for line, place in zip(new, places, strict=True)
-                if not (place.any() and (excess[place] <= HARMLESS_EXCESS).all()) or addressed_to_judge((line,))
-            )
-        if not new:
+        changed, new = yield from _new_text(sample)
+        if new:
+            framed = yield from in_one_frame(sample)
+            if framed.sample is not sample:  # the letters of a mirrored picture are none that were added
+                changed, new = yield from _new_text(framed.sample)
+        if changed is None or not new:
             return Score.of(True)
         plan = yield from plan_of(sample)
         problem = "text in the picture that was not asked for"
@@ -96,6 +83,31 @@ class NoUnrequestedText:
             new = addressed_to_judge(new_lines(new, *(operation.text for operation in plan.operations)))
             problem = ADDRESSED_TO_JUDGE
         return changed.score(new, problem)
+
+
+def _new_text(sample: EditSample) -> Program[tuple[ChangedText | None, tuple[TextLine, ...]]]:
+    """What is read in the changed area, and the lines of it that the sources do not have at their place."""
+    changed = yield from read_changed_area(sample)
+    if changed is None:
+        return None, ()
+    new = _legible(tuple(line for line in changed.lines if changed.is_changed(line)))
+    new = new or addressed_to_judge(_legible(changed.lines))  # faint letters may be no difference
+    if new:  # only then the sources have to be read: as a whole, and as closely as the edit
+        pictures = (*sample.sources, cut_out(sample.source, changed.area))
+        readings = yield from ask_many([ReadText(picture) for picture in pictures], role=READER)
+        new = new_lines(new, *(reading.text for reading in readings))
+        reread = reread_lines(new, readings[-1].lines)
+        new = tuple(line for line in new if line not in reread or addressed_to_judge((line,)))
+    if new:  # small letters of the source may be read in the edit alone, after a shift of a pixel
+        changes = yield from ask(MapChanges(sample.source, sample.edited))
+        excess = preservation(changes).heat
+        places = [covered_patches([changed.place(line)], changes.shape) for line in new]
+        new = tuple(
+            line
+            for line, place in zip(new, places, strict=True)
+            if not (place.any() and (excess[place] <= HARMLESS_EXCESS).all()) or addressed_to_judge((line,))
+        )
+    return changed, new
 
 
 def may_write(plan: EditPlan) -> bool:

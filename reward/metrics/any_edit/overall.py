@@ -11,7 +11,7 @@ from ...sample import EditSample
 from ...score import Score
 from ..compose import Gate, Metric, Product, followed_product
 from ..guards import all_guards
-from .aspect_guard import AspectAsPlanned
+from .aspect_guard import AspectAsPlanned, NotACopyAsPlanned
 from .following import PLAN_IS_UNCERTAIN, PlanFollowing
 from .kept_parts import Faces
 from .new_text_guard import NoUnrequestedText
@@ -89,7 +89,7 @@ def any_edit(
     `PlanFollowing`. faces: of `PlanPreservation`. region: whether to include `PlanRegion`. quality: of
     `FollowedAndPreserved`.
     """
-    guards = all_guards(prompt_injection_guard=False, aspect_guard=AspectAsPlanned())
+    guards = all_guards(prompt_injection_guard=False, aspect_guard=AspectAsPlanned(), copy_guard=NotACopyAsPlanned())
     if text_guard:
         guards = Gate(guards, NoUnrequestedText(), name="guards")
     reward = FollowedAndPreserved(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 from types import MappingProxyType
@@ -11,18 +11,22 @@ from typing import ClassVar, get_args
 
 import numpy as np
 
+from ...boxes import Box
 from ...card import Card
 from ...edit_plan import EditPlan, Kept, OperationType, Target
 from ...engine.program import Abstained, Program, ask, gather
 from ...queries.change_map import ChangeMap
-from ...queries.kinds import MapChanges
+from ...queries.kinds import Beside, MapChanges
 from ...queries.prompts import Prompts
 from ...sample import EditSample
 from ...score import Evidence, Score
 from ..compose import part_without_value
+from .frames import in_one_frame
 from .kept_parts import FACE_EMBEDDER, Faces, kept_score
+from .pixel_checks import core_of, detail_left, staying_boxes
+from .pixel_edits import look_edit
 from .plan_of_sample import plan_of
-from .preservation import DRIFT_LIMITS, Preservation, preservation
+from .preservation import DRIFT_LIMITS, MAX_EXEMPT_SHARE, Preservation, preservation
 from .regions import EditRegion, attached_changes, covered_share, edit_region
 from .target_location import LocatedTarget, locate_targets
 
@@ -46,9 +50,11 @@ class PlanPreservation:
     """How much of what the sample's plan does not change has stayed, in [0, 1].
 
     Where only objects may change: everything outside of their regions (`edit_region`), by `preservation`, times the
-    mean of what the plan names as staying. Where the whole image may change (another background, style, light): the
-    mean of what it names as staying, times the agreement of layouts if nothing may move. Not applicable where the whole
-    image may change and the plan names nothing. Compared with the first source.
+    mean of what the plan names as staying. Where another frame was asked for, in that frame (`in_one_frame`); where a
+    tone or focus was that pixels decide, beside what it explains, times the structure that it leaves. Where the whole
+    image may change otherwise (another background, style, light): the mean of what it names as staying, times the
+    agreement of layouts if nothing may move. Not applicable where the whole image may change and the plan names
+    nothing. Compared with the first source.
 
     faces: who compares individuals: `judge`, or the `embedder` bound to the role `features.face`. prompts: see
     `InstructionFollowing`.
@@ -56,7 +62,7 @@ class PlanPreservation:
 
     base_card: ClassVar[Card] = Card(
         name="any-edit-preservation",
-        version=2,
+        version=3,
         summary="everything that the instruction does not mention is as it was",
         kinds={
             "planner": ("plan",),
@@ -66,6 +72,8 @@ class PlanPreservation:
             "judge": ("judge",),
             "reader": ("read_text",),
             "changes": ("map_changes",),
+            "pixels": ("measure",),
+            "matcher": ("match",),
         },
         requires=("sources", "edited", "instruction"),
         source="docs/metrics.md",
@@ -103,22 +111,45 @@ class PlanPreservation:
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         plan = yield from plan_of(sample)
-        changes = yield from ask(MapChanges(sample.source, sample.edited))
-        region = yield from edit_region(sample, plan.operations, changes)
-        parts = yield from self._kept_parts(sample, plan, changes, region)
+        framed = yield from in_one_frame(sample)
+        sample = framed.sample
+        asked = yield from _looks(sample, plan)
+        plain = yield from ask(MapChanges(sample.source, sample.edited))
+        changes = plain
+        if asked.beside:
+            changes = yield from ask(MapChanges(sample.source, sample.edited, asked.beside, asked.stays))
+        others = [
+            operation
+            for index, operation in enumerate(plan.operations)
+            if index not in framed.verdicts and index not in asked.indices
+        ]
+        region = yield from edit_region(sample, others, changes)
+        if framed.outside:
+            region = replace(region, boxes=(*region.boxes, *framed.outside))
+        kept_plan = plan
+        if asked.stays:  # the middles of their boxes are compared below: around them is what was to change
+            kept_plan = replace(plan, keep=tuple(kept for kept in plan.keep if kept.aspect != "object"))
+        parts = yield from self._kept_parts(sample, kept_plan, plain if asked.stays else changes, region)
         for status in ("failed", "abstained"):
             for name, score in parts.items():
                 if score.status == status:
                     return part_without_value(name, parts).with_signature(self.signature)
         if (covering := _covered_objects(sample, plan, region)) is not None:
             parts["not covered"] = covering
-        types = {operation.type for operation in plan.operations}
+        types = {operation.type for operation in others}
         kept = [score.value for score in parts.values() if score.value is not None]
         factors = [fmean(kept)] if kept else []
         evidence: list[Evidence] = []
+        if "tone" in asked.beside:
+            factors.append(detail_left(plain))
         if not region.whole:
+            shown = tuple(replace(box, w=_GROWN * box.w, h=_GROWN * box.h) for box in asked.stays)
+            most = MAX_EXEMPT_SHARE if not shown else 1.0
             attached = attached_changes(changes, region.leaving)
-            measured = preservation(changes, region.boxes, attached=attached)
+            measured = preservation(changes, (*region.boxes, *shown), attached=attached, max_exempt_share=most)
+            if asked.stays:  # they are compared with the source as it was, the background with what it was to become
+                stayed = preservation(plain, region.boxes, within=[core_of(box) for box in asked.stays])
+                factors.append(stayed.value)
             factors.append(measured.value)
             evidence.append(_map_evidence(sample, region, measured))
             reason = _reason(measured, region)
@@ -168,6 +199,30 @@ class PlanPreservation:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class _Looks:
+    """What a plan asks of the look of everything, or of the background. indices: of the operations. beside: see
+    `MapChanges`. stays: boxes of what stands before a background that is to change."""
+
+    indices: frozenset[int] = frozenset()
+    beside: tuple[Beside, ...] = ()
+    stays: tuple[Box, ...] = ()
+
+
+def _looks(sample: EditSample, plan: EditPlan) -> Program[_Looks]:
+    edits = {index: edit for index, operation in enumerate(plan.operations) if (edit := look_edit(operation))}
+    of_all = {index: edit for index, edit in edits.items() if edit.place == "whole"}
+    of_background = {index: edit for index, edit in edits.items() if edit.place == "background"}
+    stays: tuple[Box, ...] = ()
+    if of_background and not of_all:
+        stays = yield from staying_boxes(sample, plan)
+    if stays:
+        of_all = of_background
+    return _Looks(frozenset(of_all), tuple(sorted({edit.explains for edit in of_all.values()})), stays)
+
+
+_GROWN = 1.3
+"""Sides of what is not compared with another background, in those of the box before it: a blur mixes both there."""
 _BURIED = 0.5
 """Share of the box of an annotated object that something added covers when the object is lost."""
 

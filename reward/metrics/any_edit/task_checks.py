@@ -14,16 +14,18 @@ from ...edit_plan import OperationType, PlannedOperation
 from ...engine.program import Program, ask_many
 from ...image import Image
 from ...queries.change_map import ChangeMap
-from ...queries.kinds import MapChanges, Measure, ReadText
+from ...queries.kinds import MapChanges, ReadText
 from ...queries.prompts import Prompts
 from ...sample import EditSample, Task, TaskType
 from ..edival import paper_protocol
 from ..edival.conditions import Condition, all_hold, make_condition
 from ..edival.inspector import BoxSelection, EditInspector, ImageRole, box_on_side, crop_box, deduplicate_boxes
 from ..edival.pools import COLORS
+from .colour_checks import check_colour
 from .near_misses import unmentioned
 from .referring import is_plain, same_object
 from .regions import lines_of_text
+from .removal_checks import check_removal
 from .target_location import THRESHOLD, LocatedTarget, locate_targets
 from .text_checks import text_written
 
@@ -48,14 +50,17 @@ def check_task(
     task: Task,
     located: LocatedTarget | None,
     also: Collection[OperationType] = (),
+    *,
+    surroundings_stay: bool = True,
 ) -> tuple[EditInspector, Program[Condition]]:
     """Whether an image shows the operation done, with the evidence so far. edited: the edited image, or the source.
 
     located: the target in the source; None where the operation has none. also: what other operations of the plan do to
-    the same target, which may stand elsewhere then, or look different. Raises what the algorithms raise.
+    the same target, which may stand elsewhere then, or look different. surroundings_stay: whether the plan leaves what
+    is around the target where and as it is. Raises what the algorithms raise.
     """
     inspector = EditInspector(sample.source, edited, PROMPTS, select=_selection(operation, located, also))
-    return inspector, _evaluate(inspector, operation, task, located, also)
+    return inspector, _evaluate(inspector, operation, task, located, also, surroundings_stay)
 
 
 _ELSEWHERE: frozenset[OperationType] = frozenset(("position_change", "count_change"))
@@ -68,21 +73,17 @@ def _evaluate(
     task: Task,
     located: LocatedTarget | None,
     also: Collection[OperationType],
+    surroundings_stay: bool,
 ) -> Program[Condition]:
-    if located is not None and len(located.boxes) > 1 and task.type in ("color_alter", "material_alter"):
-        verdict = yield from _each_instance(inspector, operation, task, located)
-    else:
-        verdict = yield from paper_protocol.evaluate_task(OPTIONS, inspector, task)
+    verdict = yield from _by_algorithm(inspector, operation, task, located, also)
     if task.type == "subject_add":
         verdict = yield from _as_many_more(inspector, operation, task, verdict)
     if task.type == "text_change" and not verdict.holds:
         verdict = yield from text_written(inspector.source, inspector.edited, operation, located)
     if task.type == "text_change" and verdict.holds and operation.position is not None:
         verdict = yield from _beside_its_reference(inspector, operation, verdict)
-    if task.type == "subject_remove" and verdict.holds and located is not None and located.others:
-        verdict = yield from _fewer_than_before(inspector, task, located, verdict)
-    if task.type == "subject_remove" and verdict.holds and located is not None:
-        verdict = yield from _not_in_reverse(inspector, located, verdict)
+    if task.type == "subject_remove" and located is not None:
+        verdict = yield from check_removal(inspector, task, located, verdict, surroundings_stay=surroundings_stay)
     if task.type in _ELSEWHERE and verdict.holds and located is not None and not _NEW_LOOK & set(also):
         verdict = yield from _looks_like_the_target(inspector, task, located, verdict)
     if task.type in ("subject_add", "subject_replace") and verdict.holds:
@@ -90,10 +91,25 @@ def _evaluate(
     wrong_value = _wrong_value(operation, task)
     if not wrong_value or not verdict.holds:
         return verdict
-    wrong = yield from paper_protocol.evaluate_task(OPTIONS, inspector, replace(task, value=wrong_value))
+    wrong = yield from _by_algorithm(inspector, operation, replace(task, value=wrong_value), located, also)
     if not wrong.holds:
         return verdict
     return all_hold([verdict, Condition(False, 0.0, f"the judge says yes to {wrong_value!r} too")])
+
+
+def _by_algorithm(
+    inspector: EditInspector,
+    operation: PlannedOperation,
+    task: Task,
+    located: LocatedTarget | None,
+    also: Collection[OperationType],
+) -> Program[Condition]:
+    """EdiVal's verdict; on the objects at their places where these have to get a colour or a material."""
+    if located is not None and located.boxes and task.type == "color_alter" and not _ELSEWHERE & set(also):
+        return (yield from check_colour(inspector, task, located.boxes))
+    if located is not None and len(located.boxes) > 1 and task.type in ("color_alter", "material_alter"):
+        return (yield from _each_instance(inspector, operation, task, located))
+    return (yield from paper_protocol.evaluate_task(OPTIONS, inspector, task))
 
 
 def _as_many_more(
@@ -142,42 +158,6 @@ def _beside_its_reference(
         return verdict
     beside = box_on_side(operation.position, box_around(lines), reference[0], OPTIONS.position_margin)
     return verdict if beside.holds else all_hold([verdict, beside])
-
-
-def _fewer_than_before(
-    inspector: EditInspector, task: Task, located: LocatedTarget, verdict: Condition
-) -> Program[Condition]:
-    """The verdict on a removal of some of several, unless they are elsewhere now."""
-    everywhere = EditInspector(inspector.source, inspector.edited, inspector.prompts, inspector.evidence)
-    (after,) = yield from everywhere.detect(
-        ("edited", task.object or ""), threshold=THRESHOLD, max_box_size=OPTIONS.max_box_size
-    )
-    gone = after.has_count(len(located.others), OPTIONS.duplicate_iou, exactly=False)
-    return verdict if gone.holds else all_hold([verdict, gone])
-
-
-def _not_in_reverse(inspector: EditInspector, located: LocatedTarget, verdict: Condition) -> Program[Condition]:
-    """The verdict on a removal, unless its place shows the object in reverse, light for dark: what is left of one that
-    was taken off more than once. A detector finds no object in such a ghost.
-    """
-    crops = [
-        (crop_box(inspector.source, box), crop_box(inspector.edited, box)) for box in located.boxes[:_MAX_ORIGINALS]
-    ]
-    pairs = [
-        (before, after.resized(*before.size)) for before, after in crops if min(before.size) >= _MIN_STRUCTURED_SIDE
-    ]
-    similar = yield from ask_many([Measure("ssim", pair) for pair in pairs])
-    least = min((answer.value for answer in similar if answer.value is not None), default=1.0)
-    reason = f"its place shows it in reverse: structural similarity to the source {least:.2f}"
-    gone = make_condition(least >= _REVERSED, 1.0, _REVERSED / min(least, _REVERSED), reason)
-    return verdict if gone.holds else all_hold([verdict, gone])
-
-
-_MIN_STRUCTURED_SIDE = 16
-"""Pixels of the shorter side of a box from which on its structure is compared."""
-_REVERSED = -0.1
-"""Structural similarity of an object's place before and after, below which it shows the object in reverse. Ghosts have
--0.4 and less; any other surroundings have 0 and more, since they do not follow the object's outlines."""
 
 
 def _of_its_colour(inspector: EditInspector, operation: PlannedOperation, verdict: Condition) -> Program[Condition]:

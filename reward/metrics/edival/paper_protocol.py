@@ -217,10 +217,10 @@ def _ask(
     inspector: EditInspector, topic: str, pictures: tuple[Image, ...], slots: Mapping[str, str]
 ) -> Program[Condition]:
     reply = yield from inspector.ask_yes_no(topic, pictures, slots)
-    return _verdict(topic, reply)
+    return judge_verdict(topic, reply)
 
 
-def _verdict(topic: str, reply: Reply) -> Condition:
+def judge_verdict(topic: str, reply: Reply) -> Condition:
     """The verdict from the probability of yes, or else from the first word. Raises `UnparsableReply`."""
     p = reply.probabilities.get("yes")
     holds = leading_yes_no(reply.text) if p is None else p >= 0.5

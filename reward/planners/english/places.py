@@ -29,9 +29,9 @@ def scene_end(tokens: Tokens, start: int) -> int | None:
     if words[index : index + 1] and words[index] in ("in", "from", "of", "within", "on", "to", "for", "into", "across"):
         is_within = words[index] in ("in", "from", "of", "within", "into", "to")
         index += 1
-        after = words[index + 1 : index + 2]
-        is_last = not after or (after != ["of"] and after[0] in STOPS) or not after[0][0].isalnum()
-        if words[index : index + 1] and words[index] in SCENES and is_last and after != ["'s"]:
+        rest = words[index + 1 : index + 2]
+        is_last = not rest or (rest != ["of"] and rest[0] in STOPS) or not rest[0][0].isalnum()
+        if words[index : index + 1] and words[index] in SCENES and is_last and rest != ["'s"]:
             return start + index + 1  # "from photo"
         if words[index : index + 1] and words[index] in ("the", "this", "that", "your", "my", "our", "an", "a"):
             after = index + 1
@@ -157,7 +157,7 @@ def _depth_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | Non
     index += has_noun
     if words[index:] and words[index] not in STOPS | LOCATED | HOLDING and words[index][0].isalnum():
         return None  # "at the front door"
-    if words[index : index + 1] == ["and"] and words[index + 1 : index + 2] and words[index + 1] in _DEPTHS | SIDES:
+    if words[index : index + 1] == ["and"] and words[index + 1 : index + 2] and words[index + 1] in {*_DEPTHS, *SIDES}:
         return None  # "in the front and middle ground"
     return place, start + index, both, has_noun
 

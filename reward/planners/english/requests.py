@@ -32,6 +32,7 @@ from .pictures import (
     soften,
     zoom,
 )
+from .pixel_requests import pixel_operation
 from .places import without_scene
 from .removals import extract, remove, take_away, take_out
 from .replacements import change_object, replace_object, substitute, swap
@@ -55,6 +56,9 @@ def operations_of(tokens: Tokens, request: Request) -> Operations | None:
     tokens = tokens if rewritten is None else rewritten
     if not tokens:
         return None
+    made = pixel_operation(tokens, request)
+    if made is not None:
+        return made
     tokens = with_text_quoted(_with_instead(_without_only(tokens)))
     words = words_in(tokens)
     if _has_misspelt_instead(words):

@@ -28,6 +28,7 @@ from .lexicon import (
     word_set,
 )
 from .noun_phrases import whole_phrase
+from .pixel_requests import all_but
 from .request import Request
 from .requests import operations_of
 from .tokens import Tokens, has_refused_word, text_of
@@ -72,6 +73,11 @@ def plan_of_sentence(tokens: Tokens) -> EditPlan | str:
             antecedent = taken
             continue
         request = Request(words if note is None else f"{words}, {note}", note or "", antecedent, is_alone)
+        excepting = all_but(clause.tokens, request)
+        if excepting is not None:
+            operations += excepting[0]
+            kept.append(excepting[1])
+            continue
         made = operations_of(clause.tokens, request)
         if made is None or (note and not all(operation.type in _NOTED_TYPES for operation in made)):
             return clause.words
@@ -90,7 +96,7 @@ def plan_of_sentence(tokens: Tokens) -> EditPlan | str:
 def _has_lost_condition(clause: Clause) -> bool:
     """Whether a request or a note says what stays, what is excepted, or who reports it: no slot of it holds that."""
     words = [token.word for token in clause.tokens]
-    if clause.kind == "keep":
+    if clause.kind == "keep" or all_but(clause.tokens, Request("")) is not None:
         return False
     if clause.kind == "note" and not (_DENIED.isdisjoint(words) and words[0].endswith("ing")):
         return True  # "while the sky is blue"

@@ -62,7 +62,12 @@ QUESTIONS: dict[Query[Any], dict[str, Any]] = {
     Detect(ONE, ("cup",)): {"image": OTHER, "phrases": ("cup", "saucer")},
     Match(ONE, OTHER, (BOX,)): {"image": OTHER, "base": ONE, "targets": (replace(BOX, cx=0.4),)},
     Differ(ONE, OTHER): {"before": OTHER, "after": ONE},
-    MapChanges(ONE, OTHER): {"before": OTHER, "after": ONE},
+    MapChanges(ONE, OTHER, ("tone",)): {
+        "before": OTHER,
+        "after": ONE,
+        "beside": ("focus",),
+        "exclude": (BOX,),
+    },
     RateRegion(ONE, OTHER, BOX, "new"): {
         "before": OTHER,
         "after": ONE,

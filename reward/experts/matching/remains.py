@@ -1,0 +1,158 @@
+"""What of an object still stands at its place in an edited image that is aligned to the source."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from .own_pixels import own_pixels
+from .patch_descriptors import to_lab
+
+Plane = NDArray[np.float32]
+Corners = tuple[float, float, float, float]
+
+_SIDE = 96  # pixels: longest side of a box when it is compared
+_MARGIN = 0.4  # of the box's side: what is cut out around it
+_WINDOW = 2.0  # pixels: standard deviation of the window in which structures are compared
+_NOISE = 2.0  # CIE L*a*b*: weaker structure is noise
+_STRONG = 20.0  # CIE L*a*b*: stronger structure counts no more
+_REGION = 0.12  # of the box's side: standard deviation of the places that are looked at as a whole
+_WHOLE = 0.75  # share of a place from which on it stands as it was
+_RECOLOURED = 0.4  # share of a place whose structure is as before, in other colours, from which on it stands recoloured
+_SAME_COLOUR = 6.0  # CIE L*a*b*: mean colours up to which a place looks the same
+_OTHER_COLOUR = (4.0, 10.0)  # CIE L*a*b*: from where on it looks different, and where it does so entirely
+_WIDE = 128  # pixels: longest side of a picture when all of it is compared
+
+
+class CutOut(NamedTuple):
+    """A box of the source with what is around it. zoom: sides of the picture that it is resized by.
+
+    corners: of the cut-out in pixels of the picture. box: in pixels of the cut-out. lab: H x W x 3, own: H x W.
+    """
+
+    corners: tuple[int, int, int, int]
+    size: tuple[int, int]
+    lab: Plane
+    own: Plane
+    inside: NDArray[np.bool_]
+
+    def of(self, picture: Plane) -> Plane:
+        """The same part of another picture of the same size, as CIE L*a*b*."""
+        x0, y0, x1, y1 = self.corners
+        return to_lab(
+            np.asarray(cv2.resize(picture[y0:y1, x0:x1], self.size, interpolation=cv2.INTER_AREA), np.float32)
+        )
+
+
+def cut_out(picture: Plane, box: Corners) -> CutOut:
+    """box: x0, y0, x1, y1 in pixels of the picture (H x W x 3, 0 to 255), which it overlaps."""
+    height, width = picture.shape[:2]
+    x0, x1 = (min(max(x, 0.0), float(width)) for x in box[::2])
+    y0, y1 = (min(max(y, 0.0), float(height)) for y in box[1::2])
+    margin = max(4.0, _MARGIN * float(np.sqrt((x1 - x0) * (y1 - y0))))
+    left, top = int(max(0, x0 - margin)), int(max(0, y0 - margin))
+    right, bottom = int(np.ceil(min(width, x1 + margin))), int(np.ceil(min(height, y1 + margin)))
+    zoom = min(1.0, _SIDE / max(x1 - x0, y1 - y0, 1.0))
+    size = (max(1, round((right - left) * zoom)), max(1, round((bottom - top) * zoom)))
+    across, down = size[0] / (right - left), size[1] / (bottom - top)
+    part = cv2.resize(picture[top:bottom, left:right], size, interpolation=cv2.INTER_AREA)
+    lab = to_lab(np.asarray(part, np.float32))
+    place = (
+        *(round((x0 - left) * across), round((y0 - top) * down)),
+        *(max(round((x1 - left) * across), 1), max(round((y1 - top) * down), 1)),
+    )
+    own = own_pixels(lab, place)
+    inside = np.zeros(own.shape, bool)
+    inside[place[1] : place[3], place[0] : place[2]] = True
+    return CutOut((left, top, right, bottom), size, lab, own, inside)
+
+
+def standing_share(cut: CutOut, edited: Plane) -> float:
+    """In [0, 1]: how much of the object still stands in an edited picture (H x W x 3, aligned to the source's).
+
+    The largest of three shares of the object's own pixels: of its structure in places where all of it is as before; of
+    its structure in places where it is as before in other colours (a tint, a ghost); of its area where all looks as
+    before. Places count as a whole, since what was behind an object, and shows between its parts, is as before too.
+    """
+    match = compare(cut.lab, cut.of(edited))
+    weight = cv2.dilate(cut.own, np.ones((3, 3), np.uint8)) * cut.inside * np.minimum(match.strength, _STRONG)
+    spread = _REGION * float(np.sqrt(np.count_nonzero(cut.inside)))
+    structure = _share(weight, _local_share(weight, match.agreement, spread) > _WHOLE)
+    altered = _share(weight, _local_share(weight, match.agreement * recoloured(match.distance), spread) > _RECOLOURED)
+    same = (match.distance < _SAME_COLOUR).astype(np.float32)
+    area = _share(cut.own, _local_share(cut.own, same, spread) > _WHOLE)
+    return max(structure, altered, area)
+
+
+def recoloured(distance: Plane) -> Plane:
+    """In [0, 1]: whether a place has another colour, by the distance of its mean colours."""
+    low, high = _OTHER_COLOUR
+    return np.asarray(np.clip((distance - low) / (high - low), 0, 1), np.float32)
+
+
+def kept_around(source: Plane, edited: Plane, boxes: list[Corners], visible: NDArray[np.bool_] | None = None) -> float:
+    """In [0, 1]: how much of the structure outside of the boxes is where it was; 1 where there is next to none.
+
+    source, edited: H x W x 3. visible: H x W, what the edited picture shows of the source's frame.
+    """
+    height, width = source.shape[:2]
+    zoom = min(1.0, _WIDE / max(height, width))
+    size = (max(1, round(width * zoom)), max(1, round(height * zoom)))
+    labs = [
+        to_lab(np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA), np.float32))
+        for picture in (source, edited)
+    ]
+    match = compare(*labs)
+    weight = np.minimum(match.strength, _STRONG) * (match.strength > _NOISE)
+    for x0, y0, x1, y1 in boxes:
+        weight[int(y0 * zoom) : int(np.ceil(y1 * zoom)), int(x0 * zoom) : int(np.ceil(x1 * zoom))] = 0
+    if visible is not None:
+        weight *= cv2.resize(visible.astype(np.float32), size, interpolation=cv2.INTER_AREA)
+    return _share(weight, match.agreement) if np.count_nonzero(weight) > 0.02 * weight.size else 1.0
+
+
+class Match(NamedTuple):
+    """H x W each. agreement: of structures, in [0, 1]. strength: of the source's structure. distance: of colours."""
+
+    agreement: Plane
+    strength: Plane
+    distance: Plane
+
+
+def compare(before: Plane, after: Plane) -> Match:
+    """Two pictures in CIE L*a*b*, in a window about each pixel. Structures agree in lightness or in all three."""
+    mean_before, mean_after = _blurred(before), _blurred(after)
+    variance_before = np.maximum(_blurred(before * before) - mean_before**2, 0)
+    variance_after = np.maximum(_blurred(after * after) - mean_after**2, 0)
+    covariance = _blurred(before * after) - mean_before * mean_after
+    agreement = np.maximum(
+        _correlation(covariance[..., 0], variance_before[..., 0], variance_after[..., 0]),
+        _correlation(covariance.sum(2), variance_before.sum(2), variance_after.sum(2)),
+    )
+    return Match(
+        np.clip(agreement, 0, 1),
+        np.sqrt(variance_before.sum(2)),
+        np.asarray(np.linalg.norm(mean_before - mean_after, axis=2), np.float32),
+    )
+
+
+def _correlation(covariance: Plane, before: Plane, after: Plane) -> Plane:
+    return np.asarray(covariance / np.sqrt((before + _NOISE**2) * (after + _NOISE**2)), np.float32)
+
+
+def _blurred(plane: Plane) -> Plane:
+    return np.asarray(cv2.GaussianBlur(plane, (0, 0), _WINDOW), np.float32)
+
+
+def _local_share(weight: Plane, values: Plane, spread: float) -> Plane:
+    """The weighted mean of values around each pixel."""
+    whole = cv2.GaussianBlur(weight, (0, 0), max(spread, 0.5))
+    return np.asarray(cv2.GaussianBlur(weight * values, (0, 0), max(spread, 0.5)) / (whole + 1e-6), np.float32)
+
+
+def _share(weight: Plane, values: NDArray[np.generic]) -> float:
+    total = float(weight.sum())
+    return float((weight * values).sum()) / total if total > 0 else 0.0

@@ -1,0 +1,375 @@
+"""Another frame: whether a picture was mirrored, turned, cropped or resized as asked, and both pictures in one frame.
+
+What was done is found by comparing what would result with what did; then the edit is undone (or, of a crop, the source
+cropped alike), so that everything else is compared as it is for other edits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+from ...boxes import Box
+from ...edit_plan import EditPlan
+from ...engine.program import Abstained, Program, ask, ask_many, run_once
+from ...image import Image
+from ...image_operations import Canvas
+from ...queries.kinds import Match, Measure
+from ...sample import EditSample
+from ..edival.conditions import Condition, make_condition
+from .pixel_edits import UPRIGHT, Crop, FrameEdit, Orientation, Resize, Tilt, Turn, Window, frame_edit
+from .plan_of_sample import plan_of
+from .target_location import locate_targets
+
+_THUMBNAIL = 64
+"""Pixels a side at which orientations are told apart."""
+_ALIKE = 0.2
+"""Structural similarity of thumbnails below which two pictures do not show the same: two photographs have about 0.1."""
+_SAME_ASPECT, _OTHER_ASPECT = math.log(1.03), math.log(1.3)
+_FOUND = 0.35
+"""Score of a matcher from which on a crop is found in its source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Framed:
+    """sample: source and edit in one frame, as far as the edit has the frame that was asked for. verdicts: on the
+    operations that asked for a frame, by their index in the plan. outside: what the frame shows beyond the source.
+    """
+
+    sample: EditSample
+    verdicts: Mapping[int, Condition] = field(default_factory=dict)
+    outside: tuple[Box, ...] = ()
+
+
+def in_one_frame(sample: EditSample) -> Program[Framed]:
+    """Source and edit in one frame; the sample itself where its plan asks for no other one. Made once a score."""
+    return run_once(_framed, sample)
+
+
+def _framed(sample: EditSample) -> Program[Framed]:
+    plan = yield from plan_of(sample)
+    edits = {index: edit for index, operation in enumerate(plan.operations) if (edit := frame_edit(operation))}
+    if not edits or len({type(edit) for edit in edits.values() if not isinstance(edit, Resize)}) > 1:
+        return Framed(sample)
+    if any(isinstance(edit, Tilt | Crop) for edit in edits.values()) and len(edits) > 2:
+        return Framed(sample)
+    framed = Framed(replace(sample, plan=plan))
+    turns = {index: edit for index, edit in edits.items() if isinstance(edit, Turn)}
+    is_resized = any(isinstance(edit, Resize) for edit in edits.values())
+    if turns:
+        framed = yield from _turned(framed, turns, any_aspect=is_resized)
+    for index, edit in edits.items():
+        match edit:
+            case Tilt():
+                framed = yield from _tilted(framed, index, edit)
+            case Crop():
+                framed = yield from _cropped(framed, index, edit)
+            case _:
+                pass
+    for index, edit in edits.items():
+        if isinstance(edit, Resize):
+            framed = yield from _resized(framed, index, edit, sample.edited)
+    return framed if framed.verdicts else Framed(sample)
+
+
+def decided_frames(plan: EditPlan) -> tuple[FrameEdit, ...]:
+    """The other frames that a plan asks for."""
+    return tuple(edit for operation in plan.operations if (edit := frame_edit(operation)) is not None)
+
+
+def _with(framed: Framed, verdicts: Mapping[int, Condition], **changes: Image) -> Framed:
+    """With verdicts; changes: another `source` or `edited`."""
+    sample = framed.sample
+    if "source" in changes:
+        sample = replace(sample, sources=(changes["source"], *sample.sources[1:]))
+    if "edited" in changes:
+        sample = replace(sample, edited=changes["edited"])
+    return replace(framed, sample=sample, verdicts={**framed.verdicts, **verdicts})
+
+
+def _ratio_misfit(image: Image, aspect: float) -> float:
+    """0 for an image of this width over height, to the pixel, up to 1 for one of another shape."""
+    if abs(image.width - image.height * aspect) <= 1 or abs(image.height - image.width / aspect) <= 1:
+        return 0.0
+    off = abs(math.log(image.width / image.height / aspect))
+    return min(1.0, max(0.0, (off - _SAME_ASPECT) / (_OTHER_ASPECT - _SAME_ASPECT)))
+
+
+# -- turned -----------------------------------------------------------------------------------------------------------
+
+
+def _turned(framed: Framed, turns: Mapping[int, Turn], *, any_aspect: bool) -> Program[Framed]:
+    """Which of the eight orientations the edit has, against those that the operations together allow."""
+    source, edited = framed.sample.source, framed.sample.edited
+    allowed = {UPRIGHT}
+    for turn in turns.values():
+        allowed = {_composed(first, then) for first in allowed for then in turn.allowed}
+    small, now = (image.resized(_THUMBNAIL, _THUMBNAIL, "area") for image in (source, edited))
+    orientations: list[Orientation] = [*product((False, True), range(4))]
+    similar = yield from ask_many(
+        [Measure("ssim", (small.turned(quarters, mirrored=mirror), now)) for mirror, quarters in orientations]
+    )
+    likeness = {one: answer.value or 0.0 for one, answer in zip(orientations, similar, strict=True)}
+    best = max(allowed, key=lambda one: likeness[one])
+    other = max((likeness[one] for one in orientations if one not in allowed), default=0.0)
+    aspect = source.height / source.width if best[1] % 2 else source.width / source.height
+    shape = 0.0 if any_aspect else _ratio_misfit(edited, aspect)
+    is_done = likeness[best] > max(other, _ALIKE) and shape < 0.5
+    reason = f"it agrees with the turned source by {likeness[best]:.2f}, with other orientations by {other:.2f}"
+    if shape:
+        reason += f"; its sides are {edited.width} x {edited.height}"
+    clear = min(1.0, 10 * (likeness[best] - other)) - shape
+    near = max(0.0, likeness[best]) / max(other, _ALIKE, 1e-6) * 0.5 * (1 - shape)
+    verdict = make_condition(is_done, clear, near, reason)
+    verdicts = dict.fromkeys(turns, verdict)
+    if not is_done:
+        return _with(framed, verdicts)
+    mirrored, quarters = best  # a mirrored orientation undoes itself
+    return _with(framed, verdicts, edited=edited.turned(quarters if mirrored else -quarters, mirrored=mirrored))
+
+
+def _composed(first: Orientation, then: Orientation) -> Orientation:
+    (mirror, quarters), (mirror_then, quarters_then) = first, then
+    return mirror != mirror_then, (quarters_then + (-quarters if mirror_then else quarters)) % 4
+
+
+# -- tilted -----------------------------------------------------------------------------------------------------------
+
+_TILT_SIDE = 256
+_SHARES = (-1.5, -1.0, -0.5, 0.0, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
+"""Of the requested angle, that are tried."""
+_SMALL_ANGLES = (-15.0, -10.0, -6.0, -3.5, -2.0, 0.0, 1.0, 2.0, 3.5, 6.0, 10.0, 15.0)
+_CANVASES: tuple[Canvas, ...] = ("same", "expanded", "filled")
+
+
+def _tilted(framed: Framed, index: int, edit: Tilt) -> Program[Framed]:
+    source, edited = framed.sample.source, framed.sample.edited
+    sign = 1.0 if edit.clockwise else -1.0
+    angles = _SMALL_ANGLES if edit.degrees is None else [share * edit.degrees for share in _SHARES]
+    tried = dict.fromkeys(sign * angle for angle in angles)
+    if edit.either_way:
+        tried |= dict.fromkeys(-angle for angle in tried)
+    small = source.resized(*_within(source.size, _TILT_SIDE), "area")
+    poses = [(angle, canvas) for angle in tried for canvas in (_CANVASES if angle else ("same",))]
+    pairs = []
+    for angle, canvas in poses:
+        picture = small.tilted(angle, canvas)
+        pairs.append((_middle(picture), _middle(edited.resized(*picture.size, "area"))))
+    similar = yield from ask_many([Measure("ssim", pair) for pair in pairs])
+    likeness = {
+        pose: (answer.value or 0.0)
+        * (1 - _ratio_misfit(edited, small.tilted(*pose).width / small.tilted(*pose).height))
+        for pose, answer in zip(poses, similar, strict=True)
+    }
+    angle, canvas = max(likeness, key=lambda pose: likeness[pose])
+    best, still = likeness[angle, canvas], likeness[0.0, "same"]
+    towards = abs(angle) if edit.either_way else sign * angle
+    off = 0.0 if edit.degrees is None else abs(towards / edit.degrees - 1)
+    is_done = towards > 0 and off <= 0.25 and best > max(_ALIKE, still)
+    reason = f"turned by {angle:.3g} degrees clockwise" if angle else "it is not turned"
+    verdict = make_condition(is_done, 1.0 - off, max(0.0, 1 - off) / 2 if towards > 0 else 0.0, reason)
+    if not is_done:
+        return _with(framed, {index: verdict})
+    turned = source.tilted(angle, canvas)
+    return replace(
+        _with(framed, {index: verdict}, source=turned), outside=_corners(source.size, turned.size, angle, canvas)
+    )
+
+
+def _within(size: tuple[int, int], most: int) -> tuple[int, int]:
+    ratio = min(1.0, most / max(size))
+    return max(1, round(size[0] * ratio)), max(1, round(size[1] * ratio))
+
+
+def _middle(image: Image) -> Image:
+    """The middle half of the sides: whatever the canvas, a turned picture covers it."""
+    w, h = image.size
+    return image.crop(w // 4, h // 4, w - w // 4, h - h // 4)
+
+
+_ROWS, _MARGIN = 32, 0.03
+"""Of cells a side; in shares of the longer side, how near to a corner's edge its colour is still seen."""
+
+
+def _corners(size: tuple[int, int], canvas_size: tuple[int, int], degrees: float, canvas: Canvas) -> tuple[Box, ...]:
+    """Boxes over what a turned picture does not cover."""
+    if canvas == "filled":
+        return ()
+    angle = math.radians(-degrees)
+    cos, sin = math.cos(angle), math.sin(angle)
+    boxes = []
+    width, height = canvas_size
+    margin = _MARGIN * max(canvas_size)
+    for row, column in product(range(_ROWS), range(_ROWS)):
+        x, y = ((column + 0.5) / _ROWS - 0.5) * width, ((row + 0.5) / _ROWS - 0.5) * height
+        across, down = cos * x - sin * y, sin * x + cos * y
+        if abs(across) > size[0] / 2 - margin or abs(down) > size[1] / 2 - margin:
+            boxes.append(Box((column + 0.5) / _ROWS, (row + 0.5) / _ROWS, 1 / _ROWS, 1 / _ROWS))
+    return tuple(boxes)
+
+
+# -- cropped ----------------------------------------------------------------------------------------------------------
+
+_CUT = 0.96
+"""Area of a crop, in shares of the picture, from which on nothing was cut."""
+_WHOLE: Window = (0.0, 0.0, 1.0, 1.0)
+
+
+def _cropped(framed: Framed, index: int, edit: Crop) -> Program[Framed]:
+    source, edited = framed.sample.source, framed.sample.edited
+    target: Window | None = None
+    if edit.target is not None:
+        try:
+            located = yield from locate_targets(source, [edit.target])
+        except Abstained:  # about the source alone: questions decide
+            return framed
+        boxes = located[edit.target].boxes
+        if not boxes:
+            return framed
+        target = (
+            max(0.0, min(box.x0 for box in boxes)),
+            max(0.0, min(box.y0 for box in boxes)),
+            min(1.0, max(box.x1 for box in boxes)),
+            min(1.0, max(box.y1 for box in boxes)),
+        )
+    window = yield from _window_of(source, edited, edit.window or target)
+    if window is None:
+        return _with(framed, {index: make_condition(False, 0.0, 0.0, "it is no part of the source")})
+    shape = _ratio_misfit(edited, _pixel_aspect(window, source))
+    fit, reason = _crop_fit(edit, window, target, source, edited)
+    fit *= 1 - shape
+    where = ", ".join(f"{share:.0%}" for share in window)
+    verdict = make_condition(fit >= 0.5, 2 * fit - 1, fit, f"{reason}; it shows left, top, right, bottom {where}")
+    if _area(window) >= _CUT:
+        return _with(framed, {index: verdict})
+    cut = source.crop(*_corners_of(window, source))
+    return _with(_moved_boxes(framed, window), {index: verdict}, source=cut)
+
+
+def _crop_fit(edit: Crop, window: Window, target: Window | None, source: Image, edited: Image) -> tuple[float, str]:
+    """How well a window is what was asked for, in [0, 1], with the observation."""
+    if edit.aspect is not None:
+        off = _ratio_misfit(edited, edit.aspect)
+        ratio = edit.aspect / (source.width / source.height)
+        largest = min(ratio, 1 / ratio)
+        return (1 - off) * _fall(_area(window) / largest, 0.5, 0.15), f"its sides are {edited.width} x {edited.height}"
+    if edit.window is not None:
+        off = max(abs(is_ - wanted) for is_, wanted in zip(window, edit.window, strict=True))
+        return _fall(off, 0.04, 0.16), f"its edges are off by up to {off:.0%} of the source"
+    cut = _fall(_area(window), 0.85, _CUT)
+    if edit.centred:
+        off = max(abs(window[0] + window[2] - 1), abs(window[1] + window[3] - 1)) / 2
+        return cut * _fall(off, 0.05, 0.2), f"its middle is off by {off:.0%} of the source"
+    if target is not None:
+        inside = _area(_shared(window, target)) / _area(target)
+        times = (_area(window) / _area(target)) ** 0.5
+        fit = _fall(1 - inside, 0.1, 0.4) * _fall(times, 2.0, 3.5) * cut
+        return fit, f"{inside:.0%} of it is inside, and the sides are {times:.1f} of its own"
+    return cut, f"{_area(window):.0%} of the source is left"
+
+
+def _window_of(source: Image, edited: Image, near: Window | None) -> Program[Window | None]:
+    """What part of the source an edited picture shows: near a place first, where a crop may be small."""
+    for view in [_WHOLE] if near is None else [_grown(near), _WHOLE]:
+        corners = _corners_of(view, source)
+        picture = source.crop(*corners)
+        whole = Box(0.5, 0.5, 0.96, 0.96, label="the edited picture")
+        try:
+            matches = yield from ask(Match(picture, edited, (whole,)))
+        except Abstained:  # too plain to be found anywhere
+            continue
+        best = max(matches.boxes, key=lambda box: box.score, default=None)
+        if best is not None and best.score >= _FOUND:
+            x0, y0, x1, y1 = corners
+            w, h = best.w / whole.w / 2, best.h / whole.h / 2
+            xs = ((x0 + (best.cx + side * w) * (x1 - x0)) / source.width for side in (-1, 1))
+            ys = ((y0 + (best.cy + side * h) * (y1 - y0)) / source.height for side in (-1, 1))
+            (left, right), (top, bottom) = ((min(1.0, max(0.0, share)) for share in pair) for pair in (xs, ys))
+            return (left, top, right, bottom) if left < right and top < bottom else None
+    return None
+
+
+def _grown(window: Window) -> Window:
+    """The window and as much again around it, inside of the picture."""
+    left, top, right, bottom = window
+    w, h = (right - left) / 2, (bottom - top) / 2
+    return max(0.0, left - w), max(0.0, top - h), min(1.0, right + w), min(1.0, bottom + h)
+
+
+def _corners_of(window: Window, image: Image) -> tuple[int, int, int, int]:
+    x0, y0, x1, y1 = (round(share * side) for share, side in zip(window, (image.width, image.height) * 2, strict=True))
+    x0, y0 = min(x0, image.width - 1), min(y0, image.height - 1)
+    return x0, y0, max(x1, x0 + 1), max(y1, y0 + 1)
+
+
+def _moved_boxes(framed: Framed, window: Window) -> Framed:
+    """With the annotated boxes in the frame of a window."""
+    left, top, right, bottom = window
+    w, h = right - left, bottom - top
+    boxes = {
+        name: tuple(
+            replace(box, cx=(box.cx - left) / w, cy=(box.cy - top) / h, w=box.w / w, h=box.h / h) for box in items
+        )
+        for name, items in framed.sample.boxes.items()
+    }
+    return replace(framed, sample=replace(framed.sample, boxes=boxes))
+
+
+def _pixel_aspect(window: Window, image: Image) -> float:
+    left, top, right, bottom = window
+    return (right - left) * image.width / ((bottom - top) * image.height)
+
+
+def _area(window: Window) -> float:
+    left, top, right, bottom = window
+    return max(0.0, right - left) * max(0.0, bottom - top)
+
+
+def _shared(a: Window, b: Window) -> Window:
+    return max(a[0], b[0]), max(a[1], b[1]), min(a[2], b[2]), min(a[3], b[3])
+
+
+def _fall(value: float, full: float, none: float) -> float:
+    """1 at `full`, 0 at `none`, which may be above or below it; linear in between."""
+    return min(1.0, max(0.0, (none - value) / (none - full)))
+
+
+# -- resized ----------------------------------------------------------------------------------------------------------
+
+
+def _resized(framed: Framed, index: int, edit: Resize, edited: Image) -> Program[Framed]:
+    """By the sides in pixels; the content may be stretched to them, or its middle cut to their shape."""
+    source = framed.sample.source
+    wanted = [
+        (edit.width, edited.width, source.width),
+        (edit.height, edited.height, source.height),
+    ]
+    if edit.factor is not None:
+        sides = [(side * edit.factor, got, side) for _, got, side in wanted]
+    else:
+        sides = [(float(side), got, old) for side, got, old in wanted if side is not None]
+    off = max(max(0.0, abs(got - side) - 1) / side for side, got, _ in sides)
+    free = _ratio_misfit(edited, source.width / source.height) if None in (edit.width, edit.height) else 0.0
+    fit = _fall(off, 0.0, 0.06) * (1 - free)
+    goal = " x ".join(f"{side:.0f}" for side, _, _ in sides)
+    reason = f"it has {edited.width} x {edited.height} pixels, asked for was {goal}"
+    # Of a copy every resize is off, the smaller the less: it has been done no share of it.
+    verdict = make_condition(fit >= 0.5, 2 * fit - 1, 0.0, reason)
+    if verdict.holds and _ratio_misfit(edited, source.width / source.height) and framed.sample.edited is edited:
+        cut = _middle_of_shape(source, edited.width / edited.height)
+        now = edited.resized(_THUMBNAIL, _THUMBNAIL, "area")
+        stretched, cropped = yield from ask_many(
+            [Measure("ssim", (one.resized(_THUMBNAIL, _THUMBNAIL, "area"), now)) for one in (source, cut)]
+        )
+        if (cropped.value or 0.0) > (stretched.value or 0.0):
+            return _with(framed, {index: verdict}, source=cut)
+    return _with(framed, {index: verdict})
+
+
+def _middle_of_shape(image: Image, aspect: float) -> Image:
+    """The largest part about the middle with this width over height."""
+    w, h = min(image.width, round(image.height * aspect)), min(image.height, round(image.width / aspect))
+    x, y = (image.width - w) // 2, (image.height - h) // 2
+    return image.crop(x, y, x + max(1, w), y + max(1, h))
