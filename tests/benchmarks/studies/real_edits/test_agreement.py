@@ -74,17 +74,17 @@ def test_the_auc_is_that_of_all_pairs_and_lies_in_its_interval(rows):
     assert one.low is None or (one.high is not None and 0 <= one.low <= one.high <= 1)
 
 
-def test_the_interval_widens_where_edits_share_their_photographs():
+def test_the_interval_is_wider_where_edits_share_their_photographs():
     rng = np.random.default_rng(1)
-    good = [bool(n % 2) for n in range(60)]
-    values = [0.4 * one + rng.uniform() for one in good]
-    many = separation([_edit(str(n), str(n), one) for n, one in enumerate(good)], values)
-    # Whole photographs are good or bad, and alike in value.
-    few = separation([_edit(str(n), str(n % 6), one) for n, one in enumerate(good)], values)
+    photographs = [(bool(n % 2), 0.4 * (n % 2) + rng.uniform()) for n in range(12)]
+    rows = [(good, value + 0.01 * rng.uniform(), n) for n, (good, value) in enumerate(photographs) for _ in range(5)]
+    values = [value for _, value, _ in rows]
+    many = separation([_edit(str(n), str(n), good) for n, (good, _, _) in enumerate(rows)], values)
+    few = separation([_edit(str(n), str(base), good) for n, (good, _, base) in enumerate(rows)], values)
     assert many.auc == few.auc
-    assert many.low is not None
-    assert many.high is not None
-    assert many.low < many.auc < many.high
+    assert many.low is not None and many.high is not None  # noqa: PT018
+    assert few.low is not None and few.high is not None  # noqa: PT018
+    assert few.high - few.low > 1.3 * (many.high - many.low)
 
 
 def test_baselines_see_damage_outside_of_the_target_and_nothing_inside():

@@ -217,3 +217,15 @@ def test_a_sentence_is_without_quotes_and_escapes(data, sentence):
 def test_what_is_no_sentence_is_refused(data):
     with pytest.raises(WrongFile):
         sentence_of(data)
+
+
+def test_the_projects_own_set_is_as_large_and_as_bad_as_it_has_to_be():
+    rows = repository_rows()
+    bad = [row for row in rows if "no" in row.labels or "damaged" in row.labels or "broken" in row.labels]
+    assert len(rows) >= 200
+    assert len({row.base for row in rows}) >= 40
+    assert sum(bool(row.boxes) for row in rows) >= 100
+    assert len(bad) >= len(rows) / 3
+    assert {row.operation for row in rows} >= {"removal", "recolour", "replacement", "addition", "text"}
+    assert {row.half for row in rows} == {"development", "held-back"}
+    assert sum(row.second is not None for row in rows) >= 40
