@@ -72,7 +72,7 @@ _AS_DRAWN: tuple[RegionChange, ...] = ("removed",)
 _SMALLEST = 6  # pixels: a smaller place has nothing to compare
 
 
-_SURE: Mapping[RegionChange, float] = MappingProxyType({"removed": 4.12, "new": 3.34, "recoloured": 3.27, "text": 4.06})
+_SURE: Mapping[RegionChange, float] = MappingProxyType({"removed": 4.12, "new": 4.14, "recoloured": 3.67, "text": 5.06})
 """How sure it is that a place without faults belongs there, as a logit."""
 
 _FAULTS: Mapping[RegionChange, tuple[_Fault, ...]] = MappingProxyType(

@@ -179,7 +179,7 @@ def test_a_new_object_may_be_sharper_or_smoother_than_what_is_around_it(smooth: 
         removal(source, noise, corners, operation=operation),
     )
     assert (answers[0].value or 0.0) >= 0.8
-    assert (answers[1].value or 0.0) <= 0.3
+    assert (answers[1].value or 0.0) <= 0.55  # what is new may have any texture: a judge has to tell noise from it
 
 
 def test_what_may_change_everywhere_or_leaves_nothing_around_it_has_no_region(experts) -> None:
