@@ -16,14 +16,15 @@ from editcritic.benchmarks.studies.real_edits.agreement import (
     separation,
     surprises,
 )
+from editcritic.benchmarks.studies.real_edits.real_edit import Followed, RealEdit
 from editcritic.reward import Image, Score
 
 from .edits_by_hand import edit_by_hand
 
 
-def _edit(name: str, base: str, good: bool | None, group: str = "g"):
-    label = {True: "yes", False: "no", None: "partly"}[good]
-    return replace(edit_by_hand("rocket-gone"), id=name, base=base, group=group, followed=label)
+def _edit(name: str, base: str, good: bool | None, group: str = "g") -> RealEdit:
+    told: Followed = "yes" if good else "partly" if good is None else "no"
+    return replace(edit_by_hand("rocket-gone"), id=name, base=base, group=group, followed=told)
 
 
 def test_good_is_followed_with_the_rest_and_the_place_intact():
@@ -120,11 +121,12 @@ def test_parts_are_found_at_any_depth_and_reported_by_what_the_reader_says():
 
 
 def test_two_readers_are_compared_label_by_label():
-    first = [
-        replace(_edit(str(n), "p", True), followed=label) for n, label in enumerate(("yes", "yes", "no", "partly"))
+    first: list[Followed] = ["yes", "yes", "no", "partly"]
+    said: list[Followed] = ["yes", "no", "no", "partly"]
+    edits = [
+        replace(_edit(str(n), "p", True), followed=one, second=(other, "yes", "clean"))
+        for n, (one, other) in enumerate(zip(first, said, strict=True))
     ]
-    said = ("yes", "no", "no", "partly")
-    edits = [replace(edit, second=(label, "yes", "clean")) for edit, label in zip(first, said, strict=True)]
     followed, preserved, place, good = reader_agreement([*edits, _edit("unread", "p", True)])
     assert (followed.count, followed.equal) == (4, 3)
     # Orders 0, 0, 2, 1 and 0, 2, 2, 1: squared distances sum to 4; over all 16 pairs to 26.

@@ -5,6 +5,7 @@ import json
 import subprocess
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import PIL.Image
@@ -171,13 +172,8 @@ def test_rows_of_strangers_are_checked(made, change, message):
 
 def test_boxes_and_targets_are_checked(made):
     _, row = made
-    for boxes in (
-        {"a": [[0, 0, 1.5, 2]]},
-        {"a": []},
-        {"a": [[0, 0, 10**9, 2]]},
-        [[0, 0, 1, 1]],
-        {"a": [[0, 0, 1, 1]] * 65},
-    ):
+    wrong: list[Any] = [{"a": [[0, 0, 1.5, 2]]}, {"a": []}, {"a": [[0, 0, 10**9, 2]]}, [[0, 0, 1, 1]]]
+    for boxes in [*wrong, {"a": [[0, 0, 1, 1]] * 65}]:
         with pytest.raises(ValueError, match=r"box|rectangle"):
             EditRow.of({**row, "labels": {**row["labels"], "boxes": boxes, "target": []}})
     with pytest.raises(ValueError, match="target"):
