@@ -71,7 +71,7 @@ class PlanFollowing:
 
     card: ClassVar[Card] = Card(
         name="any-edit-following",
-        version=3,
+        version=4,
         summary="every operation of the instruction was carried out",
         kinds={
             "planner": ("plan",),
