@@ -35,7 +35,7 @@ def displaced(source: Plane, edited: Plane) -> Iterator[tuple[Plane, NDArray[np.
 
 def _warp(source: Plane, edited: Plane) -> NDArray[np.float64] | None:
     """2 x 3, from pixels of the source to pixels of the edited picture."""
-    finder = cv2.ORB_create(nfeatures=_FEATURES, edgeThreshold=15, patchSize=15, fastThreshold=8)
+    finder = cv2.ORB.create(nfeatures=_FEATURES, edgeThreshold=15, patchSize=15, fastThreshold=8)
     (points, first), (others, second) = (finder.detectAndCompute(_grey(one), None) for one in (source, edited))
     if min(len(points), len(others)) < _FEWEST:
         return None
