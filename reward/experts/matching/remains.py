@@ -78,7 +78,8 @@ def standing_share(cut: CutOut, edited: Plane) -> float:
     before. Places count as a whole, since what was behind an object, and shows between its parts, is as before too.
     """
     match = compare(cut.lab, cut.of(edited))
-    weight = cv2.dilate(cut.own, np.ones((3, 3), np.uint8)) * cut.inside * np.minimum(match.strength, _STRONG)
+    around = np.asarray(cv2.dilate(cut.own, np.ones((3, 3), np.uint8)), np.float32)
+    weight = np.asarray(around * cut.inside * np.minimum(match.strength, _STRONG), np.float32)
     spread = _REGION * float(np.sqrt(np.count_nonzero(cut.inside)))
     structure = _share(weight, _local_share(weight, match.agreement, spread) > _WHOLE)
     altered = _share(weight, _local_share(weight, match.agreement * recoloured(match.distance), spread) > _RECOLOURED)
@@ -160,6 +161,6 @@ def _grown(places: NDArray[np.bool_], spread: float) -> NDArray[np.bool_]:
     return np.asarray(cv2.dilate(places.astype(np.uint8), disc) > 0)
 
 
-def _share(weight: Plane, values: NDArray[np.generic]) -> float:
+def _share(weight: Plane, values: Plane | NDArray[np.bool_]) -> float:
     total = float(weight.sum())
     return float((weight * values).sum()) / total if total > 0 else 0.0
