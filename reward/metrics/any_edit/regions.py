@@ -57,9 +57,9 @@ _WHOLE_WITH_TARGET = ("extraction", "camera", "crop", "reframe", "zoom", "backgr
 
 @dataclass(frozen=True, slots=True)
 class EditRegion:
-    """boxes: where changes are allowed, in the source's frame. leaving: those of them whose object leaves its place, with
-    its shadow. added: those of them where something new stands, and no target was. guessed: those of them that are the
-    largest changes, since nobody knows where the target is. old, new: the same places without the room that is left
+    """boxes: where changes are allowed, in the source's frame. leaving: those of them whose object leaves its place,
+    with its shadow. added: those of them where something new stands, and no target was. guessed: those of them that are
+    the largest changes, since nobody knows where the target is. old, new: the same places without the room that is left
     around them, of what was in the source and of what was to come. whole: everywhere. notes: what was guessed, and what
     was cut to its bounds, in words.
     """

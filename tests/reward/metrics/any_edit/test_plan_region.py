@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -184,10 +185,11 @@ def test_a_new_object_may_be_sharper_or_smoother_than_what_is_around_it(smooth: 
 
 def test_what_may_change_everywhere_or_leaves_nothing_around_it_has_no_region(experts) -> None:
     photograph = data.coffee()
-    style = PlannedOperation("style", "remove the cup", value="sketch")
+    style = PlannedOperation("style", "turn it into a sketch", value="sketch")
+    sample = removal(photograph, encoded(photograph), (0, 0, 10, 10), operation=style)
     whole, most = rated(
         experts,
-        removal(photograph, encoded(photograph), (0, 0, 10, 10), operation=style),
+        replace(sample, instruction="turn it into a sketch"),
         removal(photograph, encoded(photograph), (0, 0, 590, 390)),
     )
     assert (whole.status, most.status) == ("not_applicable", "not_applicable")
