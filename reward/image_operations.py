@@ -72,8 +72,10 @@ def _tilted(pixels: Pixels, degrees: float, size: tuple[int, int], scale: float)
     middle = ((width - 1) / 2, (height - 1) / 2)
     warp = cv2.getRotationMatrix2D(middle, -degrees, scale)
     warp[:, 2] += ((size[0] - 1) / 2 - middle[0], (size[1] - 1) / 2 - middle[1])
-    border = {"borderMode": cv2.BORDER_CONSTANT, "borderValue": WHITE}
-    return np.asarray(cv2.warpAffine(pixels, warp, size, flags=cv2.INTER_CUBIC, **border), np.uint8)
+    tilted = cv2.warpAffine(
+        pixels, warp, size, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_CONSTANT, borderValue=WHITE
+    )
+    return np.asarray(tilted, np.uint8)
 
 
 _SEAM = 3

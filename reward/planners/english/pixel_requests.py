@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import cast
 
 from ...edit_plan import Kept, OperationType, Target
 from .pictures import crop
@@ -54,9 +55,9 @@ _LOOK = (
 )
 _BACKGROUND = re.compile(rf"(?:make|turn|convert|change) the background (?:(?:in)?to )?{_LOOK}")
 _GREY = ("black and white", "grayscale", "greyscale", "monochrome")
+_LIGHT = ("brightness", "exposure", "darker", "brighter", "lighter", "darken", "brighten", "lighten")
 _TYPES: Mapping[str, OperationType] = MappingProxyType(
-    {"brightness": "light", "exposure": "light", "sharpness": "restoration", "darker": "light", "brighter": "light"}
-    | {"lighter": "light", "darken": "light", "brighten": "light", "lighten": "light"}
+    {**dict.fromkeys(_LIGHT, cast("OperationType", "light")), "sharpness": "restoration"}
 )
 """Of a property or a look; of others `filter`."""
 _OPPOSITE = MappingProxyType({"left": "right", "right": "left", "top": "bottom", "bottom": "top"})
