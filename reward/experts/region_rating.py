@@ -55,8 +55,8 @@ def rate_region(before: Image, after: Image, box: Box, change: RegionChange) -> 
     if corners is None or min(corners[2] - corners[0], corners[3] - corners[1]) < _SMALLEST:
         return RegionRating(1.0)
     edited = after.resized(*before.size)
-    pixels = (np.asarray(image.pixels, np.float32) for image in (before, edited))
-    statistics = region_statistics(*pixels, corners, as_drawn=change in _AS_DRAWN)
+    source, shown = (np.asarray(image.pixels, np.float32) for image in (before, edited))
+    statistics = region_statistics(source, shown, corners, as_drawn=change in _AS_DRAWN)
     if statistics is None:
         return RegionRating(1.0)
     faults: dict[str, float] = {}

@@ -128,7 +128,7 @@ def _textures(lab: Plane) -> dict[str, Plane]:
     textures: dict[str, Plane] = {}
     previous = light
     for name, sigma, window in (("fine", 0.8, 2.5), ("middle", 1.6, 3.0), ("coarse", 3.2, 4.0)):
-        smooth = cv2.GaussianBlur(light, (0, 0), sigma)
+        smooth = np.asarray(cv2.GaussianBlur(light, (0, 0), sigma), np.float32)
         textures[name] = _strength((previous - smooth) ** 2, window)
         previous = smooth
     colours = lab[:, :, 1:]
@@ -212,7 +212,7 @@ def _distance_inside(area: Bits) -> Plane:
 def _edge_on_outline(place: _Place, area: Bits) -> float:
     """How much stronger edges along an outline are on it than beside it, less those that the source has there."""
     distance = _distance_inside(area)
-    nx, ny = _gradients(cv2.GaussianBlur(distance, (0, 0), 1.0))
+    nx, ny = _gradients(np.asarray(cv2.GaussianBlur(distance, (0, 0), 1.0), np.float32))
     length = np.sqrt(nx * nx + ny * ny) + np.float32(1e-6)
     nx, ny = nx / length, ny / length
 
@@ -447,7 +447,7 @@ def _soft(lab: Plane) -> Plane:
     return np.asarray(cv2.GaussianBlur(np.ascontiguousarray(lab, np.float32), (0, 0), 0.7), np.float32)
 
 
-_OFFSET, _FACTOR = np.float32([0, 128, 128]), np.float32([2.55, 1, 1])  # CIE L*a*b* as bytes
+_OFFSET, _FACTOR = np.array([0, 128, 128], np.float32), np.array([2.55, 1, 1], np.float32)  # CIE L*a*b* as bytes
 
 
 def _diffused(lab: Plane, inside: NDArray[np.uint8], corners: Corners) -> list[Plane]:
@@ -477,7 +477,8 @@ def _faded(lab: Plane, corners: Corners) -> list[Plane]:
         found.append(np.broadcast_to((1 - along) * left + along * right, shape))
     if len(found) == 2 and top is not None and bottom is not None:
         # Coons, "Surfaces for computer-aided design of space forms", 1967
-        corner = (1 - down) * ((1 - along) * top[:, :1] + along * top[:, -1:])
+        corner: Plane = (1 - down) * ((1 - along) * top[:, :1] + along * top[:, -1:])
         corner = corner + down * ((1 - along) * bottom[:, :1] + along * bottom[:, -1:])
-        found += [found[0] + found[1] - corner, (found[0] + found[1]) / 2]
+        both = found[0] + found[1]
+        found += [both - corner, both / np.float32(2)]
     return found

@@ -90,10 +90,12 @@ def edit_region(sample: EditSample, operations: Sequence[PlannedOperation], chan
     if unlocated:
         regions.append(largest_changes(changes, unlocated))
     return EditRegion(
-        *(
-            tuple(box for region in regions for box in getattr(region, name))
-            for name in ("boxes", "leaving", "added", "guessed", "old", "new")
-        ),
+        boxes=tuple(box for region in regions for box in region.boxes),
+        leaving=tuple(box for region in regions for box in region.leaving),
+        added=tuple(box for region in regions for box in region.added),
+        guessed=tuple(box for region in regions for box in region.guessed),
+        old=tuple(box for region in regions for box in region.old),
+        new=tuple(box for region in regions for box in region.new),
         notes=tuple(note for region in regions for note in region.notes),
     )
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import cast
 
 from ...edit_plan import Kept, OperationType, Target
 from .pictures import crop
@@ -56,9 +55,9 @@ _LOOK = (
 _BACKGROUND = re.compile(rf"(?:make|turn|convert|change) the background (?:(?:in)?to )?{_LOOK}")
 _GREY = ("black and white", "grayscale", "greyscale", "monochrome")
 _LIGHT = ("brightness", "exposure", "darker", "brighter", "lighter", "darken", "brighten", "lighten")
-_TYPES: Mapping[str, OperationType] = MappingProxyType(
-    {**dict.fromkeys(_LIGHT, cast("OperationType", "light")), "sharpness": "restoration"}
-)
+_OF_SHARPNESS: OperationType = "restoration"
+_OF_LIGHT: OperationType = "light"
+_TYPES: Mapping[str, OperationType] = MappingProxyType({**dict.fromkeys(_LIGHT, _OF_LIGHT), "sharpness": _OF_SHARPNESS})
 """Of a property or a look; of others `filter`."""
 _OPPOSITE = MappingProxyType({"left": "right", "right": "left", "top": "bottom", "bottom": "top"})
 _REST = MappingProxyType({"half": "half", "third": "two thirds", "quarter": "three quarters"})
