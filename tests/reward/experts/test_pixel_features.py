@@ -282,7 +282,7 @@ def test_ssim_of_a_picture_with_itself_is_one():
     assert measure("ssim", PHOTOS["coffee"], PHOTOS["coffee"]).value == pytest.approx(1.0)
 
 
-LOOKS = {
+LOOKS: dict[Any, Any] = {
     "lightness": (lambda x: 1.2 * x, lambda x: 0.8 * x),
     "contrast": (lambda x: x.mean() + 1.3 * (x - x.mean()), lambda x: x.mean() + 0.7 * (x - x.mean())),
     "saturation": (lambda x: grey(x) + 1.5 * (x - grey(x)), lambda x: grey(x) + 0.5 * (x - grey(x))),

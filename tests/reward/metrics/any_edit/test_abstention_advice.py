@@ -21,7 +21,10 @@ def reward():
 
 def reason(reward, sentence: str, boxes) -> str:
     """The reason of the abstention; empty for a score."""
-    named = {name: tuple(Box.from_corners(*one, (300, 200)) for one in items) for name, items in boxes.items()}
+    named = {
+        name: tuple(Box.from_corners(x0, y0, x1, y1, (300, 200)) for x0, y0, x1, y1 in items)
+        for name, items in boxes.items()
+    }
     (score,) = reward([EditSample("1", sentence, (Image.of(SOURCE),), Image.of(EDITED), boxes=named)])
     if score.status != "abstained":
         return ""

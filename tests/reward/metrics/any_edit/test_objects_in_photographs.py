@@ -5,6 +5,7 @@ An object is put into a photograph, which is the source then; the photograph its
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import cv2
 import numpy as np
@@ -92,7 +93,7 @@ def removed(name: str, edited: Pixels) -> float:
     return score.value
 
 
-def within(source: Pixels, box: Corners, content: Pixels) -> Pixels:
+def within(source: Pixels, box: Corners, content: NDArray[Any]) -> Pixels:
     x0, y0, x1, y1 = box
     edited = source.copy()
     edited[y0:y1, x0:x1] = np.clip(content, 0, 255).astype(np.uint8)[y0:y1, x0:x1]
@@ -146,7 +147,7 @@ def test_so_it_does_after_another_decoder(name: str) -> None:
     _, without, _ = scene(name)
     _, coded = cv2.imencode(".jpg", without, [cv2.IMWRITE_JPEG_QUALITY, 70])
     warp = np.array([[1.01, 0, -3.0], [0, 1.01, -2.0]])
-    edited = cv2.warpAffine(cv2.imdecode(coded, cv2.IMREAD_COLOR), warp, without.shape[1::-1])
+    edited = cv2.warpAffine(np.asarray(cv2.imdecode(coded, cv2.IMREAD_COLOR)), warp, without.shape[1::-1])
     assert removed(name, edited.clip(0, 255).astype(np.uint8)) >= 0.9
 
 
@@ -184,7 +185,7 @@ def test_an_object_that_was_cropped_away_was_not_removed() -> None:
 
 def test_another_picture_removes_nothing() -> None:
     source, _, box = scene("ball")
-    other = cv2.resize(np.asarray(skimage.data.chelsea()), source.shape[1::-1])
+    other = np.asarray(cv2.resize(skimage.data.chelsea(), source.shape[1::-1]), np.uint8)
     score = following(source, other, box, "ball", "Remove the ball")
     assert (score.value or 0.0) <= 0.25
 

@@ -113,7 +113,7 @@ def test_a_size_is_in_pixels_or_a_factor(value, resize):
     ],
 )
 def test_a_look_is_more_or_less_of_one_quantity(kind, value, look):
-    assert look_edit(PlannedOperation(kind, "edit it", value=value)) == LookEdit(*look, "whole")
+    assert look_edit(PlannedOperation(kind, "edit it", value=value)) == LookEdit(look[0], look[1], "whole")
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,10 @@ def following(experts):
 def followed(following, source, edited, sentence: str, boxes=None) -> float | None:
     """The value of following."""
     size = source.shape[1], source.shape[0]
-    named = {name: (Box.from_corners(*corners, size),) for name, corners in (boxes or {}).items()}
+    named = {
+        name: (Box.from_corners(corners[0], corners[1], corners[2], corners[3], size),)
+        for name, corners in (boxes or {}).items()
+    }
     sample = EditSample("1", sentence, (Image.of(source),), Image.of(edited), boxes=named)
     (score,) = following([sample])
     return score.value

@@ -40,7 +40,8 @@ def any_edit():
 
 
 def scored(any_edit, source, edited, sentence, name, corners):
-    box = Box.from_corners(*corners, (source.shape[1], source.shape[0]))
+    x0, y0, x1, y1 = corners
+    box = Box.from_corners(x0, y0, x1, y1, (source.shape[1], source.shape[0]))
     (score,) = any_edit(
         [EditSample("1", sentence, (Image.of(source),), Image.of(np.asarray(edited)), boxes={name: (box,)})]
     )
