@@ -53,7 +53,6 @@ _LOOK = (
     r"(?P<value>black and white|gr[ae]yscale|monochrome|blurry|blurrier|blurred|darker|brighter|lighter|desaturated)"
 )
 _BACKGROUND = re.compile(rf"(?:make|turn|convert|change) the background (?:(?:in)?to )?{_LOOK}")
-_GREY = ("black and white", "grayscale", "greyscale", "monochrome")
 _LIGHT = ("brightness", "exposure", "darker", "brighter", "lighter", "darken", "brighten", "lighten")
 _OF_SHARPNESS: OperationType = "restoration"
 _OF_LIGHT: OperationType = "light"
