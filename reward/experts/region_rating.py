@@ -41,7 +41,7 @@ _MOST = 3.0
 
 _GROUPS: Mapping[str, str] = MappingProxyType(
     {"seam": "seam", "step": "seam", "side": "seam", "continued": "seam", "interpolated": "smear", "far": "neighbours"}
-    | {"remains": "source", "left": "source"}
+    | {"remains": "source", "left": "source", "kept": "source", "kept share": "source"}
 )
 """First part of a statistic's name -> the fault that it is reported as; `detail` for others."""
 
@@ -116,9 +116,9 @@ _FAULTS: Mapping[RegionChange, tuple[_Fault, ...]] = MappingProxyType(
             _Fault("direction", "above", 0.378, 1.087, 0.1),
         ),
         "recoloured": (
-            _Fault("remains.fine", "below", 0.939, 0.105, 1.89),
+            _Fault("kept.fine", "below", 0.939, 0.105, 1.89),
             _Fault("seam.ellipse", "above", 0.898, 1.688, 1.32),
-            _Fault("left.middle", "below", 0.812, 0.35, 1.18),
+            _Fault("kept share.middle", "below", 0.812, 0.35, 1.18),
             _Fault("side.1", "above", -1.204, 0.548, 0.89),
             _Fault("chroma.below", "above", 0.215, 0.434, 0.79),
             _Fault("step.box", "above", 0.563, 1.341, 0.7),
@@ -130,16 +130,16 @@ _FAULTS: Mapping[RegionChange, tuple[_Fault, ...]] = MappingProxyType(
             _Fault("step.box", "above", 0.225, 0.834, 3.0),
             _Fault("fine.50", "below", 0.18, 2.748, 3.0),
             _Fault("fine.80", "below", -0.054, 2.771, 3.0),
-            _Fault("remains.fine", "below", 0.042, 0.667, 3.0),
-            _Fault("remains.middle", "below", 0.061, 0.808, 3.0),
-            _Fault("remains.coarse", "below", 0.335, 0.902, 3.0),
+            _Fault("kept.fine", "below", 0.042, 0.667, 3.0),
+            _Fault("kept.middle", "below", 0.061, 0.808, 3.0),
+            _Fault("kept.coarse", "below", 0.335, 0.902, 3.0),
             _Fault("along.80", "below", 0.184, 2.825, 1.85),
             _Fault("flat", "above", 0.008, 0.348, 1.58),
             _Fault("along.below", "above", 0.0, 0.1, 0.91),
             _Fault("side.3", "above", -1.204, 1.212, 0.8),
             _Fault("chroma.below", "above", 0.0, 0.1, 0.47),
             _Fault("fine.below", "above", 0.0, 0.1, 0.36),
-            _Fault("left.coarse", "below", 0.491, 0.956, 0.17),
+            _Fault("kept share.coarse", "below", 0.491, 0.956, 0.17),
         ),
     }
 )

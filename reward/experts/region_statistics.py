@@ -341,8 +341,13 @@ def _agreement_across(place: _Place, scale: float, offset: int = 3) -> float:
 # -- the source and the surroundings ----------------------------------------------------------------------------------
 
 
+_PLAIN = 0.25  # of L*, squared: weaker structure cannot be seen
+
+
 def _remains(place: _Place) -> dict[str, float]:
-    """Correlation with the source inside, and its share that is left, in three bands."""
+    """Correlation with the source inside, and its share that is left, in three bands; and both as `kept` and
+    `kept share`, which are 1 where the source is so plain that nothing of it could be seen.
+    """
     found = {}
     for name, low, high in (("fine", 0.8, 2.0), ("middle", 2.0, 5.0), ("coarse", 5.0, 12.0)):
         before, after = (
@@ -353,6 +358,10 @@ def _remains(place: _Place) -> dict[str, float]:
         shared, energy = float((before * after).sum()), float((before * before).sum())
         found[f"remains.{name}"] = shared / float(np.sqrt(energy * float((after * after).sum()) + 1e-3))
         found[f"left.{name}"] = shared / (energy + 1e-3)
+        plain = _PLAIN * before.size
+        strength = float(np.sqrt((energy + plain) * (float((after * after).sum()) + plain)))
+        found[f"kept.{name}"] = (shared + plain) / strength
+        found[f"kept share.{name}"] = (shared + plain) / (energy + plain)
     return found
 
 
