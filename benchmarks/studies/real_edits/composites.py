@@ -209,7 +209,7 @@ def _placed(cutout: Cutout, shape: tuple[int, ...], rng: Generator, instead: Cor
     fit = min(1.0, 0.75 * height / h, 0.75 * width / w)
     h, w = max(1, int(h * fit)), max(1, int(w * fit))
     pixels = cv2.resize(cutout.pixels, (w, h), interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC)
-    cover = _blurred(cv2.resize(cutout.cover, (w, h), interpolation=cv2.INTER_AREA), 0.7)
+    cover = _blurred(np.asarray(cv2.resize(cutout.cover, (w, h), interpolation=cv2.INTER_AREA), np.float32), 0.7)
     x, y = (int(rng.integers(-(side // 8), whole - side + side // 8 + 1)) for side, whole in ((w, width), (h, height)))
     if instead is not None:
         x, y = (instead[0] + instead[2] - w) // 2, (instead[1] + instead[3] - h) // 2
@@ -229,7 +229,7 @@ def _written(plane: Plane, rng: Generator) -> Layer:
     at = int(rng.integers(5, max(6, width // 2))), int(rng.integers(5, max(6, height - 60)))
     PIL.ImageDraw.Draw(drawn).text(at, words, font=font, fill=255)
     x0, y0, x1, y1 = drawn.getbbox() or (0, 0, 0, 0)
-    cover = np.asarray(drawn, np.float32) / 255
+    cover = np.asarray(drawn, np.float32) / np.float32(255)
     if rng.random() < 0.4:
         cover = _blurred(cover, rng.uniform(0.5, 1.0))
     colour = rng.uniform(0, 255, 3) if rng.random() < 0.6 else np.full(3, 255.0 * rng.integers(2))
@@ -243,7 +243,8 @@ def _in_shadow(plane: Plane, layer: Layer, rng: Generator) -> Plane:
         x0, y0, x1, y1 = layer.corners
         shift = rng.uniform(-0.3, 0.3) * (x1 - x0), rng.uniform(0, 0.25) * (y1 - y0)
         lean = np.array([[1, rng.uniform(-0.4, 0.4), shift[0]], [0, 1, shift[1]]], np.float32)
-        shadow = _blurred(cv2.warpAffine(layer.cover, lean, layer.cover.shape[::-1]), rng.uniform(1.5, 14))
+        leaning = np.asarray(cv2.warpAffine(layer.cover, lean, layer.cover.shape[::-1]), np.float32)
+        shadow = _blurred(leaning, rng.uniform(1.5, 14))
         plane = plane * (1 - np.float32(rng.uniform(0.15, 0.55)) * shadow[..., None])
         if rng.random() < 0.5:
             light = _blurred(layer.cover, rng.uniform(10, 40))[..., None]
@@ -288,7 +289,7 @@ def _defocused(plane: Plane, rng: Generator) -> Plane:
 
 
 def _night(plane: Plane, rng: Generator) -> Plane:
-    dark = (plane / 255) ** rng.uniform(1.8, 3) * 255 * rng.uniform(0.4, 0.9)
+    dark = np.asarray((plane / 255) ** rng.uniform(1.8, 3) * 255 * rng.uniform(0.4, 0.9), np.float32)
     return np.clip(_noisy(dark, rng.uniform(0.5, 2.5), rng), 0, 255)
 
 

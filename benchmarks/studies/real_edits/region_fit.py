@@ -4,8 +4,8 @@ A statistic counts from where the outer 15 % of honest composites begin, in the 
 Weights are those of a logistic regression with an L1 penalty in which both classes weigh the same, in [0, 3]; and a
 fault is only what can be one: `may_be_fault`.
 
-The constants in `region_rating.py` come from an earlier version of this script with other random draws and in part other
-ranges of the fills' parameters, chosen before this one was cleaned: a fit by this one does not give the same numbers.
+The constants in `region_rating.py` come from an earlier version of this script, chosen before this one was cleaned. It
+had other random draws, and in part other ranges of the fills' parameters: this one does not give the same numbers.
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ def _measured(photographs: Photographs, change: RegionChange, seed: int, number:
     composite = compose(photographs, change, rng)
     found = []
     for kind, after in ((HONEST, composite.honest), *fills(composite, _FILLS, rng)):
-        planes = (np.rint(np.clip(plane, 0, 255)).astype(np.float32) for plane in (composite.source, after))
-        statistics = region_statistics(*planes, composite.corners, as_drawn=change in AS_DRAWN)
+        source, edited = (np.rint(np.clip(plane, 0, 255)) for plane in (composite.source, after))
+        statistics = region_statistics(source, edited, composite.corners, as_drawn=change in AS_DRAWN)
         if statistics is not None:
             found.append(Measured(kind, statistics))
     return found

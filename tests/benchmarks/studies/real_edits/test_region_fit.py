@@ -4,7 +4,7 @@ import re
 import subprocess
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import PIL.Image
@@ -60,9 +60,15 @@ def clones(tmp_path_factory):
 def test_the_command_prints_a_report_and_a_table_that_is_python(clones, capsys):
     main(["fit", "--clones", str(clones), "--samples", "2", "--change", "removed"])
     report, _, table = capsys.readouterr().out.partition("\n\n")
-    assert float(re.search(r"removed: AUC ([\d.]+) on photographs that were not fitted on", report)[1]) > 0.5
+    (higher,) = re.findall(r"removed: AUC ([\d.]+) on photographs that were not fitted on", report)
+    assert float(higher) > 0.5
     assert re.search(r"honest: 2 places, .* at 5 %.* at 50 %", report)
-    names = {"Mapping": Mapping, "MappingProxyType": MappingProxyType, "RegionChange": str, "_Fault": _Fault}
+    names: dict[str, Any] = {
+        "Mapping": Mapping,
+        "MappingProxyType": MappingProxyType,
+        "RegionChange": str,
+        "_Fault": _Fault,
+    }
     exec(table, names)
     assert names["_SURE"].keys() == names["_FAULTS"].keys() == {"removed"}
     (known, *_) = (one.statistics for one in _honest_and_flat(_small("coffee")))
@@ -141,5 +147,7 @@ def _honest_and_flat(photograph):
         flat[corners[1] : corners[3], corners[0] : corners[2]] = 128
         honest = np.clip(clean + rng.normal(0, 1, clean.shape), 0, 255).astype(np.float32)
         for kind, after in ((HONEST, honest), ("flat", flat)):
-            found.append(Measured(kind, region_statistics(source, after, corners, as_drawn=True)))
+            statistics = region_statistics(source, after, corners, as_drawn=True)
+            assert statistics is not None
+            found.append(Measured(kind, statistics))
     return found
