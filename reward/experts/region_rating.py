@@ -31,12 +31,12 @@ class _Fault(NamedTuple):
     weight: float
 
     def amount(self, value: float) -> float:
-        """At least 0, at most `_MOST` times the weight."""
+        """At least 0, at most `MOST` times the weight."""
         beyond = value - self.limit if self.side == "above" else self.limit - value
-        return self.weight * min(_MOST, max(0.0, beyond / self.scale))
+        return self.weight * min(MOST, max(0.0, beyond / self.scale))
 
 
-_MOST = 3.0
+MOST = 3.0
 """Distances beyond a limit that count, in its scale: no statistic decides alone."""
 
 _GROUPS: Mapping[str, str] = MappingProxyType(
@@ -56,7 +56,7 @@ def rate_region(before: Image, after: Image, box: Box, change: RegionChange) -> 
         return RegionRating(1.0)
     edited = after.resized(*before.size)
     source, shown = (np.asarray(image.pixels, np.float32) for image in (before, edited))
-    statistics = region_statistics(source, shown, corners, as_drawn=change in _AS_DRAWN)
+    statistics = region_statistics(source, shown, corners, as_drawn=change in AS_DRAWN)
     if statistics is None:
         return RegionRating(1.0)
     faults: dict[str, float] = {}
@@ -67,7 +67,7 @@ def rate_region(before: Image, after: Image, box: Box, change: RegionChange) -> 
     return RegionRating(belongs, {name: round(amount, 4) for name, amount in faults.items()})
 
 
-_AS_DRAWN: tuple[RegionChange, ...] = ("removed",)
+AS_DRAWN: tuple[RegionChange, ...] = ("removed",)
 """Changes whose seams are looked for around what was redrawn: a new object, and letters, have outlines of their own."""
 _SMALLEST = 6  # pixels: a smaller place has nothing to compare
 

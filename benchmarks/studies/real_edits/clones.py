@@ -45,8 +45,8 @@ class Clones:
             self._read[key] = self._found(repo, commit, path, digest)
         return self._read[key]
 
-    def read_text(self, repo: str, commit: str, path: str) -> bytes:
-        """A text file's bytes at that commit; who reads it checks what it takes from it. Raises `InputError`."""
+    def read_unhashed(self, repo: str, commit: str, path: str) -> bytes:
+        """A file's bytes at that commit; who reads it checks what it takes from it. Raises `InputError`."""
         key = (repo, path, "")
         if key not in self._read:
             clone = self._clone(repo, commit)
@@ -57,6 +57,19 @@ class Clones:
                 raise InputError(f"{clone} has no {path} at {commit}: {self._command(repo, commit)}")
             self._read[key] = data
         return self._read[key]
+
+    def names(self, repo: str, commit: str, folder: str) -> list[str]:
+        """Names of what a folder has at that commit, or else in the work tree, sorted. Raises `InputError` for none."""
+        clone = self._clone(repo, commit)
+        found = [
+            name for name in _git(clone, ["ls-tree", "-z", "--name-only", f"{commit}:{folder}"]).split(b"\0") if name
+        ]
+        names = [name.decode("utf-8", "replace") for name in found]
+        if not names and (clone / folder).is_dir():
+            names = [path.name for path in (clone / folder).iterdir()]
+        if not names:
+            raise InputError(f"{clone} has no folder {folder} at {commit}: {self._command(repo, commit)}")
+        return sorted(names)
 
     def _found(self, repo: str, commit: str, path: str, digest: str) -> bytes:
         clone = self._clone(repo, commit)

@@ -1,4 +1,6 @@
-"""The study's command: agreement with labels, destroyed places, a search for the best fills, edits made by hand."""
+"""The study's command: agreement with labels, destroyed places, a search for the best fills, edits made by hand; and
+the fit of the rating of places.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,10 @@ import argparse
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 from ....reward import Reward
+from ....reward.queries.kinds import RegionChange
 from ....reward.regular_files import read_text
 from ...common.argument_types import at_least_one
 from ...common.errors import InputError
@@ -20,6 +24,7 @@ from .fills import KINDS, FillKind
 from .folder_edits import folder_edits
 from .hand_report import hand_scores
 from .real_edit import HALVES, OPERATIONS, RealEdit
+from .region_fit import SAMPLES, Fit, fitted, table
 from .reports import draw_fills, report_agreement, report_fills, report_hand, report_search
 from .repository_edits import repository_rows
 
@@ -41,6 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     fills = commands.add_parser("fills", help="what destroyed places are worth beside the honest edits")
     search = commands.add_parser("search", help="the fills that pay most, with so many queries for each edit")
     hand = commands.add_parser("hand", help="forty edits made by hand: how many have a score, and a right one")
+    fit = commands.add_parser("fit", help="the limits and weights of the rating of places, on composed photographs")
+    fit.add_argument("--clones", type=Path, required=True, help="a folder with a clone of BIDS/BSDS500")
+    fit.add_argument("--samples", type=at_least_one, default=SAMPLES, help=f"of each change; default: {SAMPLES}")
+    fit.add_argument("--change", nargs="+", choices=get_args(RegionChange), default=get_args(RegionChange))
     for command in (agreement, fills, search):
         _add_edits(command)
         command.add_argument("--sheet", type=at_least_one, default=20, help="edits on the contact sheet; default: 20")
@@ -50,10 +59,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _add_kinds(command)
     fills.add_argument("--draw-only", action="store_true", help="draw all fills for a reader, and score nothing")
     search.add_argument("--queries", type=at_least_one, default=QUERIES, help=f"for each edit; default: {QUERIES}")
-    search.add_argument("--seed", type=int, default=0)
+    for command in (search, fit):
+        command.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
-    {"agreement": _agreement, "fills": _fills, "search": _search, "hand": _hand}[options.command](options)
+    if options.command != "fit":
+        options.out.mkdir(parents=True, exist_ok=True)
+    run = {"agreement": _agreement, "fills": _fills, "search": _search, "hand": _hand, "fit": _fit}[options.command]
+    run(options)
 
 
 def _add_edits(parser: argparse.ArgumentParser) -> None:
@@ -164,3 +176,12 @@ def _search(options: argparse.Namespace) -> None:
 def _hand(options: argparse.Namespace) -> None:
     reward = _reward(options)
     report_hand(options.out, reward.identity, hand_scores(reward, step=echo))
+
+
+def _fit(options: argparse.Namespace) -> None:
+    fits: list[Fit] = []
+    for fit, unseen in fitted(Clones(options.clones), options.change, options.samples, options.seed):
+        for line in fit.report(unseen):
+            echo(line, stderr=False)
+        fits.append(fit)
+    echo(f"\n{table(fits)}", stderr=False)

@@ -142,7 +142,7 @@ class EditRow:
         if isinstance(self.instruction, str):
             return self.instruction
         at = self.instruction
-        sentence = sentence_of(clones.read_text(self.repo, self.commit, at.path)[at.start : at.end])
+        sentence = sentence_of(clones.read_unhashed(self.repo, self.commit, at.path)[at.start : at.end])
         if sha256(sentence.encode()).hexdigest() != at.digest:
             raise WrongFile(f"{self.id}: bytes {at.start} to {at.end} of {at.path} are another sentence")
         return sentence
