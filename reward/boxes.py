@@ -45,7 +45,7 @@ class Box:
         """
         width, height = size
         corners = (x0, y0, x1, y1)
-        if max(size) > 1 and all(0 <= corner <= 1 for corner in corners) and any(corner % 1 for corner in corners):
+        if max(size) > _TINY and all(0 <= corner <= 1 for corner in corners) and any(corner % 1 for corner in corners):
             raise ValueError(_in_fractions(corners, size, label))
         return Box((x0 + x1) / 2 / width, (y0 + y1) / 2 / height, (x1 - x0) / width, (y1 - y0) / height, score, label)
 
@@ -139,6 +139,10 @@ def _box_of_person(label: str, given: Any, size: tuple[int, int]) -> Box:
             "boxes are x0, y0, x1, y1 in pixels of the source"
         )
     return Box.from_corners(x0, y0, x1, y1, size)
+
+
+_TINY = 16
+"""Pixels of the longer side up to which a box of one pixel is none in fractions."""
 
 
 def _in_fractions(corners: Sequence[float], size: tuple[int, int], label: str) -> str:

@@ -31,13 +31,15 @@ class _Fault(NamedTuple):
     weight: float
 
     def amount(self, value: float) -> float:
-        """At least 0, at most `MOST` times the weight."""
+        """At least 0, at most `_MOST_ALONE`."""
         beyond = value - self.limit if self.side == "above" else self.limit - value
-        return self.weight * min(MOST, max(0.0, beyond / self.scale))
+        return min(_MOST_ALONE, self.weight * min(MOST, max(0.0, beyond / self.scale)))
 
 
 MOST = 3.0
-"""Distances beyond a limit that count, in its scale: no statistic decides alone."""
+"""Distances beyond a limit that count, in its scale."""
+_MOST_ALONE = 2.5
+"""What one statistic counts at most, in logits: none decides alone."""
 
 _GROUPS: Mapping[str, str] = MappingProxyType(
     {"seam": "seam", "step": "seam", "side": "seam", "continued": "seam", "interpolated": "smear", "far": "neighbours"}

@@ -358,7 +358,8 @@ CHECKED = {
 """Options that act, hold specs, or are names of files: `require_trusted` sees by themselves what their texts are."""
 
 PARTS = {
-    *("aspect_guard", "comes_out", "comparison", "consistency", "expert", "feedback", "first", "following", "goes_in"),
+    *("aspect_guard", "comes_out", "comparison", "consistency", "copy_guard", "expert", "feedback", "first"),
+    *("following", "goes_in", "region"),
     *("guard", "metric", "parts", "perception", "preservation", "provenance", "quality", "reward", "second", "spec"),
     "verifier",
 }

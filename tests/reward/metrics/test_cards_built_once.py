@@ -71,7 +71,7 @@ COMPOSED: dict[str, Callable[[WithProperty], Metric]] = {
     "product": lambda part: Product({"a": part, "b": Minimum({"c": part})}),
     "threshold": lambda part: Threshold(part, 0.5),
     "fallback": lambda part: Fallback(part, part),
-    "followed": lambda part: FollowedAndPreserved(part, part),
+    "followed": lambda part: FollowedAndPreserved(part, part, None),
 }
 
 
