@@ -62,7 +62,7 @@ def apply_operation(operation: ImageOperation, *parents: Pixels) -> Pixels:
         case ("stretch", quantile):
             low, high = np.quantile(pixels, (quantile, 1 - quantile))
             levels = (np.arange(256) - low) * (255 / max(high - low, _LEAST_RANGE))
-            return np.clip(np.round(levels), 0, 255).astype(np.uint8)[pixels]
+            return np.asarray(np.clip(np.round(levels), 0, 255).astype(np.uint8)[pixels])
         case _:
             raise AssertionError(f"unknown image operation {operation}")
 
