@@ -62,7 +62,7 @@ def apply_operation(operation: ImageOperation, *parents: Pixels) -> Pixels:
         case ("stretch", quantile):
             low, high = np.quantile(pixels, (quantile, 1 - quantile))
             levels = (np.arange(256) - low) * (255 / max(high - low, _LEAST_RANGE))
-            return np.asarray(np.clip(np.round(levels), 0, 255).astype(np.uint8)[pixels])
+            return np.asarray(np.clip(np.round(levels), 0, 255).astype(np.uint8)[pixels], np.uint8)
         case _:
             raise AssertionError(f"unknown image operation {operation}")
 
@@ -72,8 +72,14 @@ def _tilted(pixels: Pixels, degrees: float, size: tuple[int, int], scale: float)
     middle = ((width - 1) / 2, (height - 1) / 2)
     warp = cv2.getRotationMatrix2D(middle, -degrees, scale)
     warp[:, 2] += ((size[0] - 1) / 2 - middle[0], (size[1] - 1) / 2 - middle[1])
-    border = {"borderMode": cv2.BORDER_CONSTANT, "borderValue": WHITE}
-    return np.asarray(cv2.warpAffine(pixels, warp, size, flags=cv2.INTER_CUBIC, **border), np.uint8)
+    tilted = cv2.warpAffine(
+        pixels, warp, size, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_CONSTANT, borderValue=WHITE
+    )
+    return np.asarray(tilted, np.uint8)
+
+
+_SEAM = 3
+"""Pixels at the border of a rotated picture that interpolation mixes with what is outside."""
 
 
 def tilted_size(width: int, height: int, degrees: float, canvas: Canvas) -> tuple[tuple[int, int], float]:
@@ -87,7 +93,7 @@ def tilted_size(width: int, height: int, degrees: float, canvas: Canvas) -> tupl
         case "expanded":
             return (max(1, round(across)), max(1, round(down))), 1.0
         case "filled":
-            return (width, height), max(across / width, down / height)
+            return (width, height), max(across / width, down / height) * (1 + _SEAM / min(width, height))
 
 
 def _areas(corners: Sequence[int], pixels: Pixels) -> Iterator[tuple[int, int, int, int]]:

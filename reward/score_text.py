@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ _FACTORS = {"following", "preservation"}
 def score_lines(score: Score) -> list[tuple[str, str]]:
     """Name and text of what a score consists of. The score is first, operations are below their part.
 
-    For a product that lacks one factor, the last line says what the other one says about the whole.
+    For a product that lacks a factor, the last line says what the others say about the whole.
     """
     if not score.parts:
         return [("score", _described(score)), *(("plan", text) for text in _plans(score)), *_operations(score)]
@@ -67,7 +68,7 @@ def _operations(score: Score) -> Iterator[tuple[str, str]]:
 
 def _upper_bound(score: Score) -> str:
     inner = score.parts.get("reward", score)
-    if score.value is not None or inner.parts.keys() != _FACTORS:
+    if score.value is not None or not inner.parts.keys() >= _FACTORS:
         return ""
-    known = [part.value for part in inner.parts.values() if part.value is not None]
-    return f"the score cannot exceed {known[0]:.2f}" if len(known) == 1 and known[0] < 0.995 else ""
+    bound = math.prod(part.value for part in inner.parts.values() if part.value is not None)
+    return f"the score cannot exceed {bound:.2f}" if bound < 0.995 else ""

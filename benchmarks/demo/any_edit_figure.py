@@ -107,8 +107,8 @@ def _parts(score: Score) -> str:
     assert score.value is not None
     if reward is None:
         return f"rejected by a guard\n= {score.value:.2f}"
-    following, preserved = (reward.parts[name].value or 0.0 for name in ("following", "preservation"))
-    return f"following {following:.2f}\npreservation {preserved:.2f}\n= {score.value:.2f}"
+    parts = [f"{name} {reward.parts[name].value or 0.0:.2f}" for name in ("following", "preservation", "region")]
+    return "\n".join([*parts, f"= {score.value:.2f}"])
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ from ...reward.queries import (
     Upscale,
     YesNo,
 )
-from ...reward.queries.kinds import Differ, MapChanges, Plan, Query, RateRegion
+from ...reward.queries.kinds import Differ, MapChanges, Plan, Query, RateRegion, Remains
 from ...reward.queries.specs import entry_point_names
 
 IMAGE_SIDE = 512
@@ -56,6 +56,7 @@ _SYNTHETIC_QUERIES: Mapping[type[Query[Any]], _QueryFactory] = {
     Differ: lambda now, before: Differ(before, now),
     MapChanges: lambda now, before: MapChanges(before, now),
     RateRegion: lambda now, before: RateRegion(before, now, Box(0.35, 0.4, 0.3, 0.3), "new"),
+    Remains: lambda now, before: Remains(before, now, (Box(0.35, 0.4, 0.3, 0.3),)),
     Embed: lambda now, before: Embed(now, (Region("cls"), Region("patches"))),
     Measure: lambda now, before: Measure("ssim", (before, now)),
     Judge: lambda now, before: Judge(

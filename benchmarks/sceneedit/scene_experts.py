@@ -5,10 +5,10 @@ from __future__ import annotations
 from ...reward import Expert
 from ...reward.experts.annotated import Annotated
 from ...reward.experts.lanczos import Lanczos
-from ...reward.experts.pixel_changes import PixelChanges
 from ...reward.experts.pixel_differences import PixelDifferences
 from ...reward.experts.pixel_features import PixelFeatures
 from ...reward.planners.rule_planner import RulePlanner
+from .experts.changes import SceneChanges
 from .experts.detector import SceneDetector
 from .experts.edit_preference import SceneEditPreference
 from .experts.joint_embedding import SceneJointEmbedding
@@ -38,7 +38,7 @@ def scene_experts() -> dict[str, Expert]:
         "enhancer": Lanczos(),
         "matcher": Annotated(),
         "planner": RulePlanner(),
-        "changes": PixelChanges(),
+        "changes": SceneChanges(perception),
         "differences": PixelDifferences(),
         "features": pixels,
         "features.clip": SceneJointEmbedding(perception),

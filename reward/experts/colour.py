@@ -227,12 +227,12 @@ def _recoloured(before: Pixels, after: Pixels, box: str, colour: str) -> Outcome
     covered = float((own * np.maximum(found.changed.ravel(), named)).sum() / own.sum()) if own.any() else 1.0
     full = float(_ramp(np.array(covered), *_COVERED)) * float(1 - _ramp(np.array(found.spill), *_SPILLED))
     yes = _probabilities(shares)[colour] * full
-    seen = [f"{COLOURS[index]} {shares.own[index]:.0%}" for index in np.argsort(-shares.own)[:3]]
+    seen = [f"{COLOURS[index]} {shares.own[index]:.0%}" for index in np.argsort(-shares.own)[:2]]
     words = f"seen: {', '.join(seen)}"
     if found.spill > _SPILLED[0]:
-        words += f"; {found.spill:.0%} of what is around it in its box changed too"
+        words = f"{found.spill:.0%} of what is around it changed too; {words}"
     elif covered < _COVERED[1]:
-        words += f"; only {covered:.0%} of it changed"
+        words = f"only {covered:.0%} of it changed; {words}"
     return Reply(f"{'yes' if yes >= 0.5 else 'no'} ({words})", {"yes": yes, "no": 1 - yes})
 
 

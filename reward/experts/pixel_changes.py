@@ -208,10 +208,10 @@ def _remains(source: _Source, after: Pixels, query: Remains) -> Measurement:
         visible = ~outside
     boxes = [(box.x0 * width, box.y0 * height, box.x1 * width, box.y1 * height) for box in query.boxes]
     around = kept_around(source.pixels, edited, boxes, visible)
-    if around < _IN_PLACE:
+    if around < _CLEARLY_IN_PLACE:
         for candidate, shown in displaced(source.pixels, edited):
             kept = kept_around(source.pixels, candidate, boxes, shown)
-            if kept > around:
+            if kept > around and shown.mean() >= _LEAST_SHOWN:
                 edited, visible, around = candidate, shown, kept
     if around < _IN_PLACE:
         return Measurement(None, around)
@@ -221,8 +221,11 @@ def _remains(source: _Source, after: Pixels, query: Remains) -> Measurement:
     return Measurement(max(standing_share(cut, edited) for cut in cuts), around)
 
 
-_IN_PLACE = 0.35
-"""Share of the structure around an object from which on it is where it was: other pictures have 0.2 and less."""
+_IN_PLACE, _CLEARLY_IN_PLACE = 0.35, 0.75
+"""Share of the structure around an object from which on it is where it was, and from which on nobody looks elsewhere:
+other pictures have 0.3 and less, mirrored symmetric ones up to 0.6, pictures that an editor drew anew 0.85 and more."""
+_LEAST_SHOWN = 0.2
+"""Share of the source that a displaced image has to show."""
 
 
 def _shows(visible: NDArray[np.bool_], cut: CutOut) -> bool:

@@ -40,7 +40,7 @@ _MOST = 3.0
 """Distances beyond a limit that count, in its scale: no statistic decides alone."""
 
 _GROUPS: Mapping[str, str] = MappingProxyType(
-    {"seam": "seam", "step": "seam", "side": "seam", "continued": "seam", "far": "neighbours"}
+    {"seam": "seam", "step": "seam", "side": "seam", "continued": "seam", "interpolated": "smear", "far": "neighbours"}
     | {"remains": "source", "left": "source"}
 )
 """First part of a statistic's name -> the fault that it is reported as; `detail` for others."""
@@ -55,7 +55,8 @@ def rate_region(before: Image, after: Image, box: Box, change: RegionChange) -> 
     if corners is None or min(corners[2] - corners[0], corners[3] - corners[1]) < _SMALLEST:
         return RegionRating(1.0)
     edited = after.resized(*before.size)
-    statistics = region_statistics(np.float32(before.pixels), np.float32(edited.pixels), corners)
+    source, shown = (np.asarray(image.pixels, np.float32) for image in (before, edited))
+    statistics = region_statistics(source, shown, corners, as_drawn=change in _AS_DRAWN)
     if statistics is None:
         return RegionRating(1.0)
     faults: dict[str, float] = {}
@@ -66,78 +67,79 @@ def rate_region(before: Image, after: Image, box: Box, change: RegionChange) -> 
     return RegionRating(belongs, {name: round(amount, 4) for name, amount in faults.items()})
 
 
+_AS_DRAWN: tuple[RegionChange, ...] = ("removed",)
+"""Changes whose seams are looked for around what was redrawn: a new object, and letters, have outlines of their own."""
 _SMALLEST = 6  # pixels: a smaller place has nothing to compare
 
 
-_SURE: Mapping[RegionChange, float] = MappingProxyType({"removed": 5.23, "new": 3.2, "recoloured": 3.24, "text": 3.22})
+_SURE: Mapping[RegionChange, float] = MappingProxyType({"removed": 4.12, "new": 4.14, "recoloured": 3.67, "text": 5.06})
 """How sure it is that a place without faults belongs there, as a logit."""
 
 _FAULTS: Mapping[RegionChange, tuple[_Fault, ...]] = MappingProxyType(
     {
         "removed": (
-            _Fault("seam.box", "above", 0.314, 0.897, 1.94),
-            _Fault("remains.fine", "above", 0.098, 0.332, 1.72),
-            _Fault("chroma.20", "above", 0.321, 1.142, 1.51),
-            _Fault("far.all.50", "above", 0.442, 0.816, 1.42),
-            _Fault("seam.ellipse", "above", 0.259, 0.651, 1.37),
-            _Fault("slope", "below", -0.358, 0.965, 1.36),
-            _Fault("far.colour.85", "above", 0.364, 0.98, 1.33),
-            _Fault("direction", "above", 0.183, 0.621, 1.28),
-            _Fault("side.1", "above", -1.204, 0.1, 1.15),
-            _Fault("fine.80", "below", -0.687, 2.027, 1.03),
-            _Fault("coarse.below", "above", 0.021, 0.1, 0.84),
-            _Fault("flat", "above", 0.009, 0.181, 0.58),
-            _Fault("along.below", "above", 0.028, 0.122, 0.55),
-            _Fault("far.all.85", "above", 0.443, 0.972, 0.38),
-            _Fault("along.50", "below", -0.43, 1.796, 0.3),
-            _Fault("middle.50", "below", -0.354, 1.702, 0.21),
-            _Fault("chroma.above", "above", 0.036, 0.144, 0.2),
-            _Fault("far.colour.50", "above", 0.262, 0.589, 0.18),
+            _Fault("seam.box", "above", 0.299, 1.016, 3.0),
+            _Fault("interpolated", "below", -0.822, 1.19, 3.0),
+            _Fault("slope", "below", -0.379, 0.866, 2.6),
+            _Fault("far.colour.50", "above", 0.257, 0.557, 1.93),
+            _Fault("chroma.20", "above", 0.287, 1.044, 1.91),
+            _Fault("slope.itself", "below", -0.696, 1.895, 1.84),
+            _Fault("fine.80", "below", -0.607, 1.646, 1.31),
+            _Fault("remains.coarse", "above", 0.33, 0.843, 1.21),
+            _Fault("remains.fine", "above", 0.228, 0.476, 1.13),
+            _Fault("far.texture.85", "above", 0.244, 0.82, 0.94),
+            _Fault("side.1", "above", -1.204, 0.1, 0.85),
+            _Fault("coarse.below", "above", 0.023, 0.12, 0.82),
+            _Fault("peaks", "below", -0.391, 1.183, 0.69),
+            _Fault("along.below", "above", 0.029, 0.153, 0.51),
+            _Fault("side.2", "above", -1.204, 0.1, 0.49),
+            _Fault("chroma.above", "above", 0.044, 0.132, 0.35),
+            _Fault("remains.middle", "above", 0.23, 0.564, 0.29),
+            _Fault("middle.above", "above", 0.034, 0.1, 0.13),
         ),
         "new": (
-            _Fault("middle.80", "below", -0.245, 2.94, 3.0),
-            _Fault("coarse.80", "below", -0.122, 2.802, 3.0),
-            _Fault("fine.80", "below", -0.426, 3.248, 2.85),
-            _Fault("seam.box", "above", 0.809, 2.137, 2.73),
-            _Fault("remains.fine", "above", 0.073, 0.231, 2.08),
-            _Fault("flat", "above", 0.002, 0.356, 2.03),
-            _Fault("slope", "above", 0.249, 1.616, 1.87),
-            _Fault("step.box", "above", 0.401, 1.138, 1.58),
-            _Fault("remains.coarse", "above", 0.292, 0.809, 1.47),
-            _Fault("chroma.20", "above", 0.925, 2.121, 1.26),
-            _Fault("direction", "above", 0.406, 1.044, 1.09),
-            _Fault("across.80", "below", -0.236, 3.163, 0.96),
-            _Fault("slope", "below", -0.751, 1.616, 0.85),
-            _Fault("along.below", "above", 0.058, 0.279, 0.6),
-            _Fault("side.2", "above", -1.204, 1.753, 0.48),
-            _Fault("side.3", "above", -1.204, 0.1, 0.31),
-            _Fault("seam.ellipse", "above", 0.695, 1.397, 0.13),
-            _Fault("peaks", "below", -0.587, 1.727, 0.07),
+            _Fault("seam.box", "above", 0.659, 1.891, 3.0),
+            _Fault("remains.coarse", "above", 0.305, 0.747, 3.0),
+            _Fault("middle.80", "below", -0.314, 2.987, 3.0),
+            _Fault("coarse.80", "below", -0.164, 2.984, 3.0),
+            _Fault("remains.fine", "above", 0.095, 0.303, 2.43),
+            _Fault("slope", "below", -0.744, 1.634, 1.88),
+            _Fault("flat", "above", 0.001, 0.271, 1.87),
+            _Fault("chroma.20", "above", 0.837, 2.088, 1.66),
+            _Fault("slope", "above", 0.204, 1.634, 1.58),
+            _Fault("step.box", "above", 0.29, 0.997, 1.52),
+            _Fault("fine.80", "below", -0.44, 3.229, 1.16),
+            _Fault("seam.ellipse", "above", 0.59, 1.288, 1.03),
+            _Fault("along.below", "above", 0.091, 0.294, 0.8),
+            _Fault("side.3", "above", -1.204, 0.1, 0.4),
+            _Fault("side.2", "above", -1.204, 1.416, 0.14),
+            _Fault("direction", "above", 0.378, 1.087, 0.1),
         ),
         "recoloured": (
-            _Fault("remains.fine", "below", 0.924, 0.117, 1.87),
-            _Fault("seam.ellipse", "above", 0.859, 1.561, 1.59),
-            _Fault("side.1", "above", -1.204, 0.898, 1.15),
-            _Fault("left.coarse", "below", 0.828, 0.377, 1.02),
-            _Fault("flat", "above", 0.012, 0.44, 0.86),
-            _Fault("step.box", "above", 0.577, 1.355, 0.78),
-            _Fault("chroma.below", "above", 0.15, 0.382, 0.49),
+            _Fault("remains.fine", "below", 0.939, 0.105, 1.89),
+            _Fault("seam.ellipse", "above", 0.898, 1.688, 1.32),
+            _Fault("left.middle", "below", 0.812, 0.35, 1.18),
+            _Fault("side.1", "above", -1.204, 0.548, 0.89),
+            _Fault("chroma.below", "above", 0.215, 0.434, 0.79),
+            _Fault("step.box", "above", 0.563, 1.341, 0.7),
+            _Fault("flat", "above", 0.018, 0.428, 0.37),
+            _Fault("side.3", "above", -1.204, 0.1, 0.26),
         ),
         "text": (
-            _Fault("seam.box", "above", -0.224, 1.89, 3.0),
-            _Fault("step.box", "above", 0.232, 0.933, 3.0),
-            _Fault("along.80", "below", 0.085, 3.076, 3.0),
-            _Fault("remains.coarse", "below", 0.299, 0.902, 3.0),
-            _Fault("remains.middle", "below", 0.02, 0.88, 1.74),
-            _Fault("coarse.80", "below", 0.079, 2.849, 1.53),
-            _Fault("fine.80", "below", -0.095, 2.997, 1.34),
-            _Fault("along.below", "above", 0.0, 0.1, 1.1),
-            _Fault("flat", "above", 0.026, 0.477, 0.54),
-            _Fault("side.3", "above", -1.204, 1.217, 0.54),
-            _Fault("fine.below", "above", 0.0, 0.1, 0.44),
-            _Fault("chroma.below", "above", 0.0, 0.1, 0.3),
-            _Fault("slope", "above", 0.377, 1.706, 0.25),
-            _Fault("left.coarse", "below", 0.416, 1.005, 0.22),
+            _Fault("seam.box", "above", -0.225, 2.015, 3.0),
+            _Fault("step.box", "above", 0.225, 0.834, 3.0),
+            _Fault("fine.50", "below", 0.18, 2.748, 3.0),
+            _Fault("fine.80", "below", -0.054, 2.771, 3.0),
+            _Fault("remains.fine", "below", 0.042, 0.667, 3.0),
+            _Fault("remains.middle", "below", 0.061, 0.808, 3.0),
+            _Fault("remains.coarse", "below", 0.335, 0.902, 3.0),
+            _Fault("along.80", "below", 0.184, 2.825, 1.85),
+            _Fault("flat", "above", 0.008, 0.348, 1.58),
+            _Fault("along.below", "above", 0.0, 0.1, 0.91),
+            _Fault("side.3", "above", -1.204, 1.212, 0.8),
+            _Fault("chroma.below", "above", 0.0, 0.1, 0.47),
+            _Fault("fine.below", "above", 0.0, 0.1, 0.36),
+            _Fault("left.coarse", "below", 0.491, 0.956, 0.17),
         ),
     }
 )

@@ -31,8 +31,9 @@ _VISIBLE = 12.0  # Lab units per pixel: stronger edges count no more
 class _Place:
     """A place with its surroundings, at the size at which it is compared. before, after: H x W x 3, CIE L*a*b*.
 
-    box: x0, y0, x1, y1 in pixels. redrawn: what differs from the source in and near the box, or all of the box where
-    nearly nothing does. inside: what is compared. outside: with what. inner: pixels that have surroundings.
+    box: x0, y0, x1, y1 in pixels, of the place or of all that was redrawn. redrawn: what differs from the source in and
+    near the box, or all of the box where nearly nothing does. inside: what is compared. outside: with what. inner:
+    pixels that have surroundings.
     """
 
     before: Plane
@@ -44,18 +45,23 @@ class _Place:
     inner: Bits
 
 
-def region_statistics(before: Plane, after: Plane, corners: Corners) -> Mapping[str, float] | None:
+def region_statistics(
+    before: Plane, after: Plane, corners: Corners, *, as_drawn: bool = False
+) -> Mapping[str, float] | None:
     """Name -> statistic of a place; None where nothing was redrawn.
 
-    before, after: H x W x 3 RGB of 0 to 255, of one size. corners: x0, y0, x1, y1 of the place in pixels.
+    before, after: H x W x 3 RGB of 0 to 255, of one size. corners: x0, y0, x1, y1 of the place in pixels. as_drawn:
+    whether seams are looked for around all that was redrawn, instead of around the place.
     """
-    place = _place(before, after, corners)
+    place = _place(before, after, corners, as_drawn)
     if place is None:
         return None
-    return _detail(place) | _seams(place) | _remains(place) | _neighbours(place)
+    textures = _textures(place.after)
+    found = _detail(place, textures) | _seams(place) | _remains(place) | _neighbours(place, textures)
+    return found | {"interpolated": _interpolated(place)}
 
 
-def _place(before: Plane, after: Plane, corners: Corners) -> _Place | None:
+def _place(before: Plane, after: Plane, corners: Corners, as_drawn: bool) -> _Place | None:
     height, width = before.shape[:2]
     x0, y0, x1, y1 = corners
     root, longer = float(np.sqrt((x1 - x0) * (y1 - y0))), max(height, width)
@@ -87,6 +93,10 @@ def _place(before: Plane, after: Plane, corners: Corners) -> _Place | None:
     outside = outside if outside.sum() >= _FEW else ~whole
     inner = np.zeros(whole.shape, np.bool_)
     inner[3:-3, 3:-3] = True
+    if as_drawn:
+        rows, columns = np.nonzero(redrawn)
+        low, high = np.percentile([columns, rows], [1, 99], axis=1)
+        box = np.array([*low, *(high + 1)])
     return _Place(
         source,
         edited,
@@ -118,7 +128,7 @@ def _textures(lab: Plane) -> dict[str, Plane]:
     textures: dict[str, Plane] = {}
     previous = light
     for name, sigma, window in (("fine", 0.8, 2.5), ("middle", 1.6, 3.0), ("coarse", 3.2, 4.0)):
-        smooth = cv2.GaussianBlur(light, (0, 0), sigma)
+        smooth = np.asarray(cv2.GaussianBlur(light, (0, 0), sigma), np.float32)
         textures[name] = _strength((previous - smooth) ** 2, window)
         previous = smooth
     colours = lab[:, :, 1:]
@@ -140,9 +150,8 @@ def _gradients(plane: Plane) -> tuple[Plane, Plane]:
     return np.asarray(gx, np.float32), np.asarray(gy, np.float32)
 
 
-def _detail(place: _Place) -> dict[str, float]:
+def _detail(place: _Place, textures: Mapping[str, Plane]) -> dict[str, float]:
     """How the strength of detail inside differs from that outside: quantiles, and shares beyond what is outside."""
-    textures = _textures(place.after)
     found: dict[str, float] = {}
     for name, texture in textures.items():
         inside, outside = texture[place.inside], texture[place.outside]
@@ -153,6 +162,7 @@ def _detail(place: _Place) -> dict[str, float]:
     for name, strong, weak in (("slope", "fine", "coarse"), ("direction", "across", "along")):
         ratio = textures[strong] - textures[weak]
         found[name] = float(np.median(ratio[place.inside]) - np.median(ratio[place.outside]))
+    found["slope.itself"] = float(np.median((textures["fine"] - textures["coarse"])[place.inside]))
     gx, gy = _gradients(place.after[:, :, 0])
     gradient = np.sqrt(gx * gx + gy * gy)
     found["peaks"] = _peakedness(gradient[place.inside]) - _peakedness(gradient[place.outside])
@@ -202,7 +212,7 @@ def _distance_inside(area: Bits) -> Plane:
 def _edge_on_outline(place: _Place, area: Bits) -> float:
     """How much stronger edges along an outline are on it than beside it, less those that the source has there."""
     distance = _distance_inside(area)
-    nx, ny = _gradients(cv2.GaussianBlur(distance, (0, 0), 1.0))
+    nx, ny = _gradients(np.asarray(cv2.GaussianBlur(distance, (0, 0), 1.0), np.float32))
     length = np.sqrt(nx * nx + ny * ny) + np.float32(1e-6)
     nx, ny = nx / length, ny / length
 
@@ -351,9 +361,8 @@ _MOST_INSIDE, _MOST_OUTSIDE = 400, 1200
 _UNITS = np.array([12, 6, 6] + [0.5] * 5, np.float32)  # a difference of one is clearly visible
 
 
-def _neighbours(place: _Place) -> dict[str, float]:
+def _neighbours(place: _Place, textures: Mapping[str, Plane]) -> dict[str, float]:
     """Distance of patches inside to the nearest one outside, relative to that among patches outside."""
-    textures = _textures(place.after)
     layers = [cv2.blur(place.after[:, :, channel], (8, 8)) for channel in range(3)]
     layers += [textures[name] for name in ("fine", "middle", "coarse", "across", "along")]
     patches = (np.stack(layers, axis=2) / _UNITS)[_STEP // 2 :: _STEP, _STEP // 2 :: _STEP]
@@ -386,3 +395,90 @@ def _nearest(patches: Plane, others: Plane) -> Plane:
     """Distance of each patch to the nearest of the others."""
     squares = (patches**2).sum(1)[:, None] + (others**2).sum(1)[None] - 2 * patches @ others.T
     return np.sqrt(np.maximum(squares.min(1), 0))
+
+
+# -- interpolation ----------------------------------------------------------------------------------------------------
+
+_SMALL = 64  # pixels of the longer side of the place
+
+
+def _interpolated(place: _Place) -> float:
+    """How far the place is from the best interpolation of its own border, relative to how varied the border is.
+
+    Near 0 and above for what was photographed or drawn, and on plain ground; far below where a varied border was
+    smeared, faded or diffused inwards.
+    """
+    small = _shrunk(place)
+    if small is None:
+        return 0.0
+    lab, (x0, y0, x1, y1) = small
+    inside = np.zeros(lab.shape[:2], np.uint8)
+    inside[y0:y1, x0:x1] = 1
+    border = lab[(cv2.dilate(inside, np.ones((7, 7), np.uint8)) > 0) & (inside == 0)]
+    if len(border) < 20:
+        return 0.0
+    shown = _soft(lab)[y0:y1, x0:x1]
+    candidates = [*_diffused(lab, inside, (x0, y0, x1, y1)), *_faded(lab, (x0, y0, x1, y1))]
+    errors = [np.sqrt(((shown - _soft(candidate)) ** 2).sum(2).mean()) for candidate in candidates]
+    varied = np.sqrt(((border - border.mean(0)) ** 2).sum(1).mean())
+    return float(np.log((min(errors) + 0.8) / (varied + 0.8)))
+
+
+def _shrunk(place: _Place) -> tuple[Plane, Corners] | None:
+    """The edited surroundings at a small size, and the place in it with a margin; None where there is too little."""
+    height, width = place.after.shape[:2]
+    x0, y0, x1, y1 = place.box
+    scale = min(1.0, _SMALL / max(x1 - x0, y1 - y0))
+    size = (max(8, round(width * scale)), max(8, round(height * scale)))
+    lab = cv2.resize(place.after, size, interpolation=cv2.INTER_AREA) if scale < 1 else place.after
+    across, down = size[0] / width if scale < 1 else 1.0, size[1] / height if scale < 1 else 1.0
+    height, width = lab.shape[:2]
+    corners = (
+        max(0, round(x0 * across) - 1),
+        max(0, round(y0 * down) - 1),
+        min(width, round(x1 * across) + 1),
+        min(height, round(y1 * down) + 1),
+    )
+    w, h = corners[2] - corners[0], corners[3] - corners[1]
+    return (np.asarray(lab, np.float32), corners) if min(w, h) >= 6 and w * h <= 0.9 * width * height else None
+
+
+def _soft(lab: Plane) -> Plane:
+    return np.asarray(cv2.GaussianBlur(np.ascontiguousarray(lab, np.float32), (0, 0), 0.7), np.float32)
+
+
+_OFFSET, _FACTOR = np.array([0, 128, 128], np.float32), np.array([2.55, 1, 1], np.float32)  # CIE L*a*b* as bytes
+
+
+def _diffused(lab: Plane, inside: NDArray[np.uint8], corners: Corners) -> list[Plane]:
+    """Classical inpainting of the place."""
+    x0, y0, x1, y1 = corners
+    packed = np.clip(lab * _FACTOR + _OFFSET, 0, 255).astype(np.uint8)
+    filled = (cv2.inpaint(packed, inside, 3, method) for method in (cv2.INPAINT_TELEA, cv2.INPAINT_NS))
+    return [(np.asarray(one, np.float32)[y0:y1, x0:x1] - _OFFSET) / _FACTOR for one in filled]
+
+
+def _faded(lab: Plane, corners: Corners) -> list[Plane]:
+    """Linear interpolations between opposite sides, and between all four. A side on the border is as its opposite."""
+    x0, y0, x1, y1 = corners
+    height, width = lab.shape[:2]
+    top = lab[y0 - 1, x0:x1][None] if y0 > 0 else None
+    bottom = lab[y1, x0:x1][None] if y1 < height else top
+    left = lab[y0:y1, x0 - 1][:, None] if x0 > 0 else None
+    right = lab[y0:y1, x1][:, None] if x1 < width else left
+    top, left = bottom if top is None else top, right if left is None else left
+    down = np.linspace(0, 1, y1 - y0, dtype=np.float32)[:, None, None]
+    along = np.linspace(0, 1, x1 - x0, dtype=np.float32)[None, :, None]
+    shape = (y1 - y0, x1 - x0, 3)
+    found: list[Plane] = []
+    if top is not None and bottom is not None:
+        found.append(np.broadcast_to((1 - down) * top + down * bottom, shape))
+    if left is not None and right is not None:
+        found.append(np.broadcast_to((1 - along) * left + along * right, shape))
+    if len(found) == 2 and top is not None and bottom is not None:
+        # Coons, "Surfaces for computer-aided design of space forms", 1967
+        corner: Plane = (1 - down) * ((1 - along) * top[:, :1] + along * top[:, -1:])
+        corner = corner + down * ((1 - along) * bottom[:, :1] + along * bottom[:, -1:])
+        both = found[0] + found[1]
+        found += [both - corner, both / np.float32(2)]
+    return found

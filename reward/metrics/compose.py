@@ -235,6 +235,7 @@ class Gate(_OfParts):
     guard: Metric
     reward: Metric
     name: str = "gate"
+    version: int = 1
 
     def __post_init__(self) -> None:
         _check_unit_range(self.name, {"guard": self._cards["guard"]})
@@ -250,7 +251,7 @@ class Gate(_OfParts):
         """That of the guarded reward, under the name of the gate."""
         guard, reward = self._cards["guard"], self._cards["reward"]
         return replace(
-            _composite_card(self.name, self._cards, ""),
+            _composite_card(self.name, self._cards, "", self.version),
             summary=f"{reward.summary} ({reward.name}), and {guard.name} caught nothing",
             range=reward.range,
             unit=reward.unit,

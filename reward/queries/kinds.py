@@ -302,8 +302,9 @@ class RateRegion(Query[RegionRating]):
     def check(self, answer: object) -> None:
         _expect(answer, RegionRating, self)
         assert isinstance(answer, RegionRating)
-        numbers = [answer.value, *answer.faults.values()]
-        if not all(isinstance(x, float | int) and math.isfinite(x) and x >= 0 for x in numbers) or answer.value > 1:
+        numbers: list[object] = [answer.value, *answer.faults.values()]
+        valid = all(isinstance(x, float | int) and math.isfinite(x) and x >= 0 for x in numbers)
+        if not valid or answer.value > 1:
             raise InvalidAnswer(f"{self.kind} expects a value in [0, 1] and faults of at least 0, got {answer!r:.200}")
 
 

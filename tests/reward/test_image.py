@@ -373,6 +373,33 @@ def test_a_picture_equals_nothing_else():
 # -- derived images ---------------------------------------------------------------------------------------------------
 
 
+def test_a_turned_picture_is_mirrored_first_and_then_turned_clockwise():
+    pixels = picture(1).pixels
+    image = Image.of(pixels)
+    assert np.array_equal(image.turned(1).pixels, np.rot90(pixels, -1))
+    assert np.array_equal(image.turned(3, mirrored=True).pixels, np.rot90(pixels[:, ::-1], -3))
+    assert image.turned(1).size == image.size[::-1]
+    assert image.turned(4) is image
+    assert image.turned(2, mirrored=True).turned(2, mirrored=True) == image
+
+
+def test_a_tilted_picture_keeps_its_size_grows_or_is_filled():
+    image = Image.of(np.full((60, 90, 3), 40, np.uint8))
+    same, expanded, filled = (image.tilted(20, canvas) for canvas in ("same", "expanded", "filled"))
+    assert same.size == filled.size == image.size
+    assert expanded.size == (round(90 * 0.9397 + 60 * 0.3420), round(90 * 0.3420 + 60 * 0.9397))
+    assert (same.pixels[0, 0] == 255).all()
+    assert (filled.pixels == 40).all()
+    assert image.tilted(0) is image
+
+
+def test_a_tilt_is_clockwise():
+    pixels = np.zeros((41, 41, 3), np.uint8)
+    pixels[18:23, 30:] = 255  # to the right of the middle
+    below = Image.of(pixels).tilted(90).pixels[30:, 18:23]
+    assert below.mean() > 200
+
+
 def test_painted_areas_have_one_colour_and_the_rest_stays():
     image = picture(1, 12, 8)
     painted = image.painted((2, 1, 5, 4), (10, 6, 20, 20))

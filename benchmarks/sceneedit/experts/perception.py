@@ -139,5 +139,9 @@ class PerceptionCache:
 
 def visibility(obj: DetectedObject) -> float:
     """The weight of an object for its opacity and occlusion, in [0, 1]."""
-    opacity_factor = 1 / (1 + math.exp(-(obj.opacity - _FAINT) / _FAINT_SOFT))
-    return opacity_factor * (0.88 + 0.12 * obj.opacity) * (0.85 + 0.15 * obj.visible_share)
+    return opacity_weight(obj) * (0.88 + 0.12 * obj.opacity) * (0.85 + 0.15 * obj.visible_share)
+
+
+def opacity_weight(obj: DetectedObject) -> float:
+    """The weight of an object for its opacity, in [0, 1]: about 1 for a solid one."""
+    return 1 / (1 + math.exp(-(obj.opacity - _FAINT) / _FAINT_SOFT))

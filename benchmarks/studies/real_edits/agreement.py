@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cv2
@@ -14,7 +14,7 @@ from ....reward import Reward, Score
 from ....reward.bootstrap_intervals import percentile_interval, resampled_rows
 from ...common.optional_imports import bench_library
 from .destroyed import parts_of
-from .real_edit import PRESERVED, STATES, RealEdit
+from .real_edit import FOLLOWED, PRESERVED, STATES, RealEdit
 
 FOLLOWED_FROM = 0.75
 """`following` of an honest edit is to be at least this."""
@@ -204,6 +204,48 @@ def part_quartiles(rows: Sequence[Scored]) -> list[Quartiles]:
                 Quartiles(f"{name} (below {bar})", len(known), (low, middle, high), sum(v < bar for v in known))
             )
     return found
+
+
+@dataclass(frozen=True)
+class ReaderAgreement:
+    """Of two readers on one label. equal: how many edits they label alike. kappa: Cohen's, weighted by the squared
+    distance of the labels in their order (1968); None where a reader gives all of them one label.
+    """
+
+    label: str
+    count: int
+    equal: int
+    kappa: float | None
+
+
+def reader_agreement(edits: Sequence[RealEdit]) -> list[ReaderAgreement]:
+    """Of the edits that a second reader has labelled, by label, and on whether they are good; empty without any."""
+    both = [(edit, edit.second) for edit in edits if edit.second is not None]
+    columns: list[tuple[str, Sequence[Any], list[tuple[Any, Any]]]] = [
+        ("followed", FOLLOWED, [(edit.followed, second[0]) for edit, second in both]),
+        ("preserved", PRESERVED, [(edit.preserved, second[1]) for edit, second in both]),
+        ("place", STATES, [(edit.place, second[2]) for edit, second in both]),
+        (
+            "good, neither or bad",
+            (True, None, False),
+            [
+                (edit.is_good, replace(edit, followed=second[0], preserved=second[1], place=second[2]).is_good)
+                for edit, second in both
+            ],
+        ),
+    ]
+    if not both:
+        return []
+    return [
+        ReaderAgreement(label, len(pairs), sum(one == other for one, other in pairs), _weighted_kappa(order, pairs))
+        for label, order, pairs in columns
+    ]
+
+
+def _weighted_kappa(order: Sequence[Any], pairs: Sequence[tuple[Any, Any]]) -> float | None:
+    first, second = (np.array([order.index(pair[side]) for pair in pairs], np.float64) for side in (0, 1))
+    chance = float(((first[:, None] - second[None]) ** 2).mean())
+    return None if not chance else 1 - float(((first - second) ** 2).mean()) / chance
 
 
 def surprises(rows: Sequence[Scored], count: int) -> list[Scored]:

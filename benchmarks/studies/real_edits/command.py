@@ -87,9 +87,10 @@ def _edits(options: argparse.Namespace) -> list[RealEdit]:
         edits = [edit for edit in folder_edits(options.folder) if is_chosen(edit.operation, bool(edit.boxes))]
         return [edit for edit in edits if options.half in (None, edit.half)][: options.limit]
     rows = [row for row in repository_rows(options.rows) if is_chosen(row.operation, bool(row.boxes))]
+    rows = [row for row in rows if options.half in (None, row.half)][: options.limit]
     clones = Clones(options.clones)
     try:
-        return [row.read(clones) for row in rows if options.half in (None, row.half)][: options.limit]
+        return [row.read(clones) for row in rows]
     except WrongFile as error:
         raise InputError(str(error)) from None
 

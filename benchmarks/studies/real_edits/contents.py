@@ -34,7 +34,7 @@ def blurred(place: Place, box: Corners, values: Values, rng: Generator) -> Plane
     sigma = max(2.0, values["blur"] * max(x1 - x0, y1 - y0))
     by = round(2 * sigma)
     top, left = max(0, y0 - by), max(0, x0 - by)
-    soft = cv2.GaussianBlur(place.source[top : y1 + by, left : x1 + by], (0, 0), sigma)
+    soft = np.asarray(cv2.GaussianBlur(place.source[top : y1 + by, left : x1 + by], (0, 0), sigma), np.float32)
     return _grained(soft[y0 - top :, x0 - left :][: y1 - y0, : x1 - x0], place, box, values, rng)
 
 
@@ -46,7 +46,7 @@ def pixelated(place: Place, box: Corners, values: Values, rng: Generator) -> Pla
     small = cv2.resize(
         inside, (max(1, round(width * scale)), max(1, round(height * scale))), interpolation=cv2.INTER_AREA
     )
-    coarse = cv2.resize(small, (width, height), interpolation=cv2.INTER_NEAREST)
+    coarse = np.asarray(cv2.resize(small, (width, height), interpolation=cv2.INTER_NEAREST), np.float32)
     return _grained(coarse, place, box, values, rng)
 
 
@@ -85,8 +85,9 @@ def remnant(place: Place, box: Corners, values: Values, rng: Generator) -> Plane
     height, width = result.shape[:2]
     side = round(values["side"])
     across, down = max(1, round(values["share"] * width)), max(1, round(values["share"] * height))
-    part = [np.s_[:, :across], np.s_[:, width - across :], np.s_[:down], np.s_[height - down :]][side]
-    result[part] = before[part]
+    left, upper = (width - across if side == 1 else 0), (height - down if side == 3 else 0)
+    right, lower = (across if side == 0 else width), (down if side == 2 else height)
+    result[upper:lower, left:right] = before[upper:lower, left:right]
     return result
 
 
@@ -197,8 +198,9 @@ def _grained(content: Plane, place: Place, box: Corners, values: Values, rng: Ge
     """With noise as strong as the surroundings' finest detail, times `grain`."""
     if not values["grain"]:
         return np.asarray(content, np.float32)
-    noise = np.asarray(cv2.GaussianBlur(rng.normal(0, 1, _shape(box)[:2]).astype(np.float32), (0, 0), 0.7))
-    noise /= max(1e-6, float(noise.std()))
+    plain = rng.normal(0, 1, _shape(box)[:2]).astype(np.float32)
+    soft = np.asarray(cv2.GaussianBlur(plain, (0, 0), 0.7), np.float32)
+    noise = soft / max(1e-6, float(soft.std()))
     return np.asarray(content + values["grain"] * place.grain(box) * noise[..., None], np.float32)
 
 

@@ -105,7 +105,7 @@ def _squashed(pixels: Pixels, size: tuple[int, int]) -> Pixels:
 
 
 def _bytes(values: NDArray[np.floating]) -> Pixels:
-    return np.clip(np.rint(values), 0, 255).astype(np.uint8)
+    return np.asarray(np.clip(np.rint(values), 0, 255), np.uint8)
 
 
 # -- edits ------------------------------------------------------------------------------------------------------------

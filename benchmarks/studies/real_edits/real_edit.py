@@ -22,6 +22,9 @@ PRESERVED: tuple[Preserved, ...] = get_args(Preserved)
 STATES: tuple[State, ...] = get_args(State)
 HALVES: tuple[Half, ...] = get_args(Half)
 
+Labels = tuple[Followed, Preserved, State]
+"""What a reader says of an edit."""
+
 Corners = tuple[int, int, int, int]
 """Left, upper, right and lower edge in pixels; right and lower ones are outside."""
 
@@ -32,7 +35,8 @@ class RealEdit:
 
     group: edits of one source by one instruction. base: the photograph that sources come from. followed, preserved (all
     but the target), place (artefacts where the change was to be): the reader's; None where nothing is said. boxes: by
-    name, in pixels of the source. target: the names of those that are to change.
+    name, in pixels of the source. target: the names of those that are to change. second: what another reader says, who
+    saw a few.
     """
 
     id: str
@@ -49,6 +53,7 @@ class RealEdit:
     target: Sequence[str] = ()
     editor: str = ""
     half: Half | None = None
+    second: Labels | None = None
 
     @property
     def is_good(self) -> bool | None:

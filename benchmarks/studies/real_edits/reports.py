@@ -9,7 +9,7 @@ from typing import Any
 from zlib import crc32
 
 from ...common.terminal import echo
-from .agreement import Scored, Separation, agreement, part_quartiles, surprises
+from .agreement import Scored, Separation, agreement, part_quartiles, reader_agreement, surprises
 from .destroyed import Destroyed, Payment, payments
 from .fill_search import SearchedFill, best_finds
 from .fills import FillKind
@@ -29,6 +29,9 @@ def report_agreement(out: Path, rows: Sequence[Scored], count: int) -> None:
     for part in part_quartiles(rows):
         quartiles = " ".join(f"{number:.2f}" for number in part.quartiles)
         _say(f"{part.name:46s} n={part.count:3d} quartiles {quartiles}; below: {part.low}")
+    for both in reader_agreement([row.edit for row in rows]):
+        kappa = "" if both.kappa is None else f"; weighted kappa {both.kappa:.2f}"
+        _say(f"two readers, {both.label:33s} equal {both.equal} of {both.count}{kappa}")
     honest = [row for row in rows if row.edit.is_good]
     low = sum((row.score.value or 0.0) < 0.5 for row in honest)
     _say(f"honest edits below 0.5 or without a value: {low} of {len(honest)}")

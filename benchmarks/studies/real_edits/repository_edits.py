@@ -3,7 +3,8 @@
 A row of `edits.jsonl` has `id`, `group`, `base`, `repo`, `commit`, `source` and `edited` (`path`, `sha256` of the file,
 `crop`: a rectangle or null), `instruction` (`path`, `start`, `end` in bytes, `sha256` of the sentence; or `text`, where
 the sentence is ours), `editor`, `operation`, `half`, and `labels`: `followed`, `preserved`, `place`, `boxes` (in pixels
-of the cropped source, by name), `target` (names) and `note`.
+of the cropped source, by name), `target` (names) and `note`. Some have `second`: `followed`, `preserved` and `place` as
+another reader says.
 """
 
 from __future__ import annotations
@@ -30,12 +31,10 @@ from .real_edit import (
     PRESERVED,
     STATES,
     Corners,
-    Followed,
     Half,
+    Labels,
     Operation,
-    Preserved,
     RealEdit,
-    State,
 )
 from .row_values import MAX_TEXT, boxes_of, choice_of, corners_of, path_of, target_of, text_of
 
@@ -79,11 +78,10 @@ class EditRow:
     editor: str
     operation: Operation
     half: Half
-    followed: Followed
-    preserved: Preserved
-    place: State
+    labels: Labels
     boxes: Mapping[str, tuple[Corners, ...]]
     target: tuple[str, ...]
+    second: Labels | None
 
     @staticmethod
     def of(row: Any) -> EditRow:
@@ -103,11 +101,10 @@ class EditRow:
             editor=text_of(row, "editor"),
             operation=choice_of(row, "operation", OPERATIONS),
             half=choice_of(row, "half", HALVES),
-            followed=choice_of(labels, "followed", FOLLOWED),
-            preserved=choice_of(labels, "preserved", PRESERVED),
-            place=choice_of(labels, "place", STATES),
+            labels=_labels(labels),
             boxes=boxes,
             target=target_of(labels.get("target"), boxes),
+            second=None if row.get("second") is None else _labels(_object(row["second"], "second")),
         )
 
     def read(self, clones: Clones) -> RealEdit:
@@ -118,6 +115,7 @@ class EditRow:
             source, edited = self._shown(clones, self.source), self._shown(clones, self.edited)
         except ImageError as error:
             raise WrongFile(f"{self.id}: {error}") from None
+        followed, preserved, place = self.labels
         return RealEdit(
             id=self.id,
             group=self.group,
@@ -126,13 +124,14 @@ class EditRow:
             source=source,
             edited=edited,
             operation=self.operation,
-            followed=self.followed,
-            preserved=self.preserved,
-            place=self.place,
+            followed=followed,
+            preserved=preserved,
+            place=place,
             boxes=self.boxes,
             target=self.target,
             editor=self.editor,
             half=self.half,
+            second=self.second,
         )
 
     def _shown(self, clones: Clones, picture: Picture) -> Image:
@@ -204,6 +203,14 @@ def _object(value: Any, name: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise ValueError(f"{name}: a JSON object is expected, got {value!r:.80}")
     return value
+
+
+def _labels(labels: Mapping[str, Any]) -> Labels:
+    return (
+        choice_of(labels, "followed", FOLLOWED),
+        choice_of(labels, "preserved", PRESERVED),
+        choice_of(labels, "place", STATES),
+    )
 
 
 def _picture(value: Any) -> Picture:

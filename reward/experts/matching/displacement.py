@@ -35,20 +35,18 @@ def displaced(source: Plane, edited: Plane) -> Iterator[tuple[Plane, NDArray[np.
 
 def _warp(source: Plane, edited: Plane) -> NDArray[np.float64] | None:
     """2 x 3, from pixels of the source to pixels of the edited picture."""
-    finder = cv2.ORB_create(nfeatures=_FEATURES, edgeThreshold=15, patchSize=15, fastThreshold=8)
-    points, descriptors = zip(
-        *(finder.detectAndCompute(_grey(picture), None) for picture in (source, edited)), strict=True
-    )
-    if any(found is None or len(found) < _FEWEST for found in descriptors):
+    finder = cv2.ORB.create(nfeatures=_FEATURES, edgeThreshold=15, patchSize=15, fastThreshold=8)
+    (points, first), (others, second) = (finder.detectAndCompute(_grey(one), None) for one in (source, edited))
+    if min(len(points), len(others)) < _FEWEST:
         return None
-    pairs = cv2.BFMatcher(cv2.NORM_HAMMING).knnMatch(*descriptors, k=2)
+    pairs = cv2.BFMatcher(cv2.NORM_HAMMING).knnMatch(first, second, k=2)
     good = [pair[0] for pair in pairs if len(pair) == 2 and pair[0].distance < _DISTINCT * pair[1].distance]
     if len(good) < _FEWEST:
         return None
-    start = np.array([points[0][match.queryIdx].pt for match in good], np.float32)
-    end = np.array([points[1][match.trainIdx].pt for match in good], np.float32)
+    start = np.array([points[match.queryIdx].pt for match in good], np.float32)
+    end = np.array([others[match.trainIdx].pt for match in good], np.float32)
     warp, agree = cv2.estimateAffinePartial2D(start, end, method=cv2.RANSAC, ransacReprojThreshold=3.0)
-    if warp is None or np.count_nonzero(agree) < _FEWEST:
+    if np.count_nonzero(agree) < _FEWEST:  # none where there is no transform
         return None
     zoom = float(np.hypot(warp[0, 0], warp[1, 0]))
     return np.asarray(warp, np.float64) if 1 / _MOST_ZOOM < zoom < _MOST_ZOOM else None

@@ -65,7 +65,7 @@ def _curves(x: Plane, y: Plane) -> list[_Curve]:
         values = np.array([np.median(y[part, channel]) for part in parts], np.float32)
         upper, lower = np.maximum.accumulate(values), np.minimum.accumulate(values[::-1])[::-1]
         knots, first = np.unique(knots, return_index=True)
-        curves.append((knots, ((upper + lower) / 2)[first]))
+        curves.append((knots, ((upper + lower) / 2)[first].astype(np.float32)))
     return curves
 
 

@@ -22,9 +22,9 @@ _FEW = 0.1  # of the box that is neither object nor changed: fewer surroundings 
 
 
 class RecolouredObject(NamedTuple):
-    """before, edited: H x W x 3, 8-bit RGB, the second aligned to the first. own, changed: H x W in [0, 1], 0 outside of
-    the box.
+    """before, edited: H x W x 3, 8-bit RGB, the second aligned to the first.
 
+    own, changed: H x W in [0, 1], 0 outside of the box.
     spill: in [0, 1], how much of what is around the object in its box changed as well; 0 where next to nothing is.
     """
 
@@ -69,8 +69,11 @@ def recoloured_object(before: NDArray[np.uint8], after: NDArray[np.uint8], box: 
     changed = recoloured(np.asarray(np.linalg.norm(difference, axis=2), np.float32)) * inside
     around = (1 - own) * inside
     spill = float((around * changed).sum() / around.sum()) if around.sum() > _FEW * inside.sum() else 0.0
-    crops = (np.clip(crop, 0, 255).astype(np.uint8) for crop in (source, edited))
-    return RecolouredObject(*crops, own, changed, spill)
+    return RecolouredObject(_to_pixels(source), _to_pixels(edited), own, changed, spill)
+
+
+def _to_pixels(plane: Plane) -> NDArray[np.uint8]:
+    return np.clip(plane, 0, 255).astype(np.uint8)
 
 
 def _corners(box: tuple[float, ...], size: tuple[int, int]) -> Corners:

@@ -78,12 +78,13 @@ def standing_share(cut: CutOut, edited: Plane) -> float:
     before. Places count as a whole, since what was behind an object, and shows between its parts, is as before too.
     """
     match = compare(cut.lab, cut.of(edited))
-    weight = cv2.dilate(cut.own, np.ones((3, 3), np.uint8)) * cut.inside * np.minimum(match.strength, _STRONG)
+    around = np.asarray(cv2.dilate(cut.own, np.ones((3, 3), np.uint8)), np.float32)
+    weight = np.asarray(around * cut.inside * np.minimum(match.strength, _STRONG), np.float32)
     spread = _REGION * float(np.sqrt(np.count_nonzero(cut.inside)))
     structure = _share(weight, _local_share(weight, match.agreement, spread) > _WHOLE)
     altered = _share(weight, _local_share(weight, match.agreement * recoloured(match.distance), spread) > _RECOLOURED)
     same = (match.distance < _SAME_COLOUR).astype(np.float32)
-    area = _share(cut.own, _local_share(cut.own, same, spread) > _WHOLE)
+    area = _share(cut.own, _grown(_local_share(cut.own, same, spread) > _WHOLE, spread) * same)
     return max(structure, altered, area)
 
 
@@ -153,6 +154,13 @@ def _local_share(weight: Plane, values: Plane, spread: float) -> Plane:
     return np.asarray(cv2.GaussianBlur(weight * values, (0, 0), max(spread, 0.5)) / (whole + 1e-6), np.float32)
 
 
-def _share(weight: Plane, values: NDArray[np.generic]) -> float:
+def _grown(places: NDArray[np.bool_], spread: float) -> NDArray[np.bool_]:
+    """The places up to where they end: their share falls below `_WHOLE` two thirds of the spread before."""
+    side = 2 * round(2 / 3 * spread) + 1
+    disc = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (side, side))
+    return np.asarray(cv2.dilate(places.astype(np.uint8), disc) > 0)
+
+
+def _share(weight: Plane, values: Plane | NDArray[np.bool_]) -> float:
     total = float(weight.sum())
     return float((weight * values).sum()) / total if total > 0 else 0.0

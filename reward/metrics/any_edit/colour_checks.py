@@ -21,19 +21,23 @@ _ROOM = 1.3
 def check_colour(inspector: EditInspector, task: Task, boxes: Sequence[Box]) -> Program[Condition]:
     """EdiVal's algorithm 8 with the crops of equation 2: each object, before and after, with what is around it.
 
-    A judge sees what changed: a thin object fills little of its box, and a tint covers more than the object.
+    A judge sees what changed: a thin object fills little of its box, and a tint covers more than the object. A single
+    object has to be detected still; of several, each is looked at where it was.
     """
-    (after,) = yield from inspector.detect(
-        ("edited", task.object or ""), threshold=THRESHOLD, max_box_size=_OPTIONS.max_box_size
-    )
-    conditions = [after.present()]
-    if after.best is not None:
-        for box in boxes:
-            crops, place = _crops(inspector.source, inspector.edited, box)
-            slots = {"object": task.object or "", "value": task.value or "", "box": place}
-            reply = yield from inspector.ask_yes_no("color_pair", crops, slots)
-            conditions.append(paper_protocol.judge_verdict("color", reply))
-    return all_hold(conditions, total=1 + len(boxes))
+    conditions: list[Condition] = []
+    if len(boxes) == 1:
+        (after,) = yield from inspector.detect(
+            ("edited", task.object or ""), threshold=THRESHOLD, max_box_size=_OPTIONS.max_box_size
+        )
+        conditions.append(after.present())
+        if after.best is None:
+            return all_hold(conditions, total=2)
+    for box in boxes:
+        crops, place = _crops(inspector.source, inspector.edited, box)
+        slots = {"object": task.object or "", "value": task.value or "", "box": place}
+        reply = yield from inspector.ask_yes_no("color_pair", crops, slots)
+        conditions.append(paper_protocol.judge_verdict("color", reply))
+    return all_hold(conditions)
 
 
 def _crops(source: Image, edited: Image, box: Box) -> tuple[tuple[Image, Image], str]:

@@ -46,6 +46,7 @@ class FollowedAndPreserved:
         return replace(
             self._product.card,
             name="any-edit-overall",
+            version=3,
             summary="the instruction was carried out, everything else is as it was, and what is new belongs there",
             failure_modes=(
                 "An expert that is missing costs: the planner, all instructions that have no plan of their own; the "
@@ -98,4 +99,4 @@ def any_edit(
         _REGION if region else None,
         quality,
     )
-    return Gate(guards, reward, name="any-edit")
+    return Gate(guards, reward, name="any-edit", version=2)

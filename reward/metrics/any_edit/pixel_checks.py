@@ -37,7 +37,7 @@ _VISIBLE_DETAIL = {True: (0.05, 0.2), False: (0.2, 0.5)}
 """Likewise of detail, for more and for less of it: encoding alone takes some away."""
 _WEIGHTS: Mapping[str, Mapping[str, float]] = MappingProxyType(
     {
-        "lightness": {"contrast": 1.0, "saturation": 0.7, "warmth": 1.5, "tint": 1.0},
+        "lightness": {"contrast": 1.5, "saturation": 0.7, "warmth": 1.5, "tint": 1.0},
         # Contrast about the middle grey darkens a dark picture, and stretches colours.
         "contrast": {"lightness": 0.4, "saturation": 0.6, "warmth": 0.6, "tint": 0.6},
         "saturation": {"lightness": 1.0, "contrast": 2.5, "warmth": 1.5, "tint": 1.0},

@@ -18,8 +18,9 @@ from ...queries.response_formats import Message, YesNo
 from ...sample import EditSample
 from ...score import Evidence, Score
 from ..edival.inspector import crop_box
+from .pixel_edits import frame_edit, look_edit
 from .plan_of_sample import plan_of
-from .regions import EditRegion, edit_region, grown_boxes, is_whole, scaled
+from .regions import edit_region, grown_places, is_whole, scaled
 
 _PACKAGE = "editcritic.reward.metrics.any_edit"
 
@@ -101,7 +102,7 @@ class PlanRegion:
         return score.with_signature(self.signature)
 
     def _score(self, sample: EditSample, plan: EditPlan) -> Program[Score]:
-        if any(is_whole(operation) for operation in plan.operations):
+        if any(_is_everywhere(operation) for operation in plan.operations):
             return Score.not_applicable("the whole image may change: no place was to be redrawn")
         changes = yield from ask(MapChanges(sample.source, sample.edited))
         places: list[tuple[Box, RegionChange]] = []
@@ -109,7 +110,9 @@ class PlanRegion:
             region = yield from edit_region(sample, (operation,), changes)
             if sum(box.area for box in region.old) > MAX_COVERED:
                 return Score.not_applicable("what was to change leaves nothing around it to compare it with")
-            places += [(box, _change(operation, region, box)) for box in grown_boxes(region, changes)]
+            left, come = _changes(operation)
+            places += [(box, left) for box in grown_places(region, changes)]
+            places += [(box, come) for box in region.new]
         if not places:
             return Score.of(1.0, "nothing was redrawn")
         places = sorted(dict.fromkeys(places), key=lambda place: -place[0].area)[:MAX_PLACES]
@@ -162,11 +165,15 @@ _MIN_CROP = 0.25
 """Sides of the crop that a judge is shown, at least, in sides of the image."""
 
 
-def _change(operation: PlannedOperation, region: EditRegion, box: Box) -> RegionChange:
-    """What was to happen in a box of the region of an operation."""
-    if operation.type == "position_change":
-        return "removed" if box in region.old else "new"
-    return _CHANGES.get(operation.type, "new")
+def _changes(operation: PlannedOperation) -> tuple[RegionChange, RegionChange]:
+    """What was to happen where its target was, and where something was to come."""
+    change = _CHANGES.get(operation.type, "new")
+    return ("removed", "new") if operation.type == "position_change" else (change, change)
+
+
+def _is_everywhere(operation: PlannedOperation) -> bool:
+    """Whether nothing was to be redrawn in a place of its own: another look, another frame, another background."""
+    return is_whole(operation) or look_edit(operation) is not None or frame_edit(operation) is not None
 
 
 _FAULT_WORDS: Mapping[str, str] = MappingProxyType(
@@ -174,7 +181,8 @@ _FAULT_WORDS: Mapping[str, str] = MappingProxyType(
         "seam": "its outline shows",
         "detail": "its fine detail is not that of the picture",
         "neighbours": "nothing like it is around",
-        "source": "what was there shows through",
+        "smear": "its border is smeared into it",
+        "source": "it does not go with what was there",
     }
 )
 

@@ -40,6 +40,7 @@ _ROOM: dict[OperationType, float] = {"resize": 2.0, "rotate": 1.5, "pose": 1.5, 
 _LOOSENESS = 1.1
 """Sides of the region of a target relative to its box, by type, and for others: boxes are never exact. A removal takes
 the shadow with it."""
+_ROOM_FOR_NEW: dict[OperationType, float] = {"subject_add": _LOOSENESS, "text_change": _GROWTH}
 _TEXT_MATCH = 0.5
 """Similarity from which on a line that is read may be a part of the requested text."""
 
@@ -56,17 +57,19 @@ _WHOLE_WITH_TARGET = ("extraction", "camera", "crop", "reframe", "zoom", "backgr
 
 @dataclass(frozen=True, slots=True)
 class EditRegion:
-    """boxes: where changes are allowed, in the source's frame. old: those of them that targets in the source have.
-    leaving: those of `old` whose object leaves its place, and takes its shadow with it. added: those of them where
-    something new stands, and no target was. guessed: those of them that are the largest changes, since nobody knows
-    where the target is. whole: everywhere. notes: what was guessed, and what was cut to its bounds, in words.
+    """boxes: where changes are allowed, in the source's frame. leaving: those of them whose object leaves its place,
+    with its shadow. added: those of them where something new stands, and no target was. guessed: those of them that are
+    the largest changes, since nobody knows where the target is. old, new: the same places without the room that is left
+    around them, of what was in the source and of what was to come. whole: everywhere. notes: what was guessed, and what
+    was cut to its bounds, in words.
     """
 
     boxes: tuple[Box, ...] = ()
-    old: tuple[Box, ...] = ()
     leaving: tuple[Box, ...] = ()
     added: tuple[Box, ...] = ()
     guessed: tuple[Box, ...] = ()
+    old: tuple[Box, ...] = ()
+    new: tuple[Box, ...] = ()
     whole: bool = False
     notes: tuple[str, ...] = ()
 
@@ -87,11 +90,12 @@ def edit_region(sample: EditSample, operations: Sequence[PlannedOperation], chan
     if unlocated:
         regions.append(largest_changes(changes, unlocated))
     return EditRegion(
-        tuple(box for region in regions for box in region.boxes),
-        tuple(box for region in regions for box in region.old),
-        tuple(box for region in regions for box in region.leaving),
-        tuple(box for region in regions for box in region.added),
-        tuple(box for region in regions for box in region.guessed),
+        boxes=tuple(box for region in regions for box in region.boxes),
+        leaving=tuple(box for region in regions for box in region.leaving),
+        added=tuple(box for region in regions for box in region.added),
+        guessed=tuple(box for region in regions for box in region.guessed),
+        old=tuple(box for region in regions for box in region.old),
+        new=tuple(box for region in regions for box in region.new),
         notes=tuple(note for region in regions for note in region.notes),
     )
 
@@ -149,7 +153,7 @@ def largest_changes(changes: ChangeMap, count: int) -> EditRegion:
     capped = _capped(boxes[:count], MAX_NEW_SHARE, what)
     taken = "is" if count == 1 else "are"
     note = f"nobody knows where it is, so that {what} {taken} taken for what was asked for"
-    return replace(capped, guessed=capped.boxes, notes=(note, *capped.notes))
+    return replace(capped, guessed=capped.boxes, old=capped.boxes, notes=(note, *capped.notes))
 
 
 def _operation_region(sample: EditSample, operation: PlannedOperation) -> Program[EditRegion]:
@@ -177,7 +181,15 @@ def _operation_region(sample: EditSample, operation: PlannedOperation) -> Progra
     if operation.position is not None and reference is not None and reference.boxes:
         boxes = tuple(box for box in boxes if _is_on_side(box, operation.position, reference.boxes[0]))
     leaving = old if operation.type in _LEAVING else ()
-    return EditRegion((*old, *rewritten, *boxes), old, leaving, () if old else boxes, notes=new.notes)
+    room = _ROOM_FOR_NEW.get(operation.type, 1.0)
+    return EditRegion(
+        (*old, *rewritten, *boxes),
+        leaving,
+        () if old else boxes,
+        old=() if target is None else target.boxes,
+        new=(*rewritten, *(scaled(box, 1 / room) for box in boxes)),
+        notes=new.notes,
+    )
 
 
 def _added_region(sample: EditSample, operation: PlannedOperation) -> Program[EditRegion]:
@@ -281,9 +293,9 @@ def attached_changes(changes: ChangeMap, boxes: Sequence[Box]) -> NDArray[np.boo
     return grown
 
 
-def grown_boxes(region: EditRegion, changes: ChangeMap) -> tuple[Box, ...]:
-    """The boxes of a region, those of targets in the source with the shadow and the reflection that went with them."""
-    return tuple(_with_attached(box, changes) if box in region.leaving else box for box in region.boxes)
+def grown_places(region: EditRegion, changes: ChangeMap) -> tuple[Box, ...]:
+    """Where the targets were, with the shadow and the reflection that went with them."""
+    return tuple(_with_attached(box, changes) for box in region.old) if region.leaving else region.old
 
 
 def _with_attached(box: Box, changes: ChangeMap) -> Box:

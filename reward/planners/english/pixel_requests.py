@@ -53,11 +53,10 @@ _LOOK = (
     r"(?P<value>black and white|gr[ae]yscale|monochrome|blurry|blurrier|blurred|darker|brighter|lighter|desaturated)"
 )
 _BACKGROUND = re.compile(rf"(?:make|turn|convert|change) the background (?:(?:in)?to )?{_LOOK}")
-_GREY = ("black and white", "grayscale", "greyscale", "monochrome")
-_TYPES: Mapping[str, OperationType] = MappingProxyType(
-    {"brightness": "light", "exposure": "light", "sharpness": "restoration", "darker": "light", "brighter": "light"}
-    | {"lighter": "light", "darken": "light", "brighten": "light", "lighten": "light"}
-)
+_LIGHT = ("brightness", "exposure", "darker", "brighter", "lighter", "darken", "brighten", "lighten")
+_OF_SHARPNESS: OperationType = "restoration"
+_OF_LIGHT: OperationType = "light"
+_TYPES: Mapping[str, OperationType] = MappingProxyType({**dict.fromkeys(_LIGHT, _OF_LIGHT), "sharpness": _OF_SHARPNESS})
 """Of a property or a look; of others `filter`."""
 _OPPOSITE = MappingProxyType({"left": "right", "right": "left", "top": "bottom", "bottom": "top"})
 _REST = MappingProxyType({"half": "half", "third": "two thirds", "quarter": "three quarters"})

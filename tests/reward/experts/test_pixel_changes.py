@@ -3,14 +3,15 @@
 import cv2
 import numpy as np
 import pytest
+import skimage.data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from editcritic.benchmarks.demo.candidate_edits import candidates
 from editcritic.benchmarks.demo.demo_scenes import demo_tasks
-from editcritic.reward import Image
+from editcritic.reward import Box, Image
 from editcritic.reward.experts.pixel_changes import HARMLESS_VARIANTS, PixelChanges
-from editcritic.reward.metrics.any_edit.preservation import HARMLESS_EXCESS
+from editcritic.reward.metrics.any_edit.preservation import HARMLESS_EXCESS, preservation
 from editcritic.reward.queries import ChangeMap, MapChanges
 
 EXPERT = PixelChanges()
@@ -153,3 +154,51 @@ def test_extreme_sizes_have_finite_answers(size):
     before = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), np.uint8)
     assert not changes(before, before).features.any()
     changes(before, 255 - before)
+
+
+# -- beside a change of everything ------------------------------------------------------------------------------------
+
+PHOTO = cv2.resize(skimage.data.astronaut(), (192, 192), interpolation=cv2.INTER_AREA)
+
+
+def toned(pixels):
+    return np.clip(255 * (pixels / 255) ** 0.7 * np.array([1.0, 0.95, 0.85]), 0, 255).astype(np.uint8)
+
+
+def beside(before, after, kind, exclude=()):
+    (found,) = PixelChanges()([MapChanges(Image.of(before), Image.of(after), (kind,), exclude)])
+    assert isinstance(found, ChangeMap)
+    return preservation(found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("tone", toned),
+        ("tone", lambda x: cv2.cvtColor(cv2.cvtColor(x, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)),
+        ("focus", lambda x: cv2.GaussianBlur(x, (0, 0), 3)),
+        ("focus", lambda x: cv2.addWeighted(x, 1.8, cv2.GaussianBlur(x, (0, 0), 1.5), -0.8, 0)),
+    ],
+)
+def test_what_a_change_of_everything_explains_is_no_change(kind, change):
+    changed = change(PHOTO)
+    assert preservation(changes(PHOTO, changed)).value < 0.8
+    assert beside(PHOTO, changed, kind).value > 0.95
+    covered = changed.copy()
+    covered[60:90, 60:90] = 128
+    assert beside(PHOTO, covered, kind).value < 0.6
+
+
+def test_another_kind_of_change_is_not_explained():
+    assert beside(PHOTO, toned(PHOTO), "focus").value < 0.6
+    assert beside(PHOTO, cv2.GaussianBlur(PHOTO, (0, 0), 3), "tone").value < 0.6
+    assert beside(PHOTO, 255 - PHOTO, "tone").value < 0.6  # a falling curve
+
+
+def test_a_change_is_fitted_outside_of_what_is_excluded():
+    half = PHOTO.copy()
+    half[:, :134] = toned(half[:, :134])
+    right = Box(0.85, 0.5, 0.3, 1.0)
+    fitted = beside(PHOTO, half, "tone", (right,))
+    assert fitted.heat[:, :20].max() < 1.7
+    assert fitted.heat[:, 24:].max() > 1.7

@@ -282,6 +282,65 @@ def test_ssim_of_a_picture_with_itself_is_one():
     assert measure("ssim", PHOTOS["coffee"], PHOTOS["coffee"]).value == pytest.approx(1.0)
 
 
+LOOKS: dict[Any, Any] = {
+    "lightness": (lambda x: 1.2 * x, lambda x: 0.8 * x),
+    "contrast": (lambda x: x.mean() + 1.3 * (x - x.mean()), lambda x: x.mean() + 0.7 * (x - x.mean())),
+    "saturation": (lambda x: grey(x) + 1.5 * (x - grey(x)), lambda x: grey(x) + 0.5 * (x - grey(x))),
+    "warmth": (lambda x: x * (1.1, 1, 0.85), lambda x: x * (0.9, 1, 1.15)),
+    "tint": (lambda x: x * (1.1, 0.9, 1.1), lambda x: x * (0.9, 1.1, 0.9)),
+    "detail": (
+        lambda x: x + 0.8 * (x - cv2.GaussianBlur(x, (0, 0), 1.5)),
+        lambda x: cv2.GaussianBlur(x, (0, 0), 1.5),
+    ),
+}
+
+
+def grey(pixels):
+    return (pixels @ (0.299, 0.587, 0.114))[:, :, None]
+
+
+def looks(before, after, exclude=()):
+    pair = (Image.of(before), Image.of(after))
+    answers = EXPERT([Measure(quantity, pair, exclude) for quantity in LOOKS])
+    return {quantity: answer.value for quantity, answer in zip(LOOKS, answers, strict=True)}
+
+
+@pytest.mark.parametrize("quantity", LOOKS)
+@pytest.mark.parametrize("name", ["astronaut", "chelsea"])
+def test_a_look_is_measured_beside_the_others(name, quantity):
+    photo = cv2.resize(PHOTOS[name], (256, 192), interpolation=cv2.INTER_AREA)
+    more, less = (looks(photo, rounded(change(photo.astype(np.float64)))) for change in LOOKS[quantity])
+    least = 0.2 if quantity == "detail" else 1.0
+    assert more[quantity] > least
+    assert less[quantity] < -least
+    if quantity != "detail":  # of another unit
+        others = {name: abs(value) for name, value in more.items() if name not in (quantity, "detail")}
+        assert max(others.values()) < more[quantity]
+
+
+def test_a_look_is_that_of_most_pixels_and_not_of_a_painted_part():
+    photo = cv2.resize(PHOTOS["coffee"], (256, 192), interpolation=cv2.INTER_AREA)
+    covered = photo.copy()
+    covered[:90, :100] = 128
+    assert all(abs(value) < 0.2 for value in looks(photo, covered).values())
+    right = Box(0.75, 0.5, 0.5, 1.0)
+    half = photo.copy()
+    half[:, 128:] = rounded(half[:, 128:] * 1.3)
+    assert looks(photo, half, (right,))["lightness"] == pytest.approx(0, abs=0.1)
+
+
+def test_noise_is_no_detail():
+    photo = cv2.resize(PHOTOS["coffee"], (256, 192), interpolation=cv2.INTER_AREA)
+    assert abs(looks(photo, noise(photo, 12))["detail"]) < 0.05
+
+
+def test_chroma_is_the_distance_from_grey():
+    photo = PHOTOS["coffee"]
+    coloured, plain = EXPERT([Measure("chroma", (Image.of(one),)) for one in (photo, rounded(grey(photo) + 0 * photo))])
+    assert coloured.value > 20
+    assert plain.value < 0.5
+
+
 def test_where_everything_is_excluded_nothing_is_measured():
     everything = (Box(0.5, 0.5, 1, 1),)
     counts = {"l1": 2, "ssim": 2, "spread": 1, "sharpness": 1, "luma99": 1, "linear_luma99": 1}

@@ -167,7 +167,7 @@ def test_a_metric_may_be_a_function():
         ("qqq", "unknown reward 'qqq': there are [0-9]+ of them, listed by `editcritic rewards`"),
         ("", "a spec begins with a name"),
         ("guard-same-aspect?tolerence=1", "does not take tolerence: its options are tolerance"),
-        ("guards?reeder=false", "its options are aspect_guard, prompt_injection_guard"),
+        ("guards?reeder=false", "its options are aspect_guard, copy_guard, prompt_injection_guard"),
         ("weighted-mean", r"weighted-mean needs parts: give weighted-mean\?parts="),
         ("editcritic.nowhere:X", "cannot find editcritic.nowhere:X: No module named 'editcritic.nowhere'"),
         ("editcritic.reward.metrics.guards:Nothing", "has no attribute 'Nothing'"),

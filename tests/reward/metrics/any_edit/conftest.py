@@ -12,6 +12,7 @@ import pytest
 import skimage.data
 
 from editcritic.reward import Box, EditPlan, EditSample, Engine, Expert, Image, Score
+from editcritic.reward.experts.annotated import Annotated
 from editcritic.reward.experts.pixel_changes import PixelChanges
 from editcritic.reward.experts.pixel_features import PixelFeatures
 from editcritic.reward.queries import Abstention, Detect, Detections, Judge, ReadText, Reply, Segment
@@ -99,7 +100,8 @@ def scored() -> Scored:
         words = "" if plan is None else " and ".join(operation.words for operation in plan.operations)
         options = {"instruction": words, "sources": (PHOTO,), **fields}
         sample = EditSample("s", edited=edited, plan=plan, **options)
-        experts = {**dict.fromkeys(metric.card.roles, witness), "changes": changes, "pixels": pixels}
+        pixel_experts = {"changes": changes, "pixels": pixels, "matcher": Annotated()}
+        experts = {**dict.fromkeys(metric.card.roles, witness), **pixel_experts}
         with Engine() as engine:
             return engine.submit(metric(sample), experts, sample).result(timeout=60)
 

@@ -6,8 +6,7 @@ import cv2
 import pytest
 import skimage.data
 
-from editcritic.reward import EditSample, Image, Reward, default_experts
-from editcritic.reward.boxes import boxes_of_corners
+from editcritic.reward import Box, EditSample, Image, Reward, default_experts
 
 SOURCE = cv2.resize(skimage.data.coffee(), (300, 200), interpolation=cv2.INTER_AREA)
 EDITED = SOURCE.copy()
@@ -22,7 +21,10 @@ def reward():
 
 def reason(reward, sentence: str, boxes) -> str:
     """The reason of the abstention; empty for a score."""
-    named = {name: boxes_of_corners(name, items, (300, 200)) for name, items in boxes.items()}
+    named = {
+        name: tuple(Box.from_corners(x0, y0, x1, y1, (300, 200)) for x0, y0, x1, y1 in items)
+        for name, items in boxes.items()
+    }
     (score,) = reward([EditSample("1", sentence, (Image.of(SOURCE),), Image.of(EDITED), boxes=named)])
     if score.status != "abstained":
         return ""

@@ -6,7 +6,7 @@ import pytest
 
 from editcritic.reward import EditPlan, EditSample, Image, Reward, default_experts
 from editcritic.reward.edit_plan import PlannedOperation, Target
-from editcritic.reward.metrics.any_edit.aspect_guard import AspectAsPlanned
+from editcritic.reward.metrics.any_edit.aspect_guard import AspectAsPlanned, NotACopyAsPlanned
 
 from .conftest import PHOTO, PIXELS
 
@@ -39,3 +39,21 @@ def test_the_plan_is_not_asked_for_where_the_shape_is_the_same():
     assert score.value == 1.0
     (cropped,) = Reward(AspectAsPlanned(), default_experts(), on_failures="none")([replace(sample, edited=HALF)])
     assert cropped.status == "abstained"
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "value_", "passes"),
+    [
+        ("resize to 512x512", "resize", "512x512", True),
+        ("brighten it a bit", "light", "brightened", True),
+        ("make it a watercolor", "style", "watercolor", False),
+    ],
+)
+def test_a_copy_is_left_to_following_where_pixels_decide_the_plan(words, kind, value_, passes):
+    target = Target("image") if kind == "resize" else None
+    plan = EditPlan((PlannedOperation(kind, words, target=target, value=value_),), scope="whole")
+    sample = EditSample("s", words, (PHOTO,), PHOTO.resized(512, 512), plan=plan)
+    (score,) = Reward(NotACopyAsPlanned(), default_experts())([sample])
+    assert score.value == passes
+    (copy,) = Reward(NotACopyAsPlanned(), default_experts())([replace(sample, edited=PHOTO)])
+    assert copy.value == 0.0

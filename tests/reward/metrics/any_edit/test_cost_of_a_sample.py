@@ -117,7 +117,7 @@ def test_all_four_parts_that_need_the_plan_get_the_same_one(experts, made) -> No
     (score,) = reward([cropped_and_written()])
     assert set(score.parts["guard"].parts) == {"guard", "reward"}  # both guards let it pass
     assert score.parts["guard"].value == 1.0
-    assert set(score.parts["reward"].parts) == {"following", "preservation"}
+    assert set(score.parts["reward"].parts) == {"following", "preservation", "region"}
     assert len(made) == 1
     assert sum(planner.seen.values()) == 1
 

