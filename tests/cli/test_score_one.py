@@ -48,7 +48,8 @@ def test_what_is_known_without_a_judge(pair: tuple[Path, Path], editcritic: Comm
     assert "the largest change is taken for what was asked for" in words
     preserved = float(lines["preservation"].split()[1])
     assert 0 < preserved < 0.8
-    assert f"cannot exceed {preserved:.2f}" in lines["known"]
+    fits = float(lines["region"].split()[1])
+    assert float(lines["known"].split()[-1]) == pytest.approx(preserved * fits, abs=0.011)
 
 
 def test_rows_are_told_what_to_add_to_a_row(pair: tuple[Path, Path], editcritic: Command) -> None:
@@ -87,7 +88,7 @@ def test_one_box_needs_no_second_pair_of_brackets(pair: tuple[Path, Path], editc
     result = editcritic("score", *pair, SENTENCE, "--boxes", '{"coffee": [205, 95, 370, 195]}')
     lines = {line.split()[0]: line for line in result.stdout.splitlines() if line.strip()}
     assert lines["operation"].split()[:2] == ["operation", "1"]
-    assert "the judge, asked about color, says 'yes'" in " ".join(result.stdout.split())
+    assert float(lines["operation"].split()[2]) > 0.9
 
 
 def test_with_a_box_the_colour_is_judged(pair: tuple[Path, Path], editcritic: Command) -> None:
