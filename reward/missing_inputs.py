@@ -48,7 +48,7 @@ def says_no_box(reason: str, phrase: str = "") -> bool:
 
 def no_judge(topic: str) -> str:
     """A question for somebody who looks, and none but a judge of colours is bound. topic: of the question."""
-    return f"{_NO_JUDGE} (asked: {topic or 'a question'}): bind one, as in {_MODELS}"
+    return f"{_NO_JUDGE} (asked: {topic or 'another question'}): bind one, as in {_MODELS}"
 
 
 def says_no_judge(reason: str) -> bool:
