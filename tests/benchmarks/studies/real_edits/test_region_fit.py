@@ -4,7 +4,7 @@ import re
 import subprocess
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import PIL.Image
@@ -15,18 +15,18 @@ from editcritic.benchmarks.studies.real_edits.clones import Clones
 from editcritic.benchmarks.studies.real_edits.command import main
 from editcritic.benchmarks.studies.real_edits.composed_fills import fills
 from editcritic.benchmarks.studies.real_edits.composites import Photographs, compose
-from editcritic.benchmarks.studies.real_edits.region_fit import HONEST, Measured, fit_faults, may_be_fault
+from editcritic.benchmarks.studies.real_edits.region_fit import (
+    HONEST,
+    Measured,
+    fit_faults,
+    may_be_fault,
+    table,
+)
+from editcritic.reward.experts.region_rating import _Fault
 from editcritic.reward.experts.region_statistics import region_statistics
+from editcritic.reward.queries.kinds import RegionChange
 
 _CHANGES = ("removed", "new", "recoloured", "text")
-
-
-class _Fault(NamedTuple):
-    statistic: str
-    side: str
-    limit: float
-    scale: float
-    weight: float
 
 
 @pytest.fixture(scope="module")
@@ -59,17 +59,11 @@ def clones(tmp_path_factory):
 
 def test_the_command_prints_a_report_and_a_table_that_is_python(clones, capsys):
     main(["fit", "--clones", str(clones), "--samples", "2", "--change", "removed"])
-    report, _, table = capsys.readouterr().out.partition("\n\n")
+    report, _, printed = capsys.readouterr().out.partition("\n\n")
     (higher,) = re.findall(r"removed: AUC ([\d.]+) on photographs that were not fitted on", report)
     assert float(higher) > 0.5
     assert re.search(r"honest: 2 places, .* at 5 %.* at 50 %", report)
-    names: dict[str, Any] = {
-        "Mapping": Mapping,
-        "MappingProxyType": MappingProxyType,
-        "RegionChange": str,
-        "_Fault": _Fault,
-    }
-    exec(table, names)
+    names = _run(printed)
     assert names["_SURE"].keys() == names["_FAULTS"].keys() == {"removed"}
     (known, *_) = (one.statistics for one in _honest_and_flat(_small("coffee")))
     assert names["_FAULTS"]["removed"]
@@ -111,6 +105,10 @@ def test_a_flat_fill_is_worth_less_than_an_honest_edit():
     values = dict(zip([one.kind for one in unseen], fit.values(unseen), strict=True))
     assert values[HONEST] > 0.7
     assert values["flat"] < 0.2
+    names = _run(table([fit]))  # the table means in the rating what it meant here
+    for one, value in zip(unseen, fit.values(unseen), strict=True):
+        amount = sum(fault.amount(one.statistics[fault.statistic]) for fault in names["_FAULTS"]["removed"])
+        assert 1 / (1 + np.exp(amount - names["_SURE"]["removed"])) == pytest.approx(value)
 
 
 def test_what_cannot_be_a_fault_has_no_weight():
@@ -125,6 +123,14 @@ def test_what_cannot_be_a_fault_has_no_weight():
 def test_a_folder_without_the_clone_is_an_input_error(tmp_path):
     with pytest.raises(InputError, match=r"no clone of BIDS/BSDS500.*fetch --depth 1"):
         main(["fit", "--clones", str(tmp_path)])
+
+
+def _run(printed):
+    """The names of a table in the place of the one in `region_rating.py`."""
+    names: dict[str, Any] = {"Mapping": Mapping, "MappingProxyType": MappingProxyType, "_Fault": _Fault}
+    names["RegionChange"] = RegionChange
+    exec(printed, names)
+    return names
 
 
 def _small(name):
