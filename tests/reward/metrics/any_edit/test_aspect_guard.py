@@ -57,3 +57,11 @@ def test_a_copy_is_left_to_following_where_pixels_decide_the_plan(words, kind, v
     assert score.value == passes
     (copy,) = Reward(NotACopyAsPlanned(), default_experts())([replace(sample, edited=PHOTO)])
     assert copy.value == 0.0
+
+
+def test_a_copy_is_one_where_nobody_knows_what_was_asked_for():
+    noisy = PIXELS.copy()
+    noisy[::2, ::2] ^= 1
+    sample = EditSample("s", "What nobody can plan", (PHOTO,), Image.of(noisy))
+    (score,) = Reward(NotACopyAsPlanned(), default_experts())([sample])
+    assert score.value == 0.0
