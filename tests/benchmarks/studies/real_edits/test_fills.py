@@ -8,6 +8,7 @@ from editcritic.benchmarks.studies.real_edits.place import Place
 from editcritic.benchmarks.studies.real_edits.real_edit import OPERATIONS, operation_of
 
 from .edits_by_hand import edit_by_hand, edits_by_hand
+from .later_fills import KINDS as LATER_KINDS
 
 
 def _place(name: str) -> Place:
@@ -37,7 +38,8 @@ def test_every_fill_leaves_what_is_far_from_the_place_and_spoils_the_place():
         for x0, y0, x1, y1 in place.boxes:
             by = round(0.25 * min(x1 - x0, y1 - y0)) + 1
             near[max(0, y0 - by) : y1 + by, max(0, x0 - by) : x1 + by] = True
-        for kind in kinds_of(edit.operation):
+        later = [kind for kind in LATER_KINDS if edit.operation in kind.operations]
+        for kind in (*kinds_of(edit.operation), *later):
             made = kind.fill(place).pixels.astype(np.float32)
             under = place.honest if kind.over_honest else place.source
             assert (made.shape, edit.operation, kind.name) == (place.source.shape, edit.operation, kind.name)
