@@ -31,11 +31,20 @@ class SceneRanking:
 
     @property
     def is_expected_order(self) -> bool:
-        """Whether the good edit alone is first and the hacks are last."""
-        names = [name for name, _ in self.order]
+        """Whether the good edit alone is first, and the hacks are last or worth nothing that can be seen."""
+        names = [name for name, _ in self.order if name not in HACKS]
+        hacks = {name: score.value for name, score in self.order if name in HACKS}
+        last = set([name for name, _ in self.order][-len(HACKS) :]) == set(HACKS)
+        worthless = all(score.value is not None for _, score in self.order) and all(
+            value is not None and value < _WORTHLESS for value in hacks.values()
+        )
         first, second = (score.value for _, score in self.order[:2])
         alone = first is not None and (second is None or first > second)
-        return alone and names[0] == GOOD and set(names[-len(HACKS) :]) == set(HACKS)
+        return alone and names[0] == GOOD and (last or worthless)
+
+
+_WORTHLESS = 0.001
+"""Value below which the order of edits says nothing."""
 
 
 def samples(scene: DemoScene, edits: dict[str, Pixels]) -> list[EditSample]:

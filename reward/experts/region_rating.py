@@ -31,14 +31,14 @@ class _Fault(NamedTuple):
     weight: float
 
     def amount(self, value: float) -> float:
-        """At least 0, at most `_MOST_ALONE`."""
+        """At least 0, at most `MOST_ALONE`."""
         beyond = value - self.limit if self.side == "above" else self.limit - value
-        return min(_MOST_ALONE, self.weight * min(MOST, max(0.0, beyond / self.scale)))
+        return min(MOST_ALONE, self.weight * min(MOST, max(0.0, beyond / self.scale)))
 
 
 MOST = 3.0
 """Distances beyond a limit that count, in its scale."""
-_MOST_ALONE = 2.5
+MOST_ALONE = 2.5
 """What one statistic counts at most, in logits: none decides alone."""
 
 _GROUPS: Mapping[str, str] = MappingProxyType(

@@ -22,7 +22,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ....reward.experts.region_rating import AS_DRAWN, MOST
+from ....reward.experts.region_rating import AS_DRAWN, MOST, MOST_ALONE
 from ....reward.experts.region_statistics import region_statistics
 from ....reward.queries.kinds import RegionChange
 from ...common.errors import InputError
@@ -72,7 +72,7 @@ class Fit:
 
     def values(self, measured: Iterable[Measured]) -> Values:
         """Ratings in [0, 1], one for each."""
-        sums = [sum(fault.weight * _beyond(fault, one) for fault in self.faults) for one in measured]
+        sums = [sum(min(MOST_ALONE, fault.weight * _beyond(fault, one)) for fault in self.faults) for one in measured]
         return np.asarray(1 / (1 + np.exp(np.array(sums, float) - self.sure)))
 
     def report(self, measured: Sequence[Measured]) -> Iterator[str]:

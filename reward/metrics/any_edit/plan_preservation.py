@@ -167,7 +167,7 @@ class PlanPreservation:
             value *= factor
         least = min(parts.items(), key=lambda part: 1.0 if part[1].value is None else part[1].value, default=None)
         reason = "; ".join(text for text in (reason, "" if least is None else f"{least[0]}: {least[1].reason}") if text)
-        return Score.of(value, reason, parts=parts, evidence=evidence).with_signature(self.signature)
+        return Score.of(min(1.0, value), reason, parts=parts, evidence=evidence).with_signature(self.signature)
 
     def _kept_parts(
         self, sample: EditSample, plan: EditPlan, changes: ChangeMap, region: EditRegion

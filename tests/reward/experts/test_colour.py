@@ -243,7 +243,7 @@ def test_answers_with_words_and_probabilities():
     ("query", "reason"),
     [
         (question(BLUE, topic="edival/material", value="wooden"), "asked: edival/material"),
-        (question(BLUE, topic=""), "asked: a question"),
+        (question(BLUE, topic=""), "asked: another question"),
         (question(BLUE, value="teal"), "cannot tell 'teal': it knows red, blue, green, yellow, black, white"),
         (question(BLUE[:3, :50]), "cannot tell the colour of the cup in 50 x 3 pixels"),
         (question(BLUE, BLUE), "cannot tell the cup in 2 images"),
