@@ -28,11 +28,11 @@ OPTIONS = {"any-edit-preservation": ({"faces": "embedder"},)}
 """Options beside protocols and modes that change what is asked."""
 
 
-@cache
 ASKED_ELSEWHERE = {"any-edit-preservation": {("pixels", "measure")}}
 """Where an edit turns a picture that is larger than these scenes: see `test_pixel_requests.py`."""
 
 
+@cache
 def names() -> list[str]:
     """Of the rewards that have a card."""
     return [entry.name for entry in list_rewards() if entry.card is not None]
