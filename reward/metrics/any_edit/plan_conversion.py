@@ -11,6 +11,7 @@ from ...sample import TASK_TYPES, Operation, Task
 from ...sample_limits import MAX_TEXT
 from ..edival.task_parser import parse_task
 from .instruction_words import stem, words_of
+from .referring import names_picture
 
 WHOLE_PICTURE_TYPES: frozenset[OperationType] = frozenset(
     {"background_change", "filter", "light", "crop", "reframe", "zoom", "style", "weather", "camera", "restoration"}
@@ -83,11 +84,13 @@ def plan_of_targets(instruction: str, targets: Sequence[Box]) -> EditPlan:
 
 
 def with_boxes(plan: EditPlan, targets: Sequence[Box]) -> EditPlan:
-    """The plan with these boxes for its only target; unchanged if it has several, or one with boxes of its own."""
+    """The plan with these boxes for its only target; unchanged if it has several, one with boxes of its own, or the
+    picture itself, which has no place in the picture.
+    """
     if not targets or len(plan.operations) != 1:
         return plan
     (operation,) = plan.operations
-    if operation.target is None or operation.target.boxes:
+    if operation.target is None or operation.target.boxes or names_picture(operation.target):
         return plan
     target = replace(operation.target, boxes=tuple(targets))
     return replace(plan, operations=(replace(operation, target=target),))

@@ -28,10 +28,6 @@ OPTIONS = {"any-edit-preservation": ({"faces": "embedder"},)}
 """Options beside protocols and modes that change what is asked."""
 
 
-ASKED_ELSEWHERE = {"any-edit-preservation": {("pixels", "measure")}}
-"""Where an edit turns a picture that is larger than these scenes: see `test_pixel_requests.py`."""
-
-
 @cache
 def names() -> list[str]:
     """Of the rewards that have a card."""
@@ -129,7 +125,7 @@ def on_cards(name: str) -> set[tuple[str, str]]:
 
 
 def test_a_card_names_what_is_asked_and_nothing_else(asked: Asked) -> None:
-    assert {name: asked[name] ^ on_cards(name) for name in names() if asked[name] != on_cards(name)} == ASKED_ELSEWHERE
+    assert {name: asked[name] ^ on_cards(name) for name in names() if asked[name] != on_cards(name)} == {}
     for name in names():
         for metric in variants(name):
             assert tuple(metric.card.kinds) == metric.card.roles, name
