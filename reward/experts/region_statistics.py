@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -199,8 +200,7 @@ def _seams(place: _Place) -> dict[str, float]:
     strengths = _new_edges_on_sides(place)
     for number in range(3):
         found[f"side.{number + 1}"] = float(np.log(strengths[number] + 0.3))
-    agreements = [_agreement_across(place, scale) for scale in (0.85, 0.95, 1.0, 1.05, 1.15)]
-    return found | {"continued": float(np.mean(agreements)), "continued.least": min(agreements)}
+    return found
 
 
 def _distance_inside(area: Bits) -> Plane:
@@ -223,8 +223,8 @@ def _edge_on_outline(place: _Place, area: Bits) -> float:
             total += (gx * nx + gy * ny) ** 2
         return np.sqrt(total)
 
-    known = cv2.dilate(np.minimum(across_outline(place.before), _VISIBLE), np.ones((3, 3), np.uint8))
-    edges = np.minimum(np.maximum(0, across_outline(place.after) - known), _VISIBLE)
+    before, after = (np.minimum(across_outline(lab), _VISIBLE) for lab in (place.before, place.after))
+    edges = np.maximum(0, after - cv2.dilate(before, np.ones((3, 3), np.uint8)))
     profile = np.full(19, np.nan)
     for index, offset in enumerate(range(-9, 10)):
         ring = (distance >= offset - 0.5) & (distance < offset + 0.5) & place.inner
@@ -237,31 +237,44 @@ def _edge_on_outline(place: _Place, area: Bits) -> float:
 
 
 def _step_over_outline(place: _Place, area: Bits) -> float:
-    """Difference of mean colours just inside and just outside of an outline, relative to outlines beside it."""
+    """Difference of mean colours just inside and just outside of an outline, less that in the source, relative to those
+    over outlines beside it.
+    """
     distance = _distance_inside(area)
-    steps = [_mean_step(place, distance, offset) for offset in (0, -9, -14, 8)]
-    if steps[0] is None:
+    here, *beside = (_mean_step(place, distance, offset) for offset in (0, -9, -14, 8))
+    if here is None:
         return 0.0
-    others = [step for step in steps[1:] if step is not None]
-    usual = float(np.median(others)) if others else steps[0]
-    return float(np.log((steps[0] + 1.5) / (usual + 1.5)))
+    others = [step.after for step in beside if step is not None]
+    new = max(0.0, here.after - here.before)
+    usual = float(np.median(others)) if others else new
+    return float(np.log((new + 1.5) / (usual + 1.5)))
 
 
-def _mean_step(place: _Place, distance: Plane, offset: int, width: int = 3) -> float | None:
+class _Step(NamedTuple):
+    """Mean difference of the colours on both sides of an outline, in Lab units."""
+
+    before: float
+    after: float
+
+
+def _mean_step(place: _Place, distance: Plane, offset: int, width: int = 3) -> _Step | None:
     inner = (distance > offset) & (distance <= offset + width) & place.inner
     outer = (distance > offset - 2 * width) & (distance <= offset - width) & place.inner
     if min(inner.sum(), outer.sum()) < 12:
         return None
     shares = [cv2.blur(side.astype(np.float32), (15, 15)) for side in (inner, outer)]
-    means = [
-        cv2.blur(np.where(side[:, :, None], place.after, np.float32(0)), (15, 15))
-        / (share + np.float32(1e-6))[:, :, None]
-        for side, share in zip((inner, outer), shares, strict=True)
-    ]
     outline = (np.abs(distance - offset) < 1) & (shares[0] > 0.01) & (shares[1] > 0.01)
     if outline.sum() < 8:
         return None
-    return float(np.linalg.norm(means[0] - means[1], axis=2)[outline].mean())
+
+    def step(lab: Plane) -> float:
+        inside, outside = (
+            cv2.blur(np.where(side[:, :, None], lab, np.float32(0)), (15, 15)) / (share + np.float32(1e-6))[:, :, None]
+            for side, share in zip((inner, outer), shares, strict=True)
+        )
+        return float(np.linalg.norm(inside - outside, axis=2)[outline].mean())
+
+    return _Step(step(place.before), step(place.after))
 
 
 def _new_edges_on_sides(place: _Place) -> list[float]:
@@ -309,35 +322,6 @@ def _edge_on_side(edges: Plane, new: Plane, at: int, low: int, high: int, reach:
     return strongest
 
 
-def _agreement_across(place: _Place, scale: float, offset: int = 3) -> float:
-    """Agreement of L* along the outline of the scaled box just outside of it and just inside: 1 where all goes on."""
-    light = place.after[:, :, 0]
-    height, width = light.shape
-    x0, y0, x1, y1 = place.box
-    x, y, w, h = (x0 + x1) / 2, (y0 + y1) / 2, scale * (x1 - x0), scale * (y1 - y0)
-    shared = energy = 0.0
-    for along_x in (True, False):
-        steps = int(w if along_x else h)
-        if steps < 8:
-            continue
-        t = np.arange(steps) - steps / 2 + 0.5
-        for sign in (-1, 1):
-            profiles, valid = [], np.ones(steps, np.bool_)
-            for out in (offset, -offset):
-                across = (y if along_x else x) + sign * ((h if along_x else w) / 2 + out)
-                xs, ys = (x + t, np.full(steps, across)) if along_x else (np.full(steps, across), y + t)
-                valid &= (xs >= 0) & (ys >= 0) & (xs <= width - 1) & (ys <= height - 1)
-                maps = xs.astype(np.float32)[None], ys.astype(np.float32)[None]
-                profiles.append(cv2.remap(light, *maps, cv2.INTER_LINEAR)[0])
-            if valid.sum() < 8:
-                continue
-            window = (max(5, min(41, int(valid.sum()) // 2 * 2 - 1)), 1)
-            outer, inner = (line[valid] - cv2.blur(line[valid][None], window)[0] for line in profiles)
-            shared += float((outer * inner).sum())
-            energy += float((outer * outer + inner * inner).sum()) / 2
-    return (shared + 0.5) / (energy + 1.0)
-
-
 # -- the source and the surroundings ----------------------------------------------------------------------------------
 
 
@@ -345,8 +329,8 @@ _PLAIN = 0.25  # of L*, squared: weaker structure cannot be seen
 
 
 def _remains(place: _Place) -> dict[str, float]:
-    """Correlation with the source inside, and its share that is left, in three bands; and both as `kept` and
-    `kept share`, which are 1 where the source is so plain that nothing of it could be seen.
+    """Correlation with the source inside, in three bands: `remains`, near 0 where the source is too plain to be seen,
+    and `kept`, near 1 there, with the share of the source's structure that is left.
     """
     found = {}
     for name, low, high in (("fine", 0.8, 2.0), ("middle", 2.0, 5.0), ("coarse", 5.0, 12.0)):
@@ -357,7 +341,6 @@ def _remains(place: _Place) -> dict[str, float]:
         before, after = before - before.mean(), after - after.mean()
         shared, energy = float((before * after).sum()), float((before * before).sum())
         found[f"remains.{name}"] = shared / float(np.sqrt(energy * float((after * after).sum()) + 1e-3))
-        found[f"left.{name}"] = shared / (energy + 1e-3)
         plain = _PLAIN * before.size
         strength = float(np.sqrt((energy + plain) * (float((after * after).sum()) + plain)))
         found[f"kept.{name}"] = (shared + plain) / strength

@@ -167,14 +167,16 @@ def _beyond(fault: Fault, measured: Measured) -> float:
 def may_be_fault(change: RegionChange, name: str, sign: int) -> bool:
     """Whether being above (1) or below (-1) of what is usual can tell against a place, whatever composites say."""
     group, _, part = name.partition(".")
-    if group in ("continued", "interpolated"):
+    if group == "interpolated":
         return sign < 0
     if group in ("seam", "step", "side", "flat") or part in ("below", "above"):
         return sign > 0
     if group == "far":  # a new object has no neighbours
         return sign > 0 and change == "removed"
-    if group in ("remains", "left"):  # of what was to go; or of shading and background, which are to stay
-        return (sign > 0) == (change in ("removed", "new"))
+    if group == "remains":  # of what was to go
+        return sign > 0 and change in ("removed", "new")
+    if group in ("kept", "kept share"):  # shading and background, which are to stay
+        return sign < 0 and change in ("recoloured", "text")
     return group != "chroma" or change in ("removed", "new")
 
 

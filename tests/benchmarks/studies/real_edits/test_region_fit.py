@@ -114,7 +114,7 @@ def test_a_flat_fill_is_worth_less_than_an_honest_edit():
 def test_what_cannot_be_a_fault_has_no_weight():
     assert may_be_fault("removed", "remains.fine", 1)
     assert not may_be_fault("removed", "remains.fine", -1)
-    assert may_be_fault("recoloured", "left.fine", -1)
+    assert may_be_fault("recoloured", "kept.fine", -1)
     assert not may_be_fault("new", "far.all.50", 1)
     assert not may_be_fault("text", "chroma.50", 1)
     assert not may_be_fault("removed", "interpolated", 1)

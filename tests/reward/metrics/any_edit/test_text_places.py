@@ -106,3 +106,20 @@ def test_without_the_box_of_the_object_it_abstains(any_edit) -> None:
 )
 def test_where_it_is_open_whether_the_object_carries_the_text_nothing_is_planned(sentence) -> None:
     assert RulePlanner().plan(sentence) is None
+
+
+def test_words_on_a_sign_are_rewritten_where_the_sign_stays_and_not_on_a_patch(any_edit) -> None:
+    place = (280, 40, 500, 120)
+
+    def sign(words, patch=None):
+        drawn = cv2.rectangle(CAMERA.copy(), place[:2], place[2:], WHITE, -1)
+        drawn = drawn if patch is None else cv2.rectangle(drawn, (290, 55), (450, 105), patch, -1)
+        return cv2.putText(drawn, words, (300, 95), FONT, 1.4, DARK, 3, cv2.LINE_AA)
+
+    sentence = "Change the text on the sign to 'SHUT'"
+    honest, patched = (
+        scored(any_edit, sign("OPEN"), edited, sentence, "sign", place)
+        for edited in (sign("SHUT"), sign("SHUT", (150, 150, 150)))
+    )
+    assert (honest.value or 0.0) >= 0.8, honest.reason
+    assert (patched.value or 0.0) <= 0.2, patched.reason
