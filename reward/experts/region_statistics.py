@@ -58,8 +58,8 @@ def region_statistics(
     if place is None:
         return None
     textures = _textures(place.after)
-    found = _detail(place, textures) | _seams(place) | _remains(place) | _neighbours(place, textures)
-    return found | {"interpolated": _interpolated(place)}
+    statistics = _detail(place, textures) | _seams(place) | _remains(place) | _neighbours(place, textures)
+    return statistics | {"interpolated": _interpolated(place)}
 
 
 def _place(before: Plane, after: Plane, corners: Corners, as_drawn: bool) -> _Place | None:
@@ -153,23 +153,23 @@ def _gradients(plane: Plane) -> tuple[Plane, Plane]:
 
 def _detail(place: _Place, textures: Mapping[str, Plane]) -> dict[str, float]:
     """How the strength of detail inside differs from that outside: quantiles, and shares beyond what is outside."""
-    found: dict[str, float] = {}
+    statistics: dict[str, float] = {}
     for name, texture in textures.items():
         inside, outside = texture[place.inside], texture[place.outside]
         for percent in (20, 50, 80):
-            found[f"{name}.{percent}"] = _quantile(inside, percent) - _quantile(outside, percent)
-        found[f"{name}.below"] = float((inside < _quantile(outside, 3) - 0.1).mean())
-        found[f"{name}.above"] = float((inside > _quantile(outside, 97) + 0.1).mean())
+            statistics[f"{name}.{percent}"] = _quantile(inside, percent) - _quantile(outside, percent)
+        statistics[f"{name}.below"] = float((inside < _quantile(outside, 3) - 0.1).mean())
+        statistics[f"{name}.above"] = float((inside > _quantile(outside, 97) + 0.1).mean())
     for name, strong, weak in (("slope", "fine", "coarse"), ("direction", "across", "along")):
         ratio = textures[strong] - textures[weak]
-        found[name] = float(np.median(ratio[place.inside]) - np.median(ratio[place.outside]))
-    found["slope.itself"] = float(np.median((textures["fine"] - textures["coarse"])[place.inside]))
+        statistics[name] = float(np.median(ratio[place.inside]) - np.median(ratio[place.outside]))
+    statistics["slope.itself"] = float(np.median((textures["fine"] - textures["coarse"])[place.inside]))
     gx, gy = _gradients(place.after[:, :, 0])
     gradient = np.sqrt(gx * gx + gy * gy)
-    found["peaks"] = _peakedness(gradient[place.inside]) - _peakedness(gradient[place.outside])
+    statistics["peaks"] = _peakedness(gradient[place.inside]) - _peakedness(gradient[place.outside])
     flat = gradient < 0.08
-    found["flat"] = float(flat[place.inside].mean() - flat[place.outside].mean())
-    return found
+    statistics["flat"] = float(flat[place.inside].mean() - flat[place.outside].mean())
+    return statistics
 
 
 def _quantile(values: Plane, percent: float) -> float:
@@ -192,15 +192,15 @@ def _seams(place: _Place) -> dict[str, float]:
     x0, y0, x1, y1 = place.box
     centre, half = (int((x0 + x1) / 2), int((y0 + y1) / 2)), (max(2, int((x1 - x0) / 2)), max(2, int((y1 - y0) / 2)))
     cv2.ellipse(ellipse, centre, half, 0, 0, 360, 1, -1)
-    found: dict[str, float] = {}
+    statistics: dict[str, float] = {}
     for name, area in (("box", whole), ("ellipse", ellipse > 0)):
         has_outline = 20 <= area.sum() <= area.size - 20
-        found[f"seam.{name}"] = _edge_on_outline(place, area) if has_outline else 0.0
-        found[f"step.{name}"] = _step_over_outline(place, area) if has_outline else 0.0
+        statistics[f"seam.{name}"] = _edge_on_outline(place, area) if has_outline else 0.0
+        statistics[f"step.{name}"] = _step_over_outline(place, area) if has_outline else 0.0
     strengths = _new_edges_on_sides(place)
     for number in range(3):
-        found[f"side.{number + 1}"] = float(np.log(strengths[number] + 0.3))
-    return found
+        statistics[f"side.{number + 1}"] = float(np.log(strengths[number] + 0.3))
+    return statistics
 
 
 def _distance_inside(area: Bits) -> Plane:
@@ -332,7 +332,7 @@ def _remains(place: _Place) -> dict[str, float]:
     """Correlation with the source inside, in three bands: `remains`, near 0 where the source is too plain to be seen,
     and `kept`, near 1 there, with the share of the source's structure that is left.
     """
-    found = {}
+    statistics = {}
     for name, low, high in (("fine", 0.8, 2.0), ("middle", 2.0, 5.0), ("coarse", 5.0, 12.0)):
         before, after = (
             (cv2.GaussianBlur(lab[:, :, 0], (0, 0), low) - cv2.GaussianBlur(lab[:, :, 0], (0, 0), high))[place.inside]
@@ -340,12 +340,12 @@ def _remains(place: _Place) -> dict[str, float]:
         )
         before, after = before - before.mean(), after - after.mean()
         shared, energy = float((before * after).sum()), float((before * before).sum())
-        found[f"remains.{name}"] = shared / float(np.sqrt(energy * float((after * after).sum()) + 1e-3))
+        statistics[f"remains.{name}"] = shared / float(np.sqrt(energy * float((after * after).sum()) + 1e-3))
         plain = _PLAIN * before.size
         strength = float(np.sqrt((energy + plain) * (float((after * after).sum()) + plain)))
-        found[f"kept.{name}"] = (shared + plain) / strength
-        found[f"kept share.{name}"] = (shared + plain) / (energy + plain)
-    return found
+        statistics[f"kept.{name}"] = (shared + plain) / strength
+        statistics[f"kept share.{name}"] = (shared + plain) / (energy + plain)
+    return statistics
 
 
 _STEP = 4  # pixels between patches
@@ -369,14 +369,14 @@ def _neighbours(place: _Place, textures: Mapping[str, Plane]) -> dict[str, float
         return {f"far.{name}.{percent}": 0.0 for name in names for percent in (50, 85)}
     shuffled = outside[random.permutation(len(outside))]
     half = len(outside) // 2
-    found = {}
+    statistics = {}
     for name, part in names.items():
         far = _nearest(inside[:, part], outside[:, part])
         usual = _nearest(shuffled[:half, part], shuffled[half:, part])
         for percent in (50, 85):
             ratio = (_quantile(far, percent) + 0.2) / (_quantile(usual, percent) + 0.2)
-            found[f"far.{name}.{percent}"] = float(np.log(ratio))
-    return found
+            statistics[f"far.{name}.{percent}"] = float(np.log(ratio))
+    return statistics
 
 
 def _some(patches: Plane, most: int, random: np.random.RandomState) -> Plane:
@@ -462,15 +462,15 @@ def _faded(lab: Plane, corners: Corners) -> list[Plane]:
     down = np.linspace(0, 1, y1 - y0, dtype=np.float32)[:, None, None]
     along = np.linspace(0, 1, x1 - x0, dtype=np.float32)[None, :, None]
     shape = (y1 - y0, x1 - x0, 3)
-    found: list[Plane] = []
+    fades: list[Plane] = []
     if top is not None and bottom is not None:
-        found.append(np.broadcast_to((1 - down) * top + down * bottom, shape))
+        fades.append(np.broadcast_to((1 - down) * top + down * bottom, shape))
     if left is not None and right is not None:
-        found.append(np.broadcast_to((1 - along) * left + along * right, shape))
-    if len(found) == 2 and top is not None and bottom is not None:
+        fades.append(np.broadcast_to((1 - along) * left + along * right, shape))
+    if len(fades) == 2 and top is not None and bottom is not None:
         # Coons, "Surfaces for computer-aided design of space forms", 1967
         corner: Plane = (1 - down) * ((1 - along) * top[:, :1] + along * top[:, -1:])
         corner = corner + down * ((1 - along) * bottom[:, :1] + along * bottom[:, -1:])
-        both = found[0] + found[1]
-        found += [both - corner, both / np.float32(2)]
-    return found
+        both = fades[0] + fades[1]
+        fades += [both - corner, both / np.float32(2)]
+    return fades

@@ -103,7 +103,7 @@ class PlanRegion:
 
     def _score(self, sample: EditSample, plan: EditPlan) -> Program[Score]:
         if any(_is_everywhere(operation) for operation in plan.operations):
-            return Score.not_applicable("the whole image may change: no place was to be redrawn")
+            return Score.not_applicable("another look or frame was asked for: no place was to be redrawn")
         changes = yield from ask(MapChanges(sample.source, sample.edited))
         places: list[tuple[Box, RegionChange]] = []
         for operation in plan.operations:
@@ -172,7 +172,9 @@ def _changes(operation: PlannedOperation) -> tuple[RegionChange, RegionChange]:
 
 
 def _is_everywhere(operation: PlannedOperation) -> bool:
-    """Whether nothing was to be redrawn in a place of its own: another look, another frame, another background."""
+    """Whether nothing was to be redrawn in a place of its own: another look, frame or background. Of an object's look
+    its following measures what stands there.
+    """
     return is_whole(operation) or look_edit(operation) is not None or frame_edit(operation) is not None
 
 
