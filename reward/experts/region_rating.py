@@ -17,7 +17,8 @@ import numpy as np
 
 from ..boxes import Box
 from ..image import Image
-from ..queries.kinds import RegionChange, RegionRating
+from ..queries.kinds import SMALLEST_PLACE, RegionChange, RegionRating
+from ..queries.outcomes import Abstention
 from .region_statistics import region_statistics
 
 
@@ -48,14 +49,15 @@ _GROUPS: Mapping[str, str] = MappingProxyType(
 """First part of a statistic's name -> the fault that it is reported as; `detail` for others."""
 
 
-def rate_region(before: Image, after: Image, box: Box, change: RegionChange) -> RegionRating:
+def rate_region(before: Image, after: Image, box: Box, change: RegionChange) -> RegionRating | Abstention:
     """The rating of a place, 1 where nothing was redrawn in it. The edit is resized to the source.
 
-    The value is the logistic function of how sure a place without faults is, less its faults.
+    The value is the logistic function of how sure a place without faults is, less its faults. Abstains on places with
+    a side of less than `SMALLEST_PLACE` pixels of the source.
     """
     corners = box.clipped_corners(before.size)
-    if corners is None or min(corners[2] - corners[0], corners[3] - corners[1]) < _SMALLEST:
-        return RegionRating(1.0)
+    if corners is None or min(corners[2] - corners[0], corners[3] - corners[1]) < SMALLEST_PLACE:
+        return Abstention(f"a place of less than {SMALLEST_PLACE} pixels has nothing to compare")
     edited = after.resized(*before.size)
     source, shown = (np.asarray(image.pixels, np.float32) for image in (before, edited))
     statistics = region_statistics(source, shown, corners, as_drawn=change in AS_DRAWN)
@@ -71,8 +73,6 @@ def rate_region(before: Image, after: Image, box: Box, change: RegionChange) -> 
 
 AS_DRAWN: tuple[RegionChange, ...] = ("removed",)
 """Changes whose seams are looked for around what was redrawn: a new object, and letters, have outlines of their own."""
-_SMALLEST = 6  # pixels: a smaller place has nothing to compare
-
 
 _SURE: Mapping[RegionChange, float] = MappingProxyType({"removed": 4.12, "new": 4.14, "recoloured": 3.67, "text": 5.06})
 """How sure it is that a place without faults belongs there, as a logit."""

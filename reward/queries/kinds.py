@@ -278,6 +278,10 @@ class RegionRating:
     faults: Mapping[str, float] = field(default_factory=dict)
 
 
+SMALLEST_PLACE = 6
+"""Pixels of a side from which on there is something in a place to be rated."""
+
+
 @dataclass(frozen=True)
 class RateRegion(Query[RegionRating]):
     """Rate whether what stands in a box after an edit belongs to the picture around it. The edit is resized to the
@@ -302,7 +306,8 @@ class RateRegion(Query[RegionRating]):
     def check(self, answer: object) -> None:
         _expect(answer, RegionRating, self)
         assert isinstance(answer, RegionRating)
-        numbers: list[object] = [answer.value, *answer.faults.values()]
+        faults: object = answer.faults  # of a recording: anything
+        numbers = [answer.value, *faults.values()] if isinstance(faults, Mapping) else [math.nan]
         valid = all(isinstance(x, float | int) and math.isfinite(x) and x >= 0 for x in numbers)
         if not valid or answer.value > 1:
             raise InvalidAnswer(f"{self.kind} expects a value in [0, 1] and faults of at least 0, got {answer!r:.200}")

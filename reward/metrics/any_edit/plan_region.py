@@ -12,7 +12,7 @@ from ...boxes import Box, box_around
 from ...card import Card
 from ...edit_plan import EditPlan, OperationType, PlannedOperation
 from ...engine.program import Abstained, Program, ask, ask_many, reply_value
-from ...queries.kinds import Judge, MapChanges, RateRegion, RegionChange, RegionRating
+from ...queries.kinds import SMALLEST_PLACE, Judge, MapChanges, RateRegion, RegionChange, RegionRating
 from ...queries.prompts import Prompts
 from ...queries.response_formats import Message, YesNo
 from ...sample import EditSample
@@ -110,9 +110,12 @@ class PlanRegion:
             region = yield from edit_region(sample, (operation,), changes)
             if sum(box.area for box in region.old) > MAX_COVERED:
                 return Score.not_applicable("what was to change leaves nothing around it to compare it with")
+            if region.old and not region.guessed and not any(_is_rated(box, sample) for box in region.old):
+                return Score.not_applicable("what was to change is too small to be compared with what is around it")
             left, come = _changes(operation)
             places += [(box, left) for box in grown_places(region, changes)]
             places += [(box, come) for box in region.new]
+        places = [(box, change) for box, change in places if _is_rated(box, sample)]
         if not places:
             return Score.of(1.0, "nothing was redrawn")
         places = sorted(dict.fromkeys(places), key=lambda place: -place[0].area)[:MAX_PLACES]
@@ -169,6 +172,12 @@ def _changes(operation: PlannedOperation) -> tuple[RegionChange, RegionChange]:
     """What was to happen where its target was, and where something was to come."""
     change = _CHANGES.get(operation.type, "new")
     return ("removed", "new") if operation.type == "position_change" else (change, change)
+
+
+def _is_rated(box: Box, sample: EditSample) -> bool:
+    """Whether a place has pixels enough, in the source."""
+    corners = box.clipped_corners(sample.source.size)
+    return corners is not None and min(corners[2] - corners[0], corners[3] - corners[1]) >= SMALLEST_PLACE
 
 
 def _is_everywhere(operation: PlannedOperation) -> bool:

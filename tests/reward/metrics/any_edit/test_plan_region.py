@@ -272,3 +272,14 @@ def test_an_expert_of_another_kind_may_rate_places_and_an_invalid_rating_is_a_fa
     assert (low.value, "its outline shows" in low.reason) == (0.25, True)
     (broken,) = rated({**experts, "changes": Rates(1.5)}, sample)
     assert broken.status == "failed"
+
+
+def test_a_place_of_a_few_pixels_has_no_region(experts) -> None:
+    photograph = data.coffee()
+    edited = photograph.copy()
+    edited[100:104, 100:160] = 128
+    (score,) = rated(experts, removal(photograph, edited, (100, 100, 160, 104)))
+    assert (score.status, score.reason[:26]) == ("not_applicable", "what was to change is too ")
+    query = RateRegion(Image.of(photograph), Image.of(edited), Box.from_corners(100, 100, 160, 104, (600, 400)), "new")
+    (answer,) = experts["changes"]([query])
+    assert isinstance(answer, Abstention)
