@@ -41,6 +41,7 @@ from editcritic.reward.queries import (
     ReadText,
     RecognizedText,
     Region,
+    RegionRating,
     Remains,
     Reply,
     Segment,
@@ -172,6 +173,7 @@ def vectors(draw):
 ANSWERS = st.one_of(
     st.builds(Detections, st.lists(BOXES, max_size=3).map(tuple), FLOATS),
     st.builds(Measurement, st.none() | FLOATS, FLOATS),
+    st.builds(RegionRating, FLOATS, st.dictionaries(st.text(), FLOATS, max_size=3)),
     st.builds(Reply, st.text(), st.dictionaries(st.text(), FLOATS, max_size=3)),
     st.builds(RecognizedText, st.lists(st.builds(TextLine, st.text(), BOXES), max_size=3).map(tuple)),
     st.builds(Abstention, st.text()),
@@ -232,6 +234,23 @@ def test_a_record_is_unpacked_no_further_than_it_may_be(kind, shape, bomb):
         assert tracemalloc.get_traced_memory()[1] < 2**24
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "rating",
+    [
+        RegionRating(1.5),
+        RegionRating(math.nan),
+        RegionRating(0.5, {"seam": -1.0}),
+        RegionRating(0.5, {"seam": math.inf}),
+        answer_from_json({"region": "much", "faults": {}}),
+        answer_from_json({"region": 0.5, "faults": [["seam", 1.0]]}),
+        Measurement(0.5),
+    ],
+)
+def test_a_rating_of_a_region_that_is_none_is_no_answer(rating):
+    with pytest.raises(InvalidAnswer, match=r"RegionRating|value in"):
+        RateRegion(ONE, OTHER, BOX, "new").check(rating)
 
 
 MASK = np.ones((ONE.height, ONE.width), bool)
