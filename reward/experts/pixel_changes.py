@@ -22,7 +22,7 @@ from .matching.explained_changes import in_one_focus, with_tone_of
 from .matching.layout import layout, layout_agreement
 from .matching.patch_descriptors import PatchDescriptors, describe, to_lab
 from .matching.periodicity import log_spectra, periodic_excess
-from .matching.remains import CutOut, cut_out, kept_around, standing_share
+from .matching.remains import CutOut, cut_out, kept_around, standing_share, unchanged_share
 from .region_rating import rate_region
 
 Plane = NDArray[np.float32]
@@ -208,16 +208,18 @@ def _remains(source: _Source, after: Pixels, query: Remains) -> Measurement:
         visible = ~outside
     boxes = [(box.x0 * width, box.y0 * height, box.x1 * width, box.y1 * height) for box in query.boxes]
     around = kept_around(source.pixels, edited, boxes, visible)
-    if around < _CLEARLY_IN_PLACE:
+    if around < _CLEARLY_IN_PLACE and not query.unchanged:
         for candidate, shown in displaced(source.pixels, edited):
             kept = kept_around(source.pixels, candidate, boxes, shown)
             if kept > around and shown.mean() >= _LEAST_SHOWN:
                 edited, visible, around = candidate, shown, kept
-    if around < _IN_PLACE:
+    if around < _IN_PLACE and not query.unchanged:  # another background may be around what stays
         return Measurement(None, around)
     cuts = [cut_out(source.pixels, box) for box in boxes]
     if any(not _shows(visible, cut) for cut in cuts):
         return Measurement(None, around)
+    if query.unchanged:
+        return Measurement(min(unchanged_share(cut, edited) for cut in cuts), around)
     return Measurement(max(standing_share(cut, edited) for cut in cuts), around)
 
 

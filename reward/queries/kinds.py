@@ -512,11 +512,14 @@ class Remains(Query[Measurement]):
     The answer is the largest share among the objects, in [0, 1], by their own pixels: 0 where an object is gone, about
     1 where it stands, in whatever colour. Its `share` is that of the structure around them that is where it was, or
     where the image as a whole moved it to (mirrored, cropped). None: their places are not in the edited image.
+
+    unchanged: the answer is the smallest share among the objects that is as it was, in structure and in colours.
     """
 
     before: Image
     after: Image
     boxes: tuple[Box, ...]
+    unchanged: bool = False
     role: ClassVar[str] = "changes"
     kind: ClassVar[str] = "remains"
 
@@ -526,7 +529,8 @@ class Remains(Query[Measurement]):
 
     def describe(self) -> dict[str, Any]:
         boxes = [(box.cx, box.cy, box.w, box.h) for box in self.boxes]
-        return {"before": self.before.digest, "after": self.after.digest, "boxes": boxes}
+        unchanged = {"unchanged": True} if self.unchanged else {}
+        return {"before": self.before.digest, "after": self.after.digest, "boxes": boxes, **unchanged}
 
     def check(self, answer: object) -> None:
         _expect_measured(answer, self)

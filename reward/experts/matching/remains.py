@@ -24,6 +24,8 @@ _WHOLE = 0.75  # share of a place from which on it stands as it was
 _RECOLOURED = 0.4  # share of a place whose structure is as before, in other colours, from which on it stands recoloured
 _SAME_COLOUR = 6.0  # CIE L*a*b*: mean colours up to which a place looks the same
 _OTHER_COLOUR = (4.0, 10.0)  # CIE L*a*b*: from where on it looks different, and where it does so entirely
+_RELIT = (6.0, 20.0)  # CIE L*a*b*: what another background's light does to colours, and from where on they are others
+_DRAWN_ANEW = 0.85  # agreement of structures that an editor has which draws the same object once more
 _WIDE = 128  # pixels: longest side of a picture when all of it is compared
 
 
@@ -86,6 +88,19 @@ def standing_share(cut: CutOut, edited: Plane) -> float:
     same = (match.distance < _SAME_COLOUR).astype(np.float32)
     area = _share(cut.own, _grown(_local_share(cut.own, same, spread) > _WHOLE, spread) * same)
     return max(structure, altered, area)
+
+
+def unchanged_share(cut: CutOut, edited: Plane) -> float:
+    """In [0, 1]: how much of the object's own pixels is as it was, in colours and in structure, whichever is less.
+
+    Along its outline structure is that of the background too, and does not count.
+    """
+    match = compare(cut.lab, cut.of(edited))
+    core = np.asarray(cv2.erode(cut.own * cut.inside, np.ones((5, 5), np.uint8)), np.float32)
+    low, high = _RELIT
+    colours = _share(core, 1 - np.clip((match.distance - low) / (high - low), 0, 1))
+    structure = _share(core * np.minimum(match.strength, _STRONG) * (match.strength > _NOISE), match.agreement)
+    return min(colours, 1.0, structure / _DRAWN_ANEW)
 
 
 def recoloured(distance: Plane) -> Plane:

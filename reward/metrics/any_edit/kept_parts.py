@@ -16,14 +16,14 @@ from ...edit_plan import Kept
 from ...engine.program import Abstained, Program, ask, ask_many, reply_value
 from ...image import Image
 from ...queries.change_map import ChangeMap
-from ...queries.kinds import Detect, Embed, Judge, ReadText, Region, Segment
+from ...queries.kinds import Detect, Embed, Judge, MapChanges, ReadText, Region, Remains, Segment
 from ...queries.prompts import Prompts
 from ...queries.response_formats import Message, YesNo
 from ...sample import EditSample
 from ...score import Evidence, Score
 from ..edival.conditions import normalize_text
 from ..edival.inspector import crop_box
-from .preservation import covered_patches, drift_share, preservation
+from .preservation import covered_patches, drift_share, layout_left, preservation
 from .referring import same_object
 from .regions import EditRegion
 from .target_location import LocatedTarget
@@ -33,9 +33,8 @@ Faces = Literal["judge", "embedder"]
 FACE_EMBEDDER = "features.face"
 """The role of an expert that embeds faces; `features`, which stands in for it, need not tell people apart."""
 
-_OBJECT_SHARE = 0.2
-"""Share of a box whose patches show nothing but its object, at least: a star fills about 0.3 of its box, and the
-patches along its outline show background too."""
+_ANEW = 0.9
+"""Share of an object that is as it was (`Remains.unchanged`) when an editor draws it before another background."""
 _FILLED, _MIN_OBJECT_PATCHES = 0.95, 4
 """Share of a patch that an object fills, for it to show nothing else; number of such patches that are enough."""
 _RECOLOURED = (2.5, 25.0)
@@ -75,10 +74,8 @@ def kept_score(
     if not region.whole:
         return _in_place(sample, located, changes, region.boxes)
     present = yield from _presence(sample, located)
-    if not same_look:
-        return present
-    colours = yield from _colours(sample, located, changes)
-    return present if colours.value is None else min(present, colours, key=lambda score: score.value or 0.0)
+    looks = yield from (_colours if same_look else _layouts)(sample, located, changes)
+    return present if looks.value is None else min(present, looks, key=lambda score: score.value or 0.0)
 
 
 def _in_place(sample: EditSample, located: LocatedTarget, changes: ChangeMap, exempt: Sequence[Box]) -> Score:
@@ -97,22 +94,35 @@ def _in_place(sample: EditSample, located: LocatedTarget, changes: ChangeMap, ex
 def _colours(sample: EditSample, located: LocatedTarget, changes: ChangeMap) -> Program[Score]:
     """How much of an object before another background has its colours.
 
-    Of the patches that a segmenter finds to show nothing but the object. Without a segmenter, or of an object thinner
-    than a patch, of the `_OBJECT_SHARE` of its box that changed least: damage to a part of it is not seen then. Not
-    applicable to boxes that hold nothing of the image.
+    Of the patches that a segmenter finds to show nothing but the object; without a segmenter, or of an object thinner
+    than a patch, of the pixels of its boxes that are unlike what is around them. Not applicable to boxes that hold
+    nothing of the image.
     """
-    distance = np.linalg.norm(changes.colour, axis=2)
+    boxes = tuple(box for box in located.boxes if box.clipped_corners(sample.source.size) is not None)
+    if not boxes:
+        return Score.not_applicable(f"{located.target.words!r} is outside of the image")
     is_object = yield from _object_patches(sample, located, changes.shape)
     if is_object.sum() < _MIN_OBJECT_PATCHES:
-        boxes = [np.sort(distance[covered_patches([box], changes.shape)]) for box in located.boxes]
-        compared = [inside[: max(1, round(_OBJECT_SHARE * inside.size))] for inside in boxes if inside.size]
-    else:
-        compared = [distance[is_object]]
-    if not compared:
+        kept = yield from ask(Remains(sample.source, sample.edited, boxes, unchanged=True))
+        value = min(1.0, (kept.value or 0.0) / _ANEW)
+        return Score.of(value, f"{located.target.words}: {kept.value or 0.0:.0%} of it is as it was")
+    distance = np.linalg.norm(changes.colour, axis=2)[is_object]
+    value = 1 - float(np.mean(np.interp(distance, _RECOLOURED, (0.0, 1.0))))
+    return Score.of(value, f"{located.target.words}: its colours changed by {distance.mean():.1f} in CIE L*a*b*")
+
+
+def _layouts(sample: EditSample, located: LocatedTarget, changes: ChangeMap) -> Program[Score]:
+    """How much of the layout of an object is left in another style or light, at its place."""
+    crops = [
+        tuple(crop_box(image, box) for image in (sample.source, sample.edited))
+        for box in located.boxes
+        if box.clipped_corners(sample.source.size) is not None
+    ]
+    if not crops:
         return Score.not_applicable(f"{located.target.words!r} is outside of the image")
-    value = min(1 - float(np.mean(np.interp(part, _RECOLOURED, (0.0, 1.0)))) for part in compared)
-    most = max(float(part.mean()) for part in compared)
-    return Score.of(value, f"{located.target.words}: its colours changed by {most:.1f} in CIE L*a*b*")
+    maps = yield from ask_many([MapChanges(*pair) for pair in crops])
+    least = min(one.structure for one in maps)
+    return Score.of(layout_left(least), f"{located.target.words}: agreement of layouts {least:.2f}")
 
 
 def _object_patches(sample: EditSample, located: LocatedTarget, shape: tuple[int, int]) -> Program[NDArray[np.bool_]]:

@@ -9,8 +9,6 @@ from statistics import fmean
 from types import MappingProxyType
 from typing import ClassVar, get_args
 
-import numpy as np
-
 from ...boxes import Box
 from ...card import Card
 from ...edit_plan import EditPlan, Kept, OperationType, Target
@@ -26,7 +24,7 @@ from .kept_parts import FACE_EMBEDDER, Faces, kept_score
 from .pixel_checks import core_of, detail_left, staying_boxes
 from .pixel_edits import look_edit
 from .plan_of_sample import plan_of
-from .preservation import DRIFT_LIMITS, MAX_EXEMPT_SHARE, Preservation, preservation
+from .preservation import DRIFT_LIMITS, MAX_EXEMPT_SHARE, Preservation, layout_left, preservation
 from .regions import EditRegion, attached_changes, covered_share, edit_region
 from .target_location import LocatedTarget, locate_targets
 
@@ -39,10 +37,6 @@ _NEW_LOOK: frozenset[OperationType] = frozenset(
 _SAME_LAYOUT: frozenset[OperationType] = _NEW_LOOK | {"particles_remove", "background_change"}
 """Types of the whole image that move nothing. Another background has a layout of its own: the agreement counts only
 where the plan names nothing that stays before it."""
-_LAYOUT = ((0.1, 0.2, 0.4, 0.8), (0.0, 0.25, 0.8, 1.0))
-"""Agreement of layouts (`ChangeMap.structure`), and how much of the layout is left. Between two photographs it is 0.08
-(median; 0.21 at most of 56 pairs), where half of one is replaced 0.28; sketches and cartoons of a photograph have 0.39
-or more. Rain and pixel art of small drawn pictures cover textures, so that some have 0.2."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +121,8 @@ class PlanPreservation:
         if framed.outside:
             region = replace(region, boxes=(*region.boxes, *framed.outside))
         kept_plan = plan
+        if region.whole:
+            kept_plan = replace(plan, keep=(*plan.keep, *_annotated_objects(sample, plan)))
         if asked.stays:  # the middles of their boxes are compared below: around them is what was to change
             kept_plan = replace(plan, keep=tuple(kept for kept in plan.keep if kept.aspect != "object"))
         parts = yield from self._kept_parts(sample, kept_plan, plain if asked.stays else changes, region)
@@ -138,7 +134,7 @@ class PlanPreservation:
             parts["not covered"] = covering
         types = {operation.type for operation in others}
         kept = [score.value for score in parts.values() if score.value is not None]
-        factors = [fmean(kept)] if kept else []
+        factors = [(min if region.whole else fmean)(kept)] if kept else []
         evidence: list[Evidence] = []
         if "tone" in asked.beside:
             factors.append(detail_left(plain))
@@ -154,7 +150,7 @@ class PlanPreservation:
             evidence.append(_map_evidence(sample, region, measured))
             reason = _reason(measured, region)
         elif types <= _NEW_LOOK or (types <= _SAME_LAYOUT and not kept):
-            factors.append(float(np.interp(changes.structure, *_LAYOUT)))
+            factors.append(layout_left(changes.structure))
             reason = f"agreement of layouts {changes.structure:.2f}"
         else:
             reason = ""
@@ -225,6 +221,20 @@ _GROWN = 1.3
 """Sides of what is not compared with another background, in those of the box before it: a blur mixes both there."""
 _BURIED = 0.5
 """Share of the box of an annotated object that something added covers when the object is lost."""
+
+
+def _annotated_objects(sample: EditSample, plan: EditPlan) -> list[Kept]:
+    """The annotated objects that the plan does not speak of: they stay before another background, in another style."""
+    if sample.history:
+        return []
+    told = [target for operation in plan.operations for target in operation.targets]
+    told += [kept.target for kept in plan.keep if kept.target is not None]
+    known = {"background", *(words for target in told for words in (target.noun.casefold(), target.phrase.casefold()))}
+    return [
+        Kept("object", Target(name, boxes=tuple(boxes)))
+        for name, boxes in sample.boxes.items()
+        if boxes and name.casefold() not in known
+    ]
 
 
 def _covered_objects(sample: EditSample, plan: EditPlan, region: EditRegion) -> Score | None:

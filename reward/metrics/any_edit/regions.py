@@ -27,7 +27,7 @@ from ...sample import EditSample, Position
 from ..edival.conditions import normalize_text
 from ..text_matching import matching_letters
 from .plural_targets import is_plural
-from .preservation import HARMLESS_EXCESS, covered_patches, exempt_patches, preservation
+from .preservation import HARMLESS_EXCESS, LOST_EXCESS, covered_patches, exempt_patches, preservation
 from .referring import names_picture, same_object
 from .target_location import THRESHOLD, LocatedTarget, locate_targets, useful_boxes
 from .text_checks import removed_text_places, rewritten_places
@@ -82,7 +82,7 @@ def edit_region(sample: EditSample, operations: Sequence[PlannedOperation], chan
     unlocated = 0
     for operation in operations:
         if (yield from _is_detectable(sample, operation)):
-            regions.append((yield from _operation_region(sample, operation)))
+            regions.append((yield from _operation_region(sample, operation, changes)))
         elif text := (yield from removed_text_places(sample, operation)):
             regions.append(EditRegion(text, old=text))
         else:
@@ -108,17 +108,21 @@ def is_whole(operation: PlannedOperation) -> bool:
 
 
 def _is_detectable(sample: EditSample, operation: PlannedOperation) -> Program[bool]:
-    """Whether a detector knows what the operation is about, and finds its target in the source.
+    """Whether a detector knows what the operation is about, and finds its target in the source. A replacement stands
+    where the target was: a detector need not know it.
 
     All queries are about the source: the same for every edit of a group.
     """
     if not operation.targets and operation.type == "text_change":
         return True  # a reader finds it
+    targets = operation.targets
+    if operation.type == "subject_replace" and operation.target is not None:
+        targets = (operation.target,)
     try:
-        located = yield from locate_targets(sample.source, operation.targets)
+        located = yield from locate_targets(sample.source, targets)
     except Abstained:
         return False
-    return bool(operation.targets) and (operation.target is None or bool(located[operation.target].boxes))
+    return bool(targets) and (operation.target is None or bool(located[operation.target].boxes))
 
 
 _MANY_CHANGES = 16
@@ -156,7 +160,7 @@ def largest_changes(changes: ChangeMap, count: int) -> EditRegion:
     return replace(capped, guessed=capped.boxes, old=capped.boxes, notes=(note, *capped.notes))
 
 
-def _operation_region(sample: EditSample, operation: PlannedOperation) -> Program[EditRegion]:
+def _operation_region(sample: EditSample, operation: PlannedOperation, changes: ChangeMap) -> Program[EditRegion]:
     targets = [target for target in (operation.target, operation.reference) if target is not None]
     located = yield from locate_targets(sample.source, targets)
     target = located[operation.target] if operation.target is not None else None
@@ -167,7 +171,7 @@ def _operation_region(sample: EditSample, operation: PlannedOperation) -> Progra
         case "subject_add":
             new = yield from _added_region(sample, operation)
         case "subject_replace":
-            new = yield from _replaced_region(sample, operation, () if target is None else target.boxes)
+            new = yield from _replaced_region(sample, operation, () if target is None else target.boxes, changes)
         case "position_change" | "count_change" | "duplicate" if target is not None:
             new = yield from _copies_region(sample, operation, target)
         case "text_change" if target is None:
@@ -202,12 +206,28 @@ def _added_region(sample: EditSample, operation: PlannedOperation) -> Program[Ed
     return _capped([scaled(box, _LOOSENESS) for box in kept], MAX_NEW_SHARE, operation.new.words)
 
 
-def _replaced_region(sample: EditSample, operation: PlannedOperation, old: Sequence[Box]) -> Program[EditRegion]:
+def _replaced_region(
+    sample: EditSample, operation: PlannedOperation, old: Sequence[Box], changes: ChangeMap
+) -> Program[EditRegion]:
+    """The new object, as far as it stands where an old one was; what changed there, where no detector knows it."""
     assert operation.new is not None
-    _, after = yield from _boxes_before_and_after(sample, operation.new.phrase)
     places = [scaled(box, _GROWTH) for box in old]
+    try:
+        _, after = yield from _boxes_before_and_after(sample, operation.new.phrase)
+    except Abstained:  # boxes that were given are of the source
+        return EditRegion(tuple(_changed_around(changes, box, place) for box, place in zip(old, places, strict=True)))
     boxes = [cut for box in after for place in places if (cut := _intersection(box, place)) is not None]
     return EditRegion(tuple(boxes))
+
+
+def _changed_around(changes: ChangeMap, box: Box, place: Box) -> Box:
+    """The box around what changed in a box and, connected with it, in a place around it."""
+    inside = covered_patches([box], changes.shape)
+    changed = (np.nan_to_num(preservation(changes).heat) > LOST_EXCESS[1]) & covered_patches([place], changes.shape)
+    _, labels = cv2.connectedComponents((changed | inside).astype(np.uint8), connectivity=8)
+    rows, columns = np.nonzero(np.isin(labels, np.unique(labels[inside])))
+    height, width = changes.shape
+    return Box.from_corners(columns.min(), rows.min(), columns.max() + 1, rows.max() + 1, (width, height))
 
 
 def _copies_region(sample: EditSample, operation: PlannedOperation, target: LocatedTarget) -> Program[EditRegion]:
