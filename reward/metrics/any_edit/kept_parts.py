@@ -73,8 +73,10 @@ def kept_score(
         return (yield from _identity(sample, located, faces, prompts))
     if not region.whole:
         return _in_place(sample, located, changes, region.boxes)
-    present = yield from _presence(sample, located)
     looks = yield from (_colours if same_look else _layouts)(sample, located, changes)
+    if located.target.boxes:  # nobody detects what was annotated in another style; what is gone has other looks too
+        return looks
+    present = yield from _presence(sample, located)
     return present if looks.value is None else min(present, looks, key=lambda score: score.value or 0.0)
 
 
