@@ -46,9 +46,9 @@ class PlanPreservation:
     Where only objects may change: everything outside of their regions (`edit_region`), by `preservation`, times the
     mean of what the plan names as staying. Where another frame was asked for, in that frame (`in_one_frame`); where a
     tone or focus was that pixels decide, beside what it explains, times the structure that it leaves. Where the whole
-    image may change otherwise (another background, style, light): the mean of what it names as staying, times the
-    agreement of layouts if nothing may move. Not applicable where the whole image may change and the plan names
-    nothing. Compared with the first source.
+    image may change otherwise (another background, style, light): the mean of what it names as staying and of what is
+    annotated beside it, times the agreement of layouts if nothing may move. Not applicable where the whole image may
+    change and the plan names nothing. Compared with the first source.
 
     faces: who compares individuals: `judge`, or the `embedder` bound to the role `features.face`. prompts: see
     `InstructionFollowing`.
@@ -73,8 +73,9 @@ class PlanPreservation:
         source="docs/metrics.md",
         failure_modes=(
             "A copy has 1. What stands inside the region of the edit may change at will. Of edits of the whole image "
-            "only what the plan names as staying is compared, and the layout. Without a segmenter, an object before "
-            "another background is compared by the fifth of its box that changed least: damage to a part of it is free."
+            "only what the plan names as staying and what is annotated is compared, and the layout. Without a "
+            "segmenter, an object before another background is compared where it is unlike what is around it: the rest "
+            "of it is free."
         ),
         aspect="consistency",
     )
@@ -134,7 +135,7 @@ class PlanPreservation:
             parts["not covered"] = covering
         types = {operation.type for operation in others}
         kept = [score.value for score in parts.values() if score.value is not None]
-        factors = [(min if region.whole else fmean)(kept)] if kept else []
+        factors = [fmean(kept)] if kept else []
         evidence: list[Evidence] = []
         if "tone" in asked.beside:
             factors.append(detail_left(plain))
@@ -296,6 +297,6 @@ def _reason(measured: Preservation, region: EditRegion) -> str:
         for name, value in measured.drift_values.items()
         if value > DRIFT_LIMITS[name][0]
     ]
-    texts = [damage if measured.local < 1 else "the rest is as it was"]
+    texts = [damage if measured.damage else "the rest is as it was"]
     texts += [f"the whole picture changed in {', '.join(drifted)}"] if drifted else []
     return "; ".join([*texts, *region.notes])

@@ -1,8 +1,8 @@
 """Preservation: how much of what should stay has stayed, from a `ChangeMap`.
 
-A value of 1 means that nothing changed beyond what is harmless; visible damage costs a clear step, and below that the
-value falls with the damaged share of the image. What changes everywhere by the same amount is drift and is charged by
-itself. All functions are plain arithmetic; `MapChanges` provides the map.
+A value near 1 means that nothing changed beyond what is harmless. From there it falls with the damage, without a step:
+with how much is damaged and how visibly, where a shadow counts less than an object. What changes everywhere by the same
+amount is drift and is charged by itself. All functions are plain arithmetic; `MapChanges` provides the map.
 """
 
 from __future__ import annotations
@@ -33,21 +33,31 @@ WORST_SHARE = 0.005
 MIN_WORST = 3
 """Patches over which it is averaged at least, of small regions."""
 
-HARMLESS_EXCESS, DAMAGE_EXCESS = 1.7, 2.3
-"""Mean excess of the worst patches up to which nothing is lost, and from which on the whole step is."""
+HARMLESS_EXCESS = 1.7
+"""Mean excess of the worst patches up to which an edit is harmless."""
 
-HARMLESS_COST = 0.01
-"""What a harmless change costs at its limit: of two good edits the closer one is better, and drift that adds up over
-several edits is charged from the first."""
+HARMLESS_COST = 0.03
+"""What a harmless change costs at its limit, and by the square of its share below: of two good edits the closer one is
+better, and drift that adds up over several edits is charged from the first."""
+
+DRIFT_COST = 0.01
+"""What harmless drift costs at its limit."""
 
 ALIGNMENT_COST = 0.03
 """What zoom and shift cost at the limit of what is harmless, in proportion below it."""
 
-STEP = 0.5
-"""What any visible damage costs; the rest falls with the lost share."""
+DAMAGE_EXCESS = (1.7, 16.0)
+"""Excess of a patch at which its damage begins, and at which it cannot be more visible."""
+
+RELIT = 0.1
+"""What a change of colour counts in a patch that shows the same in another light, relative to one in another patch."""
+
+HALF_DAMAGE, DAMAGE_POWER = 0.012, 0.7
+"""Mean damage of the compared patches that leaves half, and the power by which it counts: the first patches matter
+most. An object of 1 % of the picture that is plainly lost leaves about half, one of 10 % a fifth."""
 
 LOST_EXCESS = (1.7, 6.0)
-"""Excess of a patch at which it begins to count as lost, and at which it is lost entirely."""
+"""Excess of a patch at which it begins to count as lost in what is reported, and at which it is lost entirely."""
 
 MAX_EXEMPT_SHARE = 0.9
 """Share of the image that boxes can exempt; larger ones are shrunk to it. Boxes are of the source, or bounded by it:
@@ -95,8 +105,20 @@ class Preservation:
     @cached_property
     def local(self) -> float:
         """In [0, 1]: what damage in places leaves."""
-        step = _fall(self.excess, HARMLESS_EXCESS, DAMAGE_EXCESS)
-        return STEP * step + (1 - STEP) * (1 - self.lost)
+        harmless = 1 - HARMLESS_COST * min(1.0, self.excess / HARMLESS_EXCESS) ** 2
+        return harmless / (1 + (self.damage / HALF_DAMAGE) ** DAMAGE_POWER)
+
+    @cached_property
+    def damage(self) -> float:
+        """Mean damage of the compared patches, in [0, 1]: how visible their change is (`DAMAGE_EXCESS`), of which that
+        in lightness counts a part where it is another light (`RELIT`).
+        """
+        if not self.compared:
+            return 0.0
+        low, high = DAMAGE_EXCESS
+        light = np.where(relit_patches(self.changes), RELIT, 1.0)
+        visible = np.clip((self.changes.features + light * self._colour_excess - low) / (high - low), 0, 1)
+        return float(visible[self.is_compared].mean())
 
     @cached_property
     def drift(self) -> float:
@@ -158,11 +180,16 @@ class Preservation:
 
     @cached_property
     def _excess(self) -> Plane:
-        """rows x columns: features, plus colour beyond its median over the compared patches."""
+        """rows x columns: features and colour."""
+        return self.changes.features + self._colour_excess
+
+    @cached_property
+    def _colour_excess(self) -> Plane:
+        """rows x columns: colour beyond its median over the compared patches, in units of the envelope."""
         distance = norm_of_colour(self.changes.colour - self._median_colour)
         if self.compared:
             distance = np.maximum(0, distance - _median(distance[self.is_compared]))
-        return self.changes.features + distance / (self.changes.colour_envelope + COLOUR_FLOOR)
+        return distance / (self.changes.colour_envelope + COLOUR_FLOOR)
 
     @cached_property
     def _compared_excess(self) -> Plane:
@@ -208,6 +235,25 @@ def norm_of_colour(colour: Plane) -> Plane:
     """rows x columns: the norm of each patch's colour in CIE L*a*b*. `np.linalg.norm` takes four times as long."""
     squares = colour * colour
     return np.asarray(np.sqrt(squares[:, :, 0] + squares[:, :, 1] + squares[:, :, 2]))
+
+
+_KEPT_DETAIL = 0.5
+"""Share of the detail of a patch that another light leaves, at least; and what it adds, likewise."""
+_CAST_COLOUR = (4.0, 0.5)
+"""Change of a* and b* that goes with another light: in Lab units, and relative to that of L*."""
+_FAINT = 0.5
+"""Gradient of L* per pixel that is added before detail is compared: weaker ones cannot be seen."""
+
+
+def relit_patches(changes: ChangeMap) -> Mask:
+    """rows x columns: patches that show the same, if in another light: a shadow that fell or went, a brighter tone.
+
+    A smear or another object has other detail or another colour.
+    """
+    before, after = changes.amplitude_before[:, :, 0] + _FAINT, changes.amplitude_after[:, :, 0] + _FAINT
+    light, chroma = np.abs(changes.colour[:, :, 0]), np.linalg.norm(changes.colour[:, :, 1:], axis=2)
+    has_detail = (after > _KEPT_DETAIL * before) & (before > _KEPT_DETAIL * after)
+    return np.asarray(has_detail & (chroma <= _CAST_COLOUR[0] + _CAST_COLOUR[1] * light))
 
 
 # -- where ------------------------------------------------------------------------------------------------------------
@@ -280,15 +326,8 @@ _DRIFTED = 0.1
 
 
 def _fall(value: float, harmless: float, worst: float) -> float:
-    """1 up to half of `harmless`, 1 - `HARMLESS_COST` at `harmless`, and 0 at `worst`; linear in between."""
-    half, cost = harmless / 2, 1 - HARMLESS_COST
-    if value < half:
-        return 1.0
-    if value >= worst:
-        return 0.0
-    if value < harmless:
-        return (cost - 1) / (harmless - half) * (value - half) + 1
-    return -cost / (worst - harmless) * (value - harmless) + cost
+    """1 up to half of `harmless`, 1 - `DRIFT_COST` at `harmless`, and 0 at `worst`; linear in between."""
+    return float(np.interp(value, (harmless / 2, harmless, worst), (1.0, 1 - DRIFT_COST, 0.0)))
 
 
 def _drift(changes: ChangeMap, compared: Mask, median_colour: Plane) -> dict[str, float]:

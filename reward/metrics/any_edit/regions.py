@@ -27,7 +27,14 @@ from ...sample import EditSample, Position
 from ..edival.conditions import normalize_text
 from ..text_matching import matching_letters
 from .plural_targets import is_plural
-from .preservation import HARMLESS_EXCESS, LOST_EXCESS, covered_patches, exempt_patches, preservation
+from .preservation import (
+    HARMLESS_EXCESS,
+    LOST_EXCESS,
+    covered_patches,
+    exempt_patches,
+    preservation,
+    relit_patches,
+)
 from .referring import names_picture, same_object
 from .target_location import THRESHOLD, LocatedTarget, locate_targets, useful_boxes
 from .text_checks import removed_text_places, rewritten_places
@@ -275,12 +282,6 @@ MAX_REACH = 0.6
 """How far a shadow or a reflection may reach beyond the box of its object, in sides of the box."""
 MAX_GROWN_SHARE = 0.75
 """How many patches may be added, relative to those of the boxes."""
-_KEPT_DETAIL = 0.5
-"""Share of the detail of a patch that a shadow leaves, at least; and what it adds, likewise."""
-_CAST_COLOUR = (4.0, 0.5)
-"""Change of a* and b* that goes with a shadow: in Lab units, and relative to that of L*."""
-_FAINT = 0.5
-"""Gradient of L* per pixel that is added before detail is compared: weaker ones cannot be seen."""
 
 _LEAVING: frozenset[OperationType] = frozenset(("subject_remove", "subject_replace", "position_change", "count_change"))
 
@@ -296,13 +297,9 @@ def attached_changes(changes: ChangeMap, boxes: Sequence[Box]) -> NDArray[np.boo
     inside = exempt_patches(boxes, changes.shape, 1.0)
     if not inside.any() or inside.all():
         return grown
-    before, after = changes.amplitude_before[:, :, 0] + _FAINT, changes.amplitude_after[:, :, 0] + _FAINT
-    light, chroma = np.abs(changes.colour[:, :, 0]), np.linalg.norm(changes.colour[:, :, 1:], axis=2)
-    survives = (after > _KEPT_DETAIL * before) & (before > _KEPT_DETAIL * after)
-    survives &= chroma <= _CAST_COLOUR[0] + _CAST_COLOUR[1] * light
     changed = np.nan_to_num(preservation(changes).heat) > HARMLESS_EXCESS
     reach = covered_patches([scaled(box, 1 + 2 * MAX_REACH) for box in boxes], changes.shape)
-    candidates = (changed & survives & reach) | inside
+    candidates = (changed & relit_patches(changes) & reach) | inside
     _, labels = cv2.connectedComponents(candidates.astype(np.uint8), connectivity=8)
     touching = np.unique(labels[inside])
     attached = np.isin(labels, touching[touching > 0]) & ~inside
