@@ -161,6 +161,11 @@ NO_PLURALS = _set(
     "tights pajamas pyjamas headphones earphones clothes stairs lens canvas atlas gas christmas series species"
 )
 """Plurals of one thing, and singulars that end in s."""
+MASS_NOUNS = _set(
+    "text writing lettering graffiti snow ice grass foliage vegetation litter trash garbage rubbish debris clutter "
+    "dirt mud dust rust smoke fog mist water furniture luggage traffic food jewelry jewellery"
+)
+"""What is not counted: it means all that is there."""
 
 SPELLINGS: Mapping[str, str] = MappingProxyType(
     {"colour": "color", "colours": "color", "coloured": "color", "grey": "gray", "centre": "center", "metre": "meter"}

@@ -247,7 +247,13 @@ def _covered_objects(sample: EditSample, plan: EditPlan, region: EditRegion) -> 
     if sample.history or not region.added:
         return None
     mentioned = {target.phrase.casefold() for operation in plan.operations for target in operation.targets}
-    objects = {name: boxes for name, boxes in sample.boxes.items() if name.casefold() not in mentioned}
+    is_rewritten = any(operation.type == "text_change" for operation in plan.operations)  # to words that the plan has
+    told = sample.instruction.casefold() if is_rewritten else ""
+    objects = {
+        name: boxes
+        for name, boxes in sample.boxes.items()
+        if name.casefold() not in mentioned and name.casefold() not in told
+    }
     if not objects:
         return None
     buried = [

@@ -1,11 +1,13 @@
-"""How many objects a plural means: "the skiers on the right" are all of them there, and not the outermost one."""
+"""How many objects a plural means: "the skiers on the right" are all of them there, and not the outermost one. The
+same holds of what is not counted: "the text on the right".
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from ...edit_plan import EditPlan, Kept, PlannedOperation, Target
-from .english_words import IRREGULAR_PLURALS, NO_PLURALS
+from .english_words import IRREGULAR_PLURALS, MASS_NOUNS, NO_PLURALS
 
 
 def with_plurals(plan: EditPlan) -> EditPlan:
@@ -38,9 +40,11 @@ def _counted(target: Target) -> Target:
 
 
 def is_plural(noun: str) -> bool:
-    """Whether a noun phrase is an English plural of things that are counted: "cups of tea", not "scissors"."""
+    """Whether a noun phrase is an English plural ("cups of tea", not "scissors"), or of what is not counted."""
     head = noun.casefold().split(" of ")[0].split()[-1:]
     if not head or head[0] in NO_PLURALS:
         return False
     word = head[0]
-    return word in IRREGULAR_PLURALS or (len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")))
+    return word in (IRREGULAR_PLURALS | MASS_NOUNS) or (
+        len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is"))
+    )

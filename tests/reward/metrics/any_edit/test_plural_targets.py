@@ -11,7 +11,7 @@ from editcritic.reward.metrics.any_edit.plural_targets import is_plural, with_pl
 
 
 @pytest.mark.parametrize(
-    "noun", ["skiers", "people", "wine glass bottles", "cups of tea", "geese", "boxes", "young men"]
+    "noun", ["skiers", "people", "wine glass bottles", "cups of tea", "geese", "boxes", "young men", "red text"]
 )
 def test_plurals(noun) -> None:
     assert is_plural(noun)
