@@ -99,4 +99,4 @@ def any_edit(
         _REGION if region else None,
         quality,
     )
-    return Gate(guards, reward, name="any-edit", version=2)
+    return Gate(guards, reward, name="any-edit", version=3)

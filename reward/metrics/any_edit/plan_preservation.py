@@ -56,7 +56,7 @@ class PlanPreservation:
 
     base_card: ClassVar[Card] = Card(
         name="any-edit-preservation",
-        version=3,
+        version=4,
         summary="everything that the instruction does not mention is as it was",
         kinds={
             "planner": ("plan",),

@@ -36,9 +36,10 @@ MIN_WORST = 3
 HARMLESS_EXCESS = 1.7
 """Mean excess of the worst patches up to which an edit is harmless."""
 
-HARMLESS_COST = 0.03
-"""What a harmless change costs at its limit, and by the square of its share below: of two good edits the closer one is
-better, and drift that adds up over several edits is charged from the first."""
+HARMLESS_COST, WORST_COST = 0.03, 0.15
+"""What the worst patches cost at the limit of what is harmless, and at most; between and below by the square of their
+excess: of two good edits the closer one is better, and drift that adds up over several edits is charged from the first.
+"""
 
 DRIFT_COST = 0.01
 """What harmless drift costs at its limit."""
@@ -46,7 +47,7 @@ DRIFT_COST = 0.01
 ALIGNMENT_COST = 0.03
 """What zoom and shift cost at the limit of what is harmless, in proportion below it."""
 
-DAMAGE_EXCESS = (1.7, 16.0)
+DAMAGE_EXCESS = (2.3, 16.0)
 """Excess of a patch at which its damage begins, and at which it cannot be more visible."""
 
 RELIT = 0.1
@@ -105,8 +106,8 @@ class Preservation:
     @cached_property
     def local(self) -> float:
         """In [0, 1]: what damage in places leaves."""
-        harmless = 1 - HARMLESS_COST * min(1.0, self.excess / HARMLESS_EXCESS) ** 2
-        return harmless / (1 + (self.damage / HALF_DAMAGE) ** DAMAGE_POWER)
+        worst = min(WORST_COST, HARMLESS_COST * (self.excess / HARMLESS_EXCESS) ** 2)
+        return (1 - worst) / (1 + (self.damage / HALF_DAMAGE) ** DAMAGE_POWER)
 
     @cached_property
     def damage(self) -> float:
