@@ -42,11 +42,12 @@ def photograph(name: str) -> Pixels:
 
 def converted(pixels: Pixels, source: bytes, target: bytes) -> Pixels:
     """By littleCMS itself, between profiles; empty: sRGB."""
-    ends = [
+    before, after = (
         PIL.ImageCms.ImageCmsProfile(io.BytesIO(profile)) if profile else PIL.ImageCms.createProfile("sRGB")
         for profile in (source, target)
-    ]
-    picture = PIL.ImageCms.profileToProfile(PIL.Image.fromarray(pixels), *ends, renderingIntent=1)
+    )
+    intent = PIL.ImageCms.Intent.RELATIVE_COLORIMETRIC
+    picture = PIL.ImageCms.profileToProfile(PIL.Image.fromarray(pixels), before, after, renderingIntent=intent)
     assert picture is not None
     return np.asarray(picture)
 
@@ -85,7 +86,7 @@ def test_colours_are_those_that_the_definition_of_the_space_says(
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "TIFF"])
 def test_every_way_into_an_image_reads_by_the_profile(kind: str, tmp_path: Path) -> None:
-    options = {"WEBP": {"lossless": True}, "JPEG": {"quality": 95}}.get(kind, {})
+    options = {"lossless": True} if kind == "WEBP" else {"quality": 95}
     file = encoded(IN_P3, DISPLAY_P3, kind, **options)
     path = tmp_path / "a"
     path.write_bytes(file)
@@ -295,7 +296,7 @@ CUP = {"cup": [[195, 45, 440, 345]]}
 def blue_cup(pixels: Pixels) -> Pixels:
     """Another hue at the same brightness, inside of the cup's outline."""
     edited = redrawn(pixels)
-    mask = np.zeros(pixels.shape[:2], np.float32)
+    mask: Pixels = np.zeros(pixels.shape[:2], np.float32)
     cv2.ellipse(mask, (318, 195), (112, 138), 0, 0, 360, 1.0, -1)
     mask = cv2.GaussianBlur(mask, (0, 0), 3)[..., None]
     grey = cv2.cvtColor(edited, cv2.COLOR_RGB2GRAY)[..., None].astype(np.float32)

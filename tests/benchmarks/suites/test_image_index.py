@@ -31,7 +31,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that were decoded, in order."""
     names: list[str] = []
 
-    def counted(data: bytes, name: str, **options: Any) -> image_module.Pixels:
+    def counted(data: bytes, name: str, **options: Any) -> tuple[image_module.Pixels, bytes]:
         names.append(Path(name).name)
         return decode_with_profile(data, name, **options)
 
