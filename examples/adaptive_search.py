@@ -13,8 +13,8 @@ drawn = toy(tasks=["color_alter", "subject_remove", "subject_replace", "backgrou
 # Select for all samples in one call: evaluations that easy samples do not need go to hard ones.
 samples = drawn.samples
 
-# With a pipeline of your own: make_editor(pipeline, num_inference_steps=28, height=…, width=…), and experts that
-# suit your images in Reward.of(…, experts).
+# With a pipeline of your own: make_editor(pipeline, num_inference_steps=28), and experts that suit your images in
+# Reward.of(…, experts).
 editor = make_editor(drawn.pipeline(), batch_size=16, num_inference_steps=8)
 reward = Reward.of("any-edit", drawn.experts)
 

@@ -38,7 +38,7 @@ pipeline = FluxKontextPipeline.from_pretrained(
 ).to("cuda" if on_gpu else "cpu")
 tiny = {"num_inference_steps": 8, "max_sequence_length": 24, "max_area": 32 * 32, "_auto_resize": False}
 settings = {"num_inference_steps": 28, "guidance_scale": 2.5} if arguments.pipeline else tiny
-editor = make_editor(pipeline, batch_size=4, height=sample.source.height, width=sample.source.width, **settings)
+editor = make_editor(pipeline, batch_size=4, **settings)
 
 # The journal stores images, scores and answers: running the command again repeats no work.
 with Journal("best_of_n") as journal:

@@ -11,7 +11,7 @@ from editcritic.verifiers import BestOfN, Selector, SequentialEditing, select
 drawn = toy(steps=2, seed=5)
 (sample,) = drawn.samples  # its `operations` are the two instructions
 
-# With a pipeline of your own: make_editor(pipeline, num_inference_steps=28, height=…, width=…).
+# With a pipeline of your own: make_editor(pipeline, num_inference_steps=28).
 editor = make_editor(drawn.pipeline(), batch_size=16, num_inference_steps=8)
 # Scores each operation, and the preservation of the rest. Pass experts for your own images here.
 reward = Reward.of("compound", drawn.experts)

@@ -1,9 +1,9 @@
 """Encoded pictures of strangers: which format they have, what their headers claim, and what of them a decoder is given.
 
 The first bytes decide the format, and that format's decoder alone is used. Before it sees anything, the file is walked
-once, in time linear in its length. The walk checks the limits and drops what does not decide pixels: profiles,
-comments, previews, later frames, and all of EXIF except for the orientation. So nothing in there is ever parsed,
-decompressed, logged or warned about.
+once, in time linear in its length. The walk checks the limits and drops what does not decide pixels: comments,
+previews, later frames, and all of EXIF except for the orientation. So nothing in there is ever parsed, decompressed,
+logged or warned about. A colour profile is kept apart, for `colour_profiles`.
 
 The formats: PNG (ISO/IEC 15948), JPEG (ITU-T T.81), WebP (RFC 9649), GIF89a, BMP and TIFF 6.0.
 """
@@ -62,6 +62,10 @@ _MAX_TAGS = 1_000
 _MAX_METADATA = 2**20
 """Bytes of EXIF or XMP in which an orientation is looked for."""
 
+MAX_PROFILE_BYTES = 2**16
+"""Of a colour profile: those of cameras, telephones and screens have 0.5 to 60 KB, and longer ones are tables of
+printers."""
+
 _SECONDS = 1.0
 _SECONDS_PER_PIXEL = 150e-9
 """What decoding may take of the processor's time: more than twice what noise takes, the slowest honest content."""
@@ -83,13 +87,15 @@ class ImageSizeError(ImageError):
 class EncodedImage:
     """A picture before it is decoded. size: as stored, before it is turned upright. orientation: of EXIF, 1 to 8.
 
-    content: an equal picture without metadata.
+    content: an equal picture without metadata. profile: of its colours (ICC); if it is longer than
+    `MAX_PROFILE_BYTES`, a part of it that is longer, too.
     """
 
     format: str
     size: Size
     orientation: int
     content: bytes
+    profile: bytes = b""
 
 
 def read_header(
@@ -102,13 +108,13 @@ def read_header(
         problem = f"is a {name} file" if name else "is not an image that can be read"
         raise ImageError(f"{problem}: save it as PNG (what is read here: {', '.join(formats)})")
     try:
-        size, orientation, content = _WALKS[name](data)
+        size, orientation, content, profile = _WALKS[name](data)
     except (struct.error, IndexError) as error:
         raise ImageError(f"is damaged: its {name} header is truncated ({error})") from None
     check_size(size, max_pixels)
     if name == "JPEG":
         _check_scans(content, size)
-    return EncodedImage(name, size, orientation, content)
+    return EncodedImage(name, size, orientation, content, profile[: MAX_PROFILE_BYTES + 1])
 
 
 def open_image(picture: EncodedImage) -> PIL.Image.Image:
@@ -194,17 +200,22 @@ def _beyond(what: str, count: int, limit: int) -> ImageSizeError:
     return ImageSizeError(f"has {count:,} {what}, and at most {limit:,} are accepted: save it anew")
 
 
+_Walked = tuple[Size, int, bytes, bytes]
+"""Size, orientation, content, profile."""
+
+
 # -- PNG --------------------------------------------------------------------------------------------------------------
 
 _PNG_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 
 
-def _walk_png(data: bytes) -> tuple[Size, int, bytes]:
+def _walk_png(data: bytes) -> _Walked:
     if data[12:16] != b"IHDR":
         raise ImageError("is damaged: a PNG must begin with IHDR")
     width, height, depth, colour = struct.unpack_from(">IIBB", data, 16)
     kept, compressed = [data[:8]], 0
     metadata: dict[bytes, bytes] = {}
+    profile = b""
     position, name = 8, b""
     for count, (name, start, end) in enumerate(_png_chunks(data)):
         if count >= MAX_CHUNKS:
@@ -217,6 +228,9 @@ def _walk_png(data: bytes) -> tuple[Size, int, bytes]:
             raise ImageError("is damaged: a PNG has one IHDR")
         elif name in (b"eXIf", b"tEXt", b"zTXt", b"iTXt"):
             metadata.setdefault(*_png_metadata(name, data[start + 8 : min(end - 4, start + 8 + _MAX_METADATA)]))
+        elif name == b"iCCP" and not profile:
+            compressed_profile = data[start + 8 : min(end - 4, start + 8 + _MAX_METADATA)].partition(b"\0")[2][1:]
+            profile = _inflated(compressed_profile, MAX_PROFILE_BYTES + 1)
         if name == b"IEND":
             break
     kept.append(data[position:] if name != b"IEND" else b"")  # of a truncated file, for the decoder to complain about
@@ -224,7 +238,7 @@ def _walk_png(data: bytes) -> tuple[Size, int, bytes]:
     if compressed > 2**16 + rows * 5 // 4:  # empty blocks of deflate cost time and produce nothing
         raise ImageError(f"has {compressed:,} compressed bytes, more than its pixels need: save it anew")
     exif = metadata.get(b"eXIf") or _raw_profile(metadata.get(b"Raw profile type exif", b""))
-    return (width, height), _orientation(exif, metadata.get(b"XML:com.adobe.xmp", b"")), b"".join(kept)
+    return (width, height), _orientation(exif, metadata.get(b"XML:com.adobe.xmp", b"")), b"".join(kept), profile
 
 
 def _png_chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
@@ -252,12 +266,15 @@ def _png_metadata(name: bytes, payload: bytes) -> tuple[bytes, bytes]:
         text = text[2:].split(b"\0", 2)[-1]
     elif compressed:
         text = text[1:]
-    if compressed:
-        try:
-            text = zlib.decompressobj().decompress(text, _MAX_METADATA)
-        except zlib.error:
-            text = b""
-    return keyword, text
+    return keyword, _inflated(text, _MAX_METADATA) if compressed else text
+
+
+def _inflated(data: bytes, limit: int) -> bytes:
+    """Its first bytes; none of what is damaged."""
+    try:
+        return zlib.decompressobj().decompress(data, limit)
+    except zlib.error:
+        return b""
 
 
 def _raw_profile(text: bytes) -> bytes:
@@ -281,10 +298,10 @@ _PIECE = 2**20
 _SOI, _EOI = b"\xff\xd8", b"\xff\xd9"
 
 
-def _walk_jpeg(data: bytes) -> tuple[Size, int, bytes]:
+def _walk_jpeg(data: bytes) -> _Walked:
     kept = [_SOI]
     size: Size | None = None
-    exif = xmp = b""
+    exif = xmp = profile = b""
     position, count = 2, 0
     while (marker := _next_marker(data, position)) is not None:
         if marker.start() > position and kept[-1][:2] == b"\xff\xda":
@@ -310,12 +327,14 @@ def _walk_jpeg(data: bytes) -> tuple[Size, int, bytes]:
             exif = data[start + 10 : position]
         elif code == 0xE1 and not xmp and data.startswith(b"http://ns.adobe.com/xap/1.0/\0", start + 4):
             xmp = data[start + 33 : position]
+        elif code == 0xE2 and len(profile) <= MAX_PROFILE_BYTES and data.startswith(b"ICC_PROFILE\0", start + 4):
+            profile += data[start + 18 : position]  # in parts, which encoders write in order
     else:
         if kept[-1][:2] == b"\xff\xda":
             kept.append(data[position:])  # truncated, for the decoder to complain about
     if size is None:
         raise ImageError("is damaged: a JPEG without a frame")
-    return size, _orientation(exif, xmp), b"".join(kept)
+    return size, _orientation(exif, xmp), b"".join(kept), profile
 
 
 def _next_marker(data: bytes, position: int) -> re.Match[bytes] | None:
@@ -338,9 +357,9 @@ def _check_scans(content: bytes, size: Size) -> None:
 # -- WebP -------------------------------------------------------------------------------------------------------------
 
 
-def _walk_webp(data: bytes) -> tuple[Size, int, bytes]:
+def _walk_webp(data: bytes) -> _Walked:
     size: Size | None = None
-    exif = xmp = b""
+    exif = xmp = profile = b""
     position, count = 12, 0
     while position + 8 <= len(data):
         name, length = struct.unpack_from("<4sI", data, position)
@@ -354,10 +373,12 @@ def _walk_webp(data: bytes) -> tuple[Size, int, bytes]:
             exif = exif or data[body : body + min(length, _MAX_METADATA)]
         elif name == b"XMP ":
             xmp = xmp or data[body : body + min(length, _MAX_METADATA)]
+        elif name == b"ICCP":
+            profile = profile or data[body : body + min(length, MAX_PROFILE_BYTES + 1)]
         position = body + length + length % 2
     if size is None:
         raise ImageError("is damaged: a WebP without a size")
-    return size, _orientation(exif, xmp), data
+    return size, _orientation(exif, xmp), data, profile
 
 
 def _webp_size(name: bytes, head: bytes) -> Size | None:
@@ -376,7 +397,7 @@ def _webp_size(name: bytes, head: bytes) -> Size | None:
 # -- GIF, BMP, TIFF ---------------------------------------------------------------------------------------------------
 
 
-def _walk_gif(data: bytes) -> tuple[Size, int, bytes]:
+def _walk_gif(data: bytes) -> _Walked:
     """The first frame, with the control block before it."""
     width, height, flags = struct.unpack_from("<HHB", data, 6)
     position = 13 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
@@ -393,7 +414,7 @@ def _walk_gif(data: bytes) -> tuple[Size, int, bytes]:
                 raise ImageError(f"is damaged: its first frame is larger than its size of {width} x {height}")
             position += 10 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
             kept += [control, data[start : _end_of_blocks(data, position + 1)], b";"]
-            return (width, height), 1, b"".join(kept)
+            return (width, height), 1, b"".join(kept), b""
         else:
             raise ImageError("is damaged: a GIF without a frame")
     raise _beyond("blocks before its first frame", MAX_CHUNKS + 1, MAX_CHUNKS)
@@ -406,7 +427,7 @@ def _end_of_blocks(data: bytes, position: int) -> int:
     return min(position + 1, len(data))
 
 
-def _walk_bmp(data: bytes) -> tuple[Size, int, bytes]:
+def _walk_bmp(data: bytes) -> _Walked:
     header = struct.unpack_from("<I", data, 14)[0]
     if header == 12:
         width, height = struct.unpack_from("<HH", data, 18)
@@ -417,10 +438,12 @@ def _walk_bmp(data: bytes) -> tuple[Size, int, bytes]:
             raise ImageError("is a compressed BMP: save it as PNG")
     else:
         raise ImageError(f"is damaged: a BMP header of {header} bytes")
-    return (width, height), 1, data
+    return (width, height), 1, data, b""
 
 
 _ORIENTATION = 0x0112
+
+_TIFF_PROFILE = 34675
 
 _TIFF_KEPT = frozenset({
     256, 257, 258, 259, 262, 266, 273, 277, 278, 279, 284, 317, 320, 322, 323, 324, 325, 338, 339, 530, 532,
@@ -431,9 +454,10 @@ _TIFF_COMPRESSIONS = frozenset({1, 5, 8, 32773, 32946})
 """None, LZW, deflate, PackBits. The others contain pictures of formats with limits of their own."""
 
 
-def _walk_tiff(data: bytes) -> tuple[Size, int, bytes]:
+def _walk_tiff(data: bytes) -> _Walked:
     order = "<" if data[:2] == b"II" else ">"
     kept: list[bytes] = []
+    profile = b""
     values: dict[int, tuple[int, ...]] = {}
     for tag, kind, number, entry in _tiff_entries(data, order):
         if tag in values:
@@ -442,6 +466,9 @@ def _walk_tiff(data: bytes) -> tuple[Size, int, bytes]:
             if number > MAX_CHUNKS:
                 raise _beyond(f"values of the tag {tag}", number, MAX_CHUNKS)
             kept.append(entry)
+        if tag == _TIFF_PROFILE:
+            start = struct.unpack_from(order + "I", entry, 8)[0]
+            profile = data[start : start + min(number, MAX_PROFILE_BYTES + 1)]
         values[tag] = _tiff_integers(data, order, kind, number if tag in _TIFF_LENGTHS else 1, entry)
     first = {tag: numbers[0] for tag, numbers in values.items() if numbers}
     size = (first.get(256, 0), first.get(257, 0))
@@ -454,7 +481,7 @@ def _walk_tiff(data: bytes) -> tuple[Size, int, bytes]:
         raise ImageError("is damaged: its strips or tiles are longer than the file")
     directory = struct.pack(order + "H", len(kept)) + b"".join(kept) + bytes(4)
     content = data[:4] + struct.pack(order + "I", len(data)) + data[8:] + directory
-    return size, _valid_orientation(first.get(_ORIENTATION, 1)), content
+    return size, _valid_orientation(first.get(_ORIENTATION, 1)), content, profile
 
 
 _TIFF_LENGTHS = (279, 325)
@@ -507,7 +534,7 @@ def _valid_orientation(value: int = 1) -> int:
     return value if 1 <= value <= 8 else 1
 
 
-_WALKS: dict[str, Callable[[bytes], tuple[Size, int, bytes]]] = {
+_WALKS: dict[str, Callable[[bytes], _Walked]] = {
     "PNG": _walk_png,
     "JPEG": _walk_jpeg,
     "WebP": _walk_webp,

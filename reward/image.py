@@ -1,8 +1,8 @@
-"""Images: uint8 RGB pixels, identified by content.
+"""Images: uint8 RGB pixels in sRGB, identified by content.
 
 An `Image` is backed by pixels, by a file or its bytes that are decoded on access, by an operation on other images (such
-as a crop), or by its digest alone (in a replay). All of them compare by content, so queries about equal pixels are
-deduplicated, and a long list of files does not pin its pixels in memory.
+as a crop), by another image and its colour profile, or by its digest alone (in a replay). All of them compare by
+content, so queries about equal pixels are deduplicated, and a long list of files does not pin its pixels in memory.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import PIL.Image
 
+from .colour_profiles import continues_raw_numbers, has_other_colours, to_srgb
 from .forks import at_fork, was_held
 from .image_decoding import (
     ImageError,
@@ -27,7 +28,7 @@ from .image_decoding import (
     Pixels,
     Reading,
     Size,
-    decode,
+    decode_with_profile,
     from_array,
     from_pil,
     read_bytes,
@@ -51,10 +52,21 @@ Corners = tuple[int, int, int, int]
 class Image:
     """An image. Create it with `Image.of(anything)`. Immutable, hashable, and equal when the pixels are.
 
-    Attributes: `size` (width, height), `digest` (sha256 over size and pixels, hex), `pixels` (H x W x 3 uint8 RGB).
+    Attributes: `size` (width, height), `digest` (sha256 over size and pixels, hex), `pixels` (H x W x 3 uint8, sRGB).
     """
 
-    __slots__ = ("_derived", "_digest", "_encoded", "_path", "_pixels", "_reading", "_recorded", "size")
+    __slots__ = (
+        "_derived",
+        "_digest",
+        "_encoded",
+        "_path",
+        "_pixels",
+        "_profile",
+        "_raw",
+        "_reading",
+        "_recorded",
+        "size",
+    )
 
     def __init__(
         self,
@@ -67,8 +79,12 @@ class Image:
         reading: Reading = "upright",
         derived: tuple[tuple[Image, ...], ImageOperation] | None = None,
         recorded: DerivedDigest | None = None,
+        raw: Image | None = None,
+        profile: bytes = b"",
     ) -> None:
         self.size = size
+        self._raw = raw
+        self._profile = profile
         self._pixels = pixels
         self._digest = digest
         self._path = path
@@ -85,7 +101,8 @@ class Image:
 
         Arrays: H x W x 3, H x W x 4 (alpha is composited on white), H x W x 1 or H x W. Tensors may also be 3 x H x W.
         uint8 is used unchanged; uint16 is scaled; floats must lie in [0, 1] and become floor(255 x + 0.5); rounding up
-        to 1/64 outside is clipped. The digest does not depend on the input type.
+        to 1/64 outside is clipped. The digest does not depend on the input type. What has another colour profile than
+        sRGB is converted (see `raw`).
 
         Raises `ImageError`; its subclass `PixelFormatError` for an array of another shape, type or scale.
         """
@@ -94,9 +111,12 @@ class Image:
         if isinstance(value, str | os.PathLike):
             return Image.open(cast("str | os.PathLike[str]", value))
         if isinstance(value, bytes | bytearray | memoryview):
-            return Image._from_pixels(decode(bytes(value), "encoded image"))
+            pixels, profile = decode_with_profile(bytes(value), "encoded image")
+            return Image._from_pixels(pixels).read_by(profile, "an encoded image")
         if isinstance(value, PIL.Image.Image):
-            return Image._from_pixels(from_pil(value))
+            embedded: object = value.info.get("icc_profile")
+            name = str(getattr(value, "filename", "")) or "a PIL image"
+            return Image._from_pixels(from_pil(value)).read_by(embedded if isinstance(embedded, bytes) else b"", name)
         if isinstance(value, np.ndarray):
             return Image._from_pixels(from_array(value))
         if hasattr(value, "detach") and hasattr(value, "cpu"):  # a torch tensor, without importing torch
@@ -114,7 +134,8 @@ class Image:
         inside: Path | None = None,
         reading: Reading = "upright",
     ) -> Image:
-        """The image in a file. Reads the file now, and decodes it now unless `index` has its content digest.
+        """The image in a file. Reads the file now, and decodes it now unless `index` has its content digest; it gets
+        none of files with another colour profile than sRGB.
 
         inside: a folder that the file has to lie in or below, links followed, where a stranger has named it. reading:
         `upright`, or `stored` for the pixels that released code sees; see `Reading`.
@@ -127,12 +148,9 @@ class Image:
         entry = index.get(key) if index is not None else None
         if entry is not None:
             return Image(entry[1], digest=entry[0], path=path, reading=reading)
-        pixels = decode(data, str(path), reading=reading)
-        image = Image((pixels.shape[1], pixels.shape[0]), digest=_digest(pixels), path=path, reading=reading)
-        _cache.put(image.digest, pixels)
-        if index is not None:
-            index[key] = (image.digest, image.size)
-        return image
+        pixels, profile = decode_with_profile(data, str(path), reading=reading)
+        raw = Image((pixels.shape[1], pixels.shape[0]), digest=_digest(pixels), path=path, reading=reading)
+        return raw._decoded(pixels, profile, str(path), index, key)
 
     @staticmethod
     def from_encoded(data: bytes, *, index: FileIndex | None = None) -> Image:
@@ -143,20 +161,26 @@ class Image:
         key = "" if index is None else _index_key(data, "upright")
         if index is not None and (entry := index.get(key)) is not None:
             return Image(entry[1], digest=entry[0], encoded=data)
-        pixels = decode(data, "encoded image")
-        image = Image((pixels.shape[1], pixels.shape[0]), digest=_digest(pixels), encoded=data)
-        _cache.put(image.digest, pixels)
-        if index is not None:
-            index[key] = (image.digest, image.size)
+        pixels, profile = decode_with_profile(data, "encoded image")
+        raw = Image((pixels.shape[1], pixels.shape[0]), digest=_digest(pixels), encoded=data)
+        return raw._decoded(pixels, profile, "an encoded image", index, key)
+
+    def _decoded(self, pixels: Pixels, profile: bytes, name: str, index: FileIndex | None, key: str) -> Image:
+        """This image, whose pixels were decoded just now, by its profile."""
+        _cache.put(self.digest, pixels)
+        image = self.read_by(profile, name)
+        if index is not None and image is self:
+            index[key] = (self.digest, self.size)
         return image
 
     @staticmethod
-    def from_digest(digest: str, size: Size, recorded: DerivedDigest | None = None) -> Image:
+    def from_digest(digest: str, size: Size, recorded: DerivedDigest | None = None, raw: str = "") -> Image:
         """An image known by its digest only, as in a recording. Access to its pixels raises `ImageError`.
 
-        recorded: knows the digests of images derived from it.
+        recorded: knows the digests of images derived from it. raw: the digest of its `raw`, if that is another.
         """
-        return Image(size, digest=digest, recorded=recorded)
+        raw_image = Image(size, digest=raw, recorded=recorded) if raw else None
+        return Image(size, digest=digest, recorded=recorded, raw=raw_image)
 
     @staticmethod
     def _from_pixels(pixels: Pixels) -> Image:
@@ -181,12 +205,14 @@ class Image:
             return self._pixels
         if self._digest is not None and (cached := _cache.get(self._digest)) is not None:
             return cached
-        if self._derived is not None:
+        if self._raw is not None and self._profile:
+            pixels = to_srgb(self._raw.pixels, self._profile)
+        elif self._derived is not None:
             pixels = readonly_copy(apply_operation(self._derived[1], *(parent.pixels for parent in self._derived[0])))
         elif self._path is not None or self._encoded is not None:
             name = "the encoded image" if self._path is None else str(self._path)
             data = self._encoded if self._path is None else read_bytes(self._path)
-            pixels = decode(cast("bytes", data), name, reading=self._reading)
+            pixels, _ = decode_with_profile(cast("bytes", data), name, reading=self._reading)
             if _digest(pixels) != self._digest or pixels.shape[1::-1] != self.size:  # or the index of files is wrong
                 raise ImageError(f"{name} has changed since it was first read: start again with a stable copy")
         else:
@@ -202,6 +228,10 @@ class Image:
         if self._digest is None:
             if self._pixels is not None:
                 self._digest = _digest(self._pixels)
+            elif self._raw is not None:
+                key = (self._raw.digest, ("profile", hashlib.sha256(self._profile).hexdigest()))
+                self._digest = _derivations.get(key) or _digest(self.pixels)
+                _derivations.put(key, self._digest)
             else:
                 parents, op = cast("tuple[tuple[Image, ...], ImageOperation]", self._derived)
                 # Recorded digests count only where pixels are not available.
@@ -226,6 +256,8 @@ class Image:
     @property
     def seen(self) -> bool:
         """Whether pixels are available."""
+        if self._raw is not None:
+            return self._raw.seen
         if self._derived is not None:
             return all(parent.seen for parent in self._derived[0])
         return self._pixels is not None or self._path is not None or self._encoded is not None
@@ -243,6 +275,41 @@ class Image:
     def pil(self) -> PIL.Image.Image:
         """A PIL image (a copy) in mode RGB."""
         return PIL.Image.fromarray(np.array(self.pixels))
+
+    # -- colours ------------------------------------------------------------------------------------------------------
+
+    @property
+    def raw(self) -> Image:
+        """The picture as programs read it that ignore colour profiles, as released code and most pipelines do: the
+        numbers that were stored. Itself, where they are sRGB."""
+        return self if self._raw is None else self._raw
+
+    @property
+    def profile(self) -> bytes:
+        """The colour profile (ICC) by which `raw` is read; empty where that is sRGB, and for `from_digest`."""
+        return self._profile
+
+    def read_by(self, profile: bytes, name: str) -> Image:
+        """The picture that these numbers are by a colour profile (ICC). Itself by that of sRGB, and, with a warning
+        that has the picture's name, by one that cannot be used."""
+        if profile and has_other_colours(self.pixels, profile, name):
+            return Image(self.size, raw=self, profile=profile)
+        return self
+
+    def as_edit_of(self, source: Image) -> Image:
+        """An edit as it is to be compared with a source that has a colour profile.
+
+        Pipelines ignore profiles, so that an edit without one may have the source's raw numbers in place of sRGB: where
+        it has (`continues_raw_numbers`), it is read by the source's profile.
+        """
+        if not source.profile or self.profile or not (self.seen and source.seen):
+            return self
+        key = (self.digest, ("as edit of", source.digest, source.raw.digest))
+        found = _derivations.get(key)
+        if found is None:
+            found = "raw" if continues_raw_numbers(self.pixels, source.raw.pixels, source.pixels) else "shown"
+            _derivations.put(key, found)
+        return Image(self.size, raw=self, profile=source.profile) if found == "raw" else self
 
     # -- derived images -----------------------------------------------------------------------------------------------
 
@@ -316,13 +383,19 @@ class Image:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if not self.seen:
-            return Image.from_digest, (self.digest, self.size)
+            return Image.from_digest, (self.digest, self.size, None, "" if self._raw is None else self._raw.digest)
+        if self._raw is not None:
+            return _rebuild_by_profile, (self._raw, self._profile)
         return _rebuild, (np.array(self.pixels), self.digest)
 
 
 def _rebuild(pixels: Pixels, digest: str) -> Image:
     pixels.setflags(write=False)
     return Image((pixels.shape[1], pixels.shape[0]), pixels=pixels, digest=digest)
+
+
+def _rebuild_by_profile(raw: Image, profile: bytes) -> Image:
+    return Image(raw.size, raw=raw, profile=profile)
 
 
 def _digest(pixels: Pixels) -> str:

@@ -37,6 +37,7 @@ __all__ = [
     "Size",
     "check_size",
     "decode",
+    "decode_with_profile",
     "flatten",
     "from_array",
     "from_pil",
@@ -52,9 +53,10 @@ Pixels = NDArray[np.uint8]
 """H x W x 3, uint8, RGB, read-only."""
 
 Reading = Literal["upright", "stored"]
-"""How the pixels of a file become RGB. `upright`: turned as EXIF says, alpha over white, 16 bits scaled to 8. `stored`:
-as PIL's `convert("RGB")` gives them, which much released code uses: not turned, without alpha, and of 16 bits of grey
-whatever this version of PIL makes of them (255 for all that is above)."""
+"""How the pixels of a file become RGB. `upright`: turned as EXIF says, alpha over white, 16 bits scaled to 8, and
+(by `Image`) in sRGB where the file has another colour profile. `stored`: as PIL's `convert("RGB")` gives them, which
+much released code uses: not turned, without alpha or profile, and of 16 bits of grey whatever this version of PIL makes
+of them (255 for all that is above)."""
 
 MAX_FILE_BYTES = 512 * 2**20
 """Larger files are refused before they are read: 120 million pixels of 24 bits have 360 MB."""
@@ -89,13 +91,26 @@ def decode(
     *,
     reading: Reading = "upright",
 ) -> Pixels:
-    """Encoded bytes to pixels; `name` is for error messages. Raises ImageError; for the limits, which hold in each
-    `reading`, see `encoded_images`. Raises ValueError for another reading."""
+    """Encoded bytes to pixels, whatever their colour profile; `name` is for error messages. Raises ImageError; for the
+    limits, which hold in each `reading`, see `encoded_images`. Raises ValueError for another reading."""
+    return decode_with_profile(data, name, formats, max_pixels, reading=reading)[0]
+
+
+def decode_with_profile(
+    data: bytes | memoryview,
+    name: str,
+    formats: Sequence[str] = FILE_FORMATS,
+    max_pixels: int = MAX_PIXELS,
+    *,
+    reading: Reading = "upright",
+) -> tuple[Pixels, bytes]:
+    """As `decode`, with the colour profile by which the pixels are to be read: empty where there is none, or in the
+    reading `stored`."""
     if reading not in get_args(Reading):
         raise ValueError(f"pictures are read as {' or '.join(get_args(Reading))}, got {reading!r}")
     with image_errors(name):
         picture = read_header(data, formats, max_pixels)
-        return pixels_of(picture) if reading == "upright" else _stored_pixels_of(picture)
+        return (pixels_of(picture), picture.profile) if reading == "upright" else (_stored_pixels_of(picture), b"")
 
 
 def pixels_of(picture: EncodedImage, orientation: int | None = None) -> Pixels:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -126,7 +126,8 @@ class EditSample:
     id: identifies the sample in results.
     instruction: the editor's prompt, verbatim.
     sources: the input image or images (at turn t, the output of turn t-1).
-    edited: the output image.
+    edited: the output image. Without a colour profile of its own, while the source has one, it may be read by that of
+    the source: see `Image.as_edit_of`.
     group: shared by candidates for the same source and instruction; derived from both when empty.
     task: the instruction in slots, if annotated; otherwise it is parsed.
     pools: the object pools *after* this turn. Derived from `boxes` and the instructions when missing
@@ -168,6 +169,7 @@ class EditSample:
         if not self.group:
             names = "\n".join((self.instruction, *(image.digest for image in self.sources)))
             object.__setattr__(self, "group", hashlib.sha256(names.encode("utf-8", "surrogatepass")).hexdigest()[:16])
+        object.__setattr__(self, "edited", self.edited.as_edit_of(self.source))
         boxes = {name: tuple(box.with_label(name) for box in items) for name, items in self.boxes.items()}
         object.__setattr__(self, "boxes", boxes)  # plain dicts pickle; a mappingproxy would not
         object.__setattr__(self, "metadata", dict(self.metadata))
@@ -191,3 +193,20 @@ class EditSample:
     def base(self) -> Image:
         """The image before any edit."""
         return self.turns[0].source
+
+    @property
+    def raw(self) -> EditSample:
+        """The sample with its images as released code reads them, which ignores colour profiles: see `Image.raw`."""
+        images = (*self.sources, self.edited, self.mask, self.reference)
+        if all(image is None or image.raw is image for image in images) and not any(
+            turn.raw is not turn for turn in self.history
+        ):
+            return self
+        return replace(
+            self,
+            sources=tuple(image.raw for image in self.sources),
+            edited=self.edited.raw,
+            mask=None if self.mask is None else self.mask.raw,
+            reference=None if self.reference is None else self.reference.raw,
+            history=tuple(turn.raw for turn in self.history),
+        )

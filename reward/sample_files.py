@@ -61,10 +61,15 @@ _Side = Annotated[int, Field(ge=1, le=MAX_PIXELS)]
 
 
 class _ImageReference(_StrictModel):
-    """An image by digest, as in a recording."""
+    """An image by digest, as in a recording. raw: the digest of `Image.raw`, if that is another."""
 
     digest: str
     size: Annotated[tuple[_Side, _Side], AfterValidator(_check_pixels)]
+    raw: str = ""
+
+    @property
+    def name(self) -> str:
+        return _name_of(self.digest, self.raw)
 
 
 class _Task(_StrictModel):
@@ -209,7 +214,7 @@ def sample_from_json(
 
     folder: if given, images are read in it and below only, links followed, or where it is trusted; without one, paths
     are the caller's own.
-    pictures: images by name or digest, where the JSON was sent with its images; then no file is opened.
+    pictures: images by name or `picture_name`, where the JSON was sent with its images; then no file is opened.
     recorded: of a recording, the digests of its derived images; then no file is opened either.
 
     Raises pydantic's ValidationError, `ImageError`, or ValueError.
@@ -220,7 +225,7 @@ def sample_from_json(
         if pictures is not None:
             return _lookup_image(value, pictures)
         if isinstance(value, _ImageReference):
-            return Image.from_digest(value.digest, value.size, recorded)
+            return Image.from_digest(value.digest, value.size, recorded, value.raw)
         if recorded is not None:
             raise ValueError(f"the image {value!r:.80} is a path: a recording has digests")
         return Image.open((folder or Path()) / value, index=index, inside=folder)
@@ -369,7 +374,17 @@ def _turn_id(sample_id: str, number: int) -> str:
 
 
 def _image_json(image: Image) -> dict[str, Any]:
-    return {"digest": image.digest, "size": list(image.size)}
+    raw = {} if image.raw is image else {"raw": image.raw.digest}
+    return {"digest": image.digest, "size": list(image.size), **raw}
+
+
+def picture_name(image: Image) -> str:
+    """The name by which `sample_from_json` looks for an image beside the JSON of `sample_to_json`."""
+    return _name_of(image.digest, "" if image.raw is image else image.raw.digest)
+
+
+def _name_of(digest: str, raw: str) -> str:
+    return f"{digest}-{raw}" if raw else digest
 
 
 def _fractions_json(boxes: Mapping[str, tuple[Box, ...]]) -> dict[str, Any]:
@@ -381,11 +396,11 @@ def _numbers(box: Box) -> list[Any]:
 
 
 def _lookup_image(value: str | _ImageReference, images: Mapping[str, Image]) -> Image:
-    name = value if isinstance(value, str) else value.digest
+    name = value if isinstance(value, str) else value.name
     if name not in images:
         raise ValueError(f"the image {name!r:.80} was not sent: there are {len(images)} images beside the samples")
     image = images[name]
-    if not isinstance(value, str) and (image.digest, image.size) != (value.digest, value.size):
+    if not isinstance(value, str) and (image.raw.digest, image.size) != (value.raw or value.digest, value.size):
         raise ValueError(f"the pixels of image {name!r:.80} do not match its digest: send it in a lossless format")
     return image
 

@@ -22,7 +22,7 @@ from ...reward.image import FileIndex, Reading
 from ...reward.record_checksum import record_checksum
 from ..common.terminal import progress_bar
 
-SCHEMA = 2
+SCHEMA = 3
 INDEX_FILE = "images.json"
 
 _DARK_LEVEL = 16

@@ -31,7 +31,9 @@ def make_editor(
 ) -> Editor:
     """An editor from a diffusers pipeline or from a function.
 
-    A pipeline: `settings` are passed to each call (`num_inference_steps`, `guidance_scale`, …). `family`: the call
+    A pipeline: `settings` are passed to each call (`num_inference_steps`, `guidance_scale`, …). An edit has the
+    proportions of its (first) source, in a size of the model's own, unless `height` and `width` are fixed here; where
+    they distort one by more than 8 %, a warning says so once. Pixels are handed over in sRGB. `family`: the call
     convention of a pipeline that is not in `pipeline_families.FAMILIES`. If its solver can pause
     (`partial_denoising.RESUMABLE_SCHEDULERS`) the result is a `StepwiseEditor`, else a `SinglePassEditor`. Call this
     after adapters and scheduler are set.

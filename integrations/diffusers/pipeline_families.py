@@ -5,6 +5,7 @@ A pipeline belongs to the family that names its class, or its nearest base class
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,8 @@ class PipelineFamily:
     """The call convention of pipeline classes.
 
     pipelines: names of the classes.
-    arguments: builds the keyword arguments of one call, including the settings. The editor adds the random generators,
+    arguments: builds the keyword arguments of one call, including the settings, and a size of the source's proportions
+    where the pipeline would choose another. The editor adds the random generators,
     the number of images per prompt, and the output type.
     multi_source: an image may have several sources.
     batched_rows: one call holds rows with their own images and instructions; all images have one size. Otherwise
@@ -77,19 +79,57 @@ def _instruct_xl(
     return {"height": height, "width": width, **_row_by_row(pipeline, images, instructions, settings)}
 
 
-KONTEXT = PipelineFamily(("FluxKontextPipeline",), _row_by_row, batched_rows=True)
-"""FLUX.1 Kontext. Unless `height` and `width` are set its images are square, whatever the source's size; sources are
-resized to the nearest of its training sizes unless `_auto_resize=False`.
+def _kontext(
+    pipeline: Any, images: Sequence[tuple[Image, ...]], instructions: Sequence[str], settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    arguments = _row_by_row(pipeline, images, instructions, settings)
+    own_call = "height" not in inspect.signature(type(pipeline).__call__).parameters  # of a subclass with its own sizes
+    return arguments if own_call or _has_size(settings) else {**_kontext_size(pipeline, arguments), **arguments}
+
+
+def _kontext_size(pipeline: Any, arguments: Mapping[str, Any]) -> dict[str, int]:
+    """The size to which the pipeline resizes the source; it makes images of `max_area` pixels at that aspect."""
+    from diffusers.pipelines.flux.pipeline_flux_kontext import PREFERRED_KONTEXT_RESOLUTIONS
+
+    height, width = pipeline.image_processor.get_default_height_width(arguments["image"][0])
+    if not arguments.get("_auto_resize", True):
+        return {"height": height, "width": width}
+    _, width, height = min((abs(width / height - w / h), w, h) for w, h in PREFERRED_KONTEXT_RESOLUTIONS)
+    return {"height": height, "width": width, "max_area": height * width}
+
+
+def _first_decides_size(
+    pipeline: Any, images: Sequence[tuple[Image, ...]], instructions: Sequence[str], settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    from diffusers.pipelines.qwenimage import pipeline_qwenimage_edit_plus as qwen
+
+    arguments = _all_sources(pipeline, images, instructions, settings)
+    if _has_size(settings):
+        return arguments
+    first = images[0][0]
+    width, height = qwen.calculate_dimensions(qwen.VAE_IMAGE_SIZE, first.width / first.height)
+    return {"height": height, "width": width, **arguments}
+
+
+def _has_size(settings: Mapping[str, Any]) -> bool:
+    return not settings.keys().isdisjoint({"height", "width"})
+
+
+KONTEXT = PipelineFamily(("FluxKontextPipeline",), _kontext, batched_rows=True)
+"""FLUX.1 Kontext. The output has the size to which the pipeline resizes the source: the nearest of its training sizes
+by aspect ratio, or with `_auto_resize=False` its own aspect ratio at `max_area`; unless `height` and `width` are set
+(the pipeline's own default is square, whatever the source).
 """
 
 QWEN_EDIT = PipelineFamily(("QwenImageEditPipeline",), _one_source)
 """Qwen-Image-Edit. For a list of images its text encoder would see other images than for a single one, and prompts of
-different lengths would be padded: a call holds one source and one instruction, repeated.
+different lengths would be padded: a call holds one source and one instruction, repeated. The output has the aspect
+ratio of the source, unless `height` and `width` are set.
 """
 
-QWEN_EDIT_PLUS = PipelineFamily(("QwenImageEditPlusPipeline",), _all_sources, multi_source=True, in_context=True)
-"""Qwen-Image-Edit-2509 and later. The output has the aspect ratio of the last input image, unless `height` and `width`
-are set.
+QWEN_EDIT_PLUS = PipelineFamily(("QwenImageEditPlusPipeline",), _first_decides_size, multi_source=True, in_context=True)
+"""Qwen-Image-Edit-2509 and later. The output has the aspect ratio of the first source, unless `height` and `width` are
+set (the pipeline's own default is that of the last image).
 """
 
 FLUX2 = PipelineFamily(("Flux2Pipeline", "Flux2KleinPipeline"), _all_sources, multi_source=True, in_context=True)

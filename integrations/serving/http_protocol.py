@@ -12,7 +12,8 @@ for raw pixels, row by row.
 
 Samples have the format of sample files (`reward.sample_files`), including several sources, group and earlier turns; in
 place of file names they have names of sent images. An image may also be referenced by digest, `{"digest": ..., "size":
-[w, h]}`; then the digest is its name, and the server rejects other pixels under it.
+[w, h]}`; then the digest is its name, and the server rejects other pixels under it. One that is sent with a colour
+profile has `"raw"` beside these, the digest of its numbers without it, and the name `DIGEST-RAW`.
 
 key: idempotency key, chosen by the client: a request repeated with its key is not scored again, unless a sample failed.
 Another request with that key is another one: a key is not shared by different samples or images.
@@ -44,10 +45,10 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...reward import Card, EditSample, Image, ImageError, Score
-from ...reward.encoded_images import WEB_FORMATS, ImageSizeError, check_size
-from ...reward.image_decoding import Pixels, decode
+from ...reward.encoded_images import WEB_FORMATS, EncodedImage, ImageSizeError, check_size, read_header
+from ...reward.image_decoding import Pixels, image_errors, pixels_of
 from ...reward.queries.identity import signature_with_identity
-from ...reward.sample_files import sample_from_json, sample_to_json
+from ...reward.sample_files import picture_name, sample_from_json, sample_to_json
 from ...reward.sample_limits import SampleTooLarge
 
 SCHEMA = 2
@@ -130,22 +131,23 @@ def request_json(
 
 
 def images_by_digest(samples: Iterable[EditSample]) -> dict[str, Image]:
-    """All images of the samples by digest, so that each is sent once."""
+    """All images of the samples by digest (see `picture_name`), so that each is sent once."""
     images: dict[str, Image] = {}
     for sample in samples:
         for turn in sample.turns:
             for image in (*turn.sources, turn.edited, turn.mask, turn.reference):
                 if image is not None:
-                    images[image.digest] = image
+                    images[picture_name(image)] = image
     return images
 
 
 def encode_image(image: Image, encoding: ImageEncoding) -> tuple[bytes, str]:
-    """An image's bytes and their content type."""
-    if encoding == "rgb":
+    """An image's bytes and their content type: PNG for one with a colour profile, which goes with its raw numbers."""
+    if encoding == "rgb" and not image.profile:
         return image.pixels.tobytes(), f"application/x-rgb; width={image.width}; height={image.height}"
     buffer = io.BytesIO()
-    image.pil().save(buffer, "PNG", compress_level=1)
+    profile = {"icc_profile": image.profile} if image.profile else {}
+    image.raw.pil().save(buffer, "PNG", compress_level=1, **profile)
     return buffer.getvalue(), "image/png"
 
 
@@ -155,8 +157,9 @@ def attach_images(
     """The complete request as JSON."""
     encoded: dict[str, Any] = {}
     for name, image in images.items():
-        text = base64.b64encode(encode_image(image, encoding)[0]).decode()
-        encoded[name] = {"rgb": text, "size": list(image.size)} if encoding == "rgb" else text
+        content, kind = encode_image(image, encoding)
+        text = base64.b64encode(content).decode()
+        encoded[name] = text if kind == "image/png" else {"rgb": text, "size": list(image.size)}
     return {**data, "images": encoded}
 
 
@@ -175,18 +178,17 @@ def scores_from_json(data: Any, ids: Sequence[str]) -> tuple[Score, ...]:
 # -- server side ------------------------------------------------------------------------------------------------------
 
 
-def decode_web(content: bytes | memoryview, name: str) -> Pixels:
-    """A PNG, JPEG or WebP file to pixels. Raises ImageError."""
-    return decode(content, name, WEB_FORMATS)
+Decoder = Callable[[EncodedImage], Pixels]
+"""Decodes a picture whose limits were checked. Raises ImageError, and what PIL raises."""
 
 
 def parse_request(
     data: Any,
     parts: Mapping[str, tuple[bytes | memoryview, str]] | None = None,
-    decoder: Callable[[bytes | memoryview, str], Pixels] = decode_web,
+    decoder: Decoder = pixels_of,
 ) -> ScoreRequest:
-    """Decode a request. parts: of a multipart request, bytes and content type of each image. decoder: for files, given
-    their names. Raises `APIError`.
+    """Decode a request. parts: of a multipart request, bytes and content type of each image. decoder: for files.
+    Raises `APIError`.
     """
     try:
         body = _ScoreRequestBody.model_validate(data)
@@ -239,7 +241,7 @@ def decode_image(
     name: str,
     content: bytes | memoryview,
     kind: str,
-    decoder: Callable[[bytes | memoryview, str], Pixels] = decode_web,
+    decoder: Decoder = pixels_of,
 ) -> Image:
     """Decode an image. kind: its content type. decoder: see `parse_request`. Raises `APIError`."""
     media_type, _, parameters = kind.partition(";")
@@ -253,9 +255,7 @@ def decode_image(
     return _decode_raw_pixels(name, content, size)
 
 
-def _decode_json_image(
-    name: str, value: str | _RawPixels, decoder: Callable[[bytes | memoryview, str], Pixels]
-) -> Image:
+def _decode_json_image(name: str, value: str | _RawPixels, decoder: Decoder) -> Image:
     if isinstance(value, str):
         return _decode_file(name, from_base64(name, value), decoder)
     return _decode_raw_pixels(name, from_base64(name, value.rgb), value.size)
@@ -269,9 +269,12 @@ def from_base64(name: str, text: str) -> bytes:
         raise APIError(f"image {name!r:.80} is not base64: {error}", 400) from None
 
 
-def _decode_file(name: str, content: bytes | memoryview, decoder: Callable[[bytes | memoryview, str], Pixels]) -> Image:
+def _decode_file(name: str, content: bytes | memoryview, decoder: Decoder) -> Image:
+    label = f"image {name!r:.80}"
     try:
-        return Image.of(decoder(content, f"image {name!r:.80}"))
+        with image_errors(label):
+            picture = read_header(content, WEB_FORMATS)
+            return Image.of(decoder(picture)).read_by(picture.profile, label)
     except ImageSizeError as error:
         raise APIError(str(error), 413) from None
     except ImageError as error:

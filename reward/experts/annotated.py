@@ -99,7 +99,8 @@ class Annotated(Expert):
                     f"{len(targets):,} boxes are annotated up to {phrase!r}, and at most {_MAX_SEARCHED} objects are "
                     "searched at a time: annotate those that the instruction is about"
                 )
-        return Match(_undo_resize(query.image), sample.base, tuple(targets))
+        image, base = _undo_resize(query.image), sample.base
+        return Match(image, base.raw if image == base.raw else base, tuple(targets))
 
     def __call__(self, queries: Sequence[Match]) -> list[Outcome]:
         """Detections, best first (equals in the order of the targets)."""

@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as arrays
 import editcritic.reward.image as image_module
 from editcritic.reward import Image, ImageError
 from editcritic.reward.image import PixelFormatError
-from editcritic.reward.image_decoding import OVERSHOOT, decode
+from editcritic.reward.image_decoding import OVERSHOOT, decode_with_profile
 from editcritic.reward.image_operations import apply_operation
 
 from .fakes import picture
@@ -247,9 +247,9 @@ def decoded(monkeypatch):
 
     def noted(data, name, **options):
         names.append(name)
-        return decode(data, name, **options)
+        return decode_with_profile(data, name, **options)
 
-    monkeypatch.setattr(image_module, "decode", noted)
+    monkeypatch.setattr(image_module, "decode_with_profile", noted)
     monkeypatch.setattr(image_module, "_cache", image_module._PixelCache(10_000))
     return names
 

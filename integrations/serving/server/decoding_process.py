@@ -35,20 +35,18 @@ _WALL_FACTOR = 10
 """Seconds on the clock for one of the processor, since there may be more processes than cores."""
 
 
-def decode_bounded(content: bytes | memoryview, name: str, own_process_above: int) -> Pixels:
-    """A PNG, JPEG or WebP file to pixels; one of more than `own_process_above` pixels in a process of its own.
+def decode_bounded(picture: EncodedImage, own_process_above: int) -> Pixels:
+    """A picture to pixels; one of more than `own_process_above` pixels in a process of its own.
 
-    Raises `ImageError`.
+    Raises ImageError, and what PIL raises: see `image_errors`.
     """
-    with image_errors(name):
-        picture = read_header(content, WEB_FORMATS)
-        if picture.size[0] * picture.size[1] <= own_process_above:
-            return pixels_of(picture)
-        process = _pool.take()
-        try:
-            return process.decode(picture)
-        finally:
-            _pool.give_back(process)
+    if picture.size[0] * picture.size[1] <= own_process_above:
+        return pixels_of(picture)
+    process = _pool.take()
+    try:
+        return process.decode(picture)
+    finally:
+        _pool.give_back(process)
 
 
 class _DecodingProcess:

@@ -13,7 +13,7 @@ import pytest
 from editcritic.benchmarks.suites.image_index import INDEX_FILE, SuiteImage, decode_images, is_padded
 from editcritic.reward import Image, ImageError
 from editcritic.reward import image as image_module
-from editcritic.reward.image_decoding import decode
+from editcritic.reward.image_decoding import decode_with_profile
 from editcritic.reward.record_checksum import record_checksum
 
 from .edival.layout import png
@@ -31,11 +31,11 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that were decoded, in order."""
     names: list[str] = []
 
-    def counted(data: bytes, name: str, **options: Any) -> image_module.Pixels:
+    def counted(data: bytes, name: str, **options: Any) -> tuple[image_module.Pixels, bytes]:
         names.append(Path(name).name)
-        return decode(data, name, **options)
+        return decode_with_profile(data, name, **options)
 
-    monkeypatch.setattr(image_module, "decode", counted)
+    monkeypatch.setattr(image_module, "decode_with_profile", counted)
     monkeypatch.setattr(image_module, "_cache", image_module._PixelCache(limit_bytes=0))
     return names
 

@@ -1,12 +1,14 @@
 """Editors of flow-matching pipelines, each of diffusers' own class with random weights."""
 
 import inspect
+import io
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,15 +20,18 @@ from diffusers import (
     FluxPipeline,
     UniPCMultistepScheduler,
 )
+from diffusers.pipelines.flux import pipeline_flux_kontext
 
 from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import NUM_INFERENCE_STEPS as TAUGHT_STEPS
 from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
 from editcritic.integrations.diffusers import DiffusersEditor, make_editor
 from editcritic.integrations.diffusers.partial_denoising import patched
+from editcritic.integrations.diffusers.pipeline_families import KONTEXT
 from editcritic.reward import EditSample, Image, Reward
 from editcritic.verifiers import BestOfN, Editor, Journal, edit_request, select
 from editcritic.verifiers.selection import NoiseSpec, StepwiseEditor
 
+from ...colour_profiles import DISPLAY_P3
 from ...pipelines import flux2, flux2_klein, kontext, qwen_edit, qwen_edit_plus, small_qwen
 from ...reward.fakes import Rated, Seeded, picture
 
@@ -223,6 +228,72 @@ def test_the_loop_starts_from_the_first_thing_that_prepare_latents_gives(case):
     latents = prepared[0][0]
     assert len(prepared) == 1
     assert torch.equal(denoised[0][:, : latents.shape[1]], latents)
+
+
+# -- sizes and colours ------------------------------------------------------------------------------------------------
+
+GRID = [(24, 48), (32, 32), (44, 24), (48, 24)]
+"""Width and height, in place of Kontext's training sizes of a megapixel."""
+
+
+def test_kontext_keeps_the_proportions_of_each_source_in_its_own_sizes(small, monkeypatch):
+    monkeypatch.setattr(pipeline_flux_kontext, "PREFERRED_KONTEXT_RESOLUTIONS", GRID)
+    settings: dict[str, Any] = {"num_inference_steps": 2, "max_sequence_length": 24}
+    editor = make_editor(small.pipeline, **settings)
+    sizes = {(96, 54): (44, 24), (64, 64): (32, 32), (45, 90): (24, 48), (90, 44): (48, 24)}
+    sources = [picture(number, *size) for number, size in enumerate(sizes)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        edited = editor.edit([(source,) for source in sources], ["Add cat"] * 4, range(4))
+    assert [image.size for image in edited] == list(sizes.values())
+    width, height = edited[0].size
+    call = {"height": height, "width": width, "max_area": height * width, **settings}
+    assert edited[0] == Image.of(replace(small, settings={}).plain((sources[0],), "Add cat", 0, **call))
+
+
+@pytest.mark.parametrize("size", [(1920, 1080), (3024, 4032), (512, 512), (1000, 700), (800, 1700)])
+def test_kontext_makes_pictures_of_the_size_that_it_gives_the_source(small, size):
+    arguments = KONTEXT.arguments(small.pipeline, [(picture(0, *size),)], ["Add cat"], {})
+    width, height = arguments["width"], arguments["height"]
+    assert (width, height) in pipeline_flux_kontext.PREFERRED_KONTEXT_RESOLUTIONS
+    assert abs(width * size[1] / (height * size[0]) - 1) < 0.08
+    # as the pipeline computes its size: it must not leave the grid again
+    assert round((arguments["max_area"] * width / height) ** 0.5) == width
+
+
+def test_without_its_grid_kontext_has_the_proportions_of_the_source(small):
+    settings = {name: value for name, value in small.settings.items() if name not in ("height", "width")}
+    editor = make_editor(small.pipeline, num_inference_steps=2, **settings)
+    (image,) = editor.edit([(picture(0, 96, 54),)], ["Add cat"], [0])
+    assert image.size == (40, 24)  # the multiples of 4 below 42.7 and 24, of 32 x 32 pixels
+
+
+def test_a_fixed_size_that_distorts_a_source_is_said_once(small):
+    editor = small.editor()
+    sources = [(picture(0, 96, 54),), (picture(1, 64, 64),)]
+    says = r"made 32 x 32 pixels of a source of 96 x 54: .* squeezed by 78%, .* Leave out height and width"
+    with pytest.warns(UserWarning, match=says):
+        editor.edit(sources, WORDS[:2], [0, 1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        editor.edit(sources, WORDS[:2], [0, 1])
+
+
+def test_the_first_of_several_sources_decides_the_proportions(tmp_path):
+    with small_qwen(91):
+        editor = make_editor(qwen_edit_plus(tmp_path), num_inference_steps=2, negative_prompt=" ")
+        (image,) = editor.edit([(picture(0, 128, 64), picture(1, 64, 64))], WORDS[:1], [0])
+    assert image.size == (128, 64)
+
+
+def test_a_source_with_a_colour_profile_is_handed_over_in_srgb(small):
+    encoded = io.BytesIO()
+    small.picture().pil().save(encoded, "PNG", icc_profile=DISPLAY_P3)
+    source = Image.of(encoded.getvalue())
+    assert source != source.raw == small.picture()
+    editor = small.editor()
+    assert editor.edit([(source,)], WORDS[:1], [0]) == editor.edit([(Image.of(source.pixels),)], WORDS[:1], [0])
+    assert make_editor(lambda image, *_: image, id="same").edit([(source,)], [""], [0]) == [Image.of(source.pixels)]
 
 
 # -- several images, and earlier turns ------------------------------------------------------------------------------

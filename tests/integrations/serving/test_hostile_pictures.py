@@ -20,10 +20,10 @@ import pytest
 from editcritic.integrations.serving.http_protocol import attach_images, images_by_digest, request_json
 from editcritic.integrations.serving.server import decoding_process
 from editcritic.integrations.serving.server.app import ServerConfig, serve_in_thread
-from editcritic.integrations.serving.server.decoding_process import decode_bounded
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.reward import Image, ImageError, Reward, encoded_images
 from editcritic.reward.child_python import python_command
+from editcritic.reward.image_decoding import Pixels, image_errors
 
 from ...forked import forked, needs_fork
 from ...reward.fakes import Fake, Rated, sample
@@ -77,6 +77,11 @@ def test_raw_pixels_have_the_sides_of_files(client: httpx2.Client) -> None:
 
 
 # -- processes --------------------------------------------------------------------------------------------------------
+
+
+def decode_bounded(data: bytes, name: str, own_process_above: int) -> Pixels:
+    with image_errors(name):
+        return decoding_process.decode_bounded(encoded_images.read_header(data), own_process_above)
 
 
 def noise(kind: str, size: tuple[int, int] = (300, 200), **options: object) -> bytes:
@@ -224,7 +229,8 @@ SERVER_WITH_CHILD = """
 import os, time
 from tests.integrations.serving.test_hostile_pictures import noise
 from editcritic.integrations.serving.server.decoding_process import _pool, decode_bounded
-decode_bounded(noise("PNG"), "x", own_process_above=0)
+from editcritic.reward.encoded_images import read_header
+decode_bounded(read_header(noise("PNG")), own_process_above=0)
 child = os.fork()
 if not child:
     time.sleep(120)
