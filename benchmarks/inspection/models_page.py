@@ -21,7 +21,7 @@ from ...reward.experts.loading.model_registry import ModelEntry, registered_mode
 from ...reward.queries.specs import Spec
 from ..common.markdown import table_lines
 from .device_memory import format_size
-from .load_plan import registry_name
+from .load_plan import registry_name, weight_owner
 
 _ROLE_SECTIONS = (
     (("detector", "segmenter"), "Detectors and segmenters"),
@@ -158,7 +158,8 @@ def bundle_facts(bundle: Bundle) -> dict[str, str]:
 
 def _models(experts: Mapping[str, Expert]) -> list[ModelEntry]:
     """The registered models of experts, each once."""
-    names = [expert.name for expert in experts.values() if isinstance(expert, LocalExpert)]
+    owners = [weight_owner(expert)[0] for expert in experts.values()]
+    names = [expert.name for expert in owners if isinstance(expert, LocalExpert)]
     return [model for name in dict.fromkeys(names) if (model := registry_name(name))]
 
 
@@ -191,7 +192,7 @@ def memory_use(experts: Mapping[str, Expert]) -> tuple[int, int]:
     """
     weights: dict[int, int] = {}
     cache_sizes: dict[int, int] = {}
-    for expert in experts.values():
+    for expert in (weight_owner(bound)[0] for bound in experts.values()):
         if isinstance(expert, LocalExpert):
             model = registry_name(expert.name)
             if model is None:
