@@ -110,7 +110,8 @@ def _computed(detector: Expert, queries: Sequence[Detect]) -> None:
 
 
 def edit_rows(side: int, *, shrunk: bool) -> list[dict[str, Any]]:
-    """A row for each edit: seconds, of all cores together too, detections, following. The first one, which also loads the models, comes twice."""
+    """A row for each edit: seconds, those of all cores, detections, following. The first one loads the models, and
+    comes twice."""
     rows: list[dict[str, Any]] = []
     with bundle_models("laptop", ("detector", "features"), shrunk=shrunk) as models:
         places: dict[str, Places] = {}

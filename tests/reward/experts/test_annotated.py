@@ -220,7 +220,7 @@ def test_a_phrase_without_a_box_is_abstained_on(phrase):
     score, (answer,) = outcomes([Detect(Image.of(ASTRONAUT), (phrase,))], sample(ASTRONAUT))
     assert answer == Abstention(
         f"no box for {phrase!r} among the annotations of this sample (cup, spoon): give "
-        f'boxes={{"{phrase}": [[x0, y0, x1, y1]]}}, in pixels of the source, or bind a detector, as in experts="small"'
+        f'boxes={{"{phrase}": [[x0, y0, x1, y1]]}}, in pixels of the source, or bind a detector, as in experts="laptop"'
     )
     assert score.value == 1.0  # the program continues after an abstention
 
@@ -347,7 +347,7 @@ def test_of_an_image_so_many_templates_are_kept(monkeypatch):
     assert max(len(indexed.templates) for indexed in expert._indexed.values()) == 3
 
 
-# -- another detector for what has no box -------------------------------------------------------------------------------
+# -- another detector for what has no box ------------------------------------------------------------------------------
 
 
 class Elsewhere(Expert):
