@@ -12,6 +12,8 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
 _MODELS = 'experts="small"'
+_DETECTOR = 'experts="laptop"'
+"""Bundles: with a judge, and with a detector alone."""
 _NO_JUDGE = "no judge looks at the pictures"
 _CORNERS = ["x0", "y0", "x1", "y1"]
 
@@ -37,7 +39,7 @@ def no_box(phrase: str, given: Sequence[str]) -> str:
     """Nothing is annotated by this name. given: what is."""
     return (
         f"{_no_box_of(phrase)} ({', '.join(given) or 'there are none'}): give {_boxes({phrase: 1})}, in pixels of the "
-        f"source, or bind a detector, as in {_MODELS}"
+        f"source, or bind a detector, as in {_DETECTOR}"
     )
 
 
@@ -68,7 +70,7 @@ def not_matched(name: str, problem: str) -> str:
     """A box whose content cannot be found again. problem: with it."""
     return (
         f"{name!r:.80} cannot be detected: {problem}; give a box with all of its outline, or bind a detector, as in "
-        f"{_MODELS}"
+        f"{_DETECTOR}"
     )
 
 
@@ -109,7 +111,7 @@ def needs_boxes(counts: Mapping[str, int], given: Sequence[str]) -> str:
     other = f" (there is one of {_named(given[:4])}, which the instruction does not name so)" if given else ""
     return (
         f"there is no box of {_named(counts)} in the source{other}: give {_boxes(counts)} in pixels, or bind a "
-        f"detector and a judge, as in {_MODELS}"
+        f"detector, as in {_DETECTOR}"
     )
 
 
@@ -121,10 +123,11 @@ def needs_more_boxes(name: str, wanted: int, given: int) -> str:
     )
 
 
-def needs_models(change: str) -> str:
-    """Only somebody who looks at the picture can tell. change: the operation in words."""
+def needs_models(change: str, *, detector: bool = False) -> str:
+    """Only a model that looks can tell. change: the operation in words. detector: whether a detector will do."""
     return (
-        f"only a model that looks at the picture can tell whether {change!r:.120} was done: bind one, as in {_MODELS}"
+        f"only a model that looks at the picture can tell whether {change!r:.120} was done: bind one, as in "
+        f"{_DETECTOR if detector else _MODELS}"
     )
 
 

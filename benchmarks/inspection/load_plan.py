@@ -140,8 +140,10 @@ def bind_experts(specs: Sequence[str]) -> dict[str, Expert]:
 
 
 def weight_owner(expert: Expert) -> tuple[Expert, str]:
-    """The expert with the weights, and a prefix for its name: the judge of a rater, the selected upscaler."""
-    for name, verb in (("chosen", "chooses"), ("judge_expert", "queries")):
+    """The expert with the weights, and a prefix for its name: the judge of a rater, the selected upscaler, the detector
+    of what has no box.
+    """
+    for name, verb in (("chosen", "chooses"), ("judge_expert", "queries"), ("detector", "queries")):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about upscalers that are not available: the table shows it
             inner = getattr(expert, name, None) if not isinstance(expert, LocalExpert | AsyncExpert) else None

@@ -21,7 +21,7 @@ from ...reward.experts.loading.model_registry import ModelEntry, registered_mode
 from ...reward.queries.specs import Spec
 from ..common.markdown import table_lines
 from .device_memory import format_size
-from .load_plan import registry_name
+from .load_plan import registry_name, weight_owner
 
 _ROLE_SECTIONS = (
     (("detector", "segmenter"), "Detectors and segmenters"),
@@ -58,8 +58,9 @@ downloads are computed from the tables above, each model counted once; the cache
 experts' `cache_bytes`. Passes are the bytes of the tensors that are alive in the largest forward pass of each expert. \
 For `small` and `standard` they are counted at a model's full width on a CPU, with few layers, and keys and values of \
 the other layers added: two pictures of 1024 x 1024 to each question of the judge, one of 800 x 1333 for the detector. \
-For `large` and `edival` they are estimated. Nothing was measured on a GPU. The option `max_memory=8GiB` of an expert \
-bounds weights, caches and passes together.
+For `laptop` they are what the process holds at most beside weights and cache, for pictures of 1024 x 1024 \
+(`python -m editcritic.benchmarks.studies.performance.laptop_cost`). For `large` and `edival` they are estimated. \
+Nothing was measured on a GPU. The option `max_memory=8GiB` of an expert bounds weights, caches and passes together.
 """
 
 _TIME = """\
@@ -158,7 +159,8 @@ def bundle_facts(bundle: Bundle) -> dict[str, str]:
 
 def _models(experts: Mapping[str, Expert]) -> list[ModelEntry]:
     """The registered models of experts, each once."""
-    names = [expert.name for expert in experts.values() if isinstance(expert, LocalExpert)]
+    owners = [weight_owner(expert)[0] for expert in experts.values()]
+    names = [expert.name for expert in owners if isinstance(expert, LocalExpert)]
     return [model for name in dict.fromkeys(names) if (model := registry_name(name))]
 
 
@@ -191,7 +193,7 @@ def memory_use(experts: Mapping[str, Expert]) -> tuple[int, int]:
     """
     weights: dict[int, int] = {}
     cache_sizes: dict[int, int] = {}
-    for expert in experts.values():
+    for expert in (weight_owner(bound)[0] for bound in experts.values()):
         if isinstance(expert, LocalExpert):
             model = registry_name(expert.name)
             if model is None:

@@ -15,13 +15,16 @@ import cv2
 import numpy as np
 
 from ..boxes import Box, best_first, suppress_overlaps
+from ..config import build
 from ..forks import at_fork, was_held
 from ..image import Image, Pixels
 from ..missing_inputs import no_box, not_matched
 from ..queries.expert import Expert
 from ..queries.kinds import Detect, Detections, Match, Outcome, Query
 from ..queries.outcomes import Abstention
+from ..queries.specs import Spec
 from ..sample import EditSample
+from .loading.local_expert import LocalExpert
 from .matching.object_matching import ObjectTemplate, Pyramid, TooLittleStructure
 
 _DUPLICATE_IOU = 0.5
@@ -57,22 +60,33 @@ class Annotated(Expert):
     structure. It cannot detect added objects, and it does not know categories: an object redrawn in another shape is
     not detected.
 
-    min_score: boxes with lower scores are left out. cache_bytes: for the structure of recent images.
+    min_score: boxes with lower scores are left out. cache_bytes: for the structure of recent images. otherwise: a
+    detector, or its spec, for phrases without a box, and for objects in an edit whose box has too little structure.
+    Boxes that are given win: it is not asked about the other phrases. Usage, memory and unloading are then its.
     """
 
     answerable = MappingProxyType({Detect: "drawn objects"})
-    kinds = (Match,)
+    kinds = (Match, Detect)
     adapts = (Detect,)
     batch = 16
     concurrency = 2
     deadline_s = 900.0
 
-    def __init__(self, min_score: float = 0.05, cache_bytes: int = 256 * 2**20) -> None:
+    def __init__(
+        self, min_score: float = 0.05, cache_bytes: int = 256 * 2**20, otherwise: Expert | Spec | None = None
+    ) -> None:
         if not 0 <= min_score < 1:
             raise ValueError(f"min_score must lie in [0, 1), got {min_score}")
         self.min_score = min_score
         self.cache_bytes = cache_bytes
-        self.id = f"annotated@1 floor={min_score:g}"
+        self.otherwise = otherwise
+        self.detector: Expert | None = None
+        if otherwise is not None:
+            self.detector = otherwise if isinstance(otherwise, Expert) else build(otherwise, "editcritic.experts")
+            if not isinstance(self.detector, Expert) or Detect not in self.detector.kinds:
+                raise ValueError(f"annotated needs a detector as otherwise, {type(self.detector).__name__} is none")
+            self.batch, self.concurrency = self.detector.batch, 1
+            self.deadline_s = max(self.deadline_s, self.detector.deadline_s)
         self._indexed: OrderedDict[tuple[str, float], _IndexedImage] = OrderedDict()
         self._lock = threading.Lock()  # guards `_indexed`, which all calls share
         at_fork(self, Annotated._in_child)
@@ -82,17 +96,42 @@ class Annotated(Expert):
             self._lock = threading.Lock()
             self._indexed = OrderedDict()
 
+    @property
+    def id(self) -> str:  # type: ignore[override]  # the detector's id is computed on first use
+        own = f"annotated@1 floor={self.min_score:g}"
+        return own if self.detector is None else f"{own} otherwise {self.detector.id}"
+
+    def load(self) -> None:
+        if self.detector is not None:
+            self.detector.load()
+
+    def usage(self) -> Mapping[str, float]:
+        return {} if self.detector is None else self.detector.usage()
+
+    def offload(self) -> None:
+        """Offload the detector's weights, if any."""
+        if isinstance(self.detector, LocalExpert):
+            self.detector.offload()
+
+    def unload(self) -> None:
+        """Unload the detector's weights, if any."""
+        if isinstance(self.detector, LocalExpert):
+            self.detector.unload()
+
     def rewrite_query(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
         """Detect a phrase -> match the objects annotated with that name."""
         if not isinstance(query, Detect):
+            return query
+        boxes = {} if sample is None else sample.boxes
+        if self.detector is not None and not all(_annotated_boxes(phrase, boxes) for phrase in query.phrases):
             return query
         if sample is None:
             return Abstention("the query has no sample, and hence no boxes: bind a real detector")
         targets: list[Box] = []
         for phrase in query.phrases:
-            annotated = _annotated_boxes(phrase, sample.boxes)
+            annotated = _annotated_boxes(phrase, boxes)
             if not annotated:
-                return Abstention(no_box(phrase, tuple(sample.boxes)))
+                return Abstention(no_box(phrase, tuple(boxes)))
             targets += [replace(box, score=1.0, label=phrase) for box in annotated]
             if len(targets) > _MAX_SEARCHED:
                 return Abstention(
@@ -102,9 +141,12 @@ class Annotated(Expert):
         image, base = _undo_resize(query.image), sample.base
         return Match(image, base.raw if image == base.raw else base, tuple(targets))
 
-    def __call__(self, queries: Sequence[Match]) -> list[Outcome]:
-        """Detections, best first (equals in the order of the targets)."""
-        return [self._match(query) for query in queries]
+    def __call__(self, queries: Sequence[Match] | Sequence[Detect]) -> Sequence[Outcome]:
+        """Detections: of matches the best first (equals in the order of the targets), else as the detector has them."""
+        matches = [query for query in queries if isinstance(query, Match)]
+        if matches or self.detector is None:
+            return [self._match(query) for query in matches]
+        return self.detector(queries)
 
     def _match(self, query: Match) -> Outcome:
         for target in query.targets:
@@ -117,6 +159,9 @@ class Annotated(Expert):
             try:
                 by_label.setdefault(target.label, []).extend(self._find(query, target))
             except TooLittleStructure as error:
+                if self.detector is not None:
+                    labels = dict.fromkeys(target.label for target in query.targets)
+                    return self.detector([Detect(query.image, tuple(labels))])[0]
                 return Abstention(not_matched(target.label, str(error)))
         boxes = [
             box

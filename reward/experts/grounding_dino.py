@@ -51,9 +51,12 @@ class GroundingDino(LocalExpert[Detections | Failure]):
 
     name: a folder or a model on the hub, such as `IDEA-Research/grounding-dino-base` or
     `openmmlab-community/mm_grounding_dino_tiny_o365v1_goldg_v3det`. revision, dtype, device, backend: see `Checkpoint`.
-    min_score: boxes with a lower score are left out, in [0, 1]. batch: maximum queries per call, and images in one pass
-    of the backbone. joint_batch: maximum pairs of image and phrases in one pass of encoder and decoder; None is 1 on a
-    CPU, else `batch`. cache_bytes: for the features of recent images, about 23 MB each at 800 x 1333 in float32.
+    min_score: boxes with a lower score are left out, in [0, 1]. size: the shorter side in pixels that images are
+    resized to, the longer one at most 5/3 of it; None uses the processor's, 800 and 1333 for the published models. Both
+    kinds were trained on shorter sides from 480 to 800 (`data_aug_scales` of GroundingDINO, `RandomChoiceResize` of
+    MM-GroundingDINO in MMDetection). batch: maximum queries per call, and images in one pass of the backbone.
+    joint_batch: maximum pairs of image and phrases in one pass of encoder and decoder; None is 1 on a CPU, else
+    `batch`. cache_bytes: for the features of recent images, about 23 MB each at 800 x 1333 in float32.
 
     A box's score is the highest of its tokens' probabilities, end tokens included, as in transformers'
     `post_process_grounded_object_detection`. Phrases are lower-cased, and dots in them become spaces, since dots
@@ -73,6 +76,7 @@ class GroundingDino(LocalExpert[Detections | Failure]):
         name: str = "IDEA-Research/grounding-dino-tiny",
         *,
         min_score: float = 0.1,
+        size: int | None = None,
         batch: int = 8,
         joint_batch: int | None = None,
         cache_bytes: int = 1024 * 2**20,
@@ -80,13 +84,16 @@ class GroundingDino(LocalExpert[Detections | Failure]):
     ) -> None:
         if not 0 <= min_score <= 1:
             raise ValueError(f"min_score is a score in [0, 1], got {min_score}")
+        if size is not None and size < 1:
+            raise ValueError(f"size must be a side in pixels, got {size}")
         super().__init__(name, batch=batch, cache_bytes=cache_bytes, **loading)
         self.min_score = min_score
+        self.size = size
         self.joint_batch = joint_batch
         self._joint_passes = 0
 
     def options_id(self) -> str:
-        return f"floor={self.min_score}"
+        return f"floor={self.min_score}" + (f" size={self.size}" if self.size else "")
 
     def prepare(self) -> None:
         """Load the model. Raises `ExpertDown` for another model type."""
@@ -131,9 +138,11 @@ class GroundingDino(LocalExpert[Detections | Failure]):
 
     def _features(self, loaded: LoadedModel, images: Sequence[Image]) -> list[FeatureMaps]:
         """The encoder inputs of each image. Only images of equal size after preprocessing share a pass."""
+        resize = {"size": {"shortest_edge": self.size, "longest_edge": self.size * 5 // 3}} if self.size else {}
         prepared: dict[tuple[int, ...], list[tuple[int, Any]]] = {}
         for index, image in enumerate(images):
-            pixels = loaded.processor.image_processor(image.pil(), do_pad=False, return_tensors="pt")["pixel_values"]
+            inputs = loaded.processor.image_processor(image.pil(), do_pad=False, return_tensors="pt", **resize)
+            pixels = inputs["pixel_values"]
             prepared.setdefault(tuple(pixels.shape), []).append((index, pixels))
         features: dict[int, FeatureMaps] = {}
         for group in prepared.values():

@@ -104,3 +104,15 @@ def test_serving_compares_a_server_with_the_same_reward_without_one():
     (rate,) = found["throughput"]
     assert (rate["seconds"], rate["batch"]) == (0.01, 2)
     assert rate["share"] == rate["served"] / rate["direct"]
+
+
+def test_the_cost_of_laptop_is_that_of_edits_that_are_decided():
+    found = ran("laptop_cost", "--shrunk", "--side", "512")
+    assert found["peak MB"] > 0
+    for row in found["rows"]:
+        assert row["following"] >= 0.75
+        assert row["detections"] >= 1
+        assert row["s"] > 0
+    rows = ran("laptop_cost", "--shrunk", "--side", "128", "--detectors", "--repeats", "1")["rows"]
+    assert len(rows) == 5
+    assert all(row["new picture s"] > 0 for row in rows)

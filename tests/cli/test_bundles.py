@@ -96,6 +96,11 @@ def test_the_doctor_tells_of_a_bundle(editcritic: Command) -> None:
         "need no weights",
     ):
         assert words in text
+    document = json.loads(editcritic("doctor", "--experts", "laptop", "--json").stdout)
+    by_role = {role: entry for entry in document["experts"] for role in entry["roles"]}
+    assert by_role["detector"]["expert"] == "Annotated, which queries GroundingDino"
+    assert by_role["detector"]["download"] + by_role["features"]["download"] == 780_000_000
+    assert sum(entry["download"] for entry in document["experts"]) <= 1.2e9
     document = json.loads(editcritic("doctor", "--experts", "edival", "--json").stdout)
     assert [bundle["name"] for bundle in document["bundles"]] == ["edival"]
     by_role = {role: entry for entry in document["experts"] for role in entry["roles"]}

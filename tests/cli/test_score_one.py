@@ -44,7 +44,7 @@ def test_what_is_known_without_a_judge(pair: tuple[Path, Path], editcritic: Comm
     assert (
         "there is no box of 'coffee' in the source: give --boxes '{\"coffee\": [[x0, y0, x1, y1]]}' in pixels" in words
     )
-    assert "--experts small" in words
+    assert "--experts laptop" in words
     assert "the largest change is taken for what was asked for" in words
     preserved = float(lines["preservation"].split()[1])
     assert 0 < preserved < 0.8

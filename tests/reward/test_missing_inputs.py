@@ -31,7 +31,7 @@ def test_the_python_spelling_is_python() -> None:
     argument = SENTENCE.partition("give boxes=")[2].partition(" in pixels")[0]
     corners = dict(zip(("x0", "y0", "x1", "y1"), (1, 2, 3, 4), strict=True))
     assert eval(argument, corners) == {"man's hat": [[1, 2, 3, 4]], "cups": [[1, 2, 3, 4]] * 2}
-    assert SENTENCE.endswith('experts="small"')
+    assert SENTENCE.endswith('experts="laptop"')
 
 
 def test_the_command_s_spelling_survives_a_shell() -> None:
@@ -39,13 +39,13 @@ def test_the_command_s_spelling_survives_a_shell() -> None:
     given = shlex.split(words.partition("give ")[2].partition(" in pixels")[0])
     assert given[0] == "--boxes"
     assert json.loads(given[1].replace("x0, y0, x1, y1", "1, 2, 3, 4"))["man's hat"] == [[1, 2, 3, 4]]
-    assert words.endswith("--experts small")
+    assert words.endswith("--experts laptop")
 
 
 def test_rows_and_the_page_have_fields() -> None:
     assert 'the row "boxes": {"cup": [[x0, y0, x1, y1]]} in pixels' in for_rows(needs_boxes({"cup": 1}, ()))
     assert '{"cup": [[x0, y0, x1, y1]]} under Boxes' in for_page(needs_boxes({"cup": 1}, ()))
-    assert for_page(SENTENCE).endswith("small under Experts")
+    assert for_page(SENTENCE).endswith("laptop under Experts")
 
 
 def test_reasons_are_told_apart() -> None:

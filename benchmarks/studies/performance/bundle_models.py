@@ -1,12 +1,12 @@
-"""Models of the bundles `small` and `standard` with random weights, saved and loaded as checkpoints are.
+"""Models of the bundles `laptop`, `small` and `standard` with random weights, saved and loaded as checkpoints are.
 
 Their shapes are the published ones:
 
-| role | `small` | `standard` |
-|---|---|---|
-| detector, 800 x 800 | MM-GroundingDINO tiny, 173 M weights | base, 233 M |
-| features, 224 x 224 | DINOv2 base, 86 M | large, 304 M |
-| judge, pictures up to one megapixel | Qwen3-VL 2B | 8B |
+| role | `laptop` | `small` | `standard` |
+|---|---|---|---|
+| detector, 800 x 800; `laptop` 480 x 480 | MM-GroundingDINO tiny, 173 M weights | tiny | base, 233 M |
+| features, 224 x 224 | DINOv2 small, 22 M | base, 86 M | large, 304 M |
+| judge, pictures up to one megapixel | none | Qwen3-VL 2B | 8B |
 
 Their tokenizers know letters only. Random weights take as long as trained ones for one pass; text that
 is generated is not representative, since it does not end. Weights are drawn on the accelerator, if there is one.
@@ -23,8 +23,14 @@ from typing import Any, Literal, get_args
 from ....reward.experts.loading.local_expert import LocalExpert
 from .random_models import Role, bert_letters, byte_tokens
 
-Bundle = Literal["small", "standard"]
+Bundle = Literal["laptop", "small", "standard"]
 BUNDLES: tuple[Bundle, ...] = get_args(Bundle)
+
+
+def model_roles(bundle: Bundle) -> tuple[Role, ...]:
+    """The roles that have a model."""
+    return ("detector", "features") if bundle == "laptop" else ("detector", "features", "judge")
+
 
 _SHRUNK = {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 4}
 
@@ -63,17 +69,16 @@ def _mm_grounding_dino(folder: Path, bundle: Bundle, shrunk: bool) -> LocalExper
 
     from ....reward.experts.grounding_dino import GroundingDino
 
-    swin: dict[str, Any] = {
-        "small": {"embed_dim": 96, "depths": [2, 2, 6, 2], "num_heads": [3, 6, 12, 24], "window_size": 7},
-        "standard": {"embed_dim": 128, "depths": [2, 2, 18, 2], "num_heads": [4, 8, 16, 32], "window_size": 12},
-    }[bundle]
+    swin: dict[str, Any] = {"embed_dim": 96, "depths": [2, 2, 6, 2], "num_heads": [3, 6, 12, 24], "window_size": 7}
+    if bundle == "standard":
+        swin = {"embed_dim": 128, "depths": [2, 2, 18, 2], "num_heads": [4, 8, 16, 32], "window_size": 12}
     side, layers = 800, 6
     if shrunk:
         swin |= {"embed_dim": 8, "depths": [1, 1, 1, 1], "num_heads": [1, 2, 2, 2], "window_size": 4}
         side, layers = 64, 1
     config = transformers.MMGroundingDinoConfig(
         backbone_config=transformers.SwinConfig(
-            **swin, image_size=224 if bundle == "small" else 384, out_indices=[2, 3, 4]
+            **swin, image_size=384 if bundle == "standard" else 224, out_indices=[2, 3, 4]
         ),
         text_config=transformers.BertConfig(vocab_size=1040, **(_SHRUNK if shrunk else {})),
         encoder_layers=layers,
@@ -85,7 +90,8 @@ def _mm_grounding_dino(folder: Path, bundle: Bundle, shrunk: bool) -> LocalExper
     pictures = transformers.GroundingDinoImageProcessorPil(size={"shortest_edge": side, "longest_edge": side * 5 // 3})
     processor = transformers.GroundingDinoProcessor(pictures, bert_letters())
     _save(folder, transformers.MMGroundingDinoForObjectDetection, config, processor, torch.float32)
-    return GroundingDino(str(folder), dtype="float32")
+    size = None if shrunk or bundle != "laptop" else 480
+    return GroundingDino(str(folder), dtype="float32", size=size)
 
 
 def _dinov2(folder: Path, bundle: Bundle, shrunk: bool) -> LocalExpert[Any]:
@@ -94,8 +100,12 @@ def _dinov2(folder: Path, bundle: Bundle, shrunk: bool) -> LocalExpert[Any]:
 
     from ....reward.experts.dino import Dino
 
-    large = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16} if bundle == "standard" else {}
-    config = transformers.Dinov2Config(image_size=518, patch_size=14, **(_SHRUNK if shrunk else large))
+    shape = {
+        "laptop": {"hidden_size": 384, "num_hidden_layers": 12, "num_attention_heads": 6},
+        "small": {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12},
+        "standard": {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16},
+    }[bundle]
+    config = transformers.Dinov2Config(image_size=518, patch_size=14, **(_SHRUNK if shrunk else shape))
     pictures = transformers.BitImageProcessorPil(size={"shortest_edge": 256}, crop_size={"height": 224, "width": 224})
     _save(folder, transformers.Dinov2Model, config, pictures, torch.float32)
     return Dino(str(folder), dtype="float32")

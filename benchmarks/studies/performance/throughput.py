@@ -1,9 +1,9 @@
 """Throughput of models as experts: queries per second, by batch size, and the share of the device's peak.
 
-    python -m editcritic.benchmarks.studies.performance.throughput [--shapes small|standard|full|half|tiny] [--shrunk]
-        [--dtype bfloat16] [--save FOLDER]
+    python -m editcritic.benchmarks.studies.performance.throughput [--shapes laptop|small|standard|full|half|tiny]
+        [--shrunk] [--dtype bfloat16] [--save FOLDER]
 
-Random weights of the published shapes (`random_models`; of the bundles `small` and `standard`: `bundle_models`), so
+Random weights of the published shapes (`random_models`; of bundles: `bundle_models`), so
 that nothing is downloaded. Every image is new, so that no cache helps. The detector gets one phrase per image, the
 features the class token, the judge a yes/no query about two images. Floating-point operations are counted by torch in
 one call (`torch.utils.flop_counter`: products, convolutions, attention). The judge's tokens are those that its
@@ -39,7 +39,7 @@ from ....reward.queries import Detect, Embed, Failure, Judge, Message, Region, Y
 from ....reward.queries.kinds import Query
 from ...common.argument_types import add_json_option
 from . import random_models
-from .bundle_models import BUNDLES, bundle_models
+from .bundle_models import BUNDLES, bundle_models, model_roles
 
 _SIDE = 512
 
@@ -196,6 +196,8 @@ def main() -> None:
     add_json_option(parser)
     options = parser.parse_args()
     figures: dict[str, Any] = {"shapes": options.shapes, "detector kind": options.detector, **machine()}
+    if options.shapes in BUNDLES:
+        options.roles = [role for role in options.roles if role in model_roles(options.shapes)]
     made = (
         bundle_models(options.shapes, options.roles, shrunk=options.shrunk)
         if options.shapes in BUNDLES

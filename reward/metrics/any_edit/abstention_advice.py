@@ -31,6 +31,8 @@ _BY_BOXES: Mapping[OperationType, tuple[str, ...]] = MappingProxyType(
     }
 )
 """Types that are decided without a model that looks where these objects have boxes in the source."""
+_BY_DETECTOR: tuple[OperationType, ...] = ("subject_add", "subject_replace")
+"""Types that are about something new, which no box in the source shows, and a detector finds."""
 
 
 def advice(
@@ -57,7 +59,8 @@ def advice(
         return needs_boxes(lacking or related, tuple(sample.boxes) if is_misnamed else ())
     if operation.type == "text_remove":
         return needs_readable_text("")
-    return needs_models(describe_change(operation))
+    unboxed = operation.type in _BY_DETECTOR and any(says_no_box(reason) for reason in reasons)
+    return needs_models(describe_change(operation), detector=unboxed)
 
 
 def _deciding_objects(operation: PlannedOperation) -> list[Target]:

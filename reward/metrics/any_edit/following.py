@@ -12,7 +12,7 @@ import numpy as np
 
 from ...boxes import Box
 from ...card import Card
-from ...edit_plan import EditPlan, OperationType, PlannedOperation
+from ...edit_plan import EditPlan, OperationType, PlannedOperation, Target
 from ...engine.program import Abstained, Program, ask, gather
 from ...queries.kinds import MapChanges
 from ...queries.outcomes import Abstention
@@ -176,16 +176,17 @@ class _Check:
             if decided is not None:
                 return decided
         try:
-            located = yield from self._locate()
+            targets = yield from self._locate()
         except Abstained as unlocated:  # about the source alone: the same for every edit of the group
             try:
                 return (yield from self._checked(None, is_detectable=False))
             except Abstained as unseen:
                 raise self._advised(None, unlocated, unseen) from None
-        if located is not None and self._may_be_absent(located):
-            present = yield from shows(self.sample.source, located.target, self.metric.prompt_pack)
+        for needed in self._may_be_absent(targets):
+            present = yield from shows(self.sample.source, needed, self.metric.prompt_pack)
             if not present:
-                return Score.not_applicable(f"there is no {located.target.words} in the source")
+                return Score.not_applicable(f"there is no {needed.words} in the source")
+        located = None if self.operation.target is None else targets.get(self.operation.target)
         try:
             return (yield from self._checked(located, is_detectable=located is None or bool(located.boxes)))
         except Abstained as unseen:
@@ -252,10 +253,11 @@ class _Check:
             boxes = yield from staying_boxes(self.sample, self.plan)
         elif look.place == "object":
             try:
-                located = yield from self._locate()
+                targets = yield from self._locate()
             except Abstained:  # about the source alone: the same for every edit of the group
                 return None
-            boxes = () if located is None else located.boxes
+            target = self.operation.target
+            boxes = targets[target].boxes if target is not None and target in targets else ()
         if look.place != "whole" and not boxes:
             return None
         also = {other.quantity for other in requested_looks(self.plan)} - {look.quantity}
@@ -270,16 +272,17 @@ class _Check:
         others = (other for other in self.plan.operations if other is not self.operation)
         return set() if target is None else {other.type for other in others if other.target == target}
 
-    def _locate(self) -> Program[LocatedTarget | None]:
-        """The target in the source, if there is one. Abstains with a detector that does not know what is new either."""
+    def _locate(self) -> Program[Mapping[Target, LocatedTarget]]:
+        """Its targets in the source. Abstains with a detector that does not know what is new either."""
         of_object = self.operation.type in _OF_OBJECTS
         targets = [target for target in self.operation.targets if of_object or not names_picture(target)]
-        located = yield from locate_targets(self.sample.source, targets)
-        return None if self.operation.target is None else located.get(self.operation.target)
+        return (yield from locate_targets(self.sample.source, targets))
 
-    def _may_be_absent(self, located: LocatedTarget) -> bool:
-        """Whether a detector finds nothing of the kind that the operation needs in the source."""
-        return not located.detected and self.operation.type in _NEED_TARGET
+    def _may_be_absent(self, located: Mapping[Target, LocatedTarget]) -> list[Target]:
+        """What the operation needs in the source, and a detector finds nothing of there."""
+        target = self.operation.target if self.operation.type in _NEED_TARGET else None
+        needed = (target, self.operation.reference)
+        return [one for one in needed if one is not None and one in located and not located[one].detected]
 
     def _no_question(self, located: LocatedTarget | None) -> str:
         words = words_of(self.operation)

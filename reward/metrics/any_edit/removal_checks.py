@@ -31,7 +31,7 @@ def check_removal(
     """
     if inspector.edited == inspector.source:
         return verdict
-    gone = yield from _no_longer_stands(inspector, located, surroundings_stay=surroundings_stay)
+    gone = yield from no_longer_stands(inspector, located, surroundings_stay=surroundings_stay)
     if not verdict.holds and gone.holds and (yield from _finds_what_surrounded_it(inspector, task, located)):
         verdict = gone
     elif not gone.holds:
@@ -43,9 +43,10 @@ def check_removal(
     return verdict
 
 
-def _no_longer_stands(
+def no_longer_stands(
     inspector: EditInspector, located: LocatedTarget, *, surroundings_stay: bool
 ) -> Program[Condition]:
+    """Whether the pixels of an object are gone from its aligned place."""
     remains = yield from ask(Remains(inspector.source, inspector.edited, located.boxes))
     if remains.value is None:
         if not surroundings_stay:

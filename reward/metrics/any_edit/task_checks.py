@@ -26,6 +26,7 @@ from .near_misses import unmentioned
 from .referring import is_plain, same_object
 from .regions import lines_of_text
 from .removal_checks import check_removal
+from .replacement_checks import check_replacement
 from .target_location import THRESHOLD, LocatedTarget, locate_targets
 from .text_checks import text_written
 
@@ -75,7 +76,10 @@ def _evaluate(
     also: Collection[OperationType],
     surroundings_stay: bool,
 ) -> Program[Condition]:
-    verdict = yield from _by_algorithm(inspector, operation, task, located, also)
+    if task.type == "subject_replace":
+        verdict = yield from check_replacement(inspector, task, located, surroundings_stay=surroundings_stay)
+    else:
+        verdict = yield from _by_algorithm(inspector, operation, task, located, also)
     if task.type == "subject_add":
         verdict = yield from _as_many_more(inspector, operation, task, verdict)
     if task.type == "text_change" and not verdict.holds:

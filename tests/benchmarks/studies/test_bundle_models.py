@@ -6,14 +6,16 @@ import pytest
 import torch
 import transformers
 
-from editcritic.benchmarks.studies.performance.bundle_models import BUNDLES, Bundle, bundle_models
+from editcritic.benchmarks.studies.performance.bundle_models import BUNDLES, Bundle, bundle_models, model_roles
 from editcritic.benchmarks.studies.performance.random_models import Role
 from editcritic.benchmarks.studies.performance.throughput import QUERIES, measure
 from editcritic.reward.experts.loading.bundles import bundles
 
 from ...reward.experts.loading.test_model_sizes import PUBLISHED
 
-MODELS = {
+MODELS: dict[tuple[Bundle, Role], str] = {
+    ("laptop", "detector"): "mm-grounding-dino-tiny",
+    ("laptop", "features"): "dinov2-small",
     ("small", "detector"): "mm-grounding-dino-tiny",
     ("small", "features"): "dinov2-base",
     ("small", "judge"): "qwen3-vl-2b",
@@ -27,7 +29,7 @@ SPELLED = ("detector",)
 
 @pytest.mark.parametrize("bundle", BUNDLES)
 def test_they_answer_what_they_are_measured_with(bundle: Bundle) -> None:
-    with bundle_models(bundle, ("detector", "features", "judge"), shrunk=True) as experts:
+    with bundle_models(bundle, model_roles(bundle), shrunk=True) as experts:
         for role, expert in experts.items():
             alone, batch = measure(expert, QUERIES[role], [1, 2], 1e-6)
             assert batch["a second"] > 0

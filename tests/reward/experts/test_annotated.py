@@ -9,7 +9,7 @@ import skimage.data
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import Box, EditSample, Engine, Image, Program, Score
+from editcritic.reward import Box, EditSample, Engine, Expert, Image, Program, Score
 from editcritic.reward.engine.program import Ask
 from editcritic.reward.experts import annotated
 from editcritic.reward.experts.annotated import Annotated
@@ -220,7 +220,7 @@ def test_a_phrase_without_a_box_is_abstained_on(phrase):
     score, (answer,) = outcomes([Detect(Image.of(ASTRONAUT), (phrase,))], sample(ASTRONAUT))
     assert answer == Abstention(
         f"no box for {phrase!r} among the annotations of this sample (cup, spoon): give "
-        f'boxes={{"{phrase}": [[x0, y0, x1, y1]]}}, in pixels of the source, or bind a detector, as in experts="small"'
+        f'boxes={{"{phrase}": [[x0, y0, x1, y1]]}}, in pixels of the source, or bind a detector, as in experts="laptop"'
     )
     assert score.value == 1.0  # the program continues after an abstention
 
@@ -345,3 +345,56 @@ def test_of_an_image_so_many_templates_are_kept(monkeypatch):
     _, answers = outcomes([Detect(edit_sample.edited, (name,)) for name in names], edit_sample, expert)
     assert all(isinstance(answer, Detections) for answer in answers)
     assert max(len(indexed.templates) for indexed in expert._indexed.values()) == 3
+
+
+# -- another detector for what has no box ------------------------------------------------------------------------------
+
+
+class Elsewhere(Expert):
+    """A detector that finds everything in one corner."""
+
+    kinds = (Detect,)
+    batch = 3
+    id = "elsewhere"
+
+    def __init__(self) -> None:
+        self.asked: list[Detect] = []
+
+    def __call__(self, queries):
+        self.asked += queries
+        return [Detections((Box(0.1, 0.1, 0.1, 0.1, 0.6, query.phrases[0]),), 0.05) for query in queries]
+
+
+def test_another_detector_is_asked_about_what_has_no_box():
+    other = Elsewhere()
+    expert = Annotated(otherwise=other)
+    edit_sample = sample(bluer(COFFEE, CUP))
+    queries = [Detect(edit_sample.edited, (name,)) for name in ("cup", "saucer")] + [
+        Detect(edit_sample.source, ("dog",))
+    ]
+    _, (cup, saucer, dog) = outcomes(queries, edit_sample, expert, batch=3)
+    assert cup == look(edit_sample.edited.pixels, "cup")
+    assert {box.label for box in (*saucer.boxes, *dog.boxes)} == {"saucer", "dog"}
+    assert other.asked == queries[1:]
+    _, (alone,) = outcomes([Detect(edit_sample.source, ("cup",))], None, expert, batch=3)
+    assert alone.boxes[0].cx == 0.1
+
+
+def test_another_detector_is_asked_about_an_object_with_too_little_structure():
+    flat = np.full((200, 300, 3), 128, np.uint8)
+    edited = flat.copy()
+    edited[:40, :40] = 255
+    box = {"wall": (Box(0.5, 0.5, 0.4, 0.4),)}
+    edit_sample = sample(edited, flat, **box)
+    queries = [Detect(edit_sample.source, ("wall",)), Detect(edit_sample.edited, ("wall",))]
+    _, (given, found) = outcomes(queries, edit_sample, Annotated(otherwise=Elsewhere()))
+    assert given.boxes[0].cx == 0.5
+    assert found.boxes[0].cx == 0.1
+    assert isinstance(look(edited, "wall", base=flat, **box), Abstention)
+
+
+def test_what_the_other_detector_is_belongs_to_the_id_and_has_to_detect():
+    expert = Annotated(otherwise=Elsewhere())
+    assert (expert.id, expert.batch) == ("annotated@1 floor=0.05 otherwise elsewhere", 3)
+    with pytest.raises(ValueError, match="needs a detector as otherwise, ColourJudge is none"):
+        Annotated(otherwise="colour")

@@ -19,7 +19,8 @@ from safetensors.torch import load_file, save_file
 from transformers.utils import hub as transformers_hub
 
 from editcritic.benchmarks.inspection.load_plan import plan_load
-from editcritic.reward import EditSample, Image, Pools, Reward, load_experts, score
+from editcritic.reward import Box, EditSample, Image, Pools, Reward, load_experts, score
+from editcritic.reward.experts.colour import ColourJudge
 from editcritic.reward.experts.loading.bundles import bundles
 from editcritic.reward.experts.loading.local_expert import LocalExpert
 from editcritic.reward.metrics.edival.task_parser import parse_task
@@ -33,7 +34,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 INSTRUCTION = "Change the color of cup to blue"
 
 
-LOCAL = [name for name in bundles() if name not in ("cpu", "large")]
+LOCAL = [name for name in bundles() if name not in ("cpu", "laptop", "large")]
 
 
 def tiny_dinov2(folder: Path) -> None:
@@ -66,6 +67,7 @@ MODELS = {
     "openmmlab-community/mm_grounding_dino_base_all": lambda folder: tiny_detectors.grounding_dino(folder, mm=True),
     "IDEA-Research/grounding-dino-tiny": tiny_detectors.grounding_dino,
     "facebook/sam3": tiny_detectors.sam3,
+    "facebook/dinov2-small": tiny_dinov2,
     "facebook/dinov2-base": tiny_dinov2,
     "facebook/dinov2-large": tiny_dinov2,
     "facebook/dinov3-vitb16-pretrain-lvd1689m": tiny_dinov3,
@@ -116,6 +118,7 @@ def picture(colour: tuple[int, int, int]) -> Image:
 
 
 SOURCE, EDITED = picture((190, 40, 40)), picture((40, 40, 190))
+CUP = Box.from_corners(40, 30, 80, 70, SOURCE.size)
 
 
 def local_experts(reward: Reward) -> dict[str, LocalExpert[Any]]:
@@ -136,11 +139,34 @@ def test_a_bundle_scores_with_the_models_it_names(name: str) -> None:
     assert reward.experts["judge"].usage()["image_passes"] > 0
 
 
-@pytest.mark.parametrize("name", LOCAL)
+def test_laptop_looks_at_each_picture_once_and_asks_no_judge() -> None:
+    """With random weights it finds something or not; where it finds nothing in the source, it looks at no edit."""
+    reward = Reward.of("any-edit", "laptop", on_failures="none")
+    detector = reward.experts["detector"]
+    edits = [picture((40, 40, 190 + number)) for number in range(4)]
+    results = reward([EditSample(str(number), "Remove the cup", (SOURCE,), edit) for number, edit in enumerate(edits)])
+    assert {result.status for result in results} <= {"scored", "not_applicable"}, results[0].reason
+    found = any(result.status == "scored" for result in results)
+    assert detector.usage() == dict.fromkeys(("image_passes", "joint_passes"), 1 + len(edits) * found)
+    (open_result,) = reward([EditSample("a", "Change the background to a beach", (SOURCE,), EDITED)])
+    assert open_result.status == "abstained"
+    assert isinstance(reward.experts["judge"], ColourJudge)
+    assert COMMIT[:12] in detector.id
+
+
+def test_laptop_asks_its_detector_about_what_has_no_box_only() -> None:
+    reward = Reward.of("any-edit-following", "laptop", on_failures="none")
+    (result,) = reward([EditSample("a", "Make the cup blue", (SOURCE,), EDITED, boxes={"cup": (CUP,)})])
+    assert (result.value or 0.0) >= 0.75
+    assert reward.experts["detector"].usage()["joint_passes"] == 0
+
+
+@pytest.mark.parametrize("name", [*LOCAL, "laptop"])
 def test_the_features_of_a_bundle_answer_edivals_consistency(name: str) -> None:
     reward = Reward.of("edival-cc", name)
     pools = Pools(all=("cup", "dog"), unchanged=("dog",))
-    (result,) = reward([EditSample("a", INSTRUCTION, (SOURCE,), EDITED, pools=pools)])
+    boxes = {"dog": (CUP,), "cup": (CUP,)}  # the random detector of `laptop` finds no dog
+    (result,) = reward([EditSample("a", INSTRUCTION, (SOURCE,), EDITED, pools=pools, boxes=boxes)])
     assert result.status == "scored", result.reason
     assert reward.experts["features"].usage()["image_passes"] >= 2  # and of crops
 
@@ -174,9 +200,10 @@ def test_a_bundle_that_replaces_another_lets_go_of_its_weights() -> None:
     assert weights() is None
 
 
-def test_the_load_plan_of_a_downloaded_bundle_is_exact() -> None:
-    plan = plan_load(["small"])
-    assert [bundle.name for bundle in plan.bundles] == ["small"]
+@pytest.mark.parametrize("name", ["laptop", "small"])
+def test_the_load_plan_of_a_downloaded_bundle_is_exact(name: str) -> None:
+    plan = plan_load([name])
+    assert [bundle.name for bundle in plan.bundles] == [name]
     assert plan.downloads == {}
     local = [entry for entry in plan.entries if entry.model]
     assert {entry.source for entry in local} == {"hub cache"}

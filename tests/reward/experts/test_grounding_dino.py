@@ -121,6 +121,19 @@ def test_pictures_share_a_backbone_pass_when_they_come_out_equally_large(detecto
     assert sorted(passes) == [1, 1, 1, 3]
 
 
+def test_a_size_is_what_pictures_are_resized_to(detector, expert, expected):
+    sides: list[tuple[int, ...]] = []
+    with expert.checkpoint.use() as loaded:
+        inner = loaded.model.model.backbone.conv_encoder.model
+        inner.register_forward_hook(lambda module, inputs, output: sides.append(tuple(inputs[0].shape[-2:])))
+    own_id, expert.size = expert.id, 48
+    expert.feature_cache.clear()
+    small = expert([Detect(tiny.scene(1, (60, 40)), ("cat",)), Detect(tiny.scene(1, (200, 40)), ("cat",))])
+    assert sides == [(48, 72), (16, 80)]
+    assert all(isinstance(answer, Detections | Failure) for answer in small)
+    assert expert.id == f"{own_id} size=48"
+
+
 # -- failures ----------------------------------------------------------------------------------------------------------
 
 

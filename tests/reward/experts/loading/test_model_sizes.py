@@ -166,6 +166,12 @@ PUBLISHED: dict[str, Callable[[], Made]] = {
     "owlv2-large": lambda: owlv2({**LARGE, "image_size": 1008, "patch_size": 14}, BASE, 768),
     "dinov3-vitb16": lambda: dinov3(BASE),
     "dinov3-vitl16": lambda: dinov3(LARGE),
+    "dinov2-small": lambda: (
+        transformers.Dinov2Model,
+        transformers.Dinov2Config(
+            image_size=518, patch_size=14, hidden_size=384, num_hidden_layers=12, num_attention_heads=6
+        ),
+    ),
     "dinov2-base": lambda: (transformers.Dinov2Model, transformers.Dinov2Config(image_size=518, patch_size=14)),
     "dinov2-large": lambda: (
         transformers.Dinov2Model,
