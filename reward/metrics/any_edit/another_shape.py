@@ -43,7 +43,7 @@ PADDED = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Reshaped:
-    """edited: in the source's size, with the source itself where nothing is shown of it. left: what the other shape
+    """edited: in the source's shape, with the source itself where nothing is shown of it. left: what the other shape
     leaves, in [0, 1]; 0 for another composition. reason: what was done.
     """
 
@@ -65,10 +65,13 @@ def in_source_shape(sample: EditSample, plan: EditPlan) -> Program[Reshaped | No
         return None
     x0, y0, x1, y1 = middle_of_shape(source.size, edited.width / edited.height)
     shown = Box.from_corners(x0, y0, x1, y1, source.size)
+    fine = max(1.0, math.sqrt(edited.width * edited.height / ((x1 - x0) * (y1 - y0))))  # it may have a finer resolution
+    left, top, right, bottom = (round(fine * side) for side in (x0, y0, x1, y1))
+    size = round(fine * source.width), round(fine * source.height)
     ways = {
-        "stretched": edited.resized(*source.size),
-        "cut": source.pasted(edited.resized(x1 - x0, y1 - y0), x0, y0),
-        "padded": edited.crop(*middle_of_shape(edited.size, source.width / source.height)).resized(*source.size),
+        "stretched": edited.resized(*size),
+        "cut": source.resized(*size).pasted(edited.resized(right - left, bottom - top), left, top),
+        "padded": edited.crop(*middle_of_shape(edited.size, source.width / source.height)).resized(*size),
     }
     maps = yield from ask_many([MapChanges(source, picture) for picture in ways.values()])
     changes = dict(zip(ways, maps, strict=True))
@@ -83,13 +86,13 @@ def in_source_shape(sample: EditSample, plan: EditPlan) -> Program[Reshaped | No
     if fit["padded"] > fit[way] + PADDED:
         return Reshaped(ways["stretched"], 0.0, f"the picture stands between bars, from {sizes}")
     ratio = edited.width / edited.height / (source.width / source.height)
-    left = float(np.interp(abs(math.log(ratio)), *SHAPE_COST))
+    remaining = float(np.interp(abs(math.log(ratio)), *SHAPE_COST))
     if not is_everywhere:
-        left *= float(np.interp(fit[way], SAME_COMPOSITION, (0.0, 1.0)))
+        remaining *= float(np.interp(fit[way], SAME_COMPOSITION, (0.0, 1.0)))
     reason = f"{way} from {sizes}"
-    if not left:
+    if not remaining:
         reason = f"another composition, or shape: neither stretched nor cut a little from {sizes}"
-    return Reshaped(ways[way], left, reason)
+    return Reshaped(ways[way], remaining, reason)
 
 
 def middle_of_shape(size: tuple[int, int], aspect: float) -> tuple[int, int, int, int]:
