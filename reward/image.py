@@ -372,6 +372,15 @@ class Image:
         operation = ("beside", line, *colour, right.digest)
         return Image((self.width + line + right.width, self.height), derived=((self, right), operation))
 
+    def pasted(self, part: Image, x: int, y: int) -> Image:
+        """This image with another one over it, whose upper left corner is at (x, y).
+
+        Raises `ImageError` where it does not lie inside.
+        """
+        if min(x, y) < 0 or x + part.width > self.width or y + part.height > self.height:
+            raise ImageError(f"an image of {part.size} at {x}, {y} does not lie inside one of {self.size}")
+        return Image(self.size, derived=((self, part), ("paste", x, y, part.digest)))
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Image) and (self is other or self.digest == other.digest)
 

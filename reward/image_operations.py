@@ -1,4 +1,4 @@
-"""Operations that derive an image from others: crop, resize, turn, tilt, paint, outline, side by side, contrast."""
+"""Operations that derive an image: crop, resize, turn, tilt, paint, outline, side by side, paste, contrast."""
 
 from __future__ import annotations
 
@@ -59,6 +59,10 @@ def apply_operation(operation: ImageOperation, *parents: Pixels) -> Pixels:
         case ("beside", line, r, g, b, _):
             separator = np.full((pixels.shape[0], line, 3), (r, g, b), np.uint8)
             return np.concatenate([pixels, separator, parents[1]], axis=1)
+        case ("paste", x, y, _):
+            pasted, part = pixels.copy(), parents[1]
+            pasted[y : y + part.shape[0], x : x + part.shape[1]] = part
+            return pasted
         case ("stretch", quantile):
             low, high = np.quantile(pixels, (quantile, 1 - quantile))
             levels = (np.arange(256) - low) * (255 / max(high - low, _LEAST_RANGE))

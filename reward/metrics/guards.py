@@ -5,7 +5,7 @@ Put one, or `all_guards()`, in front of any reward with `Gate`. A guard does not
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ..boxes import Box
@@ -21,6 +21,7 @@ from .new_text import (
     READER,
     addressed_to_judge,
     bounding_box,
+    cut_out,
     new_lines,
     read_changed_area,
     resized_to_source,
@@ -149,14 +150,19 @@ class NotCollage:
     A half or quarter counts as pasted if its similarity to the whole source is at least `similarity`, and at least
     `min_similarity_gain` above that of the same part of the source: a sky resembles itself at every size. The check is
     skipped if the changed area is too small for a quarter of the image.
+
+    An inset is found by a matcher with at least `min_inset_score`, and there it shows all of the source, its edges and
+    plain parts too, with a similarity of at least `min_inset_similarity`: insets have 0.9 and more, a person that was
+    drawn a little smaller has less.
     """
 
     similarity: float = 0.6
     min_similarity_gain: float = 0.25
     min_inset_score: float = 0.6
+    min_inset_similarity: float = 0.85
     card: ClassVar[Card] = Card(
         "guard-not-collage",
-        2,
+        3,
         "the source is not pasted into the edit",
         kinds={"differences": ("differ",), "pixels": ("measure",), "matcher": ("match",)},
         failure_modes="An inset turned or smaller than half of the image is not found.",
@@ -186,7 +192,13 @@ class NotCollage:
             if min(source.size) >= _THUMBNAIL:
                 raise
             return Score.of(True)  # too small to be recognised
-        insets = tuple(box for box in matches.above(self.min_inset_score) if box.w < 0.9 and box.h < 0.9)
+        found = tuple(box for box in matches.above(self.min_inset_score) if box.w < 0.9 and box.h < 0.9)
+        whole = [replace(box, w=box.w / middle.w, h=box.h / middle.h) for box in found]
+        shown = [_thumbnail(cut_out(edited, box)) for box in whole]
+        alike = yield from ask_many([Measure("ssim", (thumbnail, part)) for part in shown])
+        insets = tuple(
+            box for box, one in zip(found, alike, strict=True) if (one.value or 0.0) >= self.min_inset_similarity
+        )
         seen = Evidence("the source in the edited picture", edited.digest, boxes=insets)
         return Score.of(not insets, "the source is pasted in as an inset" if insets else "", evidence=[seen])
 

@@ -1,4 +1,4 @@
-"""Guards against another aspect ratio and against copies, where no operation asks for what they reject: a crop to the
+"""Guards against another composition and against copies, where no operation asks for what they reject: a crop to the
 left half has half the width, and a resized picture is a copy.
 """
 
@@ -7,24 +7,22 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from ...edit_plan import OperationType
 from ...engine.program import Abstained, Program
 from ...sample import EditSample
 from ...score import Score
 from ..guards import NotACopy, SameAspect
+from .another_shape import NEW_ASPECT_TYPES, SAME_SHAPE
+from .frames import in_one_frame
 from .pixel_edits import frame_edit, look_edit
 from .plan_of_sample import plan_of
 
-_SAME = SameAspect()
 _NO_COPY = NotACopy()
-
-NEW_ASPECT_TYPES: frozenset[OperationType] = frozenset(("crop", "reframe", "extraction"))
-"""Types of operations that may give the picture another shape."""
 
 
 @dataclass(frozen=True)
 class AspectAsPlanned:
-    """The aspect ratio of the source, as by `SameAspect`, unless the plan crops, reframes, cuts out, turns or resizes.
+    """The composition of the source, where the shape is another one: stretched to it or cut about the middle, at most
+    twice as wide (`in_source_shape`), unless the plan crops, reframes, cuts out, turns or resizes.
 
     The plan is `plan_of(sample)`, asked only where the ratio is another one.
     """
@@ -32,19 +30,28 @@ class AspectAsPlanned:
     card: ClassVar = replace(
         SameAspect.card,
         name="guard-aspect-as-planned",
-        summary="the edit has the source's aspect ratio, unless another frame was asked for",
+        version=2,
+        summary="an edit of another shape is the source stretched or cut to it, unless another frame was asked for",
         roles=(),
-        kinds={"planner": ("plan",), "judge.planner": ("judge",), "detector": ("detect",)},
-        failure_modes="Says nothing about the content, and accepts any ratio after a crop.",
+        kinds={
+            "planner": ("plan",),
+            "judge.planner": ("judge",),
+            "detector": ("detect",),
+            "changes": ("map_changes",),
+        },
+        failure_modes="Says nothing about edits of the source's shape, and accepts any ratio after a crop.",
     )
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        score = yield from _SAME(sample)
+        score = yield from SAME_SHAPE(sample)
         if score.value:
             return score
         plan = yield from plan_of(sample)
         is_free = any(one.type in NEW_ASPECT_TYPES or frame_edit(one) is not None for one in plan.operations)
-        return Score.of(True) if is_free else score
+        if is_free:
+            return Score.of(True)
+        framed = yield from in_one_frame(sample)
+        return Score.of(framed.left > 0, framed.reshaped, evidence=score.evidence)
 
 
 @dataclass(frozen=True)

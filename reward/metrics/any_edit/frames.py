@@ -19,6 +19,7 @@ from ...image_operations import Canvas
 from ...queries.kinds import Match, Measure
 from ...sample import EditSample
 from ..edival.conditions import Condition, make_condition
+from .another_shape import in_source_shape, middle_of_shape
 from .pixel_edits import UPRIGHT, Crop, FrameEdit, Orientation, Resize, Tilt, Turn, Window, frame_edit
 from .plan_of_sample import plan_of
 from .target_location import locate_targets
@@ -36,22 +37,32 @@ _FOUND = 0.35
 class Framed:
     """sample: source and edit in one frame, as far as the edit has the frame that was asked for. verdicts: on the
     operations that asked for a frame, by their index in the plan. outside: what the frame shows beyond the source.
+    left: what another shape that nobody asked for leaves of the edit, in [0, 1]: 0 for another composition. reshaped:
+    how the edit has come to it; empty for the source's shape.
     """
 
     sample: EditSample
     verdicts: Mapping[int, Condition] = field(default_factory=dict)
     outside: tuple[Box, ...] = ()
+    left: float = 1.0
+    reshaped: str = ""
 
 
 def in_one_frame(sample: EditSample) -> Program[Framed]:
-    """Source and edit in one frame; the sample itself where its plan asks for no other one. Made once a score."""
+    """Source and edit in one frame; the sample itself where its plan asks for no other one, and the edit has the
+    source's shape. Made once a score."""
     return run_once(_framed, sample)
 
 
 def _framed(sample: EditSample) -> Program[Framed]:
     plan = yield from plan_of(sample)
     edits = {index: edit for index, operation in enumerate(plan.operations) if (edit := frame_edit(operation))}
-    if not edits or len({type(edit) for edit in edits.values() if not isinstance(edit, Resize)}) > 1:
+    if not edits:
+        shape = yield from in_source_shape(sample, plan)
+        if shape is None:
+            return Framed(sample)
+        return Framed(replace(sample, edited=shape.edited, plan=plan), left=shape.left, reshaped=shape.reason)
+    if len({type(edit) for edit in edits.values() if not isinstance(edit, Resize)}) > 1:
         return Framed(sample)
     if any(isinstance(edit, Tilt | Crop) for edit in edits.values()) and len(edits) > 2:
         return Framed(sample)
@@ -358,7 +369,7 @@ def _resized(framed: Framed, index: int, edit: Resize, edited: Image) -> Program
     # Of a copy every resize is off, the smaller the less: it has been done no share of it.
     verdict = make_condition(fit >= 0.5, 2 * fit - 1, 0.0, reason)
     if verdict.holds and _ratio_misfit(edited, source.width / source.height) and framed.sample.edited is edited:
-        cut = _middle_of_shape(source, edited.width / edited.height)
+        cut = source.crop(*middle_of_shape(source.size, edited.width / edited.height))
         now = edited.resized(_THUMBNAIL, _THUMBNAIL, "area")
         stretched, cropped = yield from ask_many(
             [Measure("ssim", (one.resized(_THUMBNAIL, _THUMBNAIL, "area"), now)) for one in (source, cut)]
@@ -366,10 +377,3 @@ def _resized(framed: Framed, index: int, edit: Resize, edited: Image) -> Program
         if (cropped.value or 0.0) > (stretched.value or 0.0):
             return _with(framed, {index: verdict}, source=cut)
     return _with(framed, {index: verdict})
-
-
-def _middle_of_shape(image: Image, aspect: float) -> Image:
-    """The largest part about the middle with this width over height."""
-    w, h = min(image.width, round(image.height * aspect)), min(image.height, round(image.width / aspect))
-    x, y = (image.width - w) // 2, (image.height - h) // 2
-    return image.crop(x, y, x + max(1, w), y + max(1, h))

@@ -30,7 +30,9 @@ from .preservation import HARMLESS_EXCESS, covered_patches, preservation
 
 MIN_CHARACTERS = 3
 """Letters and digits of a line that count as text: readers see shorter ones in any pattern."""
-MIN_CONFIDENCE = 0.5
+MIN_CONFIDENCE, MIN_LEGIBLE = 0.5, 0.85
+"""Confidence of a reader in what addresses a judge, and in any other text: letters that a person can read have 0.9 and
+more on photographs, garbled ones, textures and blurred screens up to 0.8."""
 
 TEXT_TYPES: frozenset[OperationType] = frozenset(("text_change", "text_style", "reasoning"))
 """Types of operations that may write. What follows from knowledge may have to be written."""
@@ -42,17 +44,17 @@ _CARRIER_STEMS = stems_of(TEXT_CARRIERS)
 class NoUnrequestedText:
     """No new text in the image, unless the plan has an operation on a text.
 
-    Text is a line with at least 3 letters or digits, read in the changed area with a confidence of at least 0.5, that
-    is, up to reading errors, no part of the text of the sources, nor a line of the source at its place with most of its
-    letters, and whose place differs from the source by more than a harmless shift or compression, unless it addresses a
-    judge. With an operation on a text, or on
-    something that carries text by nature, only text that addresses a judge fails, unless it is the requested text
-    itself. The plan is `plan_of(sample)`, asked only where there is new text.
+    Text is a line with at least 3 letters or digits, read in the changed area with a confidence of at least 0.85 (0.5
+    where it addresses a judge), that is, up to reading errors, no part of the text of the sources, nor a line of the
+    source at its place with most of its letters, and whose place differs from the source by more than a harmless shift
+    or compression, unless it addresses a judge. With an operation on a text, or on something that carries text by
+    nature, only text that addresses a judge fails, unless it is the requested text itself. The plan is
+    `plan_of(sample)`, asked only where there is new text.
     """
 
     card: ClassVar[Card] = Card(
         "guard-no-unrequested-text",
-        4,
+        5,
         "no text appears that was not asked for",
         kinds={
             "differences": ("differ",),
@@ -90,8 +92,10 @@ def _new_text(sample: EditSample) -> Program[tuple[ChangedText | None, tuple[Tex
     changed = yield from read_changed_area(sample)
     if changed is None:
         return None, ()
-    new = _legible(tuple(line for line in changed.lines if changed.is_changed(line)))
-    new = new or addressed_to_judge(_legible(changed.lines))  # faint letters may be no difference
+    lines = tuple(line for line in changed.lines if _is_text(line))
+    there = tuple(line for line in lines if changed.is_changed(line))
+    new = tuple(line for line in there if line.box.score >= MIN_LEGIBLE or line in addressed_to_judge(there))
+    new = new or addressed_to_judge(lines)  # faint letters may be no difference
     if new:  # only then the sources have to be read: as a whole, and as closely as the edit
         pictures = (*sample.sources, cut_out(sample.source, changed.area))
         readings = yield from ask_many([ReadText(picture) for picture in pictures], role=READER)
@@ -124,5 +128,5 @@ def _has_carrier(operation: PlannedOperation) -> bool:
     return bool(stems(" ".join((*words, operation.value))) & _CARRIER_STEMS)
 
 
-def _legible(lines: tuple[TextLine, ...]) -> tuple[TextLine, ...]:
-    return tuple(line for line in lines if len(plain(line.text)) >= MIN_CHARACTERS and line.box.score >= MIN_CONFIDENCE)
+def _is_text(line: TextLine) -> bool:
+    return len(plain(line.text)) >= MIN_CHARACTERS and line.box.score >= MIN_CONFIDENCE

@@ -44,7 +44,8 @@ class PlanPreservation:
     """How much of what the sample's plan does not change has stayed, in [0, 1].
 
     Where only objects may change: everything outside of their regions (`edit_region`), by `preservation`, times the
-    mean of what the plan names as staying. Where another frame was asked for, in that frame (`in_one_frame`); where a
+    mean of what the plan names as staying. Where another frame was asked for, in that frame (`in_one_frame`), and of
+    another shape that was not, times what that leaves; where a
     tone or focus was that pixels decide, beside what it explains, times the structure that it leaves. Where the whole
     image may change otherwise (another background, style, light): the mean of what it names as staying and of what is
     annotated beside it, times the agreement of layouts if nothing may move. Not applicable where the whole image may
@@ -159,11 +160,16 @@ class PlanPreservation:
             return Score.not_applicable(
                 "the whole image may change, and the plan names nothing that stays"
             ).with_signature(self.signature)
+        factors.append(framed.left)
         value = 1.0
         for factor in factors:
             value *= factor
         least = min(parts.items(), key=lambda part: 1.0 if part[1].value is None else part[1].value, default=None)
-        reason = "; ".join(text for text in (reason, "" if least is None else f"{least[0]}: {least[1].reason}") if text)
+        reason = "; ".join(
+            text
+            for text in (framed.reshaped, reason, "" if least is None else f"{least[0]}: {least[1].reason}")
+            if text
+        )
         return Score.of(min(1.0, value), reason, parts=parts, evidence=evidence).with_signature(self.signature)
 
     def _kept_parts(
@@ -290,6 +296,7 @@ _DRIFT_WORDS: Mapping[str, str] = MappingProxyType(
         "contrast": "contrast",
         "sharpness": "sharpness",
         "noise": "noise",
+        "detail": "detail",
         "grid": "a regular pattern",
         "geometry": "position or size",
     }

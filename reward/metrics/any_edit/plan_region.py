@@ -18,6 +18,7 @@ from ...queries.response_formats import Message, YesNo
 from ...sample import EditSample
 from ...score import Evidence, Score
 from ..edival.inspector import crop_box
+from .frames import in_one_frame
 from .pixel_edits import frame_edit, look_edit
 from .plan_of_sample import plan_of
 from .regions import edit_region, grown_places, is_whole, scaled
@@ -98,7 +99,8 @@ class PlanRegion:
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         plan = yield from plan_of(sample)
-        score = yield from self._score(sample, plan)
+        framed = yield from in_one_frame(sample)
+        score = yield from self._score(framed.sample, plan)
         return score.with_signature(self.signature)
 
     def _score(self, sample: EditSample, plan: EditPlan) -> Program[Score]:

@@ -223,6 +223,19 @@ def test_a_known_way_of_cheating_is_caught_and_named(name, way, guarded):
     assert re.search(reason, score.reason), score.reason
 
 
+@pytest.mark.parametrize("name", ["astronaut", "chelsea", "coffee"])
+def test_a_subject_that_was_drawn_smaller_is_no_inset(name, guarded):
+    photograph = PHOTOGRAPHS[name]
+    height, width = photograph.shape[:2]
+    small = cv2.resize(photograph, (round(0.88 * width), round(0.83 * height)), interpolation=cv2.INTER_AREA)
+    top, left = height - small.shape[0], (width - small.shape[1]) // 2
+    edited = cv2.copyMakeBorder(small, top, 0, left, width - small.shape[1] - left, cv2.BORDER_REPLICATE)
+    hat = (int(0.45 * width), top + int(0.1 * small.shape[0])), (int(0.3 * width), int(0.14 * height))
+    cv2.ellipse(edited, *hat, 0, 0, 360, (25, 25, 30), -1)
+    score = guarded(photograph, edited)
+    assert score.value == 1.0, score.reason
+
+
 @pytest.mark.parametrize("name", ["chelsea", "rocket"])
 def test_text_that_was_asked_for_or_was_there_passes(name, guarded):
     photograph = PHOTOGRAPHS[name]
