@@ -182,7 +182,8 @@ def spec_words(roles: Mapping[str, Spec]) -> Iterator[str]:
     for role, spec in roles.items():
         table = dict(spec) if isinstance(spec, Mapping) else {"use": spec}
         use = table.pop("use")
-        options = "&".join(f"{key}={json.dumps(value, separators=(',', ':'))}" for key, value in table.items())
+        values = {key: json.dumps(value, separators=(",", ":")) for key, value in table.items()}
+        options = "&".join(f"{key}={value.replace('&', '%26')}" for key, value in values.items())
         yield f"{role}='{use}?{options}'" if options else f"{role}={use}"
 
 

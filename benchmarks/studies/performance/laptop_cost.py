@@ -24,28 +24,28 @@ from typing import Any
 
 import cv2
 import numpy as np
-import skimage.data
-from numpy.typing import NDArray
 
 from ....reward import Box, EditSample, Expert, Image, Reward
 from ....reward.experts.annotated import Annotated
 from ....reward.queries import Detect, Detections, Failure
 from ...common.argument_types import add_json_option
+from ...demo.photographs import PHOTOS, Pixels
 from .bundle_models import bundle_models
-from .random_models import random_models
+from .random_models import Shapes, random_models
+
+Corners = tuple[int, int, int, int]
 
 _CAT, _FREE = (80, 90, 330, 310), (640, 90, 890, 310)
 """Corners of two places, in thousandths of the picture's sides."""
 _CUP = Box(0.5, 0.4, 0.3, 0.5, 0.9)
 
 Places = Mapping[str, Sequence[Box]]
-Pixels = NDArray[np.uint8]
 
 
 def edits(side: int) -> Iterator[tuple[EditSample, dict[str, Places]]]:
     """An edit of each kind that a detector decides, and where the objects of its pictures are, by their digests."""
-    photo = np.array(cv2.resize(skimage.data.coffee(), (side, side), interpolation=cv2.INTER_CUBIC), np.uint8)
-    cat, rocket = skimage.data.chelsea(), skimage.data.rocket()
+    photo = np.array(cv2.resize(PHOTOS["coffee"].pixels, (side, side), interpolation=cv2.INTER_CUBIC), np.uint8)
+    cat, rocket = PHOTOS["cat"].pixels, PHOTOS["rocket"].pixels
     old, new = _box(_CAT), _box(_FREE)
     source = _with(photo, cat, _CAT)
     lettered = cv2.putText(photo.copy(), "OPEN", (60, 200), cv2.FONT_HERSHEY_SIMPLEX, side / 256, (255, 255, 255), 8)
@@ -60,18 +60,21 @@ def edits(side: int) -> Iterator[tuple[EditSample, dict[str, Places]]]:
     ]
     for words, pixels, shown in made:
         before, after = Image.of(source), Image.of(pixels)
-        places = {before.digest: {"cat": [old], "cup": [_CUP]}, after.digest: {"cup": [_CUP], **shown}}
+        places: dict[str, Places] = {
+            before.digest: {"cat": [old], "cup": [_CUP]},
+            after.digest: {"cup": [_CUP], **shown},
+        }
         yield EditSample(words, words, (before,), after), places
 
 
-def _box(corners: Sequence[int]) -> Box:
+def _box(corners: Corners) -> Box:
     return Box.from_corners(*corners, (1000, 1000), score=0.9)
 
 
-def _with(photo: Pixels, thing: Pixels, corners: Sequence[int]) -> Pixels:
+def _with(photo: Pixels, thing: Pixels, corners: Corners) -> Pixels:
     edited = photo.copy()
     x0, y0, x1, y1 = (round(corner * len(photo) / 1000) for corner in corners)
-    edited[y0:y1, x0:x1] = cv2.resize(thing, (x1 - x0, y1 - y0), interpolation=cv2.INTER_AREA)
+    edited[y0:y1, x0:x1] = cv2.resize(np.array(thing), (x1 - x0, y1 - y0), interpolation=cv2.INTER_AREA)
     return edited
 
 
@@ -116,7 +119,11 @@ def edit_rows(side: int, *, shrunk: bool) -> list[dict[str, Any]]:
     with bundle_models("laptop", ("detector", "features"), shrunk=shrunk) as models:
         places: dict[str, Places] = {}
         told = ToldDetector(models["detector"], places)
-        experts = {"bundle": "laptop", "detector": Annotated(otherwise=told), "features": models["features"]}
+        experts: dict[str, Any] = {
+            "bundle": "laptop",
+            "detector": Annotated(otherwise=told),
+            "features": models["features"],
+        }
         made = list(edits(side))
         for sample, of_pictures in [made[0], *made]:
             places.clear()
@@ -137,7 +144,7 @@ def edit_rows(side: int, *, shrunk: bool) -> list[dict[str, Any]]:
 
 def detector_rows(side: int, repeats: int, *, shrunk: bool) -> list[dict[str, Any]]:
     """A row for each detector: seconds of a detection in a new picture, and of other words in it; the best of some."""
-    shapes = "tiny" if shrunk else "full"
+    shapes: Shapes = "tiny" if shrunk else "full"
     with (
         bundle_models("laptop", ("detector",), shrunk=shrunk) as ours,
         bundle_models("small", ("detector",), shrunk=shrunk) as large,
@@ -156,7 +163,7 @@ def detector_rows(side: int, repeats: int, *, shrunk: bool) -> list[dict[str, An
         }
         detectors["OmDet-Turbo tiny, 640"] = _omdet_turbo(Path(folder), shrunk=shrunk)
         best: dict[str, list[float]] = {name: [np.inf, np.inf] for name in detectors}
-        photo = np.array(cv2.resize(skimage.data.coffee(), (side, side)), np.uint8)
+        photo = np.array(cv2.resize(PHOTOS["coffee"].pixels, (side, side)), np.uint8)
         for number in range(repeats + 1):
             photo[0, 0] = number
             for name, detect in detectors.items():
