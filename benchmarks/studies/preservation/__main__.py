@@ -1,7 +1,8 @@
 """Is damage told from what is harmless? `python -m editcritic.benchmarks.studies.preservation --out out/preservation`.
 
 Photographs are damaged in one place, or changed harmlessly; as is, through an autoencoder, and with zoom and shift. The
-constants of `preservation` were set on the development photographs; the bars are for the held-out ones.
+constants of `preservation` were set on the development photographs; the bars are for the held-out ones. `ladders`: is
+rising damage worth less, rung by rung, as people order it?
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from ...common.argument_types import at_least_one
 from ...common.terminal import echo
 from .autoencoder import STEPS, load_or_train, psnr
 from .drift import drift_table
+from .ladder_scores import climb
 from .measures import Measured, measure
 from .pairs import pairs
 from .photographs import DEVELOPMENT, HELD_OUT, TRAINING, photograph
+from .scenes import SCENES
 from .separation import Separation, separation
 
 THRESHOLD = 0.93
@@ -30,13 +33,19 @@ HALVES: Mapping[str, Sequence[str]] = {"development": DEVELOPMENT, "held-out": H
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study; tables as Markdown on standard output, all numbers in `out/preservation.json`."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("study", nargs="?", choices=("separation", "ladders"), default="separation")
     parser.add_argument("--out", type=Path, default=Path("out/preservation"), help="folder for weights and numbers")
     parser.add_argument("--seed", type=int, default=1, help="of places and strengths of damage; default: 1")
     parser.add_argument("--photos", choices=("development", "held-out", "both"), default="both")
     parser.add_argument("--images", type=Path, help="a folder of photographs of your own, measured instead")
     parser.add_argument("--limit", type=at_least_one, help="photographs of each half; default: all")
     parser.add_argument("--steps", type=at_least_one, default=STEPS, help="of training the autoencoder")
+    parser.add_argument("--sheet", type=Path, help="of ladders: a PNG of all rungs instead of any score")
     options = parser.parse_args(arguments)
+    if options.study == "ladders":
+        for half in SCENES if options.photos == "both" else (options.photos,):
+            climb(half, options.seed, options.limit, options.out, options.sheet)
+        return
     through = load_or_train(
         options.out / f"autoencoder-{options.steps}.safetensors",
         [photograph(name) for name in TRAINING],

@@ -58,9 +58,10 @@ def _ellipse(area: Area, soft: float = 1.5) -> NDArray[np.float32]:
     return np.asarray(np.clip((1.1 - radius) * min(w, h) / 2 / soft, 0, 1), np.float32)
 
 
-def _blend(pixels: Pixels, area: Area, content: NDArray[np.number]) -> Pixels:
+def blended(pixels: Pixels, area: Area, content: NDArray[np.number], soft: float = 1.5) -> Pixels:
+    """Other content in the ellipse of an area. soft: width of its edge in pixels."""
     x, y, w, h = area
-    result, weight = pixels.copy(), _ellipse(area)[..., None]
+    result, weight = pixels.copy(), _ellipse(area, soft)[..., None]
     result[y : y + h, x : x + w] = np.clip(
         result[y : y + h, x : x + w] * (1 - weight) + content * weight + 0.5, 0, 255
     ).astype(np.uint8)
@@ -82,11 +83,11 @@ def _content(pixels: NDArray[Any], area: Area) -> NDArray[Any]:
 def _texture(pixels: Pixels, area: Area, generator: Generator) -> Pixels:
     """Another part, turned and in other colours."""
     other = np.rot90(_elsewhere(pixels, (area[0], area[1], area[3], area[2]), generator))
-    return _blend(pixels, area, np.roll(other, 1, axis=2) if generator.random() < 0.5 else 255 - other)
+    return blended(pixels, area, np.roll(other, 1, axis=2) if generator.random() < 0.5 else 255 - other)
 
 
 def _duplicate(pixels: Pixels, area: Area, generator: Generator) -> Pixels:
-    return _blend(pixels, area, _elsewhere(pixels, area, generator))
+    return blended(pixels, area, _elsewhere(pixels, area, generator))
 
 
 def _removal(pixels: Pixels, area: Area, generator: Generator) -> Pixels:
@@ -98,11 +99,11 @@ def _removal(pixels: Pixels, area: Area, generator: Generator) -> Pixels:
 
 def _recolour(pixels: Pixels, area: Area, generator: Generator) -> Pixels:
     shift = generator.choice([-1, 1], 3) * generator.uniform(10, 45, 3)
-    return _blend(pixels, area, _content(pixels, area) + shift)
+    return blended(pixels, area, _content(pixels, area) + shift)
 
 
 def _blur(pixels: Pixels, area: Area, generator: Generator) -> Pixels:
-    return _blend(pixels, area, _content(cv2.GaussianBlur(pixels, (0, 0), generator.uniform(4, 8)), area))
+    return blended(pixels, area, _content(cv2.GaussianBlur(pixels, (0, 0), generator.uniform(4, 8)), area))
 
 
 def _warp(pixels: Pixels, area: Area, generator: Generator) -> Pixels:
@@ -112,7 +113,7 @@ def _warp(pixels: Pixels, area: Area, generator: Generator) -> Pixels:
     reach = 0.12 * np.sqrt(w * h) + 4
     rows, columns = np.mgrid[0:height, 0:width].astype(np.float32)
     shifted = [np.asarray(part / part.std() * reach, np.float32) for part in wave]
-    return _blend(pixels, area, _content(cv2.remap(pixels, columns + shifted[0], rows + shifted[1], 1), area))
+    return blended(pixels, area, _content(cv2.remap(pixels, columns + shifted[0], rows + shifted[1], 1), area))
 
 
 def _text(pixels: Pixels, area: Area, generator: Generator) -> Pixels:
@@ -135,12 +136,12 @@ def _moved(pixels: Pixels, area: Area, generator: Generator) -> Pixels:
     warp = np.array([[1, 0, np.cos(angle) * distance], [0, 1, np.sin(angle) * distance]])
     size = (pixels.shape[1], pixels.shape[0])
     shifted = cv2.warpAffine(pixels, warp, size, borderMode=cv2.BORDER_REFLECT)
-    return _blend(pixels, area, _content(np.asarray(shifted, np.uint8), area))
+    return blended(pixels, area, _content(np.asarray(shifted, np.uint8), area))
 
 
 def _noise(pixels: Pixels, area: Area, generator: Generator) -> Pixels:
     content = _content(pixels, area)
-    return _blend(pixels, area, content + generator.standard_normal(content.shape) * generator.uniform(25, 50))
+    return blended(pixels, area, content + generator.standard_normal(content.shape) * generator.uniform(25, 50))
 
 
 DAMAGES: Mapping[str, Callable[[Pixels, Area, Generator], Pixels]] = MappingProxyType(

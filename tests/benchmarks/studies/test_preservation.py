@@ -11,7 +11,10 @@ pytest.importorskip("torch")
 
 from editcritic.benchmarks.studies.preservation.__main__ import main
 from editcritic.benchmarks.studies.preservation.damages import DAMAGES, HARMLESS, damaged
+from editcritic.benchmarks.studies.preservation.ladder_scores import summary, values_of
+from editcritic.benchmarks.studies.preservation.ladders import KINDS, Rung, is_clear, ladders
 from editcritic.benchmarks.studies.preservation.photographs import DEVELOPMENT, HELD_OUT, photograph
+from editcritic.benchmarks.studies.preservation.scenes import SCENES
 
 
 def test_no_photograph_is_in_both_halves():
@@ -46,3 +49,52 @@ def test_a_short_run_separates_damage(tmp_path: Path, capsys: pytest.CaptureFixt
     assert measures["preservation"]["auc"][0] > measures["mean L1"]["auc"][0]
     assert report["drift"]["blur, sigma in pixels"]["0"] == 1.0
     assert "## development" in capsys.readouterr().out
+
+
+def test_what_stands_where_lies_in_the_photographs_and_has_its_size():
+    for scene in SCENES["development"]:
+        height, width = photograph(scene.photo).shape[:2]
+        targets = [box for _, box in scene.targets]
+        parts = [box for group in scene.large for box in group]
+        boxes = [*targets, *scene.small, *parts, *scene.plain, *scene.places, *scene.lit, *scene.faces]
+        assert all(0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height for x0, y0, x1, y1 in boxes), scene.photo
+        shares = [sum((x1 - x0) * (y1 - y0) for x0, y0, x1, y1 in group) / (width * height) for group in scene.large]
+        assert all(0.04 < share < 0.18 for share in shares), (scene.photo, shares)
+        shares = [(x1 - x0) * (y1 - y0) / (width * height) for x0, y0, x1, y1 in scene.small]
+        assert all(0.003 < share < 0.025 for share in shares), (scene.photo, shares)
+
+
+def test_ladders_have_one_honest_edit_and_rising_damage_outside_of_it():
+    twice = [list(ladders("development", seed=3, photos=1)) for _ in range(2)]
+    for ladder, again in zip(*twice, strict=True):
+        kinds = [rung.kind for rung in ladder.rungs]
+        assert kinds == [kind for kind in KINDS if kind in kinds]
+        assert {"encoded", "furniture", "other picture"} <= set(kinds)
+        x0, y0, x1, y1 = ladder.target
+        for rung, same in zip(ladder.rungs, again.rungs, strict=True):
+            assert np.array_equal(rung.pixels, same.pixels)
+            change = np.abs(rung.pixels.astype(int) - ladder.rungs[0].pixels)
+            assert change.max() > 0 or rung.kind == "encoded"
+            if rung.kind != "other picture":  # JPEG spreads a little into the blocks beside a fault
+                assert change[y0:y1, x0:x1].mean() < 0.5, rung.kind
+
+
+def test_a_shadow_more_striking_than_a_lost_object_is_no_clear_pair():
+    pixels = photograph(DEVELOPMENT[0])
+    shadow = Rung("deep shadow", pixels, area=0.03, visible=10.0)
+    assert is_clear(shadow, Rung("small object", pixels, area=0.01, visible=20.0))
+    assert not is_clear(shadow, Rung("small object", pixels, area=0.01, visible=8.0))
+    assert not is_clear(shadow, Rung("small object", pixels, area=0.005, visible=20.0))
+
+
+def test_pairs_out_of_order_and_full_bins_are_counted():
+    ladder = next(ladders("development", seed=3, photos=1))
+    values = values_of(ladder)
+    kinds = list(values)
+    assert values["encoded"] > 0.95 > values["furniture"] > values["other picture"]
+    falling = {kind: 1.0 - number / 100 for number, kind in enumerate(kinds)}
+    assert summary([(ladder, falling)])["in order"]["share"] == 1.0
+    report = summary([(ladder, falling), (ladder, dict.fromkeys(kinds, 0.51))])
+    assert report["in order"]["share"] == 0.5
+    assert report["fullest bin"]["from"] == 0.5
+    assert len(report["out of order"]) == len(ladder.pairs)

@@ -105,7 +105,7 @@ def scores(
     instruction: str, source: tuple[Image, Shown], *edits: tuple[Image, Shown], **fields: Any
 ) -> tuple[list[Score], Told]:
     told = Told(source, *edits)
-    experts = {"bundle": "laptop", "detector": Annotated(otherwise=told)}
+    experts: dict[str, Any] = {"bundle": "laptop", "detector": Annotated(otherwise=told)}
     samples = [
         EditSample(str(number), instruction, (source[0],), edit, **fields) for number, (edit, _) in enumerate(edits)
     ]
@@ -225,7 +225,7 @@ def test_a_judge_that_abstains_on_the_edit_alone_is_not_replaced_by_the_detector
         return Abstention("too bright") if sees_edit else Reply("no", {"yes": 0.0, "no": 1.0})
 
     told = Told((BALL, ONE_BALL), (edited, CAT))
-    experts = {
+    experts: dict[str, Any] = {
         "bundle": "laptop",
         "detector": Annotated(otherwise=told),
         "judge": Fake(judged),
