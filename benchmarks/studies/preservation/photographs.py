@@ -50,8 +50,8 @@ def photograph(name: str) -> Pixels:
     """A photograph by package and file, or by its path, averaged down to 512 px, both sides multiples of 8. Read-only.
 
     Raises ModuleNotFoundError without its package (`pip install 'editcritic[bench]'`; of the ladders that are held out,
-    `pip install --no-deps --target FOLDER gradio scikit-learn ultralytics insightface imgaug` and FOLDER last on the
-    path), and `ImageError` for a path that is no image.
+    `pip install --no-deps --target FOLDER gradio scikit-learn ultralytics insightface imgaug` and `PYTHONPATH=FOLDER`),
+    and `ImageError` for a path that is no image.
     """
     package, _, file = name.partition("/")
     path = Path(name)
