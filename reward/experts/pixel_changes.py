@@ -19,6 +19,7 @@ from .loading.pooling import free_pixels
 from .matching.alignment import Alignment, align
 from .matching.displacement import displaced
 from .matching.explained_changes import in_one_focus, with_tone_of
+from .matching.fine_structure import fine_structure, no_sharper, typical_gain
 from .matching.layout import layout, layout_agreement
 from .matching.patch_descriptors import PatchDescriptors, describe, to_lab
 from .matching.periodicity import log_spectra, periodic_excess
@@ -45,7 +46,9 @@ class PixelChanges(Expert):
 
     The edited image is resized to the source, both to a longer side of 256 or 512 px, that is 32 patches. It is aligned
     by an affine transform of up to 3.5 % scale and 12/512 shift, if that lowers the difference of most patches, and its
-    gain of up to 4 % is divided out. Features of a patch are the gradients of luminance, by direction and at three
+    gain of up to 4 % is divided out. What its frame shows beyond the source is compared with the source's border. An
+    edited image of more pixels than the source is first made no sharper than it, and of fine structure the source's own
+    resolution counts, up to 1024 px. Features of a patch are the gradients of luminance, by direction and at three
     scales, and those of chroma; their distance is divided by the *envelope*: the largest distance that one of six
     harmless variants of the source has there (smoothed like by the autoencoder of a diffusion editor, JPEG, resized and
     back, shifted, brightened, with its own noise again).
@@ -57,7 +60,7 @@ class PixelChanges(Expert):
 
     kinds: ClassVar[tuple[type[Query[Any]], ...]] = (MapChanges, Remains, RateRegion)
     batch = 16
-    id = "pixel-changes@3 32 patches float32 cv2"
+    id = "pixel-changes@4 32 patches float32 cv2"
 
     def __init__(self, cache_bytes: int = 64 * 2**20) -> None:
         self.cache_bytes = cache_bytes
@@ -86,6 +89,7 @@ class _Source:
     patches: PatchDescriptors
     layout: Plane
     spectra: Plane | None
+    detail: Plane | None
     feature_envelope: Plane
     colour_envelope: Plane
 
@@ -97,8 +101,8 @@ class _Source:
     @property
     def nbytes(self) -> int:
         planes = (self.pixels, self.grey, self.layout, self.feature_envelope, self.colour_envelope)
-        spectra = 0 if self.spectra is None else int(self.spectra.nbytes)
-        return sum(int(plane.nbytes) for plane in planes) + self.patches.nbytes + spectra
+        further = [plane for plane in (self.spectra, self.detail) if plane is not None]
+        return sum(int(plane.nbytes) for plane in (*planes, *further)) + self.patches.nbytes
 
 
 def _sources(images: Sequence[Image]) -> list[_Source]:
@@ -125,6 +129,7 @@ def _source(pixels: Pixels) -> _Source:
         patches,
         layout(lab),
         log_spectra(_grey(pixels)),
+        _detail(pixels, grid),
         np.asarray(cv2.dilate(features, spread), np.float32),
         np.asarray(cv2.dilate(colours, spread), np.float32),
     )
@@ -137,7 +142,9 @@ def _is_of_source(query: MapChanges | Remains | RateRegion) -> bool:
 
 def _answer(query: MapChanges | Remains | RateRegion, source: _Source) -> Outcome:
     after = query.after.resized(*query.before.size).pixels
-    return _remains(source, after, query) if isinstance(query, Remains) else _change_map(source, after)
+    if isinstance(query, Remains):
+        return _remains(source, after, query)
+    return _change_map(source, after, is_finer=_area(query.after) > _FINER * _area(query.before))
 
 
 def _answer_alone(query: MapChanges | Remains | RateRegion) -> Outcome:
@@ -162,10 +169,13 @@ def _change_beside(query: MapChanges) -> ChangeMap:
     return _change_map(_source(before), after)
 
 
-def _change_map(source: _Source, after: Pixels) -> ChangeMap:
-    """after: the edited image at the source's size."""
+def _change_map(source: _Source, after: Pixels, *, is_finer: bool = False) -> ChangeMap:
+    """after: the edited image at the source's size. is_finer: whether it has more pixels, so that it may be sharper."""
     height, width = source.grey.shape
     edited = _fitted(after, (width, height))
+    if is_finer:
+        edited = no_sharper(edited, source.pixels, source.grid)
+    detail = None if source.detail is None else _detail(after, source.grid)
     alignment, comparison = _aligned(source, edited)
     after_lab = to_lab(edited)
     spectrum = None if source.spectra is None else log_spectra(_grey(after))
@@ -181,6 +191,7 @@ def _change_map(source: _Source, after: Pixels) -> ChangeMap:
         shift=(0.0, 0.0) if alignment is None else alignment.shift,
         periodicity=periodic_excess(source.spectra, spectrum),
         structure=layout_agreement(source.layout, layout(after_lab)),
+        detail_loss=0.0 if source.detail is None or detail is None else max(0.0, -typical_gain(source.detail, detail)),
     )
 
 
@@ -193,8 +204,28 @@ def _aligned(source: _Source, edited: Plane) -> tuple[Alignment | None, _Compari
     # An alignment has to help most patches: one that fits a changed region moves all others.
     aligned = _compared(source, *alignment.apply(edited))
     if np.median(aligned.features) < np.median(comparison.features):
-        return alignment, aligned
+        return alignment, _with_frame(source, edited, alignment, aligned)
     return None, comparison
+
+
+def _with_frame(source: _Source, edited: Plane, alignment: Alignment, aligned: _Comparison) -> _Comparison:
+    """With what the edited image's frame shows beyond the source, compared with the source's border drawn out."""
+    expected, cover = alignment.drawn_out(source.pixels)
+    if cover.min() > 1 - _SEEN:
+        return aligned
+    framed = expected + (1 - cover)[:, :, None] * (edited / np.float32(aligned.gain) - expected)
+    before, after = (describe(to_lab(picture), source.grid) for picture in (expected, framed))
+    colour = after.colour - before.colour
+    is_more = np.linalg.norm(colour, axis=2) > np.linalg.norm(aligned.colour, axis=2)
+    share = cv2.resize(
+        1 - cover, source.grid[::-1], interpolation=cv2.INTER_AREA
+    )  # of each patch: a seam is a narrow one
+    features = np.maximum(aligned.features, share * _in_envelopes(source, before, after))
+    return _Comparison(features, np.where(is_more[:, :, None], colour, aligned.colour), aligned.gain)
+
+
+_SEEN = 0.05
+"""Share of a pixel from which on what is beyond the source is looked at."""
 
 
 def _remains(source: _Source, after: Pixels, query: Remains) -> Measurement:
@@ -253,10 +284,14 @@ def _compared(source: _Source, edited: Plane, outside: NDArray[np.bool_] | None)
     if outside is not None:
         edited[outside] = source.pixels[outside]
     patches = describe(to_lab(edited), source.grid)
-    ratios = source.patches.feature_distances(patches) / (source.feature_envelope + _FEATURE_FLOORS)
+    return _Comparison(_in_envelopes(source, source.patches, patches), patches.colour - source.patches.colour, gain)
+
+
+def _in_envelopes(source: _Source, before: PatchDescriptors, after: PatchDescriptors) -> Plane:
+    """rows x columns: distance of features in units of the envelope."""
+    ratios = before.feature_distances(after) / (source.feature_envelope + _FEATURE_FLOORS)
     # Nearly the largest, and smoother: several that are exceeded a little are damage too.
-    features = np.asarray(np.sqrt(np.sqrt((ratios**4).mean(axis=2))), np.float32)
-    return _Comparison(features, patches.colour - source.patches.colour, gain)
+    return np.asarray(np.sqrt(np.sqrt((ratios**4).mean(axis=2))), np.float32)
 
 
 # -- sizes ------------------------------------------------------------------------------------------------------------
@@ -268,6 +303,27 @@ def _grid_and_size(width: int, height: int) -> tuple[tuple[int, int], tuple[int,
     rows, columns = (max(1, round(_CELLS * side / longer)) for side in (height, width))
     cell = _CELL_SIDES[longer > _CELLS * _CELL_SIDES[0]]
     return (rows, columns), (columns * cell, rows * cell)
+
+
+_FINER = 1.1
+"""Pixels of an edited image, in those of its source, from which on it has another resolution."""
+_DETAIL_SIDES = (640, 1024)
+"""Pixels of the longer side from which on a source has detail beyond what is compared, and at which that is measured:
+editors answer in a megapixel."""
+
+
+def _detail(pixels: Pixels, grid: tuple[int, int]) -> Plane | None:
+    """rows x columns: fine structure at the source's own resolution; None for small sources."""
+    least, most = _DETAIL_SIDES
+    height, width = pixels.shape[:2]
+    if max(height, width) < least:
+        return None
+    ratio = min(1.0, most / max(height, width))
+    return fine_structure(_fitted(pixels, (max(1, round(ratio * width)), max(1, round(ratio * height)))), grid)
+
+
+def _area(image: Image) -> int:
+    return image.width * image.height
 
 
 def _fitted(pixels: Pixels, size: tuple[int, int]) -> Plane:

@@ -142,6 +142,7 @@ def _change_map_to_json(changes: ChangeMap) -> dict[str, Any]:
         "shift": list(changes.shift),
         "periodicity": changes.periodicity,
         "structure": changes.structure,
+        "detail_loss": changes.detail_loss,
     }
     packed = base64.b64encode(zlib.compress(content)).decode()
     return {"change_map": packed, "shape": list(changes.shape), "numbers": numbers}

@@ -44,6 +44,15 @@ class Alignment:
         x, y = (row[0] * columns + row[1] * rows + row[2] for row in self.warp)
         return np.asarray(moved, np.float32), (x < 0) | (y < 0) | (x > width - 1) | (y > height - 1)
 
+    def drawn_out(self, source: Plane) -> tuple[Plane, Plane]:
+        """The source (H x W x 3) on the edited image's pixels, with its border drawn out to where it does not reach,
+        and how much of each pixel it reaches (H x W, in [0, 1]).
+        """
+        height, width = source.shape[:2]
+        drawn = cv2.warpAffine(source, self.warp, (width, height), borderMode=cv2.BORDER_REPLICATE)
+        cover = cv2.warpAffine(np.ones((height, width), np.float32), self.warp, (width, height))
+        return np.asarray(drawn, np.float32), np.asarray(cover, np.float32)
+
 
 def align(source: Plane, edited: Plane) -> Alignment | None:
     """The affine transform between two grey images of one size (H x W, 0 to 255), by enhanced correlation (ECC).

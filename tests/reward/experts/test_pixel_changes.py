@@ -91,6 +91,41 @@ def test_a_moved_object_does_not_pull_the_alignment(zoom):
     assert aligned.features[elsewhere].max() < HARMLESS_EXCESS
 
 
+@pytest.mark.parametrize(
+    ("border", "least", "most"), [(cv2.BORDER_REPLICATE, 0.0, 1.0), (cv2.BORDER_CONSTANT, 3.0, 99.0)]
+)
+def test_what_the_frame_shows_beyond_the_source_is_a_change(border, least, most):
+    photo = cv2.resize(skimage.data.coffee(), (480, 320), interpolation=cv2.INTER_AREA)
+    small = cv2.resize(photo, (468, 312), interpolation=cv2.INTER_AREA)
+    edit = changes(photo, cv2.copyMakeBorder(small, 4, 4, 6, 6, border))
+    assert edit.aligned
+    rim = preservation(edit).heat.copy()
+    assert rim[2:-2, 2:-2].max() < 1.0
+    assert least <= np.median(np.concatenate([rim[0], rim[-1], rim[:, 0], rim[:, -1]])) <= most
+
+
+def test_an_edit_of_more_pixels_may_be_sharper():
+    photo = skimage.data.coffee()
+    source = cv2.resize(photo, (300, 200), interpolation=cv2.INTER_AREA)
+    sharper = np.clip(1.9 * photo.astype(np.float32) - 0.9 * cv2.GaussianBlur(photo, (0, 0), 1.5), 0, 255)
+    finer = preservation(changes(source, sharper.astype(np.uint8)))
+    small = cv2.resize(sharper.astype(np.uint8), (300, 200), interpolation=cv2.INTER_AREA)
+    assert finer.value > 0.98
+    assert preservation(changes(source, small)).drift_values["sharpness"] > finer.drift_values["sharpness"] + 0.05
+
+
+def test_a_loss_of_resolution_is_told_by_degree():
+    photo = cv2.resize(skimage.data.hubble_deep_field(), (1000, 872))
+    sides = [(1000, 872), (700, 610), (500, 436), (250, 218)]
+    lost = [changes(photo, cv2.resize(photo, side, interpolation=cv2.INTER_AREA)).detail_loss for side in sides]
+    assert lost[0] == 0.0
+    assert lost == sorted(lost)
+    assert lost[1] > 0.2
+    upscaled = cv2.resize(cv2.resize(photo, sides[3], interpolation=cv2.INTER_AREA), sides[0])
+    assert changes(photo, upscaled).detail_loss == pytest.approx(lost[3], abs=0.2)
+    assert changes(photo[:400, :400], photo[:400:2, :400:2]).detail_loss == 0.0  # all of a small source is compared
+
+
 def test_a_large_shift_is_no_alignment():
     assert not changes(scene(), np.roll(scene(), 60, axis=1)).aligned
 

@@ -20,7 +20,7 @@ def change_map(seed: int = 0) -> ChangeMap:
     features, envelope = random.random((2, 3, 4), np.float32)
     colour, before, after = random.random((3, 3, 4, 3), np.float32)
     return ChangeMap(
-        features, colour - np.float32(0.5), envelope, before, after, 1.02, True, 0.99, (0.01, -0.02), 0.3, 0.8
+        features, colour - np.float32(0.5), envelope, before, after, 1.02, True, 0.99, (0.01, -0.02), 0.3, 0.8, 0.4
     )
 
 
