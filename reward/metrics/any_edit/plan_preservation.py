@@ -279,6 +279,7 @@ _DRIFT_WORDS: Mapping[str, str] = MappingProxyType(
         "contrast": "contrast",
         "sharpness": "sharpness",
         "noise": "noise",
+        "detail": "detail",
         "grid": "a regular pattern",
         "geometry": "position or size",
     }
