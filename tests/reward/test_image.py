@@ -420,6 +420,17 @@ def test_an_outline_runs_inside_of_its_area():
     assert ((outlined.pixels == (0, 255, 0)).all(axis=2) == ring).all()
 
 
+def test_an_image_is_pasted_over_another_one():
+    ground, part = picture(0, 6, 4), picture(1, 3, 2)
+    both = ground.pasted(part, 2, 1)
+    assert both.size == (6, 4)
+    assert np.array_equal(both.pixels[1:3, 2:5], part.pixels)
+    assert np.array_equal(both.pixels[0], ground.pixels[0])
+    assert both.parents == (ground, part)
+    with pytest.raises(ImageError, match="does not lie inside"):
+        ground.pasted(part, 4, 1)
+
+
 def test_two_pictures_stand_side_by_side_with_a_line_between_them():
     left, right = picture(2, 4, 6), picture(3, 3, 6)
     pair = left.beside(right, line=2)

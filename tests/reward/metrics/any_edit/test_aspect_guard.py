@@ -1,14 +1,20 @@
-"""Another aspect ratio is rejected, unless the plan asks for another frame."""
+"""In another shape a stretched or cut source passes, and another composition does not, unless the plan asks for one."""
 
 from dataclasses import replace
 
 import pytest
+import skimage.data
 
+from editcritic.benchmarks.studies.preservation.sizes import answers, kontext_size, stretched
 from editcritic.reward import EditPlan, EditSample, Image, Reward, default_experts
 from editcritic.reward.edit_plan import PlannedOperation, Target
 from editcritic.reward.metrics.any_edit.aspect_guard import AspectAsPlanned, NotACopyAsPlanned
+from editcritic.reward.metrics.any_edit.plan_preservation import PlanPreservation
 
 from .conftest import PHOTO, PIXELS
+
+COFFEE = skimage.data.coffee()
+LARGE = {"16:9": COFFEE[31:369], "3:1": COFFEE[100:300]}
 
 HALF = Image.of(PIXELS[:, :150])
 
@@ -31,6 +37,35 @@ def test_a_crop_may_have_another_shape(kind):
 def test_other_operations_may_not():
     assert value(REMOVAL, instruction="Remove the cup") == 0.0
     assert value(REMOVAL, Image.of(PIXELS.copy()), "Remove the cup") == 1.0
+
+
+@pytest.mark.parametrize(("shape", "least"), [("16:9", 0.99), ("3:1", 0.96)])
+def test_an_editor_may_answer_in_its_own_size_but_with_no_other_composition(shape, least):
+    size = kontext_size(*LARGE[shape].shape[1::-1])
+    other = skimage.data.astronaut()
+    for name, answer in answers(LARGE[shape], other, size):
+        sample = EditSample("s", "Remove the cup", (Image.of(LARGE[shape]),), Image.of(answer), plan=REMOVAL)
+        guard, kept = (
+            Reward(metric, default_experts())([sample])[0] for metric in (AspectAsPlanned(), PlanPreservation())
+        )
+        if name in ("stretched", "cut"):
+            assert guard.value == 1.0, name
+            assert kept.value == pytest.approx(least, abs=0.01)
+            assert kept.reason.startswith(f"{name} from {LARGE[shape].shape[1]} x ")
+        else:
+            assert min(guard.value, kept.value) <= 0.1, name
+
+
+def test_the_further_the_shapes_are_apart_the_more_is_charged():
+    sides = [(1184, 880), (1024, 768), (1024, 1024), (640, 1024)]  # of a picture of 3:2
+    samples = [
+        EditSample("s", "Remove the cup", (PHOTO,), Image.of(stretched(PIXELS, size)), plan=REMOVAL) for size in sides
+    ]
+    values = Reward(PlanPreservation(), default_experts())(samples).values
+    assert values == sorted(values, reverse=True)
+    assert values[0] > 0.95
+    assert 0.5 < values[2] < 0.75
+    assert values[3] == 0.0
 
 
 def test_the_plan_is_not_asked_for_where_the_shape_is_the_same():
