@@ -200,32 +200,12 @@ def _aligned(source: _Source, edited: Plane) -> tuple[Alignment | None, _Compari
     alignment = None if np.array_equal(source.pixels, edited) else align(source.grey, _grey(edited))
     comparison = _compared(source, edited, None)
     if alignment is None:
-        return None, _in_source_light(source, comparison)
+        return None, comparison
     # An alignment has to help most patches: one that fits a changed region moves all others.
     aligned = _compared(source, *alignment.apply(edited))
     if np.median(aligned.features) < np.median(comparison.features):
-        return alignment, _with_frame(source, edited, alignment, _in_source_light(source, aligned))
-    return None, _in_source_light(source, comparison)
-
-
-def _in_source_light(source: _Source, comparison: _Comparison) -> _Comparison:
-    """With the features beside a smooth change of light, where that explains them: of a shadow that fell or went,
-    what is left is its colour."""
-    if comparison.features.max() <= _EXPLAINED:
-        return comparison
-    smooth = [cv2.GaussianBlur(grey, (0, 0), _LIGHT_SCALE) for grey in (source.grey, _grey(comparison.edited))]
-    light = np.clip((smooth[1] + _DARK) / (smooth[0] + _DARK), 1 / _MOST_LIGHT, _MOST_LIGHT)
-    patches = describe(to_lab(comparison.edited / light[:, :, None]), source.grid)
-    features = np.minimum(comparison.features, _in_envelopes(source, source.patches, patches))
-    return comparison._replace(features=features)
-
-
-_EXPLAINED = 1.7
-"""Features up to which nothing is to be explained: what is harmless (`preservation`)."""
-_LIGHT_SCALE = 12.0
-"""Pixels: standard deviation of the window in which the light is one; of a patch's 16."""
-_MOST_LIGHT = 3.0
-"""Factor of a change of light: deeper shadows hide what is in them."""
+        return alignment, _with_frame(source, edited, alignment, aligned)
+    return None, comparison
 
 
 def _with_frame(source: _Source, edited: Plane, alignment: Alignment, aligned: _Comparison) -> _Comparison:
@@ -239,7 +219,7 @@ def _with_frame(source: _Source, edited: Plane, alignment: Alignment, aligned: _
     is_more = np.linalg.norm(colour, axis=2) > np.linalg.norm(aligned.colour, axis=2)
     share = cv2.resize(1 - cover, source.grid[::-1], interpolation=cv2.INTER_AREA)  # of a patch: a seam is narrow
     features = np.maximum(aligned.features, share * _in_envelopes(source, before, after))
-    return aligned._replace(features=features, colour=np.where(is_more[:, :, None], colour, aligned.colour))
+    return _Comparison(features, np.where(is_more[:, :, None], colour, aligned.colour), aligned.gain)
 
 
 _SEEN = 0.05
@@ -285,13 +265,11 @@ def _shows(visible: NDArray[np.bool_], cut: CutOut) -> bool:
 
 
 class _Comparison(NamedTuple):
-    """features: in units of the envelope. colour: differences in L*a*b*. gain: divided out of both. edited: what was
-    compared, H x W x 3."""
+    """features: in units of the envelope. colour: differences in L*a*b*. gain: divided out of both."""
 
     features: Plane
     colour: Plane
     gain: float
-    edited: Plane
 
 
 def _compared(source: _Source, edited: Plane, outside: NDArray[np.bool_] | None) -> _Comparison:
@@ -306,9 +284,7 @@ def _compared(source: _Source, edited: Plane, outside: NDArray[np.bool_] | None)
     if outside is not None:
         edited[outside] = source.pixels[outside]
     patches = describe(to_lab(edited), source.grid)
-    return _Comparison(
-        _in_envelopes(source, source.patches, patches), patches.colour - source.patches.colour, gain, edited
-    )
+    return _Comparison(_in_envelopes(source, source.patches, patches), patches.colour - source.patches.colour, gain)
 
 
 def _in_envelopes(source: _Source, before: PatchDescriptors, after: PatchDescriptors) -> Plane:

@@ -152,6 +152,12 @@ def scene(pixels: Pixels, shape: str, place: tuple[float, float]) -> Scene:
     return Scene(source, box, {"Remove the ball.": clean, "Make the ball blue.": with_ball(clean, _BLUE, place)[0]})
 
 
+_RIGHT = ("stretched", "cut")
+_MOVED = ("another photograph", "zoomed 1.3", "zoomed 2", "shifted by a third", "mirrored")
+_ADDED = ("black bars", "blurred bars", "inset", "outpainted around 0.9", "outpainted around 0.8")
+_NAMES = (*_RIGHT, *_MOVED, *_ADDED)
+
+
 def answers(edited: Pixels, other: Pixels, size: Size) -> Iterator[tuple[str, Pixels]]:
     """A right edit in an editor's size by two ways, and what else such a size can show."""
     yield "stretched", stretched(edited, size)
@@ -168,25 +174,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
     reward = Reward.of("any-edit", "cpu", on_failures="none")
     photographs = [Image.open(path).pixels for path in options.images]
     rng = np.random.default_rng(0)
-    values: dict[tuple[str, str, str], list[float]] = {}
-    for shape, number in product(options.shapes, range(len(photographs))):
-        pair = photographs[number], photographs[(number + 1) % len(photographs)]
-        one = _clear_scene(reward, pair[0], shape, rng)
-        if one is None:
-            echo(f"{options.images[number].name}, {shape}: left out, what the ball covers has nothing like it around")
-            continue
-        for (instruction, edited), (editor, size_of) in product(one.edits.items(), GRIDS.items()):
-            for name, answer in answers(edited, pair[1], size_of(*one.source.shape[1::-1])):
-                (score,) = reward([one.sample(instruction, answer)])
-                values.setdefault((shape, editor, name), []).append(score.value or 0.0)
-    names = list(dict.fromkeys(name for _, _, name in values))
-    echo("| shape | editor | " + " | ".join(names) + " |\n|---" + "|---" * (len(names) + 1) + "|", stderr=False)
+    echo("| shape | editor | size | " + " | ".join(_NAMES) + " |\n" + "|---" * (len(_NAMES) + 3) + "|", stderr=False)
     for shape in options.shapes:
-        for editor in GRIDS:
-            found = [values.get((shape, editor, name), []) for name in names]
-            ends = [min if name in ("stretched", "cut") else max for name in names]
-            cells = [f"{end(some):.3f}" if some else "" for end, some in zip(ends, found, strict=True)]
-            echo(f"| {shape} | {editor} | " + " | ".join(cells) + " |", stderr=False)
+        values: dict[Size, dict[str, list[float]]] = {}
+        scenes = [_clear_scene(reward, pixels, shape, rng) for pixels in photographs]
+        for number, one in enumerate(scenes):
+            if one is None:
+                echo(f"{options.images[number].name}, {shape}: nothing like what the ball covers is around it")
+                continue
+            sizes = {size_of(*one.source.shape[1::-1]) for size_of in GRIDS.values()}
+            for size, (instruction, edited) in product(sizes, one.edits.items()):
+                for name, answer in answers(edited, photographs[(number + 1) % len(photographs)], size):
+                    (score,) = reward([one.sample(instruction, answer)])
+                    values.setdefault(size, {}).setdefault(name, []).append(score.value or 0.0)
+        for size, found in values.items():
+            editors = ", ".join(
+                editor
+                for editor, size_of in GRIDS.items()
+                if any(one is not None and size_of(*one.source.shape[1::-1]) == size for one in scenes)
+            )
+            ends = [(min if name in _RIGHT else max)(found[name]) if name in found else None for name in _NAMES]
+            cells = " | ".join("" if end is None else f"{end:.3f}" for end in ends)
+            echo(f"| {shape} | {editors} | {size[0]} x {size[1]} | {cells} |", stderr=False)
 
 
 def _clear_scene(reward: Reward, pixels: Pixels, shape: str, rng: np.random.Generator) -> Scene | None:

@@ -26,14 +26,15 @@ NEW_ASPECT_TYPES: frozenset[OperationType] = frozenset(("crop", "reframe", "extr
 """Types of operations that may give the picture another shape."""
 
 SAME_SHAPE = SameAspect(0.015)
-"""Up to here the alignment of `MapChanges` deals with another shape."""
+"""Up to here another shape is what rounding to multiples of 8 to 64 pixels makes: no composition is refused for it."""
+_EQUAL_SHAPE = SameAspect(0.003)
 
 SHAPE_COST = ((0.0, math.log(1.3), math.log(2.0)), (1.0, 0.96, 0.0))
 """Ratio of two shapes (a logarithm), and what it leaves of an edit: the sizes that editors prefer are at most 1.3 from
 any source; twice as wide, everybody is squashed, or half of the picture is cut off. Linear in between: a square leaves
 0.90 of an edit of a picture of 4:3, 0.64 of 3:2 and 0.26 of 16:9."""
 
-SAME_COMPOSITION = (0.35, 0.5)
+SAME_COMPOSITION = (0.45, 0.65)
 """Share of the structure that is at its place (`_agreement`), and whether that is the same composition. The right one
 of the three ways has 0.9 and more, other photographs 0.3 and less, other parts of the same scene up to 0.5."""
 
@@ -56,13 +57,15 @@ def in_source_shape(sample: EditSample, plan: EditPlan) -> Program[Reshaped | No
     """An edit of another shape, back in that of the source; None where it has the source's, or may have any.
 
     Of three ways (stretched, cut about the middle, put between bars) the one that leaves most of the structure outside
-    of the annotated boxes at its place; where the plan may change every pixel, most of the layout.
+    of the annotated boxes at its place; where the plan may change every pixel, most of the layout. As stretched counts,
+    as it is, what rounding alone has stretched.
     """
     source, edited = sample.source, sample.edited
     if any(operation.type in NEW_ASPECT_TYPES for operation in plan.operations):
         return None
-    if (yield from SAME_SHAPE(sample)).value:
+    if (yield from _EQUAL_SHAPE(sample)).value:
         return None
+    is_rounded = (yield from SAME_SHAPE(sample)).value == 1.0
     x0, y0, x1, y1 = middle_of_shape(source.size, edited.width / edited.height)
     shown = Box.from_corners(x0, y0, x1, y1, source.size)
     fine = max(1.0, math.sqrt(edited.width * edited.height / ((x1 - x0) * (y1 - y0))))  # it may have a finer resolution
@@ -78,16 +81,18 @@ def in_source_shape(sample: EditSample, plan: EditPlan) -> Program[Reshaped | No
     is_everywhere = any(is_whole(operation) for operation in plan.operations)
     boxes = tuple(box for known in sample.boxes.values() for box in known)
     fit = {
-        way: found.structure if is_everywhere else _agreement(found, boxes, shown if way == "cut" else None)
+        way: found.structure if is_everywhere else _agreement(found, boxes, None if way == "padded" else shown)
         for way, found in changes.items()
     }
     way = "cut" if fit["cut"] > fit["stretched"] else "stretched"
     sizes = f"{source.width} x {source.height} to {edited.width} x {edited.height}"
-    if fit["padded"] > fit[way] + PADDED:
+    if is_rounded and way == "stretched":
+        return None
+    if fit["padded"] > fit[way] + PADDED and not is_rounded:
         return Reshaped(ways["stretched"], 0.0, f"the picture stands between bars, from {sizes}")
     ratio = edited.width / edited.height / (source.width / source.height)
     remaining = float(np.interp(abs(math.log(ratio)), *SHAPE_COST))
-    if not is_everywhere:
+    if not is_everywhere and not is_rounded:
         remaining *= float(np.interp(fit[way], SAME_COMPOSITION, (0.0, 1.0)))
     reason = f"{way} from {sizes}"
     if not remaining:
@@ -104,9 +109,11 @@ def middle_of_shape(size: tuple[int, int], aspect: float) -> tuple[int, int, int
 
 
 def _agreement(changes: ChangeMap, exempt: tuple[Box, ...], shown: Box | None) -> float:
-    """In [0, 1]: share of the structure outside of some boxes, and inside of what is shown, that is at its place."""
+    """At most 1: share of the structure outside of some boxes, and inside of what is shown, that is at its place, less
+    how far all of it had to be moved: the right way needs no alignment.
+    """
     measured = preservation(changes, exempt, within=None if shown is None else [shown])
     low, high = LOST_EXCESS
     amount = (changes.amplitude_before + changes.amplitude_after).sum(axis=2)[measured.is_compared]
     stays = 1 - np.clip((measured.heat[measured.is_compared] - low) / (high - low), 0, 1)
-    return float((amount * stays).sum() / max(1e-6, amount.sum()))
+    return float((amount * stays).sum() / max(1e-6, amount.sum())) - measured.drift_values["geometry"]

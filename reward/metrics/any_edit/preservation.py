@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -47,13 +48,13 @@ DRIFT_COST = 0.01
 ALIGNMENT_COST = 0.03
 """What zoom and shift cost at the limit of what is harmless, in proportion below it."""
 
-DAMAGE_EXCESS = (2.3, 16.0)
+DAMAGE_EXCESS = (2.3, 12.0)
 """Excess of a patch at which its damage begins, and at which it cannot be more visible."""
 
-RELIT = 0.1
-"""What a change of colour counts in a patch that shows the same in another light, relative to one in another patch."""
+RELIT = 0.4
+"""What a change counts in a patch that shows the same in another light, relative to one that shows something else."""
 
-HALF_DAMAGE, DAMAGE_POWER = 0.012, 0.7
+HALF_DAMAGE, DAMAGE_POWER = 0.015, 0.7
 """Mean damage of the compared patches that leaves half, and the power by which it counts: the first patches matter
 most. An object of 1 % of the picture that is plainly lost leaves about half, one of 10 % a fifth."""
 
@@ -113,14 +114,14 @@ class Preservation:
 
     @cached_property
     def damage(self) -> float:
-        """Mean damage of the compared patches, in [0, 1]: how visible their change is (`DAMAGE_EXCESS`), of which that
-        in lightness counts a part where it is another light (`RELIT`).
+        """Mean damage of the compared patches, in [0, 1]: how visible their change is (`DAMAGE_EXCESS`), less where it
+        is another light (`RELIT`).
         """
         if not self.compared:
             return 0.0
         low, high = DAMAGE_EXCESS
         light = np.where(relit_patches(self.changes), RELIT, 1.0)
-        visible = np.clip((self.changes.features + light * self._colour_excess - low) / (high - low), 0, 1)
+        visible = np.clip((light * self._excess - low) / (high - low), 0, 1)
         return float(visible[self.is_compared].mean())
 
     @cached_property
@@ -183,16 +184,11 @@ class Preservation:
 
     @cached_property
     def _excess(self) -> Plane:
-        """rows x columns: features and colour."""
-        return self.changes.features + self._colour_excess
-
-    @cached_property
-    def _colour_excess(self) -> Plane:
-        """rows x columns: colour beyond its median over the compared patches, in units of the envelope."""
+        """rows x columns: features, plus colour beyond its median over the compared patches."""
         distance = norm_of_colour(self.changes.colour - self._median_colour)
         if self.compared:
             distance = np.maximum(0, distance - _median(distance[self.is_compared]))
-        return distance / (self.changes.colour_envelope + COLOUR_FLOOR)
+        return self.changes.features + distance / (self.changes.colour_envelope + COLOUR_FLOOR)
 
     @cached_property
     def _compared_excess(self) -> Plane:
@@ -246,17 +242,24 @@ _CAST_COLOUR = (4.0, 0.5)
 """Change of a* and b* that goes with another light: in Lab units, and relative to that of L*."""
 _FAINT = 0.5
 """Gradient of L* per pixel that is added before detail is compared: weaker ones cannot be seen."""
+_AROUND, _ONE_WAY = 5, 0.85
+"""Patches a side of what is around a patch; share of the change of lightness there that goes one way in another light.
+"""
 
 
 def relit_patches(changes: ChangeMap) -> Mask:
     """rows x columns: patches that show the same, if in another light: a shadow that fell or went, a brighter tone.
 
-    A smear or another object has other detail or another colour.
+    A smear or another object has other detail or another colour; another face is lighter here and darker there.
     """
     before, after = changes.amplitude_before[:, :, 0] + _FAINT, changes.amplitude_after[:, :, 0] + _FAINT
-    light, chroma = np.abs(changes.colour[:, :, 0]), np.linalg.norm(changes.colour[:, :, 1:], axis=2)
+    light, chroma = changes.colour[:, :, 0], np.linalg.norm(changes.colour[:, :, 1:], axis=2)
     has_detail = (after > _KEPT_DETAIL * before) & (before > _KEPT_DETAIL * after)
-    return np.asarray(has_detail & (chroma <= _CAST_COLOUR[0] + _CAST_COLOUR[1] * light))
+    around, amount = (
+        cv2.blur(plane, (_AROUND, _AROUND), borderType=cv2.BORDER_REFLECT) for plane in (light, abs(light))
+    )
+    is_smooth = abs(around) >= _ONE_WAY * amount
+    return np.asarray(has_detail & is_smooth & (chroma <= _CAST_COLOUR[0] + _CAST_COLOUR[1] * abs(light)))
 
 
 # -- where ------------------------------------------------------------------------------------------------------------
