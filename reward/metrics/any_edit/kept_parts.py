@@ -116,13 +116,13 @@ def _colours(sample: EditSample, located: LocatedTarget, changes: ChangeMap) -> 
 def _layouts(sample: EditSample, located: LocatedTarget, changes: ChangeMap) -> Program[Score]:
     """How much of the layout of an object is left in another style or light, at its place."""
     crops = [
-        tuple(crop_box(image, box) for image in (sample.source, sample.edited))
+        (crop_box(sample.source, box), crop_box(sample.edited, box))
         for box in located.boxes
         if box.clipped_corners(sample.source.size) is not None
     ]
     if not crops:
         return Score.not_applicable(f"{located.target.words!r} is outside of the image")
-    maps = yield from ask_many([MapChanges(*pair) for pair in crops])
+    maps = yield from ask_many([MapChanges(before, after) for before, after in crops])
     least = min(one.structure for one in maps)
     return Score.of(layout_left(least), f"{located.target.words}: agreement of layouts {least:.2f}")
 

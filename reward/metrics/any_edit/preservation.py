@@ -51,7 +51,7 @@ ALIGNMENT_COST = 0.03
 DAMAGE_EXCESS = (2.3, 12.0)
 """Excess of a patch at which its damage begins, and at which it cannot be more visible."""
 
-RELIT = 0.4
+RELIT = 0.35
 """What a change counts in a patch that shows the same in another light, relative to one that shows something else."""
 
 HALF_DAMAGE, DAMAGE_POWER = 0.015, 0.7
@@ -110,7 +110,7 @@ class Preservation:
     def local(self) -> float:
         """In [0, 1]: what damage in places leaves."""
         worst = min(WORST_COST, HARMLESS_COST * (self.excess / HARMLESS_EXCESS) ** 2)
-        return (1 - worst) / (1 + (self.damage / HALF_DAMAGE) ** DAMAGE_POWER)
+        return float((1 - worst) / (1 + (self.damage / HALF_DAMAGE) ** DAMAGE_POWER))
 
     @cached_property
     def damage(self) -> float:
