@@ -53,7 +53,7 @@ def test_an_editor_may_answer_in_its_own_size_but_with_no_other_composition(shap
             assert kept.value == pytest.approx(least, abs=0.01)
             assert kept.reason.startswith(f"{name} from {LARGE[shape].shape[1]} x ")
         else:
-            assert min(guard.value, kept.value) <= 0.1, name
+            assert min(guard.value or 0.0, kept.value or 0.0) <= 0.1, name
 
 
 def test_the_further_the_shapes_are_apart_the_more_is_charged():
@@ -61,7 +61,7 @@ def test_the_further_the_shapes_are_apart_the_more_is_charged():
     samples = [
         EditSample("s", "Remove the cup", (PHOTO,), Image.of(stretched(PIXELS, size)), plan=REMOVAL) for size in sides
     ]
-    values = Reward(PlanPreservation(), default_experts())(samples).values
+    values = [score.value or 0.0 for score in Reward(PlanPreservation(), default_experts())(samples)]
     assert values == sorted(values, reverse=True)
     assert values[0] > 0.95
     assert 0.5 < values[2] < 0.75

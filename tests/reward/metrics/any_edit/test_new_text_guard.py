@@ -84,8 +84,8 @@ def test_letters_that_an_editor_has_garbled_are_no_new_text(seed):
     pen.multiline_text((132, 70), "Room 12\nMonday 9:30", font=font, fill=(190, 210, 200))
     source = np.asarray(drawn)
     panel = cv2.GaussianBlur(source[60:140, 120:290].astype(np.float32), (0, 0), 1.0)
-    waves = np.random.RandomState(seed).normal(0, 6, (9, 17, 2)).astype(np.float32)
-    waves = cv2.resize(waves, (170, 80), interpolation=cv2.INTER_CUBIC)
+    noise = np.random.RandomState(seed).normal(0, 6, (9, 17, 2)).astype(np.float32)
+    waves = cv2.resize(noise, (170, 80), interpolation=cv2.INTER_CUBIC)
     y, x = np.mgrid[0:80, 0:170].astype(np.float32)
     edited = source.copy()
     edited[60:140, 120:290] = cv2.remap(
