@@ -79,7 +79,7 @@ class PlanFollowing:
 
     card: ClassVar[Card] = Card(
         name="any-edit-following",
-        version=4,
+        version=5,
         summary="every operation of the instruction was carried out",
         kinds={
             "planner": ("plan",),
