@@ -359,7 +359,7 @@ CHECKED = {
 
 PARTS = {
     *("aspect_guard", "comes_out", "comparison", "consistency", "copy_guard", "expert", "feedback", "first"),
-    *("following", "goes_in", "region"),
+    *("following", "goes_in", "otherwise", "region"),
     *("guard", "metric", "parts", "perception", "preservation", "provenance", "quality", "reward", "second", "spec"),
     "verifier",
 }

@@ -61,7 +61,8 @@ def _framed(sample: EditSample) -> Program[Framed]:
         shape = yield from in_source_shape(sample, plan)
         if shape is None:
             return Framed(sample)
-        return Framed(replace(sample, edited=shape.edited, plan=plan), left=shape.left, reshaped=shape.reason)
+        edited = shape.edited if shape.left else sample.edited  # of another composition nothing is at its place
+        return Framed(replace(sample, edited=edited, plan=plan), left=shape.left, reshaped=shape.reason)
     if len({type(edit) for edit in edits.values() if not isinstance(edit, Resize)}) > 1:
         return Framed(sample)
     if any(isinstance(edit, Tilt | Crop) for edit in edits.values()) and len(edits) > 2:

@@ -76,7 +76,12 @@ QUESTIONS: dict[Query[Any], dict[str, Any]] = {
         "box": replace(BOX, cx=0.4),
         "change": "removed",
     },
-    Remains(ONE, OTHER, (BOX,)): {"before": OTHER, "after": ONE, "boxes": (replace(BOX, cx=0.4),)},
+    Remains(ONE, OTHER, (BOX,)): {
+        "before": OTHER,
+        "after": ONE,
+        "boxes": (replace(BOX, cx=0.4),),
+        "unchanged": True,
+    },
     Segment(ONE, "the cup"): {"image": OTHER, "command": "the saucer"},
     Embed(ONE, (Region(),)): {"image": OTHER, "regions": (Region("cls"),)},
     EmbedText("a cup"): {"text": "a saucer"},

@@ -47,7 +47,7 @@ def test_a_good_edit_is_worth_more_than_one_that_damages_the_rest(experts) -> No
     assert good.value is not None
     assert damaged.value is not None
     assert good.value > 0.9
-    assert 0.2 < damaged.value < 0.6
+    assert 0.05 < damaged.value < 0.6
     assert (copy.value, copy.rejected) == (0.0, True)
     assert list(good.credits) == ["operation 1"]
     assert set(good.parts["reward"].parts) == {"following", "preservation", "region"}
@@ -61,7 +61,7 @@ def test_an_edit_of_another_size_is_compared_at_the_source_s_size(experts) -> No
     a, b = (score.parts["reward"].parts["preservation"] for score in Reward(any_edit(), experts)(samples))
     assert a.value == b.value
     assert a.value is not None
-    assert 0.2 < a.value < 0.6
+    assert 0.05 < a.value < 0.6
 
 
 def test_it_is_what_score_gives() -> None:

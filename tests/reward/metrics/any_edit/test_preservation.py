@@ -1,4 +1,4 @@
-"""Preservation: 1 for no change; damage costs a step and is graded below; drift is charged; exemptions are capped."""
+"""Preservation: 1 for no change; damage is graded without a step; drift is charged; exemptions are capped."""
 
 from dataclasses import replace
 
@@ -29,9 +29,11 @@ def unchanged(shape: tuple[int, int] = SHAPE) -> ChangeMap:
 
 
 def damaged(patches: int, strength: float = 20.0) -> ChangeMap:
-    features = np.zeros(SHAPE, np.float32)
+    """What was there has other features and no detail left."""
+    features, amplitude = np.zeros(SHAPE, np.float32), np.array(unchanged().amplitude_before)
     features.ravel()[:patches] = strength
-    return replace(unchanged(), features=features)
+    amplitude.reshape(-1, 3)[:patches] = 0
+    return replace(unchanged(), features=features, amplitude_after=amplitude)
 
 
 def test_no_change_preserves_everything():
@@ -54,14 +56,14 @@ def test_damage_is_graded_without_a_step():
 
 def test_another_light_is_less_than_other_content():
     content = damaged(16)
-    assert preservation(content).value < preservation(relit(16)).value - 0.2 < 1 - 0.2
+    assert preservation(content).value < preservation(relit(16)).value - 0.1 < 1 - 0.1
 
 
 def test_the_damaged_share_grades_what_is_left():
     values = [preservation(damaged(patches)).value for patches in (0, 4, 8, 16, 64, 200, 400, 768)]
     assert values == sorted(values, reverse=True)
     assert len(set(values)) == len(values)
-    assert values[-1] == pytest.approx(0, abs=0.05)
+    assert values[-1] == pytest.approx(0, abs=0.06)
 
 
 def test_more_severe_damage_scores_lower():
