@@ -41,7 +41,8 @@ class ChangeMap:
     fine to coarse; after: of the edited image before alignment smoothed it.
     gain: factor by which the edited image is brighter, at most 4 % from 1; it was divided out of features and colour.
     aligned: whether an affine transform was found; 1 is identity otherwise. scale: how much larger the edited content
-    appears. shift: by how much it moved at the centre, right and down, in shares of the longer side.
+    appears, in the direction in which that is furthest from 1. shift: by how much it moved at the centre, right and
+    down, in shares of the longer side.
     periodicity: strength of periodic artefacts (grids, checkerboards) that the source lacks, in grey levels.
     structure: agreement in [-1, 1] of the two layouts, whatever their colours and textures: about 1 for the same
     layout, near 0 for another picture.

@@ -26,9 +26,9 @@ _MIN_MOVE = 0.1  # pixels at the corners: less is not worth resampling
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """warp: 2 x 3, from pixels of the source to pixels of the edited image. scale: how much larger its content is.
-
-    shift: of the content at the centre, right and down, in shares of the longer side.
+    """warp: 2 x 3, from pixels of the source to pixels of the edited image. scale: how much larger its content is,
+    in the direction in which that is furthest from 1. shift: of the content at the centre, right and down, in shares of
+    the longer side.
     """
 
     warp: NDArray[np.float64]
@@ -122,4 +122,5 @@ def _within_limits(small_warp: NDArray[np.float64], small: tuple[int, int], size
     corners = np.array([[0, size[0], 0, size[0]], [0, 0, size[1], size[1]], [1, 1, 1, 1]], np.float64)
     if np.abs(warp @ corners - corners[:2]).max() < _MIN_MOVE:
         return None
-    return Alignment(warp, float(np.sqrt(stretches.prod())), (float(shift[0]), float(shift[1])))
+    furthest = stretches[np.abs(np.log(stretches)).argmax()]
+    return Alignment(warp, float(furthest), (float(shift[0]), float(shift[1])))

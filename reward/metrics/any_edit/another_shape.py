@@ -38,8 +38,11 @@ SAME_COMPOSITION = (0.45, 0.65)
 """Share of the structure that is at its place (`_agreement`), and whether that is the same composition. The right one
 of the three ways has 0.9 and more, other photographs 0.3 and less, other parts of the same scene up to 0.5."""
 
-PADDED = 0.1
-"""Agreement by which a picture between bars explains an edit better than the others do, to be one."""
+PADDED, PADDED_LAYOUT = 0.02, 0.1
+"""Agreement by which a picture between bars explains an edit better than the others do, to be one: of structure, and of
+layouts where every pixel may change. The wrong way to bring a narrow strip back is aligned, and loses `_MOVED`."""
+_MOVED = 3.0
+"""What an alignment costs in agreement, in units of its zoom and shift: the right way needs none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ def in_source_shape(sample: EditSample, plan: EditPlan) -> Program[Reshaped | No
     sizes = f"{source.width} x {source.height} to {edited.width} x {edited.height}"
     if is_rounded and way == "stretched":
         return None
-    if fit["padded"] > fit[way] + PADDED and not is_rounded:
+    if fit["padded"] > fit[way] + (PADDED_LAYOUT if is_everywhere else PADDED) and not is_rounded:
         return Reshaped(ways["stretched"], 0.0, f"the picture stands between bars, from {sizes}")
     ratio = edited.width / edited.height / (source.width / source.height)
     remaining = float(np.interp(abs(math.log(ratio)), *SHAPE_COST))
@@ -110,10 +113,10 @@ def middle_of_shape(size: tuple[int, int], aspect: float) -> tuple[int, int, int
 
 def _agreement(changes: ChangeMap, exempt: tuple[Box, ...], shown: Box | None) -> float:
     """At most 1: share of the structure outside of some boxes, and inside of what is shown, that is at its place, less
-    how far all of it had to be moved: the right way needs no alignment.
+    what the alignment of all of it costs.
     """
     measured = preservation(changes, exempt, within=None if shown is None else [shown])
     low, high = LOST_EXCESS
     amount = (changes.amplitude_before + changes.amplitude_after).sum(axis=2)[measured.is_compared]
     stays = 1 - np.clip((measured.heat[measured.is_compared] - low) / (high - low), 0, 1)
-    return float((amount * stays).sum() / max(1e-6, amount.sum())) - measured.drift_values["geometry"]
+    return float((amount * stays).sum() / max(1e-6, amount.sum())) - _MOVED * measured.drift_values["geometry"]
