@@ -27,7 +27,8 @@ _MIN_MOVE = 0.1  # pixels at the corners: less is not worth resampling
 @dataclass(frozen=True, slots=True)
 class Alignment:
     """warp: 2 x 3, from pixels of the source to pixels of the edited image. scale: how much larger its content is,
-    in the direction in which that is furthest from 1. shift: of the content at the centre, right and down, in shares of the longer side.
+    in the direction in which that is furthest from 1. shift: of the content at the centre, right and down, in shares of
+    the longer side.
     """
 
     warp: NDArray[np.float64]
