@@ -113,7 +113,7 @@ def test_words_on_a_sign_are_rewritten_where_the_sign_stays_and_not_on_a_patch(a
 
     def sign(words, patch=None):
         drawn = cv2.rectangle(CAMERA.copy(), place[:2], place[2:], WHITE, -1)
-        drawn = np.uint8(np.clip(drawn + np.random.RandomState(1).normal(0, 1.5, drawn.shape), 0, 255))
+        drawn = np.clip(drawn + np.random.RandomState(1).normal(0, 1.5, drawn.shape), 0, 255).astype(np.uint8)
         drawn = drawn if patch is None else cv2.rectangle(drawn, (290, 55), (450, 105), patch, -1)
         return cv2.putText(drawn, words, (300, 95), FONT, 1.4, DARK, 3, cv2.LINE_AA)
 
