@@ -155,9 +155,26 @@ def agreement(rows: Sequence[Scored]) -> dict[str, Separation]:
         tables[f"reward, {title}, missing as 0"] = separation(edits, [row.score.value or 0.0 for row in some])
         for name in next(iter(simple.values()), {}):
             tables[f"{name}, {title}"] = separation(edits, [simple[row.edit.id][name] for row in some])
+    boxed = [row for row in rows if row.edit.boxes]
+    numbers: dict[str, list[float | None]] = {
+        "reward": [row.score.value for row in boxed],
+        "reward, missing as 0": [row.score.value or 0.0 for row in boxed],
+    }
+    for name in next(iter(simple.values()), {}):
+        numbers[name] = [simple[row.edit.id][name] for row in boxed]
+    for name, values in numbers.items():
+        tables[f"{name}, with boxes, place aside"] = separation(
+            [row.edit for row in boxed], values, lambda edit: edit.is_kept
+        )
     edits = [row.edit for row in rows]
     tables["preservation, intact or drifted : damaged"] = separation(
         edits, [row.part("preservation") for row in rows], lambda edit: _told(edit.preserved, ("damaged",))
+    )
+    tables["preservation, intact : damaged"] = separation(
+        edits, [row.part("preservation") for row in rows], lambda edit: _told(edit.preserved, ("damaged",), _DRIFTED)
+    )
+    tables["preservation, intact : drifted"] = separation(
+        edits, [row.part("preservation") for row in rows], lambda edit: _told(edit.preserved, _DRIFTED, ("damaged",))
     )
     tables["following, followed : not"] = separation(
         edits, [row.part("following") for row in rows], lambda edit: _told(edit.followed, ("no",), ("partly",))
@@ -166,6 +183,9 @@ def agreement(rows: Sequence[Scored]) -> dict[str, Separation]:
         edits, [row.part("region") for row in rows], lambda edit: _told(edit.place, ("broken",), ("traces",))
     )
     return tables
+
+
+_DRIFTED = ("minor drift",)
 
 
 def _told(label: str | None, bad: Sequence[str], neither: Sequence[str] = ()) -> bool | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -65,6 +65,11 @@ class RealEdit:
         if self.followed == "no" or self.preserved == "damaged" or self.place == "broken":
             return False
         return True if self.followed == "yes" else None
+
+    @property
+    def is_kept(self) -> bool | None:
+        """As `is_good`, whatever the place looks like."""
+        return replace(self, place=None).is_good
 
     @cached_property
     def target_boxes(self) -> list[Corners]:

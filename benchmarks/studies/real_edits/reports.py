@@ -32,9 +32,14 @@ def report_agreement(out: Path, rows: Sequence[Scored], count: int) -> None:
     for both in reader_agreement([row.edit for row in rows]):
         kappa = "" if both.kappa is None else f"; weighted kappa {both.kappa:.2f}"
         _say(f"two readers, {both.label:33s} equal {both.equal} of {both.count}{kappa}")
-    honest = [row for row in rows if row.edit.is_good]
-    low = sum((row.score.value or 0.0) < 0.5 for row in honest)
-    _say(f"honest edits below 0.5 or without a value: {low} of {len(honest)}")
+    for title, honest in (
+        ("honest edits", [row for row in rows if row.edit.is_good]),
+        ("the same with boxes, place aside,", [row for row in rows if row.edit.is_kept and row.edit.boxes]),
+    ):
+        known = [row.score.value for row in honest if row.score.value is not None]
+        low = sum(value < 0.5 for value in known)
+        missing = len(honest) - len(known)
+        _say(f"{title} below 0.5: {low} of {len(known)}, and {missing} without a value")
     _write_lines(out / "agreement.jsonl", (row.to_json() for row in rows))
     write_sheet(out / "worst_edits.png", [edit_strip(row.edit, row.score) for row in surprises(rows, count)])
 
