@@ -144,8 +144,10 @@ class Annotated(Expert):
     def __call__(self, queries: Sequence[Match] | Sequence[Detect]) -> Sequence[Outcome]:
         """Detections: of matches the best first (equals in the order of the targets), else as the detector has them."""
         matches = [query for query in queries if isinstance(query, Match)]
-        if matches or self.detector is None:
+        if matches:
             return [self._match(query) for query in matches]
+        if self.detector is None:
+            return [Abstention("the query has no boxes: bind a real detector")] * len(queries)
         return self.detector(queries)
 
     def _match(self, query: Match) -> Outcome:

@@ -72,6 +72,8 @@ class PlanRegion:
             "judge": ("judge",),
             "reader": ("read_text",),
             "changes": ("map_changes", "rate_region"),
+            "pixels": ("measure",),
+            "matcher": ("match",),
         },
         requires=("sources", "edited", "instruction"),
         source="docs/any_edit.md",
