@@ -98,6 +98,7 @@ class Annotated(Expert):
 
     @property
     def id(self) -> str:  # type: ignore[override]  # the detector's id is computed on first use
+        """Of its matching, and of the detector that is asked otherwise."""
         own = f"annotated@1 floor={self.min_score:g}"
         return own if self.detector is None else f"{own} otherwise {self.detector.id}"
 
