@@ -237,18 +237,20 @@ def _remains(source: _Source, after: Pixels, query: Remains) -> Measurement:
         visible = ~outside
     boxes = [(box.x0 * width, box.y0 * height, box.x1 * width, box.y1 * height) for box in query.boxes]
     around = kept_around(source.pixels, edited, boxes, visible)
-    if around < _CLEARLY_IN_PLACE and not query.unchanged:
+    if query.unchanged:  # where it was, whatever is around it: another background
+        shown_cuts = [cut for box in boxes if _shows(visible, cut := cut_out(source.pixels, box))]
+        shares = [unchanged_share(cut, edited) for cut in shown_cuts]
+        return Measurement(min((share for share in shares if share is not None), default=None), around)
+    if around < _CLEARLY_IN_PLACE:
         for candidate, shown in displaced(source.pixels, edited):
             kept = kept_around(source.pixels, candidate, boxes, shown)
             if kept > around and shown.mean() >= _LEAST_SHOWN:
                 edited, visible, around = candidate, shown, kept
-    if around < _IN_PLACE and not query.unchanged:  # another background may be around what stays
+    if around < _IN_PLACE:
         return Measurement(None, around)
     cuts = [cut_out(source.pixels, box) for box in boxes]
     if any(not _shows(visible, cut) for cut in cuts):
         return Measurement(None, around)
-    if query.unchanged:
-        return Measurement(min(unchanged_share(cut, edited) for cut in cuts), around)
     return Measurement(max(standing_share(cut, edited) for cut in cuts), around)
 
 

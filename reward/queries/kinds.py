@@ -513,7 +513,8 @@ class Remains(Query[Measurement]):
     1 where it stands, in whatever colour. Its `share` is that of the structure around them that is where it was, or
     where the image as a whole moved it to (mirrored, cropped). None: their places are not in the edited image.
 
-    unchanged: the answer is the smallest share among the objects that is as it was, in structure and in colours.
+    unchanged: the answer is the smallest share among the objects that is as it was, in structure and in colours. None:
+    nothing of them can be told from what is around them.
     """
 
     before: Image

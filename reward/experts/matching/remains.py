@@ -26,6 +26,7 @@ _SAME_COLOUR = 6.0  # CIE L*a*b*: mean colours up to which a place looks the sam
 _OTHER_COLOUR = (4.0, 10.0)  # CIE L*a*b*: from where on it looks different, and where it does so entirely
 _RELIT = (6.0, 20.0)  # CIE L*a*b*: what another background's light does to colours, and from where on they are others
 _DRAWN_ANEW = 0.85  # agreement of structures that an editor has which draws the same object once more
+_FEWEST = 4.0  # own pixels from which on an object can be compared by itself
 _WIDE = 128  # pixels: longest side of a picture when all of it is compared
 
 
@@ -90,17 +91,22 @@ def standing_share(cut: CutOut, edited: Plane) -> float:
     return max(structure, altered, area)
 
 
-def unchanged_share(cut: CutOut, edited: Plane) -> float:
-    """In [0, 1]: how much of the object's own pixels is as it was, in colours and in structure, whichever is less.
+def unchanged_share(cut: CutOut, edited: Plane) -> float | None:
+    """In [0, 1]: how much of the object's own pixels is as it was, in colours and in structure, whichever is less; in
+    colours alone where it is plain, None where too few pixels are its own.
 
     Along its outline structure is that of the background too, and does not count.
     """
     match = compare(cut.lab, cut.of(edited))
     core = np.asarray(cv2.erode(cut.own * cut.inside, np.ones((5, 5), np.uint8)), np.float32)
+    if core.sum() < _FEWEST:
+        return None
     low, high = _RELIT
     colours = _share(core, 1 - np.clip((match.distance - low) / (high - low), 0, 1))
-    structure = _share(core * np.minimum(match.strength, _STRONG) * (match.strength > _NOISE), match.agreement)
-    return min(colours, 1.0, structure / _DRAWN_ANEW)
+    structured = core * np.minimum(match.strength, _STRONG) * (match.strength > _NOISE)
+    if not structured.any():
+        return colours
+    return min(colours, 1.0, _share(structured, match.agreement) / _DRAWN_ANEW)
 
 
 def recoloured(distance: Plane) -> Plane:

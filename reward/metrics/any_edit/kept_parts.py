@@ -106,8 +106,10 @@ def _colours(sample: EditSample, located: LocatedTarget, changes: ChangeMap) -> 
     is_object = yield from _object_patches(sample, located, changes.shape)
     if is_object.sum() < _MIN_OBJECT_PATCHES:
         kept = yield from ask(Remains(sample.source, sample.edited, boxes, unchanged=True))
-        value = min(1.0, (kept.value or 0.0) / _ANEW)
-        return Score.of(value, f"{located.target.words}: {kept.value or 0.0:.0%} of it is as it was")
+        if kept.value is None:
+            return Score.not_applicable(f"nothing of {located.target.words!r} is told from what is around it")
+        value = min(1.0, kept.value / _ANEW)
+        return Score.of(value, f"{located.target.words}: {kept.value:.0%} of it is as it was")
     distance = np.linalg.norm(changes.colour, axis=2)[is_object]
     value = 1 - float(np.mean(np.interp(distance, _RECOLOURED, (0.0, 1.0))))
     return Score.of(value, f"{located.target.words}: its colours changed by {distance.mean():.1f} in CIE L*a*b*")

@@ -6,6 +6,8 @@ import pytest
 import skimage.data
 
 from editcritic.reward import Box, EditSample, Image, Reward
+from editcritic.reward.experts.pixel_changes import PixelChanges
+from editcritic.reward.queries import Measurement, Remains
 
 PHOTO = skimage.data.astronaut()
 AT = (30, 1, 420, 511)
@@ -54,6 +56,23 @@ def test_another_background_keeps_who_is_there_and_their_colours_and_place(outli
     for edited in (before(HILLS, blue_suit(), outline), HILLS, moved):
         worse = kept(edited, BEHIND, PERSON)
         assert (worse.value or 0.0) < 0.3, worse.reason
+
+
+def test_a_plain_object_is_compared_by_its_colours_and_one_like_its_surroundings_not_at_all() -> None:
+    def edits(colour):
+        before = np.full((200, 300, 3), 120, np.uint8)
+        after = np.asarray(np.random.RandomState(0).randint(0, 255, before.shape), np.uint8)
+        for picture in (before, after):
+            picture[60:140, 100:180] = colour
+        return Image.of(before), Image.of(after)
+
+    box = (Box.from_corners(100, 60, 180, 140, (300, 200)),)
+    answers = [
+        PixelChanges()([Remains(*edits(colour), box, unchanged=True)])[0] for colour in ((200, 30, 30), (120,) * 3)
+    ]
+    plain, hidden = (answer.value for answer in answers if isinstance(answer, Measurement))
+    assert (plain or 0.0) > 0.9
+    assert hidden is None
 
 
 def test_another_style_keeps_what_is_where() -> None:
