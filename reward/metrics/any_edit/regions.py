@@ -228,8 +228,10 @@ def _replaced_region(
 
 
 def _changed_around(changes: ChangeMap, box: Box, place: Box) -> Box:
-    """The box around what changed in a box and, connected with it, in a place around it."""
+    """The box around what changed in a box and, connected with it, in a place around it; of a box outside, itself."""
     inside = covered_patches([box], changes.shape)
+    if not inside.any():
+        return box
     changed = (np.nan_to_num(preservation(changes).heat) > LOST_EXCESS[1]) & covered_patches([place], changes.shape)
     _, labels = cv2.connectedComponents((changed | inside).astype(np.uint8), connectivity=8)
     rows, columns = np.nonzero(np.isin(labels, np.unique(labels[inside])))

@@ -75,6 +75,14 @@ def test_a_replacement_stands_where_the_old_object_stood() -> None:
     assert max(box.w for box in allowed.boxes) == pytest.approx(1.5 * 0.2)
 
 
+@pytest.mark.parametrize("at", [CUP, (1.6, 0.4, 0.3, 0.5)], ids=["inside", "outside of the picture"])
+def test_a_replacement_that_no_detector_knows_is_what_changed_around_the_old_object(at) -> None:
+    witness = Witness(source={"cup": [(*at, 0.9)]}, unknown=("dog",))
+    replacement = PlannedOperation("subject_replace", "", Target("cup"), Target("dog"))
+    allowed = region(replacement, witness, painted(Box(0.5, 0.5, 1, 1)))
+    assert max(box.w for box in allowed.boxes) <= 1.5 * at[2] + 2 / 32  # in patches
+
+
 def test_a_moved_object_is_no_larger_than_it_was() -> None:
     witness = Witness(source={"cup": [(*CUP, 0.9)]}, edited={"cup": [(0.15, 0.15, 0.29, 0.29, 0.9)]})
     operation = PlannedOperation("position_change", "", Target("cup"), position="left", reference=Target("cup"))
