@@ -142,14 +142,14 @@ class Annotated(Expert):
         image, base = _undo_resize(query.image), sample.base
         return Match(image, base.raw if image == base.raw else base, tuple(targets))
 
-    def __call__(self, queries: Sequence[Match] | Sequence[Detect]) -> Sequence[Outcome]:
+    def __call__(self, queries: Sequence[Match | Detect]) -> list[Outcome]:
         """Detections: of matches the best first (equals in the order of the targets), else as the detector has them."""
-        matches = [query for query in queries if isinstance(query, Match)]
-        if matches:
-            return [self._match(query) for query in matches]
-        if self.detector is None:
-            return [Abstention("the query has no boxes: bind a real detector")] * len(queries)
-        return self.detector(queries)
+        detects = [query for query in queries if isinstance(query, Detect)]
+        answers: Sequence[Outcome] = [Abstention("the query has no boxes: bind a real detector")] * len(detects)
+        if self.detector is not None and detects:
+            answers = self.detector(detects)
+        detected = iter(answers)
+        return [self._match(query) if isinstance(query, Match) else next(detected) for query in queries]
 
     def _match(self, query: Match) -> Outcome:
         for target in query.targets:

@@ -393,6 +393,16 @@ def test_another_detector_is_asked_about_an_object_with_too_little_structure():
     assert isinstance(look(edited, "wall", base=flat, **box), Abstention)
 
 
+def test_each_question_of_a_mixed_call_has_its_own_answer():
+    match = Match(Image.of(COFFEE), Image.of(COFFEE), (drawn(CUP, label="cup"),))
+    dog = Detect(Image.of(COFFEE), ("dog",))
+    for expert in (Annotated(otherwise=Elsewhere()), Annotated()):
+        before, matched, after = expert([dog, match, dog])
+        assert matched.boxes[0].label == "cup"
+        assert before == after
+        assert isinstance(before, Detections if expert.detector else Abstention)
+
+
 def test_what_the_other_detector_is_belongs_to_the_id_and_has_to_detect():
     expert = Annotated(otherwise=Elsewhere())
     assert (expert.id, expert.batch) == ("annotated@1 floor=0.05 otherwise elsewhere", 3)
