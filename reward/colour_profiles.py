@@ -39,8 +39,8 @@ def has_other_colours(pixels: Pixels, profile: bytes, name: str) -> bool:
         if transform is not None and transform.input_mode == "L" and np.ptp(pixels, axis=2).any():
             raise _Unusable("is for grey, and the picture has colours")
     except _Unusable as error:
-        if str(error) not in _said:
-            _said.add(str(error))
+        if str(error) not in _warned_of:
+            _warned_of.add(str(error))
             warnings.warn(
                 f"the colour profile of {name:.200} {error}: this picture, and others with such a profile, are read as "
                 "sRGB",
@@ -50,7 +50,7 @@ def has_other_colours(pixels: Pixels, profile: bytes, name: str) -> bool:
     return transform is not None
 
 
-_said: set[str] = set()
+_warned_of: set[str] = set()
 """Each problem is said once a process: a stranger may send many pictures."""
 
 

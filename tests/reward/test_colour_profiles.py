@@ -138,10 +138,10 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("problem", "profile"), [(text, one) for text, ones in BROKEN.items() for one in ones])
-def test_what_cannot_be_used_is_said_once_and_read_as_srgb(
+def test_what_cannot_be_used_is_warned_of_once_and_read_as_srgb(
     problem: str, profile: bytes, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
 ) -> None:
-    monkeypatch.setattr(colour_profiles, "_said", set())
+    monkeypatch.setattr(colour_profiles, "_warned_of", set())
     for kind in ("PNG", "TIFF"):
         picture = read_header(encoded(COFFEE, profile, kind))
         assert len(picture.profile) <= MAX_PROFILE_BYTES + 1

@@ -47,12 +47,12 @@ _MOVED = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Reshaped:
-    """edited: in the source's shape, with the source itself where nothing is shown of it. left: what the other shape
-    leaves, in [0, 1]; 0 for another composition. reason: what was done.
+    """edited: in the source's shape, with the source itself where nothing is shown of it. remaining: what the other
+    shape leaves, in [0, 1]; 0 for another composition. reason: what was done.
     """
 
     edited: Image
-    left: float
+    remaining: float
     reason: str
 
 
@@ -118,5 +118,7 @@ def _agreement(changes: ChangeMap, exempt: tuple[Box, ...], shown: Box | None) -
     measured = preservation(changes, exempt, within=None if shown is None else [shown])
     low, high = LOST_EXCESS
     amount = (changes.amplitude_before + changes.amplitude_after).sum(axis=2)[measured.is_compared]
+    if not amount.any():  # nothing there that could be elsewhere
+        return 1.0
     stays = 1 - np.clip((measured.heat[measured.is_compared] - low) / (high - low), 0, 1)
-    return float((amount * stays).sum() / max(1e-6, amount.sum())) - _MOVED * measured.drift_values["geometry"]
+    return float((amount * stays).sum() / amount.sum()) - _MOVED * measured.drift_values["geometry"]

@@ -51,7 +51,7 @@ class AspectAsPlanned:
         if is_free:
             return Score.of(True)
         framed = yield from in_one_frame(sample)
-        return Score.of(framed.left > 0, framed.reshaped, evidence=score.evidence)
+        return Score.of(framed.remaining > 0, framed.reshaped, evidence=score.evidence)
 
 
 @dataclass(frozen=True)

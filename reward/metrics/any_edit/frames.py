@@ -37,14 +37,14 @@ _FOUND = 0.35
 class Framed:
     """sample: source and edit in one frame, as far as the edit has the frame that was asked for. verdicts: on the
     operations that asked for a frame, by their index in the plan. outside: what the frame shows beyond the source.
-    left: what another shape that nobody asked for leaves of the edit, in [0, 1]: 0 for another composition. reshaped:
-    how the edit has come to it; empty for the source's shape.
+    remaining: what another shape that nobody asked for leaves of the edit, in [0, 1]: 0 for another composition.
+    reshaped: how the edit has come to it; empty for the source's shape.
     """
 
     sample: EditSample
     verdicts: Mapping[int, Condition] = field(default_factory=dict)
     outside: tuple[Box, ...] = ()
-    left: float = 1.0
+    remaining: float = 1.0
     reshaped: str = ""
 
 
@@ -61,8 +61,8 @@ def _framed(sample: EditSample) -> Program[Framed]:
         shape = yield from in_source_shape(sample, plan)
         if shape is None:
             return Framed(sample)
-        edited = shape.edited if shape.left else sample.edited  # of another composition nothing is at its place
-        return Framed(replace(sample, edited=edited, plan=plan), left=shape.left, reshaped=shape.reason)
+        edited = shape.edited if shape.remaining else sample.edited  # of another composition nothing is at its place
+        return Framed(replace(sample, edited=edited, plan=plan), remaining=shape.remaining, reshaped=shape.reason)
     if len({type(edit) for edit in edits.values() if not isinstance(edit, Resize)}) > 1:
         return Framed(sample)
     if any(isinstance(edit, Tilt | Crop) for edit in edits.values()) and len(edits) > 2:

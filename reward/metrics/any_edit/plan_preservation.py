@@ -45,11 +45,11 @@ class PlanPreservation:
 
     Where only objects may change: everything outside of their regions (`edit_region`), by `preservation`, times the
     mean of what the plan names as staying. Where another frame was asked for, in that frame (`in_one_frame`), and of
-    another shape that was not, times what that leaves; where a
-    tone or focus was that pixels decide, beside what it explains, times the structure that it leaves. Where the whole
-    image may change otherwise (another background, style, light): the mean of what it names as staying and of what is
-    annotated beside it, times the agreement of layouts if nothing may move. Not applicable where the whole image may
-    change and the plan names nothing. Compared with the first source.
+    another shape that was not, times what that leaves; where a tone or focus was that pixels decide, beside what it
+    explains, times the structure that it leaves. Where the whole image may change otherwise (another background, style,
+    light): the mean of what it names as staying and of what is annotated beside it, times the agreement of layouts if
+    nothing may move. Not applicable where the whole image may change and nothing is named or annotated. Compared with
+    the first source.
 
     faces: who compares individuals: `judge`, or the `embedder` bound to the role `features.face`. prompts: see
     `InstructionFollowing`.
@@ -160,7 +160,7 @@ class PlanPreservation:
             return Score.not_applicable(
                 "the whole image may change, and the plan names nothing that stays"
             ).with_signature(self.signature)
-        factors.append(framed.left)
+        factors.append(framed.remaining)
         value = 1.0
         for factor in factors:
             value *= factor
@@ -234,13 +234,13 @@ def _annotated_objects(sample: EditSample, plan: EditPlan) -> list[Kept]:
     """The annotated objects that the plan does not speak of: they stay before another background, in another style."""
     if sample.history:
         return []
-    told = [target for operation in plan.operations for target in operation.targets]
-    told += [kept.target for kept in plan.keep if kept.target is not None]
-    known = {"background", *(words for target in told for words in (target.noun.casefold(), target.phrase.casefold()))}
+    targets = [target for operation in plan.operations for target in operation.targets]
+    targets += [kept.target for kept in plan.keep if kept.target is not None]
+    named = {name.casefold() for target in targets for name in (target.noun, target.phrase)} | {"background"}
     return [
         Kept("object", Target(name, boxes=tuple(boxes)))
         for name, boxes in sample.boxes.items()
-        if boxes and name.casefold() not in known
+        if boxes and name.casefold() not in named
     ]
 
 
@@ -253,12 +253,13 @@ def _covered_objects(sample: EditSample, plan: EditPlan, region: EditRegion) -> 
     if sample.history or not region.added:
         return None
     mentioned = {target.phrase.casefold() for operation in plan.operations for target in operation.targets}
-    is_rewritten = any(operation.type == "text_change" for operation in plan.operations)  # to words that the plan has
-    told = sample.instruction.casefold() if is_rewritten else ""
+    # Of a text that is rewritten the plan has the new words, and the instruction the old ones.
+    is_rewritten = any(operation.type == "text_change" for operation in plan.operations)
+    sentence = sample.instruction.casefold() if is_rewritten else ""
     objects = {
         name: boxes
         for name, boxes in sample.boxes.items()
-        if name.casefold() not in mentioned and name.casefold() not in told
+        if name.casefold() not in mentioned and name.casefold() not in sentence
     }
     if not objects:
         return None

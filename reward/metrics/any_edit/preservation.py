@@ -219,15 +219,15 @@ def preservation(
     return Preservation(changes, exempted, compared)
 
 
-LAYOUT = ((0.1, 0.2, 0.4, 0.8), (0.0, 0.25, 0.8, 1.0))
+_LAYOUT = ((0.1, 0.2, 0.4, 0.8), (0.0, 0.25, 0.8, 1.0))
 """Agreement of layouts (`ChangeMap.structure`), and how much of the layout is left. Between two photographs it is 0.08
 (median; 0.21 at most of 56 pairs), where half of one is replaced 0.28; sketches and cartoons of a photograph have 0.39
 or more. Rain and pixel art of small drawn pictures cover textures, so that some have 0.2."""
 
 
 def layout_left(agreement: float) -> float:
-    """How much of a layout is left where it agrees so much; see `LAYOUT`."""
-    return float(np.interp(agreement, *LAYOUT))
+    """How much of a layout is left where it agrees so much; see `_LAYOUT`."""
+    return float(np.interp(agreement, *_LAYOUT))
 
 
 def norm_of_colour(colour: Plane) -> Plane:

@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import skimage.data
 
 from editcritic.benchmarks.studies.preservation.sizes import answers, kontext_size, stretched
-from editcritic.reward import EditPlan, EditSample, Image, Reward, default_experts
+from editcritic.reward import Box, EditPlan, EditSample, Image, Reward, default_experts
 from editcritic.reward.edit_plan import PlannedOperation, Target
 from editcritic.reward.metrics.any_edit.aspect_guard import AspectAsPlanned, NotACopyAsPlanned
 from editcritic.reward.metrics.any_edit.plan_preservation import PlanPreservation
@@ -54,6 +55,20 @@ def test_an_editor_may_answer_in_its_own_size_but_with_no_other_composition(shap
             assert kept.reason.startswith(f"{name} from {LARGE[shape].shape[1]} x ")
         else:
             assert min(guard.value or 0.0, kept.value or 0.0) <= 0.1, name
+
+
+def test_where_nothing_stands_outside_of_the_boxes_nothing_is_elsewhere():
+    flat = np.full((200, 300, 3), 120, np.uint8)
+    pictures = [flat, np.full((220, 300, 3), 120, np.uint8)]
+    for picture, colour in zip(pictures, ((200, 30, 30), (30, 30, 200)), strict=True):
+        height = len(picture)
+        picture[int(0.3 * height) : int(0.7 * height), 110:190] = colour
+    boxes = {"cup": (Box(0.5, 0.5, 0.5, 0.7),)}
+    plan = EditPlan((PlannedOperation("color_alter", "Make it blue", target=Target("cup"), value="blue"),))
+    source, edited = map(Image.of, pictures)
+    sample = EditSample("s", "Make it blue", (source,), edited, plan=plan, boxes=boxes)
+    (score,) = Reward(AspectAsPlanned(), default_experts())([sample])
+    assert score.value == 1.0, score.reason
 
 
 def test_the_further_the_shapes_are_apart_the_more_is_charged():
