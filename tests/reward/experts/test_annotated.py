@@ -398,6 +398,7 @@ def test_each_question_of_a_mixed_call_has_its_own_answer():
     dog = Detect(Image.of(COFFEE), ("dog",))
     for expert in (Annotated(otherwise=Elsewhere()), Annotated()):
         before, matched, after = expert([dog, match, dog])
+        assert isinstance(matched, Detections)
         assert matched.boxes[0].label == "cup"
         assert before == after
         assert isinstance(before, Detections if expert.detector else Abstention)

@@ -67,9 +67,8 @@ def test_a_plain_object_is_compared_by_its_colours_and_one_like_its_surroundings
         return Image.of(before), Image.of(after)
 
     box = (Box.from_corners(100, 60, 180, 140, (300, 200)),)
-    answers = [
-        PixelChanges()([Remains(*edits(colour), box, unchanged=True)])[0] for colour in ((200, 30, 30), (120,) * 3)
-    ]
+    pairs = [edits(colour) for colour in ((200, 30, 30), (120, 120, 120))]
+    answers = PixelChanges()([Remains(before, after, box, unchanged=True) for before, after in pairs])
     plain, hidden = (answer.value for answer in answers if isinstance(answer, Measurement))
     assert (plain or 0.0) > 0.9
     assert hidden is None
