@@ -138,7 +138,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("problem", "profile"), [(text, one) for text, ones in BROKEN.items() for one in ones])
-def test_what_cannot_be_used_is_warned_of_once_and_read_as_srgb(
+def test_what_cannot_be_used_is_said_once_and_read_as_srgb(
     problem: str, profile: bytes, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
 ) -> None:
     monkeypatch.setattr(colour_profiles, "_warned_of", set())
