@@ -76,8 +76,10 @@ def requests_counted(service: ScoringService) -> float:
     return sum(float(line.split()[-1]) for line in lines if line.startswith("editcritic_requests_total"))
 
 
-def until_let_in(url: str, data: bytes, attempts: int = 3) -> int:
-    """The status of a request on a new connection; one that is lost, on a machine without time, is sent again."""
+def until_let_in(url: str, data: bytes, attempts: int = 30) -> int:
+    """The status of a request on a new connection; one that is lost, on a machine without time, is sent again: several
+    times where a flood reopens faster than a busy machine comes to read what is sent.
+    """
     for _ in range(attempts):
         with contextlib.suppress(OSError), connect(url) as connection:
             connection.sendall(data)
