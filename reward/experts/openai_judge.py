@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -27,19 +28,16 @@ from .judging.chat_template import chat_template_tool
 from .judging.http_endpoint import OPENAI, Endpoint, EndpointExpert
 from .judging.http_errors import MAX_RAW_CHARACTERS, RequestRejected
 from .judging.image_encoding import Base64ImageCache
-from .judging.logprobs import option_probabilities
+from .judging.logprobs import MAX_TOP_LOGPROBS, allowed_logprobs, answer_probabilities
 from .judging.prefix_groups import PrefixGroups
 from .judging.sent_images import RequestByIds, SentImages, image_ids
 from .judging.token_usage import TokenUsage
 
-_VERSION = 2
+_VERSION = 3
 """Of the request format and the parsing of replies; part of the id."""
 
 _SCHEMA_ERROR_WORDS = ("response_format", "schema", "json", "guided", "grammar", "structured")
 """Words in the errors of servers that reject a schema."""
-
-_MAX_TOP_LOGPROBS = 20
-"""Alternatives per token: OpenAI's maximum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +61,10 @@ class OpenAIJudge(EndpointExpert):
     retried too, at the cost of what the server has computed; `retries` limits it. usd_per_million_in, _cached_in, _out:
     see `TokenUsage`.
 
-    logprobs: `auto` uses option probabilities if the server returns them; if it rejects the option, later requests omit
-    it; if it ignores the option, the reply is parsed as text. `True` requires them: the query fails without. `False`
-    does not request them. Their interpretation: `logprobs.option_probabilities`.
+    logprobs: `auto` uses option probabilities if the server returns them for the words of the answer; if it allows
+    fewer alternatives than 20, it is asked for so many, with a warning; if it rejects the option, later requests omit
+    it; if it ignores the option, or the tokens say something else than the words, the words are read. `True` requires
+    them: the query fails without. `False` does not request them. Their interpretation: `logprobs.option_probabilities`.
 
     json_mode: `schema` requests strict JSON of a `Json` form's schema, and text if the server rejects the schema;
     `text` relies on the prompt. The reply is validated in both modes.
@@ -167,6 +166,7 @@ class OpenAIJudge(EndpointExpert):
         self.sent_images = SentImages()
         # Twice: a rejected request may be sent in another form. The rest is for encoding images.
         self.deadline_s = 2 * self.endpoint.max_total_s + 30.0
+        self._top_logprobs = MAX_TOP_LOGPROBS
         self._unsupported: set[str] = set()
         """What the server has rejected: `logprobs`, and schemas."""
         self._served = model
@@ -218,8 +218,9 @@ class OpenAIJudge(EndpointExpert):
     async def _ask(self, query: Judge, messages: list[dict[str, Any]], group: str) -> Reply | Failure | UnreadableReply:
         body = self._body(query, messages)
         response = await self._post(query, body, group)
-        if isinstance(response, RequestRejected) and self._drop_unsupported(query, body, response):
-            response = await self._post(query, self._body(query, messages), group)
+        while isinstance(response, RequestRejected) and self._drop_unsupported(query, body, response):
+            body = self._body(query, messages)
+            response = await self._post(query, body, group)
         if isinstance(response, RequestRejected):
             return response.failure
         if isinstance(response, Failure):
@@ -256,7 +257,7 @@ class OpenAIJudge(EndpointExpert):
         if temperature > 0:
             body["seed"] = int(query.digest[:7], 16)
         if isinstance(form, YesNo | Levels | Grade) and self.logprobs and "logprobs" not in self._unsupported:
-            body |= {"logprobs": True, "top_logprobs": _MAX_TOP_LOGPROBS}
+            body |= {"logprobs": True, "top_logprobs": self._top_logprobs}
         if isinstance(form, Json) and self.json_mode == "schema" and form.schema not in self._unsupported:
             schema = {"name": "answer", "strict": True, "schema": json.loads(form.schema)}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
@@ -271,6 +272,17 @@ class OpenAIJudge(EndpointExpert):
         """Record an unsupported optional feature after a rejection. Returns whether to retry without it."""
         error_text = f"{rejected.code} {rejected.message} {rejected.raw}".lower()
         if "logprobs" in body and "logprob" in error_text:
+            allowed = allowed_logprobs(error_text, body.get("top_logprobs", 0))
+            if allowed and "top_logprobs" not in self.extra:
+                if allowed < self._top_logprobs:
+                    warnings.warn(
+                        f"{self.endpoint.host_and_path} gives {allowed} alternatives of a token, and was asked for "
+                        f"{self._top_logprobs}: an answer that is not among them counts as impossible",
+                        RuntimeWarning,
+                        stacklevel=2,
+                    )
+                    self._top_logprobs = allowed
+                return True
             if self.logprobs is True:
                 raise ExpertDown(
                     f"{self.endpoint.host_and_path} returns no probabilities: use logprobs=False or 'auto'"
@@ -300,20 +312,23 @@ class OpenAIJudge(EndpointExpert):
         form, finish = query.form, completion.finish_reason
         if not completion.text.strip() and not (completion.calls and isinstance(form, FreeText)):
             reasoning_only = f", only reasoning ({finish}): set thinking_tokens"
-            explanation = reasoning_only if completion.has_reasoning else f" (finish_reason {finish})"
+            hides_reasoning = completion.has_reasoning or finish == "length"
+            explanation = reasoning_only if hides_reasoning else f" (finish_reason {finish})"
             return Failure(f"the judge returned no text{explanation}", raw=raw())
+        finished = finish != "length"
         probabilities: dict[str, float] = {}
         mass: float | None = None
         if isinstance(form, YesNo | Levels | Grade) and self.logprobs:
             try:
-                scored = option_probabilities(form.options, completion.logprobs)
+                probabilities, mass = answer_probabilities(
+                    form.options, completion.text, completion.logprobs, finished=finished
+                )
             except ValueError as error:
                 return Failure(f"the server's logprobs are invalid: {error}", raw=raw())
-            if scored is None and self.logprobs is True:
-                return Failure("the server's logprobs do not determine the options' probabilities", raw=raw())
-            probabilities, mass = scored or ({}, None)
-        reply = parse_reply(form, completion.text, probabilities, mass, completion.calls)
+        reply = parse_reply(form, completion.text, probabilities, mass, completion.calls, finished=finished)
         if isinstance(reply, Failure):
-            truncation = f" (truncated after {self._limit(form)} tokens)" if finish == "length" else ""
+            truncation = "" if finished else f" (truncated after {self._limit(form)} tokens)"
             return Failure(reply.reason + truncation, raw=self.endpoint.redact(reply.raw)[:MAX_RAW_CHARACTERS])
+        if isinstance(form, YesNo | Levels | Grade) and self.logprobs is True and not reply.probabilities:
+            return Failure("the server's logprobs do not determine the options' probabilities", raw=raw())
         return reply

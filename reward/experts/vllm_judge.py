@@ -32,14 +32,11 @@ from ..queries.response_formats import (
 )
 from .judging.chat_template import chat_template_message, chat_template_tool, extract_tool_calls
 from .judging.image_encoding import after_jpeg, check_jpeg_quality
-from .judging.logprobs import TokenLogprob, option_probabilities
+from .judging.logprobs import MAX_TOP_LOGPROBS, TokenLogprob, answer_probabilities, option_probabilities
 from .loading.hub_files import weights_identity
 
-_VERSION = 2
+_VERSION = 3
 """Of the prompt format and the parsing of replies; part of the id."""
-
-_TOP_LOGPROBS = 20
-"""Alternatives per token: vLLM's default maximum (`max_logprobs`)."""
 
 
 class VllmJudge(Expert):
@@ -227,7 +224,7 @@ class VllmJudge(Expert):
         outputs = self._chat(
             llm,
             [[*self._conversation(queries[index], control_tokens), prefix] for index in indices],
-            [SamplingParams(temperature=0.0, max_tokens=1, logprobs=_TOP_LOGPROBS) for _ in indices],
+            [SamplingParams(temperature=0.0, max_tokens=1, logprobs=MAX_TOP_LOGPROBS) for _ in indices],
             add_generation_prompt=False,
             continue_final_message=True,
         )
@@ -273,10 +270,10 @@ def _sampling(query: Judge, max_tokens: int) -> Any:
     options: dict[str, Any] = {"max_tokens": max_tokens, "temperature": 0.0}
     match form:
         case YesNo() | Levels():
-            options["logprobs"] = _TOP_LOGPROBS
+            options["logprobs"] = MAX_TOP_LOGPROBS
         case Grade():
             constraint = StructuredOutputsParams(choice=list(form.options))
-            options |= {"logprobs": _TOP_LOGPROBS, "temperature": form.temperature, "structured_outputs": constraint}
+            options |= {"logprobs": MAX_TOP_LOGPROBS, "temperature": form.temperature, "structured_outputs": constraint}
         case Json():
             constraint = StructuredOutputsParams(json=form.schema)
             options |= {"temperature": form.temperature, "structured_outputs": constraint}
@@ -330,22 +327,26 @@ def _outcome(
     query: Judge, completion: _CompletionOutput, after: TokenLogprob | None, max_tokens: int
 ) -> Reply | Failure:
     form = query.form
-    scored: tuple[dict[str, float], float] | None = None
+    finished = completion.finish != "length"
+    probabilities: dict[str, float] = {}
+    mass: float | None = None
     if isinstance(form, YesNo | Levels | Grade):
+        first_step = None if after is None else _resample_as_one(completion.steps[0])
         try:
-            first_step = None if after is None else _resample_as_one(completion.steps[0])
-            scored = option_probabilities(
-                form.options, [first_step, after] if first_step and after else completion.steps
-            )
+            if first_step and after:  # what was said is another grade, and these steps are those of "1"
+                probabilities, _ = option_probabilities(form.options, [first_step, after]) or ({}, None)
+            else:
+                probabilities, mass = answer_probabilities(
+                    form.options, completion.text, completion.steps, finished=finished
+                )
         except ValueError as error:
             return Failure(f"vLLM's log-probabilities are invalid: {error}", raw=completion.text)
-    probabilities, mass = scored or ({}, None)
     text, calls = (
         extract_tool_calls(completion.text, query.digest)
         if isinstance(form, FreeText) and form.tools
         else (completion.text, ())
     )
-    reply = parse_reply(form, text, probabilities, None if isinstance(form, Grade) else mass, calls)
-    if isinstance(reply, Failure) and completion.finish == "length":
+    reply = parse_reply(form, text, probabilities, None if isinstance(form, Grade) else mass, calls, finished=finished)
+    if isinstance(reply, Failure) and not finished:
         return Failure(f"{reply.reason} (truncated after {max_tokens} tokens)", raw=reply.raw)
     return reply

@@ -347,7 +347,7 @@ class _VlmCall:
         form, writer = query.form, row.writer
         if isinstance(writer, TextWriter):
             text, calls = self._text_and_calls(query, row, writer.tokens)
-            return parse_reply(form, text, calls=calls)
+            return parse_reply(form, text, calls=calls, finished=len(writer.tokens) < writer.limit)
         masses = writer.masses()
         mass = sum(masses.values())
         if mass <= 0 or mass < self.judge.min_option_mass:

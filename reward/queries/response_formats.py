@@ -16,6 +16,7 @@ from typing import Any, Literal
 from ..image import Image
 from .outcomes import Failure
 from .parsing import parse_integer, parse_json, parse_option, parse_yes_no, shorten
+from .reply_text import final_answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,27 +258,31 @@ def parse_reply(
     probabilities: Mapping[str, float] | None = None,
     mass: float | None = None,
     calls: Sequence[ToolCall] = (),
+    *,
+    finished: bool = True,
 ) -> Reply | Failure:
     """Parse a judge's output to a reply, or a `Failure` where it is not in this format.
 
-    Reasoning before the answer (`<think>…</think>`) is dropped. Levels and grades are normalised to their plain
-    spelling; text of the other formats is unchanged. More than `MAX_OUTPUT` characters, and an answer of more than
-    `MAX_REPLY`, are none.
+    finished: whether the judge ended its output itself. Reasoning before the answer is dropped (`answer_start`).
+    Probabilities are dropped where the words say something else or cannot be read. Levels and grades are normalised to
+    their plain spelling; text of the other formats is unchanged. More than `MAX_OUTPUT` characters, and an answer of
+    more than `MAX_REPLY`, are none.
     """
     if len(text) > MAX_OUTPUT:
         reason = f"the output has {len(text):,} characters, and at most {MAX_OUTPUT:,} are read"
         return Failure(f"the judge gave no answer: {reason}", raw=text[:_MAX_RAW])
-    answer = text.rpartition("</think>")[2].strip()
+    said: str | None = None
     try:
+        answer = final_answer(text, finished=finished)
         _check_length(answer, calls)
-        if "<think>" in answer:
-            raise ValueError("the output was truncated during reasoning: allow more tokens")
         match form:
             case YesNo():
                 if not re.search(r"\b(yes|no)\b", answer, re.IGNORECASE):
                     raise ValueError(f"expected yes or no, got {shorten(answer)}")
+                yes = parse_yes_no(answer)
+                said = None if yes is None else form.options[not yes]
             case Levels() | Grade():
-                answer = str(form.parse(answer))
+                said = str(form.parse(answer))
             case Json():
                 form.parse(answer)
             case FreeText():
@@ -286,7 +291,9 @@ def parse_reply(
     except ValueError as error:
         raw = text if len(text) <= MAX_REPLY else text[:_MAX_RAW]
         return Failure(f"the judge gave no answer: {error}", raw=raw)
-    return Reply(answer, dict(probabilities or {}), mass, tuple(calls))
+    if not (probabilities and said and re.match(rf"[\W_]*{re.escape(said)}", answer, re.IGNORECASE)):
+        probabilities, mass = {}, None
+    return Reply(said if said and not isinstance(form, YesNo) else answer, dict(probabilities), mass, tuple(calls))
 
 
 def validate_reply(form: ResponseFormat, reply: Reply) -> None:
@@ -305,7 +312,7 @@ def validate_reply(form: ResponseFormat, reply: Reply) -> None:
             if unknown := reply.probabilities.keys() - set(form.options):
                 raise ValueError(f"got probabilities of {sorted(unknown)}, the options are {list(form.options)}")
             total = sum(reply.probabilities.values())
-            if not isinstance(form, YesNo) and abs(total - 1.0) > 0.01:
+            if reply.probabilities and reply.probabilities.keys() != {"yes"} and abs(total - 1.0) > 0.01:
                 raise ValueError(f"the probabilities of the options add up to {total:.3f}, not to 1")
         case FreeText():
             pass

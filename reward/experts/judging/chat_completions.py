@@ -81,7 +81,7 @@ def _image_part(url: str, detail: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A completion. logprobs: sampled tokens with their alternatives, empty if the server returns none.
+    """A completion. logprobs: all sampled tokens with their alternatives, empty if the server returns none.
 
     finish_reason: as the server reports it. has_reasoning: whether there is reasoning beside the text.
     """
@@ -102,7 +102,7 @@ def parse_completion(response: Mapping[str, Any]) -> Completion | Failure:
     if isinstance(choice, Failure):
         return choice
     message = choice["message"]
-    reasoned = bool(message.get("reasoning_content"))
+    reasoned = bool(message.get("reasoning_content") or message.get("reasoning"))
     return Completion(_text(message), _calls(message), _steps(choice), str(choice.get("finish_reason")), reasoned)
 
 
@@ -124,11 +124,16 @@ def _choice(response: Mapping[str, Any]) -> dict[str, Any] | Failure:
     refusal = message.get("refusal")
     if isinstance(refusal, str) and refusal:
         return Failure(f"the judge refused: {refusal[:200]}", raw=refusal[:MAX_RAW_CHARACTERS])
-    if choice.get("finish_reason") == "content_filter":
-        return Failure(
-            "the server's content filter removed the reply", raw=str(message.get("content") or "")[:MAX_RAW_CHARACTERS]
-        )
+    finish, raw = choice.get("finish_reason"), str(message.get("content") or "")[:MAX_RAW_CHARACTERS]
+    if finish in ("content_filter", "sensitive"):
+        return Failure("the server's content filter removed the reply", raw=raw)
+    if finish in _BROKEN_OFF:
+        return Failure(f"the reply broke off (finish_reason {finish})", raw=raw)
     return choice
+
+
+_BROKEN_OFF = ("error", "abort", "parse_error", "network_error", "insufficient_system_resource")
+"""Finish reasons of servers whose reply is a part of what the judge would have said."""
 
 
 def _text(message: Mapping[str, Any]) -> str:
@@ -156,9 +161,7 @@ def _steps(choice: Mapping[str, Any]) -> list[TokenLogprob]:
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
     steps = []
     for step in content or []:
-        alternatives = step.get("top_logprobs")
-        if not alternatives:
-            break
+        alternatives = step.get("top_logprobs") or ()
         pairs = tuple((str(alternative["token"]), float(alternative["logprob"])) for alternative in alternatives)
         steps.append(TokenLogprob(str(step["token"]), float(step["logprob"]), pairs))
     return steps

@@ -383,7 +383,7 @@ class Endpoint:
         source = f"{address.host_and_path} (HTTP {status}: {message})"
         if status < 400:
             raise ExpertDown(f"{source} has moved: give the new address as base_url")
-        if status in (401, 403):
+        if status == 401 or (status == 403 and "logprob" not in message):  # some models may not give probabilities
             key = (
                 f"check the key in {self._api_key_env}"
                 if self._key

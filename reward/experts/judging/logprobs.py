@@ -7,8 +7,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...queries.reply_text import final_answer
+
 MAX_UNRESOLVED_SHARE = 1e-3
 """Maximum share of the options' probability that may be ambiguous between options."""
+
+MAX_TOP_LOGPROBS = 20
+"""Alternatives per token that are asked for: the maximum of OpenAI, and vLLM's default."""
 
 _MAX_STEPS = 256
 """Tokens of an answer that are read; no option has as many."""
@@ -23,10 +28,61 @@ class TokenLogprob:
     top_logprobs: tuple[tuple[str, float], ...]
 
 
+def allowed_logprobs(message: str, asked: int) -> int:
+    """The number of alternatives that a server allows according to its error; 0 where it names no smaller one."""
+    limit = _LIMIT.search(message)
+    return int(limit[1]) if limit and 0 < int(limit[1]) < asked else 0
+
+
+_LIMIT = re.compile(
+    r"(?:less\s+than\s+or\s+equal\s+to|more\s+than|at\s+most|up\s+to|max(?:imum)?(?:\s+(?:of|is|allowed|value))*\W?"
+    r"|between\s+\d+\s+and|range\s*(?:of\s*)?[\[(]?\s*\d+\s*(?:,|to|-)|<=|≤)\s*(\d{1,4})\b",
+    re.IGNORECASE,
+)
+
+
+def answer_probabilities(
+    options: Sequence[str], text: str, steps: Sequence[TokenLogprob], *, finished: bool
+) -> tuple[dict[str, float], float | None]:
+    """The options' probabilities from the tokens of a reply, and their mass; nothing if its answer leaves them unknown.
+
+    text, finished: see `final_answer`. Raises ValueError for invalid log-probabilities.
+    """
+    try:
+        answer = final_answer(text, finished=finished)
+    except ValueError:
+        return {}, None
+    return option_probabilities(options, spelling_steps(steps, answer)) or ({}, None)
+
+
+def spelling_steps(steps: Sequence[TokenLogprob], answer: str) -> Sequence[TokenLogprob]:
+    """The last steps, those whose tokens spell an answer; none where the tokens say something else.
+
+    Servers return log-probabilities of reasoning too, whether or not it is in the text. Space, and control tokens at
+    the end, do not count.
+    """
+    wanted = "".join(answer.split())
+    start, end = len(steps), len(wanted)
+    while start and end:
+        start -= 1
+        token = "".join(_unescaped(steps[start].token).split())
+        if wanted.endswith(token, 0, end):
+            end -= len(token)
+        elif end < len(wanted) or not _CONTROL.fullmatch(token):
+            return ()
+    return () if end else steps[start:]
+
+
+_CONTROL = re.compile(r"<[^<>]*>")
+"""A token that ends a reply and is not in its text, such as `<|im_end|>`."""
+
+
 def option_probabilities(
     options: Sequence[str], steps: Sequence[TokenLogprob]
 ) -> tuple[dict[str, float], float] | None:
     """The probability of each option, normalised over the options, and their total mass; None if unknown.
+
+    steps: of the answer alone, see `spelling_steps`.
 
     A token counts for the option that it spells, alone or after the sampled tokens before it, in upper or lower case,
     with spaces, quotes or markup around; so does an unambiguous prefix ("exc" of "excellent"). For options of several
@@ -40,14 +96,14 @@ def option_probabilities(
 
     An option that is not among the alternatives counts as 0; its probability is at most that of the least alternative.
     The result is None as well if the sampled text begins with other words ("The answer is …"): those logprobs do not
-    belong to the answer. Reasoning (`<think>…</think>`) is skipped.
+    belong to the answer.
 
     Raises ValueError for invalid log-probabilities.
     """
     masses = dict.fromkeys(options, 0.0)
     unresolved, prefix, weight = 0.0, "", 1.0
-    for number, step in enumerate(_skip_thinking(steps)):
-        if number == _MAX_STEPS:
+    for number, step in enumerate(steps):
+        if number == _MAX_STEPS or not step.top_logprobs:
             return None
         shares = _shares(step)
         alternatives = {_plain(prefix + token) for token, _ in shares}
@@ -114,18 +170,10 @@ def _ends(rest: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Normalised like an option: lower case, without characters before the first letter or digit.
-
-    Some servers return raw vocabulary tokens, with symbols for space and line break.
-    """
-    text = text.replace("Ġ", " ").replace("▁", " ").replace("Ċ", "\n")
-    return re.sub(r"^[\W_]+", "", text).casefold()
+    """Normalised like an option: lower case, without characters before the first letter or digit."""
+    return re.sub(r"^[\W_]+", "", _unescaped(text)).casefold()
 
 
-def _skip_thinking(steps: Sequence[TokenLogprob]) -> Sequence[TokenLogprob]:
-    text, start = "", 0
-    for number, step in enumerate(steps):
-        text = text[-len("</think>") :] + step.token
-        if "</think>" in text:
-            start, text = number + 1, ""
-    return steps[start:]
+def _unescaped(token: str) -> str:
+    """Some servers return raw vocabulary tokens, with symbols for space and line break."""
+    return token.replace("Ġ", " ").replace("▁", " ").replace("Ċ", "\n")

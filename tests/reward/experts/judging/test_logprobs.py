@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward.experts.judging.logprobs import MAX_UNRESOLVED_SHARE, TokenLogprob, option_probabilities
+from editcritic.reward.experts.judging.logprobs import (
+    MAX_UNRESOLVED_SHARE,
+    TokenLogprob,
+    allowed_logprobs,
+    answer_probabilities,
+    option_probabilities,
+)
 
 YES_NO = ("yes", "no")
 GRADES = tuple(map(str, range(11)))
@@ -46,17 +52,58 @@ def test_words_before_the_answer_leave_its_probabilities_unknown():
     assert option_probabilities(YES_NO, [of({"The": 0.9, "Yes": 0.1}), of({" answer": 1.0}), of({" no": 1.0})]) is None
 
 
-def test_what_was_thought_is_skipped():
-    thoughts = [
-        of({"<think>": 1.0}),
-        of({"Yes": 0.9, "No": 0.1}),
-        of({"</": 1.0}),
-        of({"think>": 1.0}),
-        of({"\n": 1.0}),
-    ]
-    shares, mass = option_probabilities(YES_NO, [*thoughts, of({"No": 0.8, "Yes": 0.2})]) or ({}, 0)
-    assert shares == pytest.approx({"yes": 0.2, "no": 0.8})
-    assert mass == pytest.approx(1.0)
+THOUGHTS = [of({"<think>": 1.0}), of({"Yes": 0.9, "No": 0.1}), of({", the user wants": 1.0}), of({"</think>": 1.0})]
+NO = of({"No": 0.8, "Yes": 0.2})
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("No", [*THOUGHTS, of({"\n\n": 1.0}), NO, of({"<|im_end|>": 1.0})]),
+        ("No", [*THOUGHTS, NO, of({"": 1.0})]),
+        ("\n\nNo\n", [*THOUGHTS, of({"ĊĊ": 1.0}), NO, of({"Ċ": 1.0})]),
+        ("<think>Yes, the user wants</think>No", [*THOUGHTS, NO]),
+        ("Yes, the user wants</think>\nNo", [*THOUGHTS[1:], of({"▁": 1.0}), NO, of({"</s>": 1.0})]),
+        ("<|begin_of_box|>No<|end_of_box|>", [of({"<|begin_of_box|>": 1.0}), NO, of({"<|end_of_box|>": 1.0})]),
+        ("No, it stands there.", [*THOUGHTS, NO, of({", it": 1.0}), of({" stands there.": 1.0})]),
+    ],
+)
+def test_only_the_tokens_that_spell_the_answer_count(text, steps):
+    assert answer_probabilities(YES_NO, text, steps, finished=True) == (pytest.approx({"yes": 0.2, "no": 0.8}), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("No", [of({"Yes": 0.9, "No": 0.1})]),
+        ("No", [*THOUGHTS[:3], of({"</think>": 1.0})]),
+        ("No, it stands there.", [NO]),
+        ("No", [*THOUGHTS, NO, of({"pe": 1.0})]),
+        ("No", [TokenLogprob("No", -0.1, ())]),
+        ("<think>Yes", [of({"<think>": 1.0}), of({"Yes": 1.0})]),
+    ],
+)
+def test_tokens_that_say_something_else_than_the_words_say_nothing(text, steps):
+    assert answer_probabilities(YES_NO, text, steps, finished=True) == ({}, None)
+
+
+@pytest.mark.parametrize(
+    ("message", "allowed"),
+    [
+        ("Invalid value for 'top_logprobs': must be less than or equal to 5.", 5),
+        ("Invalid 'top_logprobs': 20. Expected an integer in range [0, 5]", 5),
+        ("Requested sample logprobs of 20, which is greater than max allowed: 5 (parameter=logprobs, value=20)", 5),
+        ("Cannot request more than 5 logprobs.", 5),
+        ("20 is greater than the maximum of 1 - 'logprobs'", 1),
+        ("top_logprobs must be between 0 and 8", 8),
+        ("top_logprobs must be between 0 and 20", 0),
+        ("422 The deployment doesn't support logprobs request parameter.", 0),
+        ("Logprobs is not enabled for models/gemini-2.5-flash-lite", 0),
+        ("Logprobs(True)/top_logprobs(20) requested but not enabled logprobs_mode", 0),
+    ],
+)
+def test_the_number_of_alternatives_that_a_server_allows(message, allowed):
+    assert allowed_logprobs(message, 20) == allowed
 
 
 def test_the_token_after_a_shared_one_tells_1_from_10():
