@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import PIL.BmpImagePlugin
 import PIL.GifImagePlugin
@@ -63,16 +63,17 @@ class _Strict(PIL.ImageFile.ImageFile):
     def load(self) -> Any:
         if self.tile:
             self.load_prepare()
-            for tile in sorted(self.tile, key=lambda tile: tile[2]):
-                self._decode(*tile)
+            for codec, area, offset, options in sorted(self.tile, key=lambda tile: tile[2]):
+                self._decode(codec, area, offset, options)
             self.tile = []
             self.load_end()
             self.fp = None
         return PIL.Image.Image.load(self)
 
-    def _decode(self, codec: str, area: tuple[int, int, int, int], offset: int, options: Any) -> None:
-        getattr(self, "load_seek", self.fp.seek)(offset)
-        read = getattr(self, "load_read", self.fp.read)
+    def _decode(self, codec: str, area: Any, offset: int, options: Any) -> None:
+        file: Any = self.fp
+        getattr(self, "load_seek", file.seek)(offset)
+        read = getattr(self, "load_read", file.read)
         decoder = PIL.Image._getdecoder(self.mode, codec, options, self.decoderconfig)
         try:
             decoder.setimage(self.im, area)
@@ -110,8 +111,8 @@ class _Bmp(PIL.BmpImagePlugin.BmpImageFile, _Strict):
     def _open(self) -> None:
         super()._open()
         if self.mode == "RGBA" and self.info["compression"] == self.COMPRESSIONS["RAW"]:  # with `USE_RAW_ALPHA`
-            (codec, area, offset, (_, *options)) = self.tile[0]
-            self._mode, self.tile = "RGB", [(codec, area, offset, ("BGRX", *options))]
+            tile: Any = self.tile[0]
+            self._mode, self.tile = "RGB", cast("Any", [(*tile[:3], ("BGRX", *tile[3][1:]))])
 
 
 class _Tiff(PIL.TiffImagePlugin.TiffImageFile, _Strict):
