@@ -49,7 +49,7 @@ FILES = {
 SHARES = (0.02, 0.1, 0.25, 0.4, 0.6, 0.8, 0.9)
 MISSING = (1, 2, 4, 8, 12, 16, 40, 100)
 
-SETTINGS = {
+SETTINGS: dict[str, list[tuple[Any, str, Any]]] = {
     "truncated files": [(PIL.ImageFile, "LOAD_TRUNCATED_IMAGES", True)],
     "few pixels": [(PIL.Image, "MAX_IMAGE_PIXELS", 100)],
     "many pixels for a warning": [(PIL.Image, "MAX_IMAGE_PIXELS", 15_000)],

@@ -177,7 +177,7 @@ class Looking:
     def __call__(self, sample: EditSample) -> Program[Score]:
         query = question(*sample.sources, sample.edited, form=Grade())
         reply = yield from ask(query)
-        return Score.of(query.form.reply_value(reply) / 10)
+        return Score.of(int(reply.text) / 10)
 
 
 def test_the_note_is_in_the_evidence_also_of_an_answer_from_the_log(tmp_path: Any) -> None:
