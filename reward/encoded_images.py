@@ -10,22 +10,12 @@ The formats: PNG (ISO/IEC 15948), JPEG (ITU-T T.81), WebP (RFC 9649), GIF89a, BM
 
 from __future__ import annotations
 
-import io
 import re
 import struct
-import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import PIL.BmpImagePlugin
-import PIL.GifImagePlugin
-import PIL.Image
-import PIL.JpegImagePlugin
-import PIL.PngImagePlugin
-import PIL.TiffImagePlugin
-import PIL.WebPImagePlugin
 
 Size = tuple[int, int]
 """Width, height."""
@@ -71,10 +61,6 @@ _SECONDS_PER_PIXEL = 150e-9
 """What decoding may take of the processor's time: more than twice what noise takes, the slowest honest content."""
 
 
-_PAUSES = 4.0
-"""Seconds that the collector of a large program may take meanwhile, in the same thread."""
-
-
 class ImageError(ValueError):
     """An image that cannot be read or has an unusable shape. The message names the image and what to do."""
 
@@ -115,14 +101,6 @@ def read_header(
     if name == "JPEG":
         _check_scans(content, size)
     return EncodedImage(name, size, orientation, content, profile[: MAX_PROFILE_BYTES + 1])
-
-
-def open_image(picture: EncodedImage) -> PIL.Image.Image:
-    """The picture as PIL's, not decoded yet; decoding is bounded in time. Raises `ImageError`, and what PIL raises."""
-    image = _READERS[picture.format](_TimedFile(picture.content, decoding_seconds(picture.size) + _PAUSES))
-    if image.size != picture.size:
-        raise ImageError(f"is damaged: a size of {picture.size} in its header, and of {image.size} further on")
-    return image
 
 
 def decoding_seconds(size: Size) -> float:
@@ -171,30 +149,6 @@ _SIGNATURES = {
     "TIFF": re.compile(rb"II\x2a\x00|MM\x00\x2a"),
 }
 
-# Classes instead of `PIL.Image.open`, which may try others, and reads a JPEG's index of further pictures.
-_READERS: dict[str, Callable[[io.BytesIO], PIL.Image.Image]] = {
-    "PNG": PIL.PngImagePlugin.PngImageFile,
-    "JPEG": PIL.JpegImagePlugin.JpegImageFile,
-    "WebP": PIL.WebPImagePlugin.WebPImageFile,
-    "GIF": PIL.GifImagePlugin.GifImageFile,
-    "BMP": PIL.BmpImagePlugin.BmpImageFile,
-    "TIFF": PIL.TiffImagePlugin.TiffImageFile,
-}
-
-
-class _TimedFile(io.BytesIO):
-    """Bytes for a decoder, which reads them piece by piece; no more once its thread has used up its time."""
-
-    def __init__(self, data: bytes, seconds: float) -> None:
-        super().__init__(data)
-        self._seconds = seconds
-        self._end = time.thread_time() + seconds
-
-    def read(self, size: int | None = -1) -> bytes:
-        if time.thread_time() > self._end:
-            raise ImageError(f"takes longer than {self._seconds:.1f} s to decode, for its size: save it anew")
-        return super().read(size)
-
 
 def _beyond(what: str, count: int, limit: int) -> ImageSizeError:
     return ImageSizeError(f"has {count:,} {what}, and at most {limit:,} are accepted: save it anew")
@@ -216,11 +170,12 @@ def _walk_png(data: bytes) -> _Walked:
     kept, compressed = [data[:8]], 0
     metadata: dict[bytes, bytes] = {}
     profile = b""
-    position, name = 8, b""
+    name = b""
     for count, (name, start, end) in enumerate(_png_chunks(data)):
         if count >= MAX_CHUNKS:
             raise _beyond("chunks", count + 1, MAX_CHUNKS)
-        position = end
+        if name == b"tRNS" and zlib.crc32(data[start + 4 : end - 4]) != int.from_bytes(data[end - 4 : end], "big"):
+            raise ImageError("is damaged: the checksum of its transparency is wrong")  # PIL does not always look
         if name in (b"IDAT", b"PLTE", b"tRNS", b"IEND") or count == 0:
             kept.append(data[start:end])
             compressed += (end - start) * (name == b"IDAT")
@@ -233,7 +188,8 @@ def _walk_png(data: bytes) -> _Walked:
             profile = _inflated(compressed_profile, MAX_PROFILE_BYTES + 1)
         if name == b"IEND":
             break
-    kept.append(data[position:] if name != b"IEND" else b"")  # of a truncated file, for the decoder to complain about
+    if name != b"IEND":
+        raise ImageError("is damaged: its file was cut off, a PNG ends with IEND")
     rows = height * (1 + width * depth * _PNG_CHANNELS.get(colour, 4) // 8)
     if compressed > 2**16 + rows * 5 // 4:  # empty blocks of deflate cost time and produce nothing
         raise ImageError(f"has {compressed:,} compressed bytes, more than its pixels need: save it anew")
@@ -406,8 +362,8 @@ def _walk_gif(data: bytes) -> _Walked:
         start, kind = position, data[position]
         if kind == 0x21:
             position = _end_of_blocks(data, position + 2)
-            if data[start + 1] == 0xF9:
-                control = data[start:position]
+            if data[start + 1] == 0xF9:  # without what follows the frame
+                control = data[start : start + 3] + bytes([data[start + 3] & 0b11100011]) + data[start + 4 : position]
         elif kind == 0x2C:
             x, y, w, h, flags = struct.unpack_from("<HHHHB", data, position + 1)
             if x + w > width or y + h > height:
@@ -469,7 +425,8 @@ def _walk_tiff(data: bytes) -> _Walked:
         if tag == _TIFF_PROFILE:
             start = struct.unpack_from(order + "I", entry, 8)[0]
             profile = data[start : start + min(number, MAX_PROFILE_BYTES + 1)]
-        values[tag] = _tiff_integers(data, order, kind, number if tag in _TIFF_LENGTHS else 1, entry)
+        all_of_them = tag in _TIFF_PLACES or tag in _TIFF_PLACES.values()
+        values[tag] = _tiff_integers(data, order, kind, number if all_of_them else 1, entry)
     first = {tag: numbers[0] for tag, numbers in values.items() if numbers}
     size = (first.get(256, 0), first.get(257, 0))
     compression = first.get(259, 1)
@@ -477,15 +434,19 @@ def _walk_tiff(data: bytes) -> _Walked:
         raise ImageError(f"is a TIFF of compression {compression}: save it as PNG")
     if first.get(322, 1) * first.get(323, 1) > max(2**24, size[0] * size[1]):
         raise ImageError(f"is damaged: a tile is larger than its size of {size[0]} x {size[1]}")
-    if compression != 1 and sum(sum(values.get(tag, ())) for tag in _TIFF_LENGTHS) > len(data):
+    if compression != 1 and sum(sum(values.get(tag, ())) for tag in _TIFF_PLACES.values()) > len(data):
         raise ImageError("is damaged: its strips or tiles are longer than the file")
+    for starts, lengths in _TIFF_PLACES.items():  # else the directory below would be taken for the pixels
+        for start, length in zip(values.get(starts, ()), values.get(lengths, ()), strict=False):
+            if start + length > len(data):
+                raise ImageError("is damaged: its file was cut off, its strips or tiles go on after its end")
     directory = struct.pack(order + "H", len(kept)) + b"".join(kept) + bytes(4)
     content = data[:4] + struct.pack(order + "I", len(data)) + data[8:] + directory
     return size, _valid_orientation(first.get(_ORIENTATION, 1)), content, profile
 
 
-_TIFF_LENGTHS = (279, 325)
-"""Of compressed strips and tiles."""
+_TIFF_PLACES = {273: 279, 324: 325}
+"""Of strips and of tiles: where they start, and their lengths as compressed."""
 
 
 def _tiff_entries(data: bytes, order: str) -> Iterator[tuple[int, int, int, bytes]]:

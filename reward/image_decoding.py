@@ -21,10 +21,10 @@ from .encoded_images import (
     Size,
     check_size,
     format_of,
-    open_image,
     orientation_of,
     read_header,
 )
+from .pillow_readers import open_image
 from .regular_files import read_regular
 
 __all__ = [
@@ -187,6 +187,7 @@ _DECODE_ERRORS = (
     SyntaxError,
     TypeError,
     ValueError,
+    Warning,  # of odd TIFFs, where a filter of warnings makes errors of them
     struct.error,
     zlib.error,
 )

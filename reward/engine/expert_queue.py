@@ -10,8 +10,9 @@ from typing import Any
 
 from ..queries.expert import Expert, ExpertDown
 from ..queries.kinds import Query
+from ..queries.response_formats import Reply
 from ..sample import EditSample
-from ..score import Score
+from ..score import Evidence, Score
 from .engine_stats import ExpertStats
 from .nested_calls import ExpertCall
 from .program import RunOnce
@@ -21,7 +22,7 @@ from .workers import CallReport, ExpertLoop, Worker
 class RunningProgram:
     """A running program. `parent` and `slot` are set for the programs of a gather.
 
-    shared: what it and the programs that it gathers run once.
+    shared: what it and the programs that it gathers run once. notes: of the replies that all of them got, in order.
     engine: keeps the engine from being garbage-collected, and thereby closed, before the program is done.
     is_wanted: whether the score is still needed; None: it is. caller: the call of an expert that waits for the score.
     """
@@ -32,6 +33,7 @@ class RunningProgram:
         "experts",
         "future",
         "is_wanted",
+        "notes",
         "outcomes",
         "parent",
         "pending",
@@ -66,6 +68,19 @@ class RunningProgram:
         self.outcomes: list[Any] = []
         self.pending = 0
         self.shared: dict[RunOnce, SharedOutcome] = {} if parent is None else parent.shared
+        self.notes: dict[str, None] = {} if parent is None else parent.notes
+
+    def receive(self, slot: int, outcome: Any) -> None:
+        """One of the outcomes that it waits for."""
+        self.outcomes[slot] = outcome
+        self.pending -= 1
+        if isinstance(outcome, Reply) and outcome.note:
+            self.notes[outcome.note] = None
+
+    def noted(self, score: Score) -> Score:
+        """The score, with the notes in its evidence."""
+        notes = tuple(Evidence("a judge's reply", text=note) for note in self.notes)
+        return replace(score, evidence=score.evidence + notes) if notes else score
 
 
 class SharedProgram(RunningProgram):

@@ -208,7 +208,7 @@ class Scheduler:
             self._tasks.discard(task)
             assert task.future is not None
             if not task.future.done():  # aborted, while some of its programs still waited for answers
-                task.future.set_result(score)
+                task.future.set_result(task.noted(score))
 
     def _abort(self, task: RunningProgram, error: BaseException) -> None:
         while True:
@@ -223,8 +223,7 @@ class Scheduler:
             task.future.set_exception(error)
 
     def _set_outcome(self, task: RunningProgram, slot: int, outcome: Any) -> None:
-        task.outcomes[slot] = outcome
-        task.pending -= 1
+        task.receive(slot, outcome)
         if task.pending == 0:
             outcomes, task.outcomes = tuple(task.outcomes), []
             self._ready.append((task, outcomes))

@@ -13,6 +13,7 @@ from ..queries.kinds import Judge, Outcome
 from ..queries.outcomes import Failure
 from .judging.decision_requests import DecisionRequest as Request
 from .judging.decision_requests import make_request, parse_answers
+from .judging.image_encoding import fitted
 from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.local_expert import LocalExpert
 from .loading.vision_tokens import (
@@ -79,7 +80,7 @@ class DecisionJudge(LocalExpert[Outcome]):
 
     kinds = (Judge,)
     loader = DecisionModelLoader
-    version = 2
+    version = 3
 
     def __init__(
         self,
@@ -151,7 +152,7 @@ class DecisionJudge(LocalExpert[Outcome]):
 
     def _inputs(self, loaded: LoadedModel, request: Request) -> dict[str, Any]:
         """The pipeline's inputs for a request; vision tokens instead of pixels if the model accepts them."""
-        images = {image.digest: image.pil() for image in request.images.values()}
+        images = {image.digest: fitted(image).pil() for image in request.images.values()}
         assets = {placeholder: images[image.digest] for placeholder, image in request.images.items()}
         payload: dict[str, Any] = {"state": request.state, "questions": request.questions}
         if not (assets and accepts_tokens(loaded.model)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ..image import ImageError
@@ -69,9 +69,12 @@ class OpenAIJudge(EndpointExpert):
     json_mode: `schema` requests strict JSON of a `Json` form's schema, and text if the server rejects the schema;
     `text` relies on the prompt. The reply is validated in both modes.
 
-    image_format, jpeg_quality, detail: images are sent in conversation order as lossless PNG or as JPEG; `detail` is
-    OpenAI's `low`, `high` or `auto`. In text-only turns (system, assistant, tool) an image is replaced by a number and
-    sent in a user message after it.
+    image_format, jpeg_quality, max_pixels, detail: images are sent in conversation order as lossless PNG or as JPEG;
+    larger ones are resized to `max_pixels`, and sides of less than 28 pixels enlarged to them, since servers of Qwen-VL
+    and others refuse or crash on smaller ones (`image_encoding.fitted`). If the server refuses a request as too large
+    (HTTP 413, or a 400 that says so), it is sent once more with its pictures as JPEG of at most 768 x 768 pixels; the
+    reply has a note of that, which is in the score's evidence. `detail` is OpenAI's `low`, `high` or `auto`. In
+    text-only turns (system, assistant, tool) an image is replaced by a number and sent in a user message after it.
 
     media_ids: every picture is sent with an id, a digest of its bytes, and then by its id alone to a server that has
     answered about it, as vLLM's `uuid` of media allows. If such a request is rejected or fails, the server may have
@@ -108,6 +111,7 @@ class OpenAIJudge(EndpointExpert):
         json_mode: Literal["schema", "text"] = "schema",
         image_format: Literal["png", "jpeg"] = "png",
         jpeg_quality: int = 95,
+        max_pixels: int | None = None,
         detail: Literal["", "low", "high", "auto"] = "",
         media_ids: bool = False,
         max_tokens: int | None = None,
@@ -147,6 +151,7 @@ class OpenAIJudge(EndpointExpert):
         self.json_mode = json_mode
         self.image_format = image_format
         self.jpeg_quality = jpeg_quality
+        self.max_pixels = max_pixels
         self.detail = detail
         self.media_ids = media_ids
         self.max_tokens = max_tokens
@@ -162,7 +167,8 @@ class OpenAIJudge(EndpointExpert):
             usage=TokenUsage(usd_per_million_in, usd_per_million_cached_in, usd_per_million_out),
         )
         self.prefix_groups = PrefixGroups()
-        self.image_cache = Base64ImageCache(image_format, jpeg_quality)
+        self.image_cache = Base64ImageCache(image_format, jpeg_quality, max_pixels=max_pixels)
+        self.small_image_cache = self.image_cache.smaller()
         self.sent_images = SentImages()
         # Twice: a rejected request may be sent in another form. The rest is for encoding images.
         self.deadline_s = 2 * self.endpoint.max_total_s + 30.0
@@ -178,6 +184,7 @@ class OpenAIJudge(EndpointExpert):
             "logprobs": self.logprobs,
             "json": self.json_mode,
             "image": self.image_format + (f"-{self.jpeg_quality}" if self.image_format == "jpeg" else ""),
+            "max_pixels": self.max_pixels or 0,
             "detail": self.detail,
             "max_tokens": self.max_tokens or 0,
             "thinking": self.thinking_tokens,
@@ -202,11 +209,23 @@ class OpenAIJudge(EndpointExpert):
 
     async def answer(self, query: Judge) -> Reply | Failure:
         group = self.prefix_groups.of(query)  # in the order of the queries, before anything is waited for
+        reply = await self._answer(query, self.image_cache, group)
+        note = ""
+        if isinstance(reply, RequestRejected) and reply.is_too_large and query.images:
+            small = self.small_image_cache
+            note = f"too large a request (HTTP {reply.status}), asked again with its pictures {small.description}"
+            reply = await self._answer(query, small, group)
+        if isinstance(reply, RequestRejected):
+            failure = reply.failure
+            return replace(failure, reason=f"{failure.reason}; {note}") if note else failure
+        return replace(reply, note=note) if note and isinstance(reply, Reply) else reply
+
+    async def _answer(self, query: Judge, images: Base64ImageCache, group: str) -> Reply | Failure | RequestRejected:
         try:
-            encoded = await self.image_cache.encode(query.images)
+            encoded = await images.encode(query.images)
         except ImageError as error:
             return Failure(str(error))
-        urls = {image: f"data:image/{self.image_format};base64,{text}" for image, text in encoded.items()}
+        urls = {image: f"data:image/{images.kind};base64,{text}" for image, text in encoded.items()}
         ids = image_ids(encoded) if self.media_ids else {}
         messages = chat_messages(query.messages, urls, self.detail, ids)
         reply = await self._ask(query, messages, group)
@@ -215,15 +234,15 @@ class OpenAIJudge(EndpointExpert):
             reply = await self._ask(query, messages, group)
         return reply.failure if isinstance(reply, UnreadableReply) else reply
 
-    async def _ask(self, query: Judge, messages: list[dict[str, Any]], group: str) -> Reply | Failure | UnreadableReply:
+    async def _ask(
+        self, query: Judge, messages: list[dict[str, Any]], group: str
+    ) -> Reply | Failure | RequestRejected | UnreadableReply:
         body = self._body(query, messages)
         response = await self._post(query, body, group)
         while isinstance(response, RequestRejected) and self._drop_unsupported(query, body, response):
             body = self._body(query, messages)
             response = await self._post(query, body, group)
-        if isinstance(response, RequestRejected):
-            return response.failure
-        if isinstance(response, Failure):
+        if isinstance(response, RequestRejected | Failure):
             return response
         reply = self._reply(query, response)
         return UnreadableReply(reply) if isinstance(reply, Failure) else reply
@@ -270,6 +289,8 @@ class OpenAIJudge(EndpointExpert):
 
     def _drop_unsupported(self, query: Judge, body: Mapping[str, Any], rejected: RequestRejected) -> bool:
         """Record an unsupported optional feature after a rejection. Returns whether to retry without it."""
+        if rejected.is_too_large:
+            return False
         error_text = f"{rejected.code} {rejected.message} {rejected.raw}".lower()
         if "logprobs" in body and "logprob" in error_text:
             allowed = allowed_logprobs(error_text, body.get("top_logprobs", 0))

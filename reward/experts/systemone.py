@@ -16,7 +16,7 @@ from .judging.image_encoding import Base64ImageCache
 from .judging.prefix_groups import PrefixGroups
 from .judging.token_usage import TokenUsage
 
-_VERSION = 2
+_VERSION = 3
 """Of the request format and the parsing of replies; part of the id."""
 
 _MAX_IMAGES = 4

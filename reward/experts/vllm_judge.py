@@ -31,7 +31,7 @@ from ..queries.response_formats import (
     parse_reply,
 )
 from .judging.chat_template import chat_template_message, chat_template_tool, extract_tool_calls
-from .judging.image_encoding import after_jpeg, check_jpeg_quality
+from .judging.image_encoding import after_jpeg, check_jpeg_quality, fitted
 from .judging.logprobs import MAX_TOP_LOGPROBS, TokenLogprob, answer_probabilities, option_probabilities
 from .loading.hub_files import weights_identity
 
@@ -52,8 +52,9 @@ class VllmJudge(Expert):
     name: a folder, or a model's name on the hub. dtype: as in vLLM. engine: further arguments of `vllm.LLM`, such as
     `max_model_len`, `gpu_memory_utilization`, `tensor_parallel_size`; JSON only. With `enable_sleep_mode`, `offload`
     puts the engine to sleep, else it drops the engine as `unload` does. jpeg_quality: images are shown as they are
-    after JPEG of this quality, 1 to 100; None shows them unchanged. max_tokens: limit of every reply, instead of those
-    of the queries. template: arguments of the chat template, such as `{"enable_thinking": False}`.
+    after JPEG of this quality, 1 to 100; None shows them unchanged. Then sides of less than 28 pixels are enlarged to
+    them: see `image_encoding.fitted`. max_tokens: limit of every reply, instead of those of the queries. template:
+    arguments of the chat template, such as `{"enable_thinking": False}`.
 
     vLLM caches common prompt prefixes, images included: put images first. Batching changes bfloat16 results in the last
     digits. For text-only templates the images of a turn come before its text.
@@ -189,7 +190,7 @@ class VllmJudge(Expert):
         return self.max_tokens or query.form.max_tokens
 
     def _conversation(self, query: Judge, control_tokens: Sequence[str]) -> list[dict[str, Any]]:
-        images = {image.digest: after_jpeg(image, self.jpeg_quality).pil() for image in query.images}
+        images = {image.digest: fitted(after_jpeg(image, self.jpeg_quality)).pil() for image in query.images}
         return [_turn(message, images, control_tokens) for message in query.messages]
 
     def _chat(

@@ -10,7 +10,6 @@ from typing import Any
 
 from typing_extensions import Unpack
 
-from ..image import Image
 from ..queries.kinds import Judge, Outcome
 from ..queries.outcomes import Failure
 from ..queries.response_formats import (
@@ -25,7 +24,7 @@ from ..queries.response_formats import (
     parse_reply,
 )
 from .judging.chat_template import chat_template_message, chat_template_tool, extract_tool_calls, parsed_tool_calls
-from .judging.image_encoding import after_jpeg, check_jpeg_quality
+from .judging.image_encoding import after_jpeg, check_jpeg_quality, check_max_pixels, fitted
 from .judging.logits_processors import (
     JsonWriter,
     OptionLookup,
@@ -86,7 +85,8 @@ class Vlm(LocalExpert[Outcome]):
     cache_bytes: for the vision tokens of recent images, about 10 MB per megapixel with Qwen2.5-VL 7B. min_option_mass:
     the query fails if all options together have less probability than this, in [0, 1]. max_pixels: larger images are
     resized to this number of pixels, before the model's own processor, which may take millions: tokens, memory and time
-    grow with them. None leaves them as they are. jpeg_quality: images are shown as they are after JPEG of this quality,
+    grow with them. None leaves them as they are. Smaller sides than 28 pixels are enlarged to them: see
+    `image_encoding.fitted`. jpeg_quality: images are shown as they are after JPEG of this quality,
     1 to 100, before they are resized; None shows them unchanged. max_tokens: limit of free text and JSON, instead of
     those of the queries; the other replies are read from the probabilities of the next token.
 
@@ -99,6 +99,7 @@ class Vlm(LocalExpert[Outcome]):
 
     loader = VisionLanguageModel
     processor = VisionLanguageProcessor
+    version = 2
     kinds = (Judge,)
 
     def __init__(
@@ -117,8 +118,7 @@ class Vlm(LocalExpert[Outcome]):
     ) -> None:
         if not 0 <= min_option_mass <= 1:
             raise ValueError(f"min_option_mass is a probability in [0, 1], got {min_option_mass}")
-        if max_pixels is not None and max_pixels < 1:
-            raise ValueError(f"max_pixels is a number of pixels, 1 or more, got {max_pixels}")
+        check_max_pixels(max_pixels)
         check_jpeg_quality(jpeg_quality)
         check_max_tokens(max_tokens)
         options = {"lora": lora, "lora_revision": lora_revision} if lora else None
@@ -205,7 +205,7 @@ class _VlmCall:
         if tools and "tools" not in str(self.processor.chat_template):
             raise ValueError("its chat template does not support tools")
         images = {
-            image.digest: _shrunk(after_jpeg(image, self.judge.jpeg_quality), self.judge.max_pixels).pil()
+            image.digest: fitted(after_jpeg(image, self.judge.jpeg_quality), self.judge.max_pixels).pil()
             for image in query.images
         }
         vision_tokens: list[VisionTokens] = []
@@ -370,12 +370,3 @@ class _VlmCall:
             return message.get("content") or "", parsed_tool_calls(message.get("tool_calls") or (), query.digest)
         except (ValueError, TypeError, LookupError):  # an invalid call stays in the text
             return text, ()
-
-
-def _shrunk(image: Image, max_pixels: int | None) -> Image:
-    """The image with at most this number of pixels, in its aspect ratio."""
-    width, height = image.size
-    if max_pixels is None or width * height <= max_pixels:
-        return image
-    factor = (max_pixels / (width * height)) ** 0.5
-    return image.resized(max(1, int(width * factor)), max(1, int(height * factor)))

@@ -604,8 +604,9 @@ class Judge(Query[Reply]):
     def check(self, answer: object) -> None:
         _expect(answer, Reply, self)
         assert isinstance(answer, Reply)
-        if not isinstance(answer.text, str):
-            raise InvalidAnswer(f"judge expects text, got {type(answer.text).__name__}")
+        for text in (answer.text, answer.note):
+            if not isinstance(text, str):
+                raise InvalidAnswer(f"judge expects text, got {type(text).__name__}")
         probabilities: Mapping[Any, Any] = answer.probabilities
         for option, p in [
             *probabilities.items(),

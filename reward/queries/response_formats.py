@@ -227,13 +227,15 @@ class Reply:
     """A judge's reply. probabilities: of the format's options, where available; they sum to 1.
 
     option_mass: the judge's total probability of all options before normalisation, in [0, 1]; None if unknown. Near 0,
-    the judge preferred a reply outside of the format. tool_calls: its tool calls.
+    the judge preferred a reply outside of the format. tool_calls: its tool calls. note: what the expert did to get it
+    that its id does not say, such as sending smaller pictures; in the evidence of scores.
     """
 
     text: str
     probabilities: Mapping[str, float] = field(default_factory=dict)
     option_mass: float | None = None
     tool_calls: tuple[ToolCall, ...] = ()
+    note: str = ""
 
 
 MAX_REPLY = 100_000

@@ -51,11 +51,12 @@ def answer_to_json(answer: Answer | Abstention) -> dict[str, Any]:
             return {"png": base64.b64encode(_png(image)).decode()}
         case Measurement(value, share, sigma):
             return {"value": value, "share": share} | ({} if sigma is None else {"sigma": sigma})
-        case Reply(text, probabilities, mass, calls):
+        case Reply(text, probabilities, mass, calls, note):
             data: dict[str, Any] = {"reply": text, "probabilities": dict(probabilities)}
             if mass is not None:
                 data["option_mass"] = mass
-            return data | ({"tool_calls": [call.describe() for call in calls]} if calls else {})
+            data |= {"tool_calls": [call.describe() for call in calls]} if calls else {}
+            return data | ({"note": note} if note else {})
         case RecognizedText(lines):
             return {"lines": [[n.text, b.cx, b.cy, b.w, b.h, b.score, b.label] for n in lines for b in (n.box,)]}
         case EditPlan():
@@ -81,7 +82,7 @@ def answer_from_json(data: Mapping[str, Any]) -> Answer | Abstention:
         return Embeddings(values, np.asarray(data["patches"], dtype=np.int64))
     if "reply" in data:
         calls = tuple(ToolCall(*call) for call in data.get("tool_calls", ()))
-        return Reply(data["reply"], data["probabilities"], data.get("option_mass"), calls)
+        return Reply(data["reply"], data["probabilities"], data.get("option_mass"), calls, data.get("note", ""))
     if "lines" in data:
         return RecognizedText(tuple(TextLine(row[0], Box(*row[1:])) for row in data["lines"]))
     if "plan" in data:

@@ -42,6 +42,13 @@ class RequestRejected:
         return _POLICY.search(f"{self.code} {self.message}") is not None
 
     @property
+    def is_too_large(self) -> bool:
+        """Whether less would be taken: HTTP 413, or as servers and proxies say it with 400 or 422."""
+        return self.status == 413 or (
+            self.status in (400, 422) and _TOO_LARGE.search(f"{self.message} {self.raw}") is not None
+        )
+
+    @property
     def is_quota(self) -> bool:
         """Whether the account has nothing left."""
         return self.status == 402 or self.code in _QUOTA_ERROR_CODES
@@ -80,4 +87,10 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
 
 
 _POLICY = re.compile(r"content[_ ]?(policy|filter)|responsibleai|moderation|flagged", re.IGNORECASE)
+_TOO_LARGE = re.compile(
+    r"\b(request|entity|payload|body|content|image|file)( payload| body| size)*( is| was)?"
+    r" (too (large|big|long)|exceeds|larger than)\b",
+    re.IGNORECASE,
+)
+"""It names what is too large: `max_tokens` can be, too."""
 _QUOTA_ERROR_CODES = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}

@@ -93,7 +93,7 @@ def test_a_model_is_asked_through_the_whole_path(tmp_path):
     assert outcome.raw
     assert rater.usage()["image_passes"] == 1
     assert rater.usage()["generated_tokens"] == 12
-    assert f"of Vlm@1 {tmp_path.name}@" in rater.id
+    assert f"of Vlm@2 {tmp_path.name}@" in rater.id
     rater.unload()
     assert rater.bytes == {"cache": 0}
 

@@ -36,7 +36,7 @@ def answered(answer: Any, tokens: int = 50) -> Answer:
 
 
 def test_a_question_goes_out_with_its_pictures_as_assets():
-    before, after = picture(1, 30, 20), picture(2, 20, 30)
+    before, after = picture(1, 40, 30), picture(2, 30, 40)
     with serving(lambda *_: answered({"type": "noul", "noul": 0.75})) as server:
         one = expert(server)
         assert one([question(None, "A ", before, " B ", after, "Is B better?")]) == [

@@ -206,7 +206,7 @@ def vllm(monkeypatch):
 
 
 def picture(value):
-    return Image.of(np.full((6, 9, 3), value, np.uint8))
+    return Image.of(np.full((40, 60, 3), value, np.uint8))
 
 
 ONE, OTHER = picture(40), picture(200)
@@ -274,11 +274,17 @@ def test_words_and_pictures_come_in_their_order():
     kinds = [part["type"] for part in user["content"]]
     assert kinds == ["image_pil", "text", "image_pil", "text"]
     shown = [part["image_pil"] for part in user["content"] if part["type"] == "image_pil"]
-    assert [(image.size, image.getpixel((0, 0))) for image in shown] == [((9, 6), (40,) * 3), ((9, 6), (200,) * 3)]
+    assert [(image.size, image.getpixel((0, 0))) for image in shown] == [((60, 40), (40,) * 3), ((60, 40), (200,) * 3)]
+
+
+def test_a_small_crop_is_enlarged():
+    VllmJudge("a-model")([Judge((Message((ONE.crop(0, 0, 21, 7), "good?")),), YesNo())])
+    (part, _) = calls()[0]["messages"][0][0]["content"]
+    assert part["image_pil"].size == (84, 28)
 
 
 def test_pictures_are_shown_after_jpeg_and_replies_have_another_limit():
-    noise = Image.of(np.random.default_rng(3).integers(0, 256, (16, 24, 3), np.uint8))
+    noise = Image.of(np.random.default_rng(3).integers(0, 256, (32, 48, 3), np.uint8))
     query = Judge((Message((noise, "good?")),), YesNo())
     VllmJudge("a-model", jpeg_quality=75, max_tokens=1024)([query])
     (call,) = calls()

@@ -624,6 +624,8 @@ def test_a_large_picture_is_shown_smaller(tmp_path_factory):
     assert shown == free([ask(smaller, "Is it good?")])[0] != free([ask(large, "Is it good?")])[0]
     assert bounded([ask(small, "Is it good?")]) == free([ask(small, "Is it good?")])
     assert bounded.id == f"{free.id} max_pixels=2304"
+    tiny, enlarged = picture(7, 42, 14), picture(7, 42, 14).resized(84, 28)
+    assert free([ask(tiny, "Is it good?")]) == free([ask(enlarged, "Is it good?")])
 
 
 def test_a_picture_is_shown_as_it_is_after_jpeg_and_replies_have_another_limit(tmp_path_factory):

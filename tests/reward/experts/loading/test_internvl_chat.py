@@ -134,7 +134,7 @@ def test_vlm_answers_with_it_and_runs_none_of_its_code(folder):
         query.check(reply)
     first, second = (reply.probabilities["yes"] for reply in replies if isinstance(reply, Reply))
     assert first != second
-    assert judge.id.startswith("Vlm@1 internvl_chat")
+    assert judge.id.startswith("Vlm@2 internvl_chat")
 
 
 def changed(folder: Path, to: Path, **config: Any) -> Path:
