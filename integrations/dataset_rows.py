@@ -81,7 +81,7 @@ def sample_from_row(row: DatasetRow) -> EditSample:
 
 def _listed(value: Any) -> list[Any]:
     """The pictures of a column: of a list, which pandas has as an array of objects, or the one that it is."""
-    if isinstance(value, list | tuple) or getattr(value, "dtype", None) == object:
+    if isinstance(value, list | tuple) or str(getattr(value, "dtype", "")) == "object":
         return list(value)
     return [] if value is None else [value]
 

@@ -1,4 +1,4 @@
-"""Sample files: JSONL, one edit per line, images as paths relative to the file, in its folder or below, with `/` between
+"""Sample files: JSONL, one edit per line, images as paths relative to the file, in its folder or below, `/` between
 folders; or the bytes of a file in base64, alone or as a data URL, up to the length of a line.
 
     {"id": "cup-1", "instruction": "Change the color of cup to blue", "source": "cup.png", "edited": "cup_blue.png",

@@ -44,13 +44,12 @@ class LoadedResults:
 
 def load_result_folders(folders: Sequence[Path]) -> list[LoadedResults]:
     """Each result folder, also named by a file in it, or the result folders inside a folder and its subfolders, as of
-    editors with several suites; one that is named twice is one. Raises `InputError`."""
-    named = [
-        found
+    editors with several suites. Raises `InputError`."""
+    return [
+        _loaded(found)
         for folder in folders
         for found in ([folder.parent] if _is_result_file(folder) else list(_result_folders(folder)) or [folder])
     ]
-    return [_loaded(found) for found in {found.resolve(): found for found in reversed(named)}.values()][::-1]
 
 
 def _is_result_file(path: Path) -> bool:

@@ -21,6 +21,7 @@ TURNS = 3
 
 _NAME = re.compile(r"([0-9]{1,9})_input_raw(?:_turn_([0-9]{1,3}))?\.[A-Za-z]{1,4}")
 
+
 def is_base_name(name: str) -> bool:
     """Whether a file is that of a base picture."""
     match = _NAME.fullmatch(name)
