@@ -136,8 +136,9 @@ class UnnamedOutputs:
         """In a sentence; empty without any."""
         if not self.count:
             return ""
+        what = "picture among the outputs is" if self.count == 1 else "pictures among the outputs are"
         more = ", …" if self.count > len(self.first) else ""
-        return f"{self.count} pictures among the outputs are of no item: {', '.join(self.first)}{more}"
+        return f"{self.count} {what} of no item that is looked for: {', '.join(self.first)}{more}"
 
 
 def layout_text(suite: Suite, outputs: Path) -> str:

@@ -111,7 +111,8 @@ class Suite(ABC):
         """A picture beside the outputs that is the item's source instead of that of the data; None for no such one."""
         return None
 
-    def is_source_name(self, name: str) -> bool:
+    @staticmethod
+    def is_source_name(name: str) -> bool:
         """Whether a picture of this name among the outputs is a source, and no output."""
         return False
 

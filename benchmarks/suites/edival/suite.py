@@ -289,7 +289,8 @@ class EdiVal(Suite):
             return None
         return output_layout.output_folder(outputs, self.mode).bases.get(self.turns[item.id].index)
 
-    def is_source_name(self, name: str) -> bool:
+    @staticmethod
+    def is_source_name(name: str) -> bool:
         """As of the base images that the released code has beside its outputs."""
         return output_layout.is_base_name(name)
 

@@ -133,7 +133,8 @@ class GEditBench(Suite):
         path = _folder(outputs) / f"{item.output_path.removeprefix(f'{FULLSET}/')}_SRCIMG.png"
         return path if self.released and path.is_file() else None
 
-    def is_source_name(self, name: str) -> bool:
+    @staticmethod
+    def is_source_name(name: str) -> bool:
         """As those that the released code writes beside its outputs."""
         return name.endswith("_SRCIMG.png")
 

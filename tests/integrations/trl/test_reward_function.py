@@ -347,18 +347,17 @@ def test_rows_that_are_no_edits_are_unscored_and_the_others_are_scored():
 
 def test_a_row_with_nothing_in_edited_is_no_copy_of_its_source():
     reward, good = RewardFunction(graded()), scenes(1)[0].source.pil()
-    rollouts = reward.rollouts(**asking("a", "b", edited=[good, np.nan]))
-    assert [rollout.score.status for rollout in rollouts] == ["scored", "failed"]
-    assert rollouts[1].sample is None
+    rollouts = reward.rollouts(**asking("a", "b", "c", edited=[good, np.nan, None]))
+    assert [rollout.score.status for rollout in rollouts] == ["scored", "failed", "failed"]
+    assert [rollout.sample is None for rollout in rollouts] == [False, True, True]
 
 
 def test_the_toy_experts_of_the_documents_are_pickled_with_the_reward():
     drawn = toy(2)
     reward = RewardFunction("any-edit", drawn.experts)
     copy = pickle.loads(pickle.dumps(reward))
-    columns = {name: [getattr(one, name) for one in drawn.samples] for name in ("instruction", "source")}
-    columns["edited"] = columns["source"]
-    rows = {"prompts": ["", ""], "completions": ["", ""], **columns}
+    sources = [one.source for one in drawn.samples]
+    rows = asking("", "", instruction=[one.instruction for one in drawn.samples], source=sources, edited=sources)
     assert copy(**rows) == reward(**rows)
     with pytest.raises(SpecError, match=r"Locked .*: give that, or what it is given itself, as a spec"):
         pickle.dumps(RewardFunction("guards", {**drawn.experts, "reader": Locked(threading.Lock())}))
