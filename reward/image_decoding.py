@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import contextlib
 import re
 import struct
@@ -100,7 +99,7 @@ def encoded_in_text(text: str) -> bytes | None:
         return None
     try:
         data = base64.b64decode("".join(text[url.end() if url else 0 :].split()), validate=True)
-    except binascii.Error:
+    except ValueError:  # also for letters that are not ASCII
         data = b""
     if format_of(data):
         return data

@@ -51,7 +51,8 @@ def test_a_picture_may_be_held_by_a_text(kind, form, encode):
             base64.b64encode(b"no picture" * 300).decode(),
             r"cannot read image bm8gcGlj\S{72}… \(4,000 characters\): File name",
         ),
-        ("a" * 70, "No such file"),
+        ("data:image/png;base64,é", "is a data URL that holds no picture"),
+        (f"{'a' * 70}é", "No such file"),
         ("folder/" * 10 + "x", "No such file"),
     ],
 )

@@ -5,6 +5,7 @@ import gc
 import io
 import json
 import random
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,15 @@ def test_base64_in_a_table_or_a_line_is_the_picture_and_a_nan_is_nothing(tmp_pat
     assert samples[0] is not None
     assert samples[0].mask is None
     assert samples == [samples[0]] * 3
+
+
+def test_a_pair_is_one_in_whatever_unicode_form_its_files_are_named(tmp_path: Path) -> None:
+    names = ("thé_source.png", "thé_edited.png", "thé.txt")
+    for form, name, data in zip(("NFD", "NFC", "NFD"), names, (png(0), png(100), b"Make it red"), strict=True):
+        (tmp_path / unicodedata.normalize(form, name)).write_bytes(data)
+    (entry,) = SampleSource.open(tmp_path).read()
+    assert entry.sample is not None, entry.problem
+    assert (entry.sample.id, entry.sample.instruction) == (unicodedata.normalize("NFC", "thé"), "Make it red")
 
 
 def test_a_picture_is_kept_as_the_bytes_of_its_file() -> None:
