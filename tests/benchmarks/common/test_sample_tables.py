@@ -219,9 +219,9 @@ def test_base64_in_a_table_or_a_line_is_the_picture_and_a_nan_is_nothing(tmp_pat
 
 
 def test_a_pair_is_one_in_whatever_unicode_form_its_files_are_named(tmp_path: Path) -> None:
-    names = ("thé_source.png", "thé_edited.png", "thé.txt")
-    for form, name, data in zip(("NFD", "NFC", "NFD"), names, (png(0), png(100), b"Make it red"), strict=True):
-        (tmp_path / unicodedata.normalize(form, name)).write_bytes(data)
+    (tmp_path / unicodedata.normalize("NFD", "thé_source.png")).write_bytes(png(0))
+    (tmp_path / unicodedata.normalize("NFC", "thé_edited.png")).write_bytes(png(100))
+    (tmp_path / unicodedata.normalize("NFD", "thé.txt")).write_text("Make it red")
     (entry,) = SampleSource.open(tmp_path).read()
     assert entry.sample is not None, entry.problem
     assert (entry.sample.id, entry.sample.instruction) == (unicodedata.normalize("NFC", "thé"), "Make it red")
