@@ -25,16 +25,19 @@ def suite_entries(name: str, outputs: Path, data: Path | None, seed: int, index:
     """An editor's outputs in random order; a missing one is a problem. Raises `InputError`."""
     from ..benchmarks.common.inputs import SampleEntry
     from ..benchmarks.human_eval.measurement_variance import sample_items
-    from ..benchmarks.run.editor_outputs import MissingOutput, Outputs
+    from ..benchmarks.run.editor_outputs import MissingOutput, Outputs, UnnamedOutputs
     from ..benchmarks.run.suite_loading import load_suite
 
     suite = load_suite(name, data)
-    editor_outputs = Outputs(suite, outputs, index)
+    editor_outputs, is_missing = Outputs(suite, outputs, index), False
     for item in sample_items(suite.items, len(suite.items), seed):
         try:
             yield SampleEntry(item.id, editor_outputs.sample(item))
         except MissingOutput as reason:
+            is_missing = True
             yield SampleEntry(item.id, problem=str(reason))
+    if is_missing and (unnamed := str(UnnamedOutputs.of(suite, outputs))):
+        yield SampleEntry(str(outputs), problem=unnamed)
 
 
 def demo_entries() -> Iterator[SampleEntry]:

@@ -9,10 +9,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from ..reward import EditPlan, EditSample, Image, ImageError
+from ..reward.experts.judging.chat_completions import content_texts
 from ..reward.plan_json import plan_from_json
 from ..reward.sample_files import sample_from_json, sample_problem
 from ..reward.sample_limits import SampleTooLarge
-from .row_fields import METADATA_FIELDS, METADATA_KEY, TEXT_FIELDS, read_field, read_fields
+from .row_fields import METADATA_FIELDS, METADATA_KEY, TEXT_FIELDS, is_absent, read_field, read_fields
 from .unusable_rows import UnusableRow, excess, image_or_reason
 
 DatasetRow = Mapping[str, Any]
@@ -20,13 +21,14 @@ DatasetRow = Mapping[str, Any]
 
 
 def completion_text(completion: Any) -> str:
-    """The completion as text: the string itself, or the text parts of the last message of a conversation."""
+    """The completion as text: the string itself, or the texts of a conversation's last message that is no tool's.
+
+    Empty if that has none, such as one that calls tools only. Raises TypeError for what is no message.
+    """
     if isinstance(completion, str):
         return completion
-    content = completion[-1]["content"] if completion else ""
-    if isinstance(content, str):
-        return content
-    return "\n".join(part["text"] for part in content or () if part.get("type") == "text")
+    messages = [message for message in completion or () if message.get("role") != "tool"]
+    return "\n".join(filter(None, content_texts(messages[-1].get("content")))) if messages else ""
 
 
 def split_instructions(text: str) -> list[str]:
@@ -36,7 +38,8 @@ def split_instructions(text: str) -> list[str]:
 
 
 def sample_from_row(row: DatasetRow) -> EditSample:
-    """The requested edit, from the columns of a row. Columns that are None count as absent.
+    """The requested edit, from the columns of a row. Columns that are None, or what pandas has in its place,
+    count as absent.
 
     `instruction`: the edit is judged by it, whatever the policy wrote. `source`, `sources`, `image` or `images`: the
     source images; the first of these columns that is present. TRL passes `image` and `images` to the policy, which then
@@ -49,10 +52,11 @@ def sample_from_row(row: DatasetRow) -> EditSample:
     `SampleTooLarge`, `UnusableRow` for a row whose instruction is empty, which has a column for the source and nothing
     in it, or a field that is nested too deeply.
     """
-    columns = {name: value for name, value in row.items() if value is not None}
+    columns = {name: value for name, value in row.items() if not is_absent(value)}
     source_columns = ("source", "sources", "image", "images")
     column = next((name for name in source_columns if name in columns), "")
-    if not column or not str(columns.get("instruction", "")).strip():
+    given = _listed(columns.get(column))
+    if not given or not str(columns.get("instruction", "")).strip():
         is_empty = "instruction" in row and any(name in row for name in source_columns)
         raise (UnusableRow if is_empty else ValueError)(
             f"rows have the columns {', '.join(sorted(columns))}, and an edit needs `instruction` and an image in "
@@ -60,22 +64,26 @@ def sample_from_row(row: DatasetRow) -> EditSample:
         )
     owner = f"the row {str(columns.get('id', columns['instruction']))!r:.80}"
     fields = _fields(columns, owner)
-    given = columns[column]
-    images = {
-        str(number): to_image(one) for number, one in enumerate(given if isinstance(given, list | tuple) else [given])
-    }
+    images = {str(number): to_image(one) for number, one in enumerate(given)}
     sources = list(images)
     images |= {name: to_image(columns[name]) for name in ("mask", "reference", "edited") if name in columns}
     fields |= {name: name for name in ("mask", "reference") if name in columns}
     fields |= {name: str(columns[name]) for name in ("id", "group") if name in columns}
     fields |= {"instruction": columns["instruction"], "sources": sources}
-    fields["edited"] = "edited" if "edited" in columns else sources[0] if sources else ""
+    fields["edited"] = "edited" if "edited" in columns else sources[0]
     try:
         return sample_from_json(fields, name="edit", pictures=images)
     except ValidationError as error:
         if reason := excess(error):
             raise SampleTooLarge(f"{owner}: {reason}") from None
         raise ValueError(f"{owner}: {sample_problem(error)}") from None
+
+
+def _listed(value: Any) -> list[Any]:
+    """The pictures of a column: of a list, which pandas has as an array of objects, or the one that it is."""
+    if isinstance(value, list | tuple) or str(getattr(value, "dtype", "")) == "object":
+        return list(value)
+    return [] if value is None else [value]
 
 
 def _fields(columns: DatasetRow, owner: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any, Final
 
 from ..reward.regular_files import MAX_LINE_BYTES
@@ -59,11 +60,11 @@ def read_fields(table: Any, owner: str) -> dict[str, Any]:
     """
     if isinstance(table, str):
         table = parse_text(table, owner)
-    if _is_absent(table):
+    if is_absent(table):
         return {}
     if not isinstance(table, Mapping):
         raise ValueError(f"{owner} must be a table, got {type(table).__name__}")
-    given = {name: value for name, value in table.items() if not _is_absent(value)}
+    given = {name: value for name, value in table.items() if not is_absent(value)}
     if unknown := sorted(str(name) for name in given if name not in METADATA_FIELDS):
         raise ValueError(f"{owner} has the unknown field {unknown[0]!r:.80}: known are {', '.join(METADATA_FIELDS)}")
     fields = {name: read_field(name, value, owner) for name, value in given.items()}
@@ -78,9 +79,9 @@ def read_field(name: str, value: Any, owner: str) -> Any:
     """
     owner = f"{owner}: `{name}`"
     if name in TEXT_FIELDS:
-        return None if _is_absent(value) else value
+        return None if is_absent(value) else value
     plain = _plain(parse_text(value, owner), owner)
-    if _is_absent(plain):
+    if is_absent(plain):
         return None
     if name in ("boxes", "fractions"):
         return _named_boxes(plain, owner)
@@ -144,5 +145,8 @@ def _plain(value: Any, owner: str) -> Any:
     return plain(value, 0)
 
 
-def _is_absent(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
+def is_absent(value: Any) -> bool:
+    """Whether a value is None, or what pandas has in its place: a NaN, its `NA` or its `NaT`."""
+    if isinstance(value, Real):
+        return math.isnan(value)
+    return value is None or type(value).__name__ in ("NAType", "NaTType")

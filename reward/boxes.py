@@ -131,7 +131,8 @@ def _box_of_person(label: str, given: Any, size: tuple[int, int]) -> Box:
     x0, y0, x1, y1 = corners
     if x1 <= x0 or y1 <= y0:
         raise ValueError(f"box {corners} of {label!r} is empty: give x0 < x1 and y0 < y1, in pixels")
-    if max(size) > _TINY and all(0 <= corner <= 1 for corner in corners):
+    near = all(-1 < corner < 2 for corner in corners) and any(corner % 1 for corner in corners)  # a little outside
+    if max(size) > _TINY and (near or all(0 <= corner <= 1 for corner in corners)):
         raise ValueError(_in_fractions(corners, size, label))
     if x0 < 0 or y0 < 0 or x1 > width or y1 > height:
         raise ValueError(

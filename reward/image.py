@@ -29,6 +29,7 @@ from .image_decoding import (
     Reading,
     Size,
     decode_with_profile,
+    encoded_in_text,
     from_array,
     from_pil,
     read_bytes,
@@ -97,7 +98,8 @@ class Image:
 
     @staticmethod
     def of(value: object) -> Image:
-        """An Image from a path, encoded bytes, a PIL image, a numpy array, a torch tensor, or an Image.
+        """An Image from a path, encoded bytes (also in base64, or as a data URL), a PIL image, a numpy array, a torch
+        tensor, or an Image.
 
         Arrays: H x W x 3, H x W x 4 (alpha is composited on white), H x W x 1 or H x W. Tensors may also be 3 x H x W.
         uint8 is used unchanged; uint16 is scaled; floats must lie in [0, 1] and become floor(255 x + 0.5); rounding up
@@ -108,6 +110,8 @@ class Image:
         """
         if isinstance(value, Image):
             return value
+        if isinstance(value, str) and (encoded := encoded_in_text(value)) is not None:
+            value = encoded
         if isinstance(value, str | os.PathLike):
             return Image.open(cast("str | os.PathLike[str]", value))
         if isinstance(value, bytes | bytearray | memoryview):

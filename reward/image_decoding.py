@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import re
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
@@ -38,6 +40,7 @@ __all__ = [
     "check_size",
     "decode",
     "decode_with_profile",
+    "encoded_in_text",
     "flatten",
     "from_array",
     "from_pil",
@@ -77,10 +80,46 @@ def read_bytes(path: Path, *, inside: Path | None = None) -> bytes:
     try:
         data = read_regular(path, MAX_FILE_BYTES, inside=inside)
     except OSError as error:
-        raise ImageError(f"cannot read image {path}: {error.strerror or error}") from None
+        raise ImageError(f"cannot read image {_shown(str(path))}: {error.strerror or error}") from None
     if not data:
         raise ImageError(f"image {path} is empty (zero bytes)")
     return data
+
+
+def encoded_in_text(text: str) -> bytes | None:
+    """The bytes of a picture that a text holds: a data URL in base64, or base64 alone, as tables have them.
+
+    None for any other text, which is a path: base64 has no dot, and its bytes have to begin as those of a picture.
+    Raises ImageError for an address on a network, and for a data URL of anything else.
+    """
+    if _ADDRESS.match(text):
+        raise ImageError(f"{text!r:.80} is an address, and no file: pictures are read from files")
+    url = _DATA_URL.match(text)
+    if url is None and (len(text) < _MIN_BASE64 or not _BASE64_START.match(text)):
+        return None
+    try:
+        data = base64.b64decode("".join(text[url.end() if url else 0 :].split()), validate=True)
+    except ValueError:  # also for letters that are not ASCII
+        data = b""
+    if format_of(data):
+        return data
+    if url is not None:
+        raise ImageError(f"{text!r:.80} is a data URL that holds no picture in base64")
+    return None
+
+
+_ADDRESS = re.compile(r"(?:https?|s3|gs|hf|ftp)://", re.IGNORECASE)
+_DATA_URL = re.compile(r"data:[^,]{0,200},", re.IGNORECASE)
+_BASE64_START = re.compile(r"[A-Za-z0-9+/\s]{64}")
+_MIN_BASE64 = 64
+
+
+def _shown(name: str) -> str:
+    return name if len(name) <= _SHOWN else f"{name[:80]}… ({len(name):,} characters)"
+
+
+_SHOWN = 1_000
+"""Characters of a path in a message: longer ones are none that a file system has."""
 
 
 def decode(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -37,12 +38,28 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 def open_regular(path: str | os.PathLike[str], *, inside: Path | None = None) -> BinaryIO:
     """Open a regular file to read bytes; neither a FIFO nor a device is waited for, or opened.
 
+    A missing file is looked for under the other spellings of its path (see `spellings`), under the same checks.
+
     inside: a folder that the file has to lie in, or below, once links are followed; others need to be trusted (see
     `trust`). Of a repository in the hub's cache, whose files are links, it is the repository's folder.
 
     Raises OSError: for a missing file, one of another kind, or one outside of the folder.
     """
     name = os.fspath(path)
+    try:
+        return _open_regular(name, inside)
+    except FileNotFoundError as error:
+        if (other := _other_spelling(name)) is not None:
+            return _open_regular(other, inside)
+        if "\\" not in name or os.sep == "\\":
+            raise
+        raise OSError(error.errno, f"{error.strerror}: {_BACKSLASH}", name) from None
+
+
+_BACKSLASH = "a backslash separates no folders here, it is a letter of a name: write `/`"
+
+
+def _open_regular(name: str, inside: Path | None) -> BinaryIO:
     try:
         opened = os.path.realpath(name) if inside is not None else name
         if inside is not None:
@@ -57,6 +74,26 @@ def open_regular(path: str | os.PathLike[str], *, inside: Path | None = None) ->
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def spellings(name: str) -> tuple[str, ...]:
+    """A name and, if it is not ASCII, its composed and decomposed forms (NFC, NFD): macOS writes the second, most
+    programs the first, and to a file system they are different names."""
+    return tuple(dict.fromkeys((name, *(unicodedata.normalize(form, name) for form in ("NFC", "NFD")))))
+
+
+def _other_spelling(name: str) -> str | None:
+    """The path of what is there under another of the `spellings` of its parts."""
+    if name.isascii():
+        return None
+    path = Path(name)
+    found = Path(path.anchor)
+    for part in path.relative_to(found).parts:
+        there = next((found / one for one in spellings(part) if os.path.lexists(found / one)), None)
+        if there is None:
+            return None
+        found = there
+    return str(found) if str(found) != name else None
 
 
 def open_appended(path: str | os.PathLike[str]) -> BinaryIO:

@@ -151,7 +151,13 @@ class Reward(BaseReward):
             "on_failures": self.on_failures,
             "outage_timeout_s": self.outage_timeout_s,
         }
-        return _rebuild, (self.spec, options)
+        try:
+            return _rebuild, (self.spec, options)
+        except SpecError as error:
+            raise SpecError(
+                f"a reward is pickled as its spec, and there is {error}: give that, or what it is given itself, as a "
+                "spec, such as `my_module:MyExpert`"
+            ) from None
 
     @cached_property
     def card(self) -> Card:

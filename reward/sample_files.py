@@ -1,4 +1,5 @@
-"""Sample files: JSONL, one edit per line, images as paths relative to the file, in its folder or below.
+"""Sample files: JSONL, one edit per line, images as paths relative to the file, in its folder or below, `/` between
+folders; or the bytes of a file in base64, alone or as a data URL, up to the length of a line.
 
     {"id": "cup-1", "instruction": "Change the color of cup to blue", "source": "cup.png", "edited": "cup_blue.png",
      "boxes": {"cup": [[120, 80, 260, 240]]}}
@@ -26,7 +27,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from .boxes import Box, boxes_of_corners
 from .edit_plan import EditPlan
 from .image import DerivedDigest, FileIndex, Image, Size
-from .image_decoding import MAX_PIXELS
+from .image_decoding import MAX_PIXELS, encoded_in_text
 from .plain_text import check_name, one_line
 from .plan_json import plan_to_json
 from .sample import EditSample, Operation, Pools, Position, Task, TaskType
@@ -228,6 +229,8 @@ def sample_from_json(
             return Image.from_digest(value.digest, value.size, recorded, value.raw)
         if recorded is not None:
             raise ValueError(f"the image {value!r:.80} is a path: a recording has digests")
+        if (encoded := encoded_in_text(value)) is not None:
+            return Image.from_encoded(encoded, index=index)
         return Image.open((folder or Path()) / value, index=index, inside=folder)
 
     base_sources = tuple(image(value) for value in (row.sources or (row.source,)) if value is not None)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 from ...reward import EditSample, Reward, SpecError, build, default_experts, load_experts
 from ...reward.config import read_spec
@@ -163,7 +164,7 @@ def _image_pairs(folder: Path) -> dict[str, dict[str, Path]]:
     for path in list_images(folder):
         name, _, role = path.stem.rpartition("_")
         if name and role in ("source", "edited"):
-            pairs.setdefault(name, {})[role] = path
+            pairs.setdefault(normalize("NFC", name), {})[role] = path  # one name, whoever wrote the file
     return pairs
 
 

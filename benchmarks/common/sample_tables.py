@@ -1,6 +1,7 @@
 """Tables of edits: parquet or JSONL files whose columns are the fields of sample files.
 
-A picture is the bytes of an image file, the `{bytes, path}` of `datasets`, or a path in the table's folder or below.
+A picture is the bytes of an image file, also in base64, the `{bytes, path}` of `datasets`, or a path in the table's
+folder or below.
 Columns of other names are named by `columns`, field -> column. Whoever made a table need not be trusted.
 """
 
@@ -17,9 +18,10 @@ from typing import Any, Final
 
 from ...integrations.dataset_rows import sample_from_row
 from ...integrations.row_check import BrokenFile, RowFile, RowReader
-from ...integrations.row_fields import METADATA_FIELDS
+from ...integrations.row_fields import METADATA_FIELDS, is_absent
 from ...reward import EditSample, Image
 from ...reward.image import FileIndex
+from ...reward.image_decoding import encoded_in_text
 from ...reward.plain_text import check_name
 from ...reward.regular_files import open_regular
 from ...reward.sample_files import sample_of_stranger, sample_problem
@@ -176,7 +178,7 @@ class SampleTable:
 
     def _fields(self, row: Mapping[str, Any]) -> dict[str, Any]:
         named = {name: row.get(self.columns.get(name, name)) for name in (*FIELDS, "history")}
-        return {name: value for name, value in named.items() if value is not None}
+        return {name: value for name, value in named.items() if not is_absent(value)}
 
     def _require_columns(self, file: RowFile) -> None:
         if not file.is_parquet:
@@ -256,6 +258,8 @@ def _sample_of_columns(fields: dict[str, Any], folder: Path, name: str, index: F
 def _picture(value: Any, column: str, folder: Path, index: FileIndex | None) -> Image:
     if isinstance(value, Mapping):
         value = value["bytes"] if value.get("bytes") is not None else value.get("path")
+    if isinstance(value, str):
+        value = encoded_in_text(value) or value
     if isinstance(value, bytes):
         return Image.from_encoded(value, index=index)
     if isinstance(value, str):

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 from ...reward import EditSample
 from ..common.errors import InputError
 from ..common.inputs import SampleSource
-from ..run.editor_outputs import Outputs
+from ..run.editor_outputs import Outputs, UnnamedOutputs
 from ..suites.human_labels import LabelKind
 from ..suites.results import ResultRow, Results
 from ..suites.suite import Suite, SuiteItem
@@ -89,6 +89,11 @@ class SuitePool:
     def unscored_results(self) -> list[Results]:
         rows = [ResultRow(item.id, item.case, item.labels) for item in self.suite.items]
         return [Results(editor, rows) for editor in (*self.editors, "")]
+
+    def unnamed_outputs(self) -> dict[str, str]:
+        """Editor -> the pictures among its outputs that no item names, in words; those that have some."""
+        texts = {name: str(UnnamedOutputs.of(self.suite, folder)) for name, folder in self.editors.items()}
+        return {name: text for name, text in texts.items() if text}
 
     def _of(self, question_type: QuestionType, item: SuiteItem) -> list[LabelQuestion]:
         if question_type.about_conversation and not (

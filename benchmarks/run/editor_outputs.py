@@ -11,6 +11,7 @@ from pathlib import Path
 from ...reward import EditSample, Image, ImageError
 from ...reward.image import FileIndex
 from ..common.errors import InputError
+from ..common.inputs import IMAGE_SUFFIXES
 from ..suites.suite import Suite, SuiteItem
 
 _DEPENDENCY_PREFIX = "it starts from"
@@ -110,7 +111,34 @@ def outputs_digest(judged: Iterable[tuple[str, str]]) -> str:
     return state.hexdigest()
 
 
-_SHOWN_FILES, _LISTED_FILES = 3, 1000
+_SHOWN_FILES, _LISTED_FILES, _MAX_FILES = 3, 1000, 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class UnnamedOutputs:
+    """Pictures in a folder of outputs that no item names, as an output under a wrong name: how many, and the first."""
+
+    count: int
+    first: tuple[str, ...]
+
+    @staticmethod
+    def of(suite: Suite, outputs: Path) -> UnnamedOutputs:
+        """Those below a folder, without pictures that are sources."""
+        named = {path for item in suite.items for path in (suite.find_output(outputs, item),) if path is not None}
+        names = sorted(
+            path.relative_to(outputs).as_posix()
+            for path in islice(outputs.rglob("*"), _MAX_FILES)
+            if path.suffix.lower() in IMAGE_SUFFIXES and path not in named and not suite.is_source_name(path.name)
+        )
+        return UnnamedOutputs(len(names), tuple(names[:_SHOWN_FILES]))
+
+    def __str__(self) -> str:
+        """In a sentence; empty without any."""
+        if not self.count:
+            return ""
+        what = "picture among the outputs is" if self.count == 1 else "pictures among the outputs are"
+        more = ", …" if self.count > len(self.first) else ""
+        return f"{self.count} {what} of no item that is looked for: {', '.join(self.first)}{more}"
 
 
 def layout_text(suite: Suite, outputs: Path) -> str:

@@ -13,7 +13,6 @@ from .experts.detector import SceneDetector
 from .experts.edit_preference import SceneEditPreference
 from .experts.joint_embedding import SceneJointEmbedding
 from .experts.judge import SceneJudge
-from .experts.perception import PerceptionCache
 from .experts.preference import ScenePreference
 from .experts.reader import SceneReader
 from .experts.segmenter import SceneSegmenter
@@ -22,25 +21,25 @@ from .experts.segmenter import SceneSegmenter
 def scene_experts() -> dict[str, Expert]:
     """Role -> expert, new objects: enough for every metric, without a download.
 
-    Detector, judge, reader, segmenter and preference are SceneEdit's own; the first four share one analysis of each
-    image. Images are compared and enlarged by the same experts as elsewhere.
+    Detector, judge, reader, segmenter and preference are SceneEdit's own, and share one analysis of each image. Images
+    are compared and enlarged by the same experts as elsewhere.
     """
-    pixels, perception, preference = PixelFeatures(), PerceptionCache(), ScenePreference()
+    pixels, preference = PixelFeatures(), ScenePreference()
     return {
-        "detector": SceneDetector(perception),
-        "judge": SceneJudge(perception),
-        "reader": SceneReader(perception),
-        "segmenter": SceneSegmenter(perception),
+        "detector": SceneDetector(),
+        "judge": SceneJudge(),
+        "reader": SceneReader(),
+        "segmenter": SceneSegmenter(),
         "preference": preference,
-        "preference.edit": SceneEditPreference(perception),
+        "preference.edit": SceneEditPreference(),
         "quality": preference,
         "aesthetics": preference,
         "enhancer": Lanczos(),
         "matcher": Annotated(),
         "planner": RulePlanner(),
-        "changes": SceneChanges(perception),
+        "changes": SceneChanges(),
         "differences": PixelDifferences(),
         "features": pixels,
-        "features.clip": SceneJointEmbedding(perception),
+        "features.clip": SceneJointEmbedding(),
         "pixels": pixels,
     }

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from ...reward import EditSample, Image
 from ...reward.image import Reading
 from ...reward.queries.specs import Spec
+from ...reward.regular_files import spellings
 from ..common.inputs import IMAGE_SUFFIXES
 from .results import Results
 from .tables import Table
@@ -110,6 +111,11 @@ class Suite(ABC):
         """A picture beside the outputs that is the item's source instead of that of the data; None for no such one."""
         return None
 
+    @staticmethod
+    def is_source_name(name: str) -> bool:
+        """Whether a picture of this name among the outputs is a source, and no output."""
+        return False
+
     def missing_reason(self, outputs: Path, item: SuiteItem) -> str:
         """Why an item is not scored although its output may be there; empty if it is scored."""
         return ""
@@ -184,11 +190,15 @@ def share_cases(items: Sequence[SuiteItem]) -> list[SuiteItem]:
 
 def find_image(stem: Path) -> Path | None:
     """The image file with this name and any image suffix; PNG is preferred."""
-    png = stem.parent / f"{stem.name}.png"
-    if png.is_file():
-        return png
-    matches = sorted(stem.parent.glob(f"{_escaped(stem.name)}.*"))
-    return next((path for path in matches if path.stem == stem.name and path.suffix.lower() in IMAGE_SUFFIXES), None)
+    for name in spellings(stem.name):
+        png = stem.parent / f"{name}.png"
+        if png.is_file():
+            return png
+        matches = sorted(stem.parent.glob(f"{_escaped(name)}.*"))
+        images = (path for path in matches if path.stem == name and path.suffix.lower() in IMAGE_SUFFIXES)
+        if (image := next(images, None)) is not None:
+            return image
+    return None
 
 
 def _escaped(name: str) -> str:

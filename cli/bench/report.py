@@ -80,7 +80,7 @@ def report(
         raise InputError("--outputs, --one-file and --folder are for the page: give -o, as in -o report.html")
     if out is not None and not out.parent.is_dir():
         raise InputError(f"there is no folder {out.parent} for {out.name}: make it first")
-    folders = load_result_folders(results)
+    folders = list({one.folder.resolve(): one for one in load_result_folders(results)}.values())  # each named once
     if are_of_several_suites(folders):
         if outputs or one_file is not None or suite is not None:
             raise InputError(

@@ -389,16 +389,18 @@ def print_protocol(built: RunConfig) -> None:
 
 def print_run(result: RunResult, out: Path, built: RunConfig, *, as_json: bool) -> int:
     """Print the tables of a run and what is missing. Returns the exit code."""
-    from ...benchmarks.run.editor_outputs import layout_text
+    from ...benchmarks.run.editor_outputs import UnnamedOutputs, layout_text
     from ...benchmarks.run.result_files import status_counts
 
     counts = status_counts(result.results)
+    unnamed = UnnamedOutputs.of(built.suite, built.outputs) if result.missing else UnnamedOutputs(0, ())
     if as_json:
         summary: dict[str, Any] = {
             "exit_code": result.exit_code,
             "out": str(out),
             "stop_reason": result.stop_reason,
             "counts": counts,
+            "unnamed_outputs": {"count": unnamed.count, "first": list(unnamed.first)},
             "tables": [computed.to_json() for computed in result.tables],
         }
         print_json(summary)
@@ -415,6 +417,8 @@ def print_run(result: RunResult, out: Path, built: RunConfig, *, as_json: bool) 
         )
         if result.missing == counts["items"]:
             echo(f"editcritic: {layout_text(built.suite, built.outputs)}")
+        elif unnamed.count:
+            echo(f"editcritic: {unnamed}")
     if result.failed:
         echo(f"editcritic: {result.failed} items have failed scores: run the same command again to retry them")
     if result.tables:

@@ -105,6 +105,7 @@ def label(
     from ...benchmarks.human_eval.annotation_plan import QuestionType
     from ...benchmarks.human_eval.annotation_session import AnnotationSession
     from ...benchmarks.human_eval.annotator_checks import known_answers
+    from ...benchmarks.human_eval.question_pools import SuitePool
     from ...benchmarks.human_eval.question_sources import open_source
     from ...benchmarks.suites.human_labels import read_labels
 
@@ -130,6 +131,8 @@ def label(
     )  # fmt: skip
     if pool.skipped:
         echo(f"editcritic: {len(pool.skipped)} images are missing, e.g. {pool.skipped[0]}")
+        for editor, unnamed in pool.unnamed_outputs().items() if isinstance(pool, SuitePool) else ():
+            echo(f"editcritic: {editor}: {unnamed}")
     document: dict[str, Any] = {"file": str(out), "questions": len(questions)}
     code = 0
     if imported is not None:

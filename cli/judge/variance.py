@@ -149,7 +149,7 @@ def _suite_edits(outputs: Outputs, reward: Reward, count: int, seed: int) -> lis
     """`count` outputs, less those that the reward cannot score. Raises `InputError` if none are left."""
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.human_eval.measurement_variance import MeasuredEdit, sample_items
-    from ...benchmarks.run.editor_outputs import MissingOutput
+    from ...benchmarks.run.editor_outputs import MissingOutput, UnnamedOutputs, layout_text
 
     edits: list[MeasuredEdit] = []
     missing = 0
@@ -162,9 +162,10 @@ def _suite_edits(outputs: Outputs, reward: Reward, count: int, seed: int) -> lis
         except MissingOutput:
             missing += 1
     if not edits:
-        raise InputError(f"{outputs.folder} has no image of any item")
+        raise InputError(f"{outputs.folder} has no image of any item: {layout_text(outputs.suite, outputs.folder)}")
     if missing:
-        echo(f"editcritic: {missing} items without an image are left out")
+        unnamed = str(UnnamedOutputs.of(outputs.suite, outputs.folder))
+        echo(f"editcritic: {missing} items without an image are left out{unnamed and '; '}{unnamed}")
     complete = [edit for edit in edits if not reward.missing_fields(edit.sample)]
     if not complete:
         lacking = ", ".join(reward.missing_fields(edits[0].sample))

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from ...reward import Image, ImageError
 from ...reward.encoded_images import Size, read_header
-from ...reward.image_decoding import decode, image_errors, read_bytes
+from ...reward.image_decoding import decode, encoded_in_text, image_errors, read_bytes
 
 PictureCheck = Literal["header", "decode", "none"]
 """Whether pictures are opened: their headers, which have the size and show what is no picture; all of their pixels,
@@ -50,6 +50,8 @@ class PictureReader:
         """
         if isinstance(value, Mapping):
             value = value["bytes"] if value.get("bytes") is not None else value.get("path")
+        if isinstance(value, str) and self.check != "none":
+            value = encoded_in_text(value) or value
         if isinstance(value, str) and value:
             name = hashlib.sha256(value.encode("utf-8", "surrogatepass")).digest()
             return self._picture(name, self._size_of_file(value))
@@ -66,8 +68,6 @@ class PictureReader:
     def _size_of_file(self, path: str) -> Size | None:
         if self.check == "none":
             return None
-        if path.startswith(("http://", "https://", "s3://", "gs://", "data:")):
-            raise ImageError(f"{path!r:.80} is an address, and no file: pictures are read from files")
         if self.folder is None:
             raise ImageError(f"{path!r:.80} is relative to a folder that nobody named: give --images FOLDER")
         if path not in self._last:  # rows of one picture follow each other

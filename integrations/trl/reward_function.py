@@ -23,6 +23,7 @@ from ...reward.training.advantages import AbstainedPolicy, training_values
 from ...verifiers import Editor
 from ..dataset_rows import DatasetRow, completion_text, sample_from_row, split_instructions
 from ..rng_state import preserve_rng_state
+from ..row_fields import is_absent
 from ..trainers.trainer_reward import OUTAGE_TIMEOUT_S, score_with_retries, waiting_scorer
 from ..unusable_rows import image_or_reason, sample_or_reason
 from .rollout_editor import AppliedEdits, FailedEdit, apply_instructions, resolve_editor
@@ -212,6 +213,8 @@ class RewardFunction:
 
     def _request(self, row: DatasetRow, number: int) -> EditSample | str:
         """The requested edit, or the reason why the row is none."""
+        if self._editor is None and self.decode_image is None and is_absent(row.get("edited", "")):
+            return "the row has nothing in `edited`, which is the edited image"
         sample = sample_or_reason(self.to_sample, row)
         return sample if isinstance(sample, str) else replace(sample, id=f"{sample.id}/{number}")
 

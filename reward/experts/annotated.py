@@ -48,6 +48,10 @@ _MAX_TEMPLATES = 256
 """Templates that are kept of an image."""
 
 
+_FAR_OUTSIDE = 2
+"""Of an image's side: numbers that are no fractions of it."""
+
+
 class Annotated(Expert):
     """A detector for objects with annotated boxes in the base image (`EditSample.boxes`).
 
@@ -154,7 +158,9 @@ class Annotated(Expert):
     def _match(self, query: Match) -> Outcome:
         for target in query.targets:
             if target.clipped_corners(query.base.size) is None:
-                return Abstention(f"the box of {target.label!r} lies outside its image: correct it")
+                is_in_pixels = max(target.cx, target.cy, target.w, target.h) > _FAR_OUTSIDE
+                cure = "a Box is in fractions, and Box.from_corners takes pixels" if is_in_pixels else "correct it"
+                return Abstention(f"the box of {target.label!r} lies outside its image: {cure}")
         if query.image == query.base:
             return Detections(tuple(replace(target, score=1.0) for target in query.targets), self.min_score)
         by_label: dict[str, list[Box]] = {}

@@ -278,20 +278,24 @@ def _values(text: str, problems: list[str]) -> Iterator[Any]:
         problems.append(f"it is not JSON ({error})")
     else:
         return
-    position, cut = 0, _first_unclosed_bracket(clean)
+    position, cut, broken = 0, _first_unclosed_bracket(clean), ""
     for _ in range(_MAX_BRACKETS):
         start = re.compile(r"[{\[]").search(clean, position, cut)
         if start is None:
-            return
+            break
         try:
             value, position = STRICT_JSON.raw_decode(clean, start.start())
-        except json.JSONDecodeError:
+        except json.JSONDecodeError as error:
+            if error.msg.startswith("Invalid control character"):  # the problem, whatever stands inside of it
+                broken = f"it is not JSON ({error})"
             position = start.end()
         except (ValueError, RecursionError) as error:
             problems.append(f"it is not JSON ({error})")
             return
         else:
             yield value
+    if broken:
+        problems.append(broken)
 
 
 def _reject_constant(name: str) -> None:

@@ -116,6 +116,10 @@ def test_a_suite_with_the_outputs_of_an_editor(editcritic: Command, tmp_path: Pa
     document = figures(editcritic, *arguments, code=2)
     assert (document["edits"], document["num_problems"]) == (5, 1)
     assert "2/2" in document["problems"][0]
+    (made / "1_turn_2.png").rename(made / "1-2.png")
+    document = figures(editcritic, *arguments, code=2)
+    assert (document["edits"], document["num_problems"]) == (4, 3)
+    assert document["problems"][-1].endswith("1 picture among the outputs is of no item that is looked for: 1-2.png")
 
 
 def test_of_many_edits_those_of_as_many_sources_as_possible_are_audited(editcritic: Command, folder: Folder) -> None:

@@ -3,6 +3,8 @@
 import json
 from io import BytesIO
 
+import numpy as np
+import pandas  # type: ignore[import-untyped]
 import pytest
 
 from editcritic.integrations.dataset_rows import completion_text, sample_from_row, split_instructions
@@ -11,6 +13,8 @@ from editcritic.reward import Box, EditPlan, Kept, PlannedOperation, Target
 from editcritic.reward.plan_json import plan_to_json
 
 from ..verifiers.numpy_editor import scenes
+
+PANDAS_NONE = (float("nan"), np.float32("nan"), pandas.NA, pandas.NaT)
 
 
 @pytest.mark.parametrize(
@@ -22,10 +26,20 @@ from ..verifiers.numpy_editor import scenes
             {"role": "tool", "content": "no"},
             {"role": "assistant", "content": [{"type": "text", "text": "make it red"}]},
         ],
+        [{"role": "assistant", "content": [{"type": "text", "text": None}, "make it red", {"type": "image"}]}],
+        [{"role": "assistant", "content": [{"type": "output_text", "text": "make it red"}]}],
+        [{"role": "assistant", "content": {"type": "text", "text": "make it red"}}],
+        [{"role": "assistant", "content": "make it red"}, {"role": "tool", "content": "cut off after its call"}],
     ],
 )
 def test_the_last_message_of_a_conversation_counts(completion):
     assert completion_text(completion) == "make it red"
+
+
+@pytest.mark.parametrize("message", [{"content": None}, {}, {"content": [{"type": "text", "text": None}]}])
+def test_a_message_that_calls_tools_only_has_no_text(message):
+    call = {"type": "function", "function": {"name": "zoom", "arguments": "{}"}}
+    assert completion_text([{"role": "assistant", "tool_calls": [call], **message}]) == ""
 
 
 def test_marks_of_lists_are_no_part_of_an_instruction_and_numbers_are():
@@ -68,12 +82,40 @@ def test_columns_say_what_is_known_of_an_edit():
 
 
 @pytest.mark.parametrize(
-    "columns", [{"instruction": ""}, {"instruction": " \n"}, {"instruction": None}, {"source": None}]
+    "columns",
+    [
+        {"instruction": ""},
+        {"instruction": " \n"},
+        *({"instruction": nothing} for nothing in (None, *PANDAS_NONE)),
+        *({"source": nothing} for nothing in (None, *PANDAS_NONE)),
+        {"source": []},
+        {"source": None, "images": []},
+        {"source": None, "images": np.array([], object)},
+    ],
 )
 def test_a_row_that_lacks_what_its_columns_should_hold_is_unusable_by_itself(columns):
     row = {"instruction": "x", "source": scenes(1)[0].source.pil()} | columns
     with pytest.raises(UnusableRow, match="an edit needs `instruction` and an image"):
         sample_from_row(row)
+
+
+@pytest.mark.parametrize("nothing", [None, *PANDAS_NONE])
+def test_what_pandas_has_for_none_is_absent(nothing):
+    picture = scenes(1)[0].source.pil()
+    row = {"instruction": "x", "image": picture} | dict.fromkeys(("id", "group", "mask", "reference", "hint"), nothing)
+    sample = sample_from_row({**row, "source": nothing})
+    assert sample == sample_from_row({"instruction": "x", "image": picture})
+    assert (sample.mask, sample.id, sample.hint) == (None, "edit", "")
+
+
+def test_a_table_of_pandas_has_lists_as_arrays(tmp_path):
+    picture = tmp_path / "a.png"
+    scenes(1)[0].source.pil().save(picture)
+    pandas.DataFrame({"instruction": ["x", None], "images": [[str(picture)], []]}).to_parquet(tmp_path / "t.parquet")
+    first, second = pandas.read_parquet(tmp_path / "t.parquet").to_dict("records")
+    assert sample_from_row(first).sources == (scenes(1)[0].source,)
+    with pytest.raises(UnusableRow):
+        sample_from_row(second)
 
 
 def test_rows_without_the_columns_are_a_mistake_of_the_dataset():

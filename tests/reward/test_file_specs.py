@@ -360,7 +360,7 @@ CHECKED = {
 PARTS = {
     *("aspect_guard", "comes_out", "comparison", "consistency", "copy_guard", "expert", "feedback", "first"),
     *("following", "goes_in", "otherwise", "region"),
-    *("guard", "metric", "parts", "perception", "preservation", "provenance", "quality", "reward", "second", "spec"),
+    *("guard", "metric", "parts", "preservation", "provenance", "quality", "reward", "second", "spec"),
     "verifier",
 }
 """Options that are tables: their contents are seen one by one."""

@@ -1,5 +1,6 @@
 """Every file is decoded to upright 8-bit RGB, or raises an error that names it."""
 
+import base64
 import contextlib
 import io
 import struct
@@ -30,6 +31,34 @@ def pil(mode="RGB"):
 
 def near(image, expected, tolerance):
     return np.abs(image.pixels.astype(int) - np.asarray(expected, int)).max() <= tolerance
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WebP"])
+@pytest.mark.parametrize("form", ["{}", "data:image/x;base64,{}", "Data:;charset=utf-8;base64,{}"])
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.encodebytes])
+def test_a_picture_may_be_held_by_a_text(kind, form, encode):
+    data = encoded(pil(), kind)
+    assert Image.of(form.format(encode(data).decode())) == Image.of(data)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("https://example.org/a.png", "is an address, and no file"),
+        ("data:text/plain;base64,aGVsbG8=", "is a data URL that holds no picture"),
+        ("data:image/png;base64,not base64", "is a data URL that holds no picture"),
+        (
+            base64.b64encode(b"no picture" * 300).decode(),
+            r"cannot read image bm8gcGlj\S{72}… \(4,000 characters\): File name",
+        ),
+        ("data:image/png;base64,é", "is a data URL that holds no picture"),
+        (f"{'a' * 70}é", "No such file"),
+        ("folder/" * 10 + "x", "No such file"),
+    ],
+)
+def test_a_text_that_holds_none_is_a_path_or_an_address(text, problem):
+    with pytest.raises(ImageError, match=problem):
+        Image.of(text)
 
 
 def test_transparent_pixels_lie_on_white():

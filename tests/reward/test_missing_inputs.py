@@ -60,7 +60,9 @@ def test_reasons_are_told_apart() -> None:
 # -- boxes that people give --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("corners", [[0.1, 0.2, 0.5, 0.6], [0, 0, 1, 1], (0.0, 0.0, 0.5, 1.0)])
+@pytest.mark.parametrize(
+    "corners", [[0.1, 0.2, 0.5, 0.6], [0, 0, 1, 1], (0.0, 0.0, 0.5, 1.0), [0.1, 0.2, 0.5, 1.01], [-0.02, 0.1, 0.5, 0.9]]
+)
 def test_boxes_in_fractions_are_refused_with_the_pixels_they_would_be(corners) -> None:
     pixels = [round(corner * side) for corner, side in zip(corners, (600, 400, 600, 400), strict=True)]
     with pytest.raises(ValueError, match="is in fractions of its 600 x 400 image") as refused:

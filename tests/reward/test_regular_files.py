@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import socket
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -135,3 +136,40 @@ def test_images_are_regular_files(folder: Path) -> None:
             Image.open(name)
     with pytest.raises(ImageError, match=r"cannot read image .*leads out of"):
         Image.open(folder / ".." / "secret.txt", inside=folder)
+
+
+COMPOSED, DECOMPOSED = (unicodedata.normalize(form, "café/thé.txt") for form in ("NFC", "NFD"))
+
+
+@pytest.mark.parametrize(("written", "named"), [(COMPOSED, DECOMPOSED), (DECOMPOSED, COMPOSED)])
+def test_a_file_is_found_under_the_other_unicode_form_of_its_name(folder: Path, written: str, named: str) -> None:
+    (folder / written).parent.mkdir()
+    (folder / written).write_bytes(b"the file")
+    assert read_regular(folder / named, 100, inside=folder) == b"the file"
+    (folder / named).parent.mkdir()
+    (folder / named).write_bytes(b"another")  # which the name names as it stands
+    assert read_regular(folder / named, 100, inside=folder) == b"another"
+    with pytest.raises(FileNotFoundError):
+        read_regular(folder / named.replace("t", "s"), 100, inside=folder)
+
+
+def test_another_form_of_a_name_leads_no_further_than_the_name(folder: Path) -> None:
+    (folder / DECOMPOSED).parent.mkdir()
+    (folder / DECOMPOSED).symlink_to(folder.parent / "secret.txt")
+    outside = folder.parent / unicodedata.normalize("NFD", "né.txt")
+    outside.write_text("secret")
+    for name in (COMPOSED, f"../{unicodedata.normalize('NFC', outside.name)}"):
+        with pytest.raises(OSError, match="it leads out of"):
+            read_regular(folder / name, 100, inside=folder)
+    os.mkfifo(folder / unicodedata.normalize("NFD", "é"))
+    with pytest.raises(OSError, match="it is a FIFO"):
+        read_regular(folder / unicodedata.normalize("NFC", "é"), 100, inside=folder)
+
+
+def test_a_backslash_is_said_to_be_no_separator(folder: Path) -> None:
+    (folder / "inner").mkdir()
+    (folder / "inner" / "a.txt").write_bytes(b"below")
+    with pytest.raises(FileNotFoundError, match=r"a backslash separates no folders here.*write `/`"):
+        read_regular(folder / "inner\\a.txt", 100, inside=folder)
+    (folder / "inner\\a.txt").write_bytes(b"a name with a backslash")
+    assert read_regular(folder / "inner\\a.txt", 100, inside=folder) == b"a name with a backslash"

@@ -20,15 +20,13 @@ class SceneChanges(PixelChanges):
 
     Scenes are drawn: a flat area with a hard outline belongs to them, so that seams and detail say nothing. A new
     object that shows what is behind it does not: the value is that of the faintest new object in the box.
-
-    perception: to share the analysis of images with other experts.
     """
 
     id = "scene-changes@1"
 
-    def __init__(self, perception: PerceptionCache | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._perception = perception or PerceptionCache()
+        self._perception = PerceptionCache.shared()
 
     def __call__(self, queries: Sequence[MapChanges | Remains | RateRegion]) -> list[Outcome]:
         measured = iter(super().__call__([query for query in queries if not isinstance(query, RateRegion)]))

@@ -28,8 +28,8 @@ class SceneDetector(Expert):
     kinds = (Detect,)
     id = "scene-detector@1"
 
-    def __init__(self, perception: PerceptionCache | None = None) -> None:
-        self._perception = perception or PerceptionCache()
+    def __init__(self) -> None:
+        self._perception = PerceptionCache.shared()
 
     def __call__(self, queries: Sequence[Detect]) -> list[Outcome]:
         return [self._answer(query) for query in queries]

@@ -23,8 +23,8 @@ class SceneEditPreference(Expert):
     id = "scene-edit-preference@1"
     kinds = (Rate,)
 
-    def __init__(self, perception: PerceptionCache) -> None:
-        self._comparisons = EditComparisonCache(perception)
+    def __init__(self) -> None:
+        self._comparisons = EditComparisonCache(PerceptionCache.shared())
 
     def __call__(self, queries: Sequence[Rate]) -> list[Outcome]:
         return [self._rated(query) for query in queries]

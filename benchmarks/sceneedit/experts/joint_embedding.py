@@ -30,8 +30,8 @@ class SceneJointEmbedding(Expert):
     kinds = (Embed, EmbedText)
     id = "scene-bag@1"
 
-    def __init__(self, perception: PerceptionCache | None = None) -> None:
-        self._perception = perception or PerceptionCache()
+    def __init__(self) -> None:
+        self._perception = PerceptionCache.shared()
 
     def __call__(self, queries: Sequence[Embed | EmbedText]) -> list[Outcome]:
         return [self._answer(query) for query in queries]

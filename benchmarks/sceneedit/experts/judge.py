@@ -43,15 +43,13 @@ class SceneJudge(Expert):
     words for changes of the whole picture too. Each image and pair is
     analysed once. Sampled answers depend on the query and its draw alone. Abstains on other topics, on unknown words,
     and on other images than the topic has.
-
-    perception: to share the analysis of images with other experts.
     """
 
     kinds = (Judge,)
     id = "scene-judge@3"
 
-    def __init__(self, perception: PerceptionCache | None = None) -> None:
-        perception = perception or PerceptionCache()
+    def __init__(self) -> None:
+        perception = PerceptionCache.shared()
         comparisons = EditComparisonCache(perception)
         self._systems: Mapping[str, TopicJudge] = {
             "edival": EdiValJudge(perception),

@@ -6,6 +6,8 @@ import math
 import threading
 from collections import OrderedDict
 from functools import cached_property
+from typing import ClassVar
+from weakref import WeakValueDictionary
 
 import cv2
 import numpy as np
@@ -109,7 +111,14 @@ class ImagePerception:
 
 
 class PerceptionCache:
-    """Perceptions of the most recent images. Several experts, in threads of their own, may share one."""
+    """Perceptions of the most recent images. The experts of a process, in threads of their own, share one."""
+
+    _living: ClassVar[WeakValueDictionary[str, PerceptionCache]] = WeakValueDictionary()
+
+    @classmethod
+    def shared(cls) -> PerceptionCache:
+        """The one that experts hold: no argument of theirs, so that they can be pickled. It goes with the last one."""
+        return cls._living.setdefault("shared", cls())
 
     def __init__(self, capacity: int = 512) -> None:
         self._capacity = capacity

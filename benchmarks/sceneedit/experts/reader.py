@@ -19,8 +19,8 @@ class SceneReader(Expert):
     id = "scene-reader@1"
     kinds = (ReadText,)
 
-    def __init__(self, perception: PerceptionCache | None = None) -> None:
-        self._perception = perception or PerceptionCache()
+    def __init__(self) -> None:
+        self._perception = PerceptionCache.shared()
 
     def __call__(self, queries: Sequence[ReadText]) -> list[RecognizedText]:
         return [self._reading(query) for query in queries]

@@ -38,8 +38,8 @@ class SceneSegmenter(Expert):
     kinds = (Segment,)
     id = "scene-segmenter@2"
 
-    def __init__(self, perception: PerceptionCache | None = None) -> None:
-        self._perception = perception or PerceptionCache()
+    def __init__(self) -> None:
+        self._perception = PerceptionCache.shared()
 
     def __call__(self, queries: Sequence[Segment]) -> list[Outcome]:
         return [self._answer(query) for query in queries]

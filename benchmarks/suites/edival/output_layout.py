@@ -21,6 +21,13 @@ TURNS = 3
 
 _NAME = re.compile(r"([0-9]{1,9})_input_raw(?:_turn_([0-9]{1,3}))?\.[A-Za-z]{1,4}")
 
+
+def is_base_name(name: str) -> bool:
+    """Whether a file is that of a base picture."""
+    match = _NAME.fullmatch(name)
+    return match is not None and match[2] is None
+
+
 UNLISTED, UNFINISHED, TWICE, IGNORED, BASES = "unlisted", "unfinished", "twice", "ignored", "bases"
 """Entries of `OutputFolder.facts`. For the released code, an image without a row is `UNLISTED` if all its pictures are
 there, which its notebook counts, and else `UNFINISHED`.

@@ -289,6 +289,11 @@ class EdiVal(Suite):
             return None
         return output_layout.output_folder(outputs, self.mode).bases.get(self.turns[item.id].index)
 
+    @staticmethod
+    def is_source_name(name: str) -> bool:
+        """As of the base images that the released code has beside its outputs."""
+        return output_layout.is_base_name(name)
+
     def missing_reason(self, outputs: Path, item: SuiteItem) -> str:
         """In protocol `official`, which file is missing without which the released code leaves the image out."""
         if not self.released or self.incomplete != "drop":

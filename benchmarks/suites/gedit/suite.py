@@ -133,6 +133,11 @@ class GEditBench(Suite):
         path = _folder(outputs) / f"{item.output_path.removeprefix(f'{FULLSET}/')}_SRCIMG.png"
         return path if self.released and path.is_file() else None
 
+    @staticmethod
+    def is_source_name(name: str) -> bool:
+        """As those that the released code writes beside its outputs."""
+        return name.endswith("_SRCIMG.png")
+
     def output_facts(self, outputs: Path) -> Mapping[str, Any]:
         """In protocol `official`, how many sources are beside the outputs: `sources_beside_outputs`."""
         if not self.released:

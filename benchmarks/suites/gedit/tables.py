@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from ....reward.metrics.viescore.grades import MAX_GRADE
 from ....reward.metrics.viescore.overall import overall
 from ..bootstrap import Numbers, Statistic
 from ..results import ResultRow, Results
@@ -37,6 +38,10 @@ def gedit_tables(results: Results, notes: Sequence[str] = ()) -> list[Table]:
     full = {language: results.filter(language=language) for language in languages}
     subset = {language: results.filter(language=language, intersection=1) for language in languages}
     all_notes = ["O: root of SC x PQ of each edit; the average is the plain mean over the types.", *notes]
+    above = sum(any((row.value(name) or 0) > MAX_GRADE for name in ("sc", "pq")) for row in results.rows)
+    if above:
+        edits = "edit has" if above == 1 else "edits have"
+        all_notes.append(f"{above} {edits} a grade above {MAX_GRADE}, where the scale ends: as released, it counts.")
     all_notes += [note for language in languages if (note := _absent_types(language, full[language]))]
     tables = [_languages("leaderboard", "GEdit-Bench, full set", results, full, all_notes)]
     subset = {language: rows for language, rows in subset.items() if rows}

@@ -137,12 +137,23 @@ _BROKEN_OFF = ("error", "abort", "parse_error", "network_error", "insufficient_s
 
 
 def _text(message: Mapping[str, Any]) -> str:
-    content = message.get("content")
-    if isinstance(content, list):
-        content = "".join(part["text"] for part in content if part["type"] == "text")
-    if content is not None and not isinstance(content, str):
-        raise TypeError(f"content is {type(content).__name__}, not text")
-    return content or ""
+    return "".join(content_texts(message.get("content")))
+
+
+def content_texts(content: Any) -> list[str]:
+    """The texts of a message's content: a string, a block, or a list of blocks and strings; none of None, as beside
+    `tool_calls`, and of blocks of other types. Raises TypeError for what is no content.
+    """
+    texts = []
+    for block in content if isinstance(content, list | tuple) else [] if content is None else [content]:
+        if isinstance(block, Mapping):
+            if block.get("type", "text") not in ("text", "output_text", "input_text"):
+                continue
+            block = block.get("text", block.get("content"))
+        if block is not None and not isinstance(block, str):
+            raise TypeError(f"content has {type(block).__name__}, and no text")
+        texts.append(block or "")
+    return texts
 
 
 def _calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:

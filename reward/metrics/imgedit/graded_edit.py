@@ -15,7 +15,7 @@ from ...queries.prompts import Prompts
 from ...queries.response_formats import FreeText, Message, Reply
 from ...sample import EditSample
 from ...score import Evidence, Score
-from .reply_reading import released_grade
+from .reply_reading import HIGHEST, LOWEST, released_grade
 
 Protocol = Literal["fixed", "official"]
 PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
@@ -96,4 +96,7 @@ def _released_score(reply: Reply, sample: EditSample) -> Score:
     grade = released_grade(reply.text)
     numbers = {NUMBERS: float(len(grade.numbers)), OUT_OF_RANGE: float(grade.out_of_range)}
     evidence = Evidence(GRADES, sample.edited.digest, text=reply.text, numbers=numbers)
-    return Score.of(grade.value, f"mean of {', '.join(map(str, grade.numbers))}", evidence=[evidence])
+    reason = f"mean of {', '.join(map(str, grade.numbers))}"
+    if grade.out_of_range:
+        reason += f"; as released, numbers outside of {LOWEST} to {HIGHEST} count: {grade.out_of_range}"
+    return Score.of(grade.value, reason, evidence=[evidence])

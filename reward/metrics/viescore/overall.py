@@ -77,4 +77,7 @@ class VieScoreOverall(VieScoreOptions):
         if score.value is None:
             return score
         values = [part.value for part in score.parts.values() if part.value is not None]
-        return Score.of(overall(*values), "root of the product of SC and PQ", parts=score.parts)
+        reason = "root of the product of SC and PQ"
+        if max(values) > MAX_GRADE:  # both grades of one were, so that its reason says so, too
+            reason += f", of which one is above {MAX_GRADE}, where the scale ends: as released, it counts"
+        return Score.of(overall(*values), reason, parts=score.parts)

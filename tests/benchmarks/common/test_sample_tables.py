@@ -1,9 +1,11 @@
 """Tables of parquet and JSONL are read as sample files are, in any order of ranges, and what is no sample is said."""
 
+import base64
 import gc
 import io
 import json
 import random
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -202,6 +204,27 @@ def test_a_file_that_claims_gigabytes_a_row_or_is_cut_is_refused(tmp_path: Path)
         SampleTable.open(path)
     with pytest.raises(BrokenFile):
         _ = RowFile(path).num_rows
+
+
+def test_base64_in_a_table_or_a_line_is_the_picture_and_a_nan_is_nothing(tmp_path: Path) -> None:
+    held = {name: base64.b64encode(data).decode() for name, data in (("source", png(0)), ("edited", png(100)))}
+    held["edited"] = f"data:image/png;base64,{held['edited']}"
+    (tmp_path / "x.jsonl").write_text(json.dumps({"id": "x", "instruction": "Make it red", **held}) + "\n")
+    path = write(tmp_path / "x.parquet", row(id="x", mask=float("nan")))
+    texts = write(tmp_path / "texts.parquet", {**row(id="x"), **held})
+    samples = [found.sample for one in (tmp_path / "x.jsonl", path, texts) for found in SampleTable.open(one).rows()]
+    assert samples[0] is not None
+    assert samples[0].mask is None
+    assert samples == [samples[0]] * 3
+
+
+def test_a_pair_is_one_in_whatever_unicode_form_its_files_are_named(tmp_path: Path) -> None:
+    (tmp_path / unicodedata.normalize("NFD", "thé_source.png")).write_bytes(png(0))
+    (tmp_path / unicodedata.normalize("NFC", "thé_edited.png")).write_bytes(png(100))
+    (tmp_path / unicodedata.normalize("NFD", "thé.txt")).write_text("Make it red")
+    (entry,) = SampleSource.open(tmp_path).read()
+    assert entry.sample is not None, entry.problem
+    assert (entry.sample.id, entry.sample.instruction) == (unicodedata.normalize("NFC", "thé"), "Make it red")
 
 
 def test_a_picture_is_kept_as_the_bytes_of_its_file() -> None:

@@ -40,6 +40,11 @@ def test_tables_side_by_side_in_three_forms(editcritic: Command, folders: Path) 
     assert latex.stdout.startswith("% types: By type\n\\begin{tabular}{lrr}")
 
 
+def test_results_that_are_named_twice_are_one(editcritic: Command, folders: Path) -> None:
+    twice = editcritic("bench", "report", folders / "good", folders, folders / "good/result.json", *SUITE, "--json")
+    assert json.loads(twice.stdout)["editors"] == ["good", "bad"]
+
+
 def test_tables_are_written_into_a_folder(editcritic: Command, folders: Path, tmp_path: Path) -> None:
     assert editcritic("bench", "report", folders, *SUITE, "--tables", tmp_path / "tables").exit_code == 0
     assert {path.suffix for path in (tmp_path / "tables").glob("leaderboard.*")} == {".md", ".csv", ".tex"}

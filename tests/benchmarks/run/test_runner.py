@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,8 +17,10 @@ from editcritic.benchmarks.run.run_journal import RowJournal
 from editcritic.benchmarks.run.runner import ExecutionOptions, RunIncomplete, run_suite
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts as critics
 from editcritic.benchmarks.sceneedit.suite import SceneEdit
+from editcritic.benchmarks.suites.edival.suite import EdiVal
+from editcritic.benchmarks.suites.gedit.suite import GEditBench
 from editcritic.benchmarks.suites.results import load_results
-from editcritic.benchmarks.suites.suite import SuiteItem
+from editcritic.benchmarks.suites.suite import SuiteItem, find_image
 from editcritic.reward import EditSample, Image
 from editcritic.reward.queries.specs import Spec
 
@@ -223,6 +226,34 @@ def test_the_command_tells_what_is_missing_and_writes_partial_results_when_allow
     assert whole.exit_code == 1  # one picture is missing
     assert json.loads(whole.stdout)["counts"]["num_missing"] == 1
     assert json.loads((tmp_path / "out" / "result.json").read_text())["provenance"]["complete"]
+
+
+def test_pictures_that_no_item_names_are_told_beside_the_missing_ones(editcritic: Command, tmp_path: Path) -> None:
+    made = outputs(tmp_path / "outputs", Toy(count=3), without=["1/2"])
+    (made / "0_turn_2.png").rename(made / "0-turn-2.png")
+    (made / "1_turn_1.png").rename(made / "elsewhere.PNG")
+    (made / "log.txt").write_text("no picture")
+    coin = ("--experts", "judge=tests.benchmarks.suites.tiny_suite:CoinJudge")
+    suite = "tests.benchmarks.suites.tiny_suite:Toy?count=3"
+    command = ("bench", "run", suite, "--outputs", made, *coin, "-o", tmp_path / "out")
+    told = editcritic(*command)
+    assert "2 pictures among the outputs are of no item that is looked for: 0-turn-2.png, elsewhere.PNG" in told.stderr
+    document = json.loads(editcritic(*command, "--json").stdout)
+    assert document["unnamed_outputs"] == {"count": 2, "first": ["0-turn-2.png", "elsewhere.PNG"]}
+    assert (document["counts"]["items"], document["counts"]["num_missing"]) == (6, 3)
+
+
+def test_sources_beside_the_outputs_are_no_outputs_of_nobody() -> None:
+    assert not Toy().is_source_name("0_turn_2.png")
+    assert EdiVal.is_source_name("7_input_raw.jpg")
+    assert GEditBench.is_source_name("ab12_SRCIMG.png")
+    assert not EdiVal.is_source_name("7_input_raw_turn_1.png")
+
+
+def test_an_output_is_found_under_the_other_unicode_form_of_its_name(tmp_path: Path) -> None:
+    composed, decomposed = (unicodedata.normalize(form, "thé") for form in ("NFC", "NFD"))
+    (tmp_path / f"{decomposed}.jpg").write_bytes(b"a picture")
+    assert find_image(tmp_path / composed) == tmp_path / f"{decomposed}.jpg"
 
 
 def test_what_is_typed_wrong_is_told_before_any_work(editcritic: Command, tmp_path: Path) -> None:

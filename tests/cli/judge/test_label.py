@@ -109,6 +109,14 @@ def test_a_sheet_is_written_answered_and_read_back_and_again_adds_nothing(editcr
     assert "0 questions are in" in ran.stdout  # all are answered
 
 
+def test_pictures_that_no_item_names_are_told_beside_the_missing_ones(editcritic, tmp_path):
+    command = ("judge", "label", *two_editors(tmp_path))
+    (tmp_path / "two" / "1_turn_2.png").rename(tmp_path / "two" / "1-2.png")
+    told = editcritic(*command, "--sheet", tmp_path / "sheet", "--annotator", "ann").stderr
+    assert "editcritic: two: 1 picture among the outputs is of no item that is looked for: 1-2.png" in told
+    assert "editcritic: one:" not in told
+
+
 def test_an_odd_row_is_one_message_and_the_others_are_read(editcritic, tmp_path):
     command = ("judge", "label", *two_editors(tmp_path))
     editcritic(*command, "--sheet", tmp_path / "sheet", "--annotator", "ann")

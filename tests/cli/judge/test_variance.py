@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ...benchmarks.conftest import Command
-from ...benchmarks.suites.tiny_suite import picture
+from ...benchmarks.suites.tiny_suite import Toy, outputs, picture
 
 EXPERTS = "tests.benchmarks.human_eval.test_measurement_variance:grader"
 OPTIONS = ("--metric", "complex-edit-pq", "-k", "1,2", "--experts", EXPERTS)
@@ -88,3 +88,14 @@ def test_a_suite_without_outputs_is_told_how_to_be_one(editcritic: Command) -> N
     result = editcritic("judge", "variance", "sceneedit", *OPTIONS)
     assert result.exit_code == 2
     assert "--outputs" in result.stderr
+
+
+def test_pictures_that_no_item_names_are_told_beside_the_missing_ones(editcritic: Command, tmp_path: Path) -> None:
+    made = outputs(tmp_path / "made", Toy(count=2))
+    command = ("judge", "variance", "tests.benchmarks.suites.tiny_suite:Toy?count=2", "--outputs", made, *OPTIONS)
+    told = []
+    for number, path in enumerate(sorted(made.iterdir())):
+        path.rename(made / f"{number}.png")
+        told.append(" ".join(editcritic(*command).stderr.split()))
+    assert "2 items without an image are left out; 1 picture among the outputs is of no item" in told[0]
+    assert "has no image of any item: toy looks for 0_turn_1.png" in told[-1]

@@ -4,12 +4,14 @@ import asyncio
 import inspect
 import json
 import pickle
+import threading
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from editcritic.benchmarks.sceneedit import toy
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
 from editcritic.benchmarks.sceneedit.trials import single_edit_trials
@@ -18,9 +20,9 @@ from editcritic.integrations.diffusers.pipeline_editor import make_editor
 from editcritic.integrations.trl.preferences import make_preference_pairs
 from editcritic.integrations.trl.reward_function import AsyncRewardFunction, RewardFunction, rollout_metrics
 from editcritic.integrations.unusable_rows import UnusableRow
-from editcritic.reward import Image, Reward, Score
+from editcritic.reward import Expert, Image, Reward, Score, SpecError
 from editcritic.reward.image import PixelFormatError
-from editcritic.reward.queries import Abstention
+from editcritic.reward.queries import Abstention, ReadText
 from editcritic.verifiers.selection import EditorError
 
 from ...reward.experts.tiny_vlms import tiny_llava
@@ -328,19 +330,50 @@ def test_rows_that_are_no_edits_are_unscored_and_the_others_are_scored():
     reward = RewardFunction(graded(), editor=painter)
     good = scenes(1)[0].source.pil()
     rows = {
-        "source": [good, np.full((8, 8, 3), np.nan), good, None, good],
-        "instruction": ["make it blue", "make it blue", " ", "make it blue", None],
+        "source": [good, np.full((8, 8, 3), np.nan), good, None, good, []],
+        "instruction": ["make it blue", "make it blue", " ", "make it blue", np.nan, "make it blue"],
     }
-    rollouts = reward.rollouts(**asking(*"abcde", **rows))
-    assert [rollout.score.status for rollout in rollouts] == ["scored", "failed", "failed", "failed", "failed"]
-    assert [rollout.sample is None for rollout in rollouts] == [False, True, True, True, True]
+    rollouts = reward.rollouts(**asking(*"abcdef", **rows))
+    assert [rollout.score.status for rollout in rollouts] == ["scored", *["failed"] * 5]
+    assert [rollout.sample is None for rollout in rollouts] == [False, *[True] * 5]
     assert [text for text, _ in painter.requests] == ["a"]
-    values = reward(**asking(*"abcde", **rows), log_metric=logged.__setitem__, log_extra=texts.__setitem__)
+    values = reward(**asking(*"abcdef", **rows), log_metric=logged.__setitem__, log_extra=texts.__setitem__)
     assert values[0] == rollouts[0].score.value == reward(**asking("a"))[0]
-    assert values[1:] == [None] * 4
-    assert logged["graded/frac_unscored"] == 0.8
+    assert values[1:] == [None] * 5
+    assert logged["graded/frac_unscored"] == pytest.approx(5 / 6)
     assert "NaN" in texts["graded/reason"][1]
-    assert make_preference_pairs(rollouts).dropped["unscored"] == 4
+    assert make_preference_pairs(rollouts).dropped["unscored"] == 5
+
+
+def test_a_row_with_nothing_in_edited_is_no_copy_of_its_source():
+    reward, good = RewardFunction(graded()), scenes(1)[0].source.pil()
+    rollouts = reward.rollouts(**asking("a", "b", "c", edited=[good, np.nan, None]))
+    assert [rollout.score.status for rollout in rollouts] == ["scored", "failed", "failed"]
+    assert [rollout.sample is None for rollout in rollouts] == [False, True, True]
+
+
+def test_the_toy_experts_of_the_documents_are_pickled_with_the_reward():
+    drawn = toy(2)
+    reward = RewardFunction("any-edit", drawn.experts)
+    copy = pickle.loads(pickle.dumps(reward))
+    sources = [one.source for one in drawn.samples]
+    rows = asking("", "", instruction=[one.instruction for one in drawn.samples], source=sources, edited=sources)
+    assert copy(**rows) == reward(**rows)
+    with pytest.raises(SpecError, match=r"Locked .*: give that, or what it is given itself, as a spec"):
+        pickle.dumps(RewardFunction("guards", {**drawn.experts, "reader": Locked(threading.Lock())}))
+
+
+class Locked(Expert):
+    """An expert with an argument that it does not keep."""
+
+    id = "locked"
+    kinds = (ReadText,)
+
+    def __init__(self, lock):
+        self._lock = lock
+
+    def __call__(self, queries):
+        raise AssertionError("nobody asks")
 
 
 def test_instructions_that_are_too_long_cost_one_row_or_one_edit():

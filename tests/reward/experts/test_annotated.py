@@ -252,6 +252,11 @@ def test_a_box_outside_of_the_picture_is_abstained_on_by_name(corners):
         assert answer == Abstention("the box of 'cup' lies outside its image: correct it")
 
 
+def test_a_box_that_was_made_of_pixels_is_told_what_takes_them():
+    answer = look(COFFEE, "cup", cup=(Box(120, 80, 260, 240),))
+    assert answer.reason.endswith("lies outside its image: a Box is in fractions, and Box.from_corners takes pixels")
+
+
 def test_the_boxes_of_the_first_picture_serve_later_turns():
     first = sample(bluer(COFFEE, SPOON))
     second = EditSample("s2", "...", (first.edited,), Image.of(bluer(COFFEE, CUP)), boxes=first.boxes, history=(first,))

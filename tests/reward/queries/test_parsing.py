@@ -511,3 +511,10 @@ def test_a_grade_may_say_its_scale_or_why(text: str, grade: int) -> None:
 )
 def test_an_answer_that_is_taken_back_is_none(text: str, answer: bool | None) -> None:
     assert parse_yes_no(text) is answer
+
+
+@pytest.mark.parametrize("text", ['{"score": [7, 8], "why": "a\nb"}', 'Here: {"why": "a\tb", "score": [7, 8]}'])
+def test_a_line_break_in_a_string_is_what_is_wrong_and_no_type(text: str) -> None:
+    schema = '{"type": "object", "required": ["score", "why"]}'
+    with pytest.raises(ValueError, match="it is not JSON \\(Invalid control character"):
+        parse_json(schema, text)

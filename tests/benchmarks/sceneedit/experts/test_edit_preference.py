@@ -7,10 +7,9 @@ import pytest
 
 from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.benchmarks.sceneedit.experts.edit_preference import SceneEditPreference
-from editcritic.benchmarks.sceneedit.experts.perception import PerceptionCache
 from editcritic.reward.queries import Abstention, Measurement, Rate
 
-RATER = SceneEditPreference(PerceptionCache())
+RATER = SceneEditPreference()
 
 
 @cache

@@ -226,3 +226,12 @@ def test_an_edit_without_one_of_the_scores_has_no_o() -> None:
     (table,) = [one for one in gedit_tables(Results("mine", [failed, *results.rows[1:]])) if one.name == "types-en"]
     row = table.rows[str(first.labels["type"])]
     assert {column: figure.num_missing for column, figure in row.items()} == {"SC": 0, "PQ": 1, "O": 1}
+
+
+def test_grades_above_the_scale_are_counted_in_a_note() -> None:
+    results = recorded_results()
+    first = results.rows[0]
+    above = ResultRow(first.id, first.case, first.labels, {"sc": Score.of(85.0), "pq": Score.of(8.0)})
+    (note,) = [one for one in gedit_tables(Results("mine", [above, *results.rows[1:]]))[0].notes if "scale" in one]
+    assert note == "1 edit has a grade above 10, where the scale ends: as released, it counts."
+    assert not any("scale" in one for one in gedit_tables(results)[0].notes)

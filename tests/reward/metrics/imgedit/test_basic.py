@@ -79,6 +79,7 @@ def test_a_reply_that_cannot_be_read_is_a_failed_score_with_the_reply() -> None:
 def test_the_official_protocol_says_what_it_averaged() -> None:
     score, _ = scored(ImgEditScore("official"), graded("add", 5, 9, "x"), edit())
     assert score.value == 7.0
+    assert score.reason == "mean of 5, 9; as released, numbers outside of 1 to 5 count: 1"
     assert numbers(score, GRADES) == {"numbers": 2.0, "out of range": 1.0}
 
 

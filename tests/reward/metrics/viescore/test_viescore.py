@@ -191,6 +191,9 @@ def test_official_counts_one_grade_for_both_and_says_so() -> None:
 def test_official_keeps_numbers_beyond_the_scale_and_says_so() -> None:
     score = score_of(SemanticConsistency("official"), both(said(85, 90)))
     assert (score.value, score.reason) == (85, "the lower of 85 and 90; the scale ends at 10")
+    score = score_of(VieScoreOverall("official"), both(said(85, 90), said(8, 9)))
+    assert score.value == pytest.approx(26.08, abs=0.01)
+    assert score.reason.endswith("of which one is above 10, where the scale ends: as released, it counts")
     score = score_of(SemanticConsistency("official"), both(said(7, 9, 3)))
     assert (score.value, score.reason) == (3, "the lowest of 3 grades, where two were asked for")
 
