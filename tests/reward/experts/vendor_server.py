@@ -78,10 +78,9 @@ def _sampled(replies: Mapping[str, float], body: Mapping[str, Any]) -> str:
 def _written(replies: Mapping[str, float], reply: str, vendor: Vendor) -> list[Step]:
     """The steps of a reply. A tenth of a word's probability is that of its lower case."""
     spelled: dict[tuple[str, ...], float] = {}
-    for one, share in replies.items():
-        for text, part in ((one, 0.9), (one.lower(), 0.1)) if one.isalpha() else ((one, 1.0),):
-            sequence = (*_tokens(vendor.wrapping.format(text), vendor.digits), END)
-            spelled[sequence] = spelled.get(sequence, 0.0) + share * part
+    for option, share in replies.items():
+        for text, part in ((option, 0.9), (option.lower(), 0.1)) if option.isalpha() else ((option, 1.0),):
+            spelled[(*_tokens(vendor.wrapping.format(text), vendor.digits), END)] = share * part
     steps: list[Step] = []
     prefix: tuple[str, ...] = ()
     for token in (*_tokens(vendor.wrapping.format(reply), vendor.digits), END):
@@ -130,6 +129,11 @@ class Vendor:
     response: Mapping[str, Any] = field(default_factory=dict)
     usage: Mapping[str, Any] = field(default_factory=dict)
     no_content: Mapping[str, Any] = field(default_factory=lambda: {"content": None})
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether the alternatives to an answer's first token tell the probabilities of the options."""
+        return self.logprobs in ("all", "content") and self.wrapping == "{}"
 
 
 def _error(message: str, **fields: Any) -> dict[str, Any]:
@@ -334,8 +338,8 @@ def _completion(vendor: Vendor, body: Mapping[str, Any], asked: int | None) -> d
             message[place] = [{"type": "reasoning.text", "text": thinking, "format": "unknown", "index": 0}]
         elif place != "hidden":
             message[place] = thinking
-    message |= {"content": text} if text else vendor.no_content
-    choice: dict[str, Any] = {"index": 0, "message": message | vendor.message, "finish_reason": finish, **vendor.choice}
+    message |= {**({"content": text} if text else vendor.no_content), **vendor.message}
+    choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": finish, **vendor.choice}
     if asked is not None and vendor.logprobs in ("all", "content"):
         shown = [*thought, *said] if vendor.logprobs == "all" else said
         ended = shown[-1:] and shown[-1][0] == END
