@@ -132,6 +132,7 @@ def score(
     from ..benchmarks.run.recordings import RecordingWriter
     from ..benchmarks.run.scoring_run import format_score, forward_warnings, open_scores_file, score_entries
     from ..reward import AnswerLog
+    from ..reward.engine.scheduler import WITHOUT_LOG
     from ..reward.missing_inputs import for_rows
     from ..reward.score import score_line
 
@@ -221,7 +222,7 @@ def score(
         if outcome.interrupted:
             stack.pop_all()  # the engine's thread may use the log until the process ends
         # A log that stopped writing has lost answers: harmless in a cache, not in a recording.
-        return outcome.exit_code or int(record is not None and bool(warned))
+        return outcome.exit_code or int(record is not None and any(text.startswith(WITHOUT_LOG) for text in warned))
 
 
 def _inputs(samples: Path, edited: Path | None) -> dict[str, Path]:

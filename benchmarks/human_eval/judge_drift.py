@@ -25,7 +25,7 @@ from ..suites.results import ResultRow, Results, parsed_lines, require_schema, t
 
 SCHEMA = 2
 AnswerValue = float | str
-"""A value, or the status of a score that has none."""
+"""A value, or the status of a score that has none. A score that failed is no answer."""
 
 TOLERANCE = 1e-9
 """Values that differ by at most this are equal."""
@@ -98,13 +98,15 @@ class AnswerDrift:
 
 @dataclass(frozen=True)
 class DriftReport:
-    """Comparison with a golden set. different_outputs: images that changed. missing: images without a score."""
+    """Comparison with a golden set. different_outputs: images that changed. missing: images without a score. failed:
+    images of which a score failed, before or now, so that no answer is compared."""
 
     drifts: Sequence[AnswerDrift]
     changes: Sequence[AnswerChange]
     compared: int
     different_outputs: int
     missing: int
+    failed: int
     runs: int
     lines: Sequence[str] = field(default=())
 
@@ -117,10 +119,10 @@ def build_golden_set(
     count: number of images, sampled by seed; None: all. Raises `InputError` if the runs are of different images, or if
     nothing was scored.
     """
-    first = [(results.editor, row) for results in runs[0] for row in results.rows if not row.missing_reason]
+    first = [(results.editor, row) for results in runs[0] for row in results.rows if is_answered(row)]
     other_runs = [{(results.editor, row.id): row for results in run for row in results.rows} for run in runs[1:]]
     if not first:
-        raise InputError("these results have no scores")
+        raise InputError("these results have no scores, or they have all failed")
     if count is not None and count < len(first):
         indices = set(random.Random(seed).sample(range(len(first)), count))
         first = [entry for number, entry in enumerate(first) if number in indices]
@@ -157,6 +159,9 @@ def read_golden_set(path: Path) -> list[GoldenRecord]:
 def _golden_record(data: Any) -> GoldenRecord:
     require_schema(data, SCHEMA)
     answers = {name: tuple(_parse_answer(value) for value in values) for name, values in data["answers"].items()}
+    for name, values in answers.items():  # sets of earlier versions have the failed ones
+        answers[name] = tuple(value for value in values if value != "failed")
+    answers = {name: values for name, values in answers.items() if values}
     name, case, editor, edited = (text_field(data[field]) for field in ("id", "case", "editor", "edited_digest"))
     return GoldenRecord(name, case, editor, edited, answers)
 
@@ -184,6 +189,10 @@ def compare_with_golden_set(
     cases = {case: number for number, case in enumerate(dict.fromkeys(record.case for record, _ in pairs))}
     weights = bootstrap_weights(len(cases), BOOTSTRAP_SAMPLES, seed=seed) if len(cases) > 1 else None
     paths = dict.fromkeys(path for record, _ in pairs for path in record.answers)
+    num_failed = sum(
+        any(row.scores[name].status == "failed" or name not in record.answers for name in paths.keys() & row.scores)
+        for record, row in pairs
+    )
     drifts, changes = [], []
     current = [(record, dict(row_answers(row))) for record, row in pairs]
     for path in paths:
@@ -199,6 +208,8 @@ def compare_with_golden_set(
                 for record, values, now in compared
                 if all(_is_different(value, now) for value in values)
             ]
+    if not drifts and num_failed:
+        raise InputError(f"no answer can be compared: of {num_failed} images, scores have failed before or now")
     if not drifts:
         computed = dict.fromkeys(name for _, row in pairs for name in row.scores)
         raise InputError(
@@ -206,7 +217,7 @@ def compare_with_golden_set(
             f"it has {', '.join(_metrics(paths))}, the results have {', '.join(computed) or 'none'}"
         )
     runs = max(len(values) for record, _ in pairs for values in record.answers.values())
-    return DriftReport(drifts, changes, len(pairs), num_different, num_missing, runs)
+    return DriftReport(drifts, changes, len(pairs), num_different, num_missing, num_failed, runs)
 
 
 def _metrics(paths: Iterable[str]) -> list[str]:
@@ -214,14 +225,20 @@ def _metrics(paths: Iterable[str]) -> list[str]:
     return [*dict.fromkeys(path.partition("/")[0] for path in paths)]
 
 
+def is_answered(row: ResultRow) -> bool:
+    """Whether a row has any answer."""
+    return not row.missing_reason and next(row_answers(row), None) is not None
+
+
 def row_answers(row: ResultRow) -> Iterator[tuple[str, AnswerValue]]:
-    """Path and value of every score of a row, its parts and credits."""
+    """Path and value of every score of a row that has not failed, its parts and credits."""
     for name, score in row.scores.items():
         yield from _answers(score, name)
 
 
 def _answers(score: Score, path: str) -> Iterator[tuple[str, AnswerValue]]:
-    yield path, score.status if score.value is None else score.value
+    if score.status != "failed":
+        yield path, score.status if score.value is None else score.value
     for children in (score.parts, score.credits):
         for name, part in children.items():
             yield from _answers(part, f"{path}/{name}")

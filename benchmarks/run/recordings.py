@@ -102,7 +102,9 @@ class RecordingReader:
             refused.callback(self.log.close)
             self._rows = self.log.samples()
             if not self._rows:
-                raise InputError(f"{path} contains answers but no samples: it is a cache, not written with --record")
+                raise InputError(
+                    f"{path} contains no samples: it is a cache, not written with --record, or its command ended early"
+                )
             self._experts = self._table_of("experts")
             if any(isinstance(expert, str) for expert in self._experts.values()):
                 raise InputError(

@@ -22,7 +22,11 @@ def drift(
         typer.Argument(metavar="RESULTS...", help="Result folders of a suite, or a recording of `score --record`."),
     ],
     golden: Annotated[
-        Path | None, typer.Option("--golden", help="Compare the results with this golden set. Exit code 1 for drift.")
+        Path | None,
+        typer.Option(
+            "--golden",
+            help="Compare the results with this golden set. Exit code 1 for drift, and for scores that failed.",
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Store the results as a golden set (JSONL).")] = None,
     repeat_results: Annotated[
@@ -64,7 +68,7 @@ def _store(
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.common.inputs import require_distinct_files
     from ...benchmarks.human_eval.drift_results import load_answers
-    from ...benchmarks.human_eval.judge_drift import build_golden_set, write_golden_set
+    from ...benchmarks.human_eval.judge_drift import build_golden_set, is_answered, write_golden_set
 
     require_distinct_files(results=results[0], out=out)
     count = len(results)
@@ -76,8 +80,10 @@ def _store(
     write_golden_set(out, records)
     if as_json:
         print_json({"golden": str(out), "images": len(records), "runs": len(runs)})
-    else:
-        echo(f"{len(records)} images, {len(runs)} run{'s' * (len(runs) > 1)}: {out}", stderr=False)
+        return 0
+    echo(f"{len(records)} images, {len(runs)} run{'s' * (len(runs) > 1)}: {out}", stderr=False)
+    if failed := sum(not is_answered(row) for result in runs[0] for row in result.rows):
+        echo(f"left out: {failed} without an answer", stderr=False)
     return 0
 
 
@@ -88,13 +94,14 @@ def _report_drift(path: Path, results: Sequence[Path], seed: int, as_json: bool)
     from ...benchmarks.human_eval.judge_drift import compare_with_golden_set, read_golden_set
 
     report = compare_with_golden_set(read_golden_set(path), load_answers(results), seed=seed)
-    code = int(any(drift.exceeds_noise for drift in report.drifts))
+    code = int(any(drift.exceeds_noise for drift in report.drifts) or report.failed > 0)
     if as_json:
         print_json(
             {
                 "compared": report.compared,
                 "different_outputs": report.different_outputs,
                 "missing": report.missing,
+                "failed": report.failed,
                 "golden_runs": report.runs,
                 "drift": [{**asdict(drift), "exceeds_noise": drift.exceeds_noise} for drift in report.drifts],
                 "changes": [asdict(change) for change in report.changes],
@@ -112,9 +119,8 @@ _MAX_CHANGES_SHOWN = 20
 def _print_drift(report: DriftReport) -> None:
     from rich.table import Table
 
-    table = Table(
-        "score", title=f"{report.compared} images compared with {report.runs} golden runs", title_justify="left"
-    )
+    runs = f"{report.runs} golden run{'s' * (report.runs > 1)}"
+    table = Table("score", title=f"{report.compared} images compared with {runs}", title_justify="left")
     for name in ("n", "changed", "golden runs differ", "mean now - before (95 %)", "beyond noise"):
         table.add_column(name, justify="right")
     for drift in report.drifts:
@@ -129,9 +135,10 @@ def _print_drift(report: DriftReport) -> None:
         echo(str(change), stderr=False)
     if len(report.changes) > _MAX_CHANGES_SHOWN:
         echo(f"and {len(report.changes) - _MAX_CHANGES_SHOWN} others", stderr=False)
-    if report.different_outputs or report.missing:
+    if report.different_outputs or report.missing or report.failed:
         echo(
-            f"left out: {report.different_outputs} outputs that changed, {report.missing} without a score",
+            f"left out: {report.different_outputs} outputs that changed, {report.missing} without a score, "
+            f"{report.failed} of which a score failed, before or now",
             stderr=False,
         )
     echo(

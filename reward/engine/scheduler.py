@@ -41,6 +41,9 @@ from .program import Ask, Failed, Gather, RunOnce, Unanswered, score_without_val
 from .shared_database import DATABASE_ERRORS
 from .workers import CallReport, ExpertLoop, ExpertThread, LoopWorker, Worker, format_exception_line
 
+WITHOUT_LOG = "continuing without the answer log"
+"""How the warning begins that a log has failed: answers from then on are not in it."""
+
 
 class Scheduler:
     """All state of an engine, accessed by its thread only (except that `snapshot` and `down_experts` read it)."""
@@ -473,7 +476,7 @@ class Scheduler:
         except _LOG_ERRORS as error:
             path = self._log.path if self._log is not None else "?"
             self._log = None
-            warnings.warn(f"continuing without the answer log {path}: {error}", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"{WITHOUT_LOG} {path}: {error}", RuntimeWarning, stacklevel=2)
 
     def stop(self) -> None:
         """End the thread after it has handled the events already in the inbox. Later ones would wait for ever."""

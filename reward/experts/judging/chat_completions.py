@@ -94,7 +94,7 @@ class Completion:
 
 
 def parse_completion(response: Mapping[str, Any]) -> Completion | Failure:
-    """The first choice of a completion; a `Failure` for errors, refusals and filtered content.
+    """The first choice of a completion; a `Failure` for errors, refusals, filtered content, and what broke off.
 
     Raises KeyError, TypeError or ValueError for an invalid chat completion.
     """
@@ -124,16 +124,18 @@ def _choice(response: Mapping[str, Any]) -> dict[str, Any] | Failure:
     refusal = message.get("refusal")
     if isinstance(refusal, str) and refusal:
         return Failure(f"the judge refused: {refusal[:200]}", raw=refusal[:MAX_RAW_CHARACTERS])
-    finish, raw = choice.get("finish_reason"), str(message.get("content") or "")[:MAX_RAW_CHARACTERS]
-    if finish in ("content_filter", "sensitive"):
-        return Failure("the server's content filter removed the reply", raw=raw)
-    if finish in _BROKEN_OFF:
-        return Failure(f"the reply broke off (finish_reason {finish})", raw=raw)
+    finish, content = str(choice.get("finish_reason")), str(message.get("content") or "")[:MAX_RAW_CHARACTERS]
+    if finish in _FILTERED:
+        return Failure("the server's content filter removed the reply", raw=content)
+    if finish in _BROKEN_OFF or choice.get("error"):
+        detail = f": {json.dumps(choice['error'])[:300]}" if choice.get("error") else ""
+        return Failure(f"the reply broke off (finish_reason {finish}){detail}", raw=content)
     return choice
 
 
+_FILTERED = ("content_filter", "sensitive")
 _BROKEN_OFF = ("error", "abort", "parse_error", "network_error", "insufficient_system_resource")
-"""Finish reasons of servers whose reply is a part of what the judge would have said."""
+"""How OpenRouter, SGLang, LMDeploy, Z.ai and DeepSeek end what is no whole reply; some of its text may be there."""
 
 
 def _text(message: Mapping[str, Any]) -> str:

@@ -30,6 +30,7 @@ from .http_errors import (
     is_retryable,
     parse_error_body,
     retry_after_seconds,
+    status_sent_as_success,
 )
 from .token_usage import TokenUsage
 
@@ -264,7 +265,10 @@ class Endpoint:
         except ResponseRefused as error:
             return Failure(f"the response of {address.host_and_path} {error}")
         if status < 300:
-            return self._read(address, text)
+            response = self._read(address, text)
+            status = status_sent_as_success(response)
+            if not status:
+                return response
         rejected = self._rejected(address, status, text)
         if is_retryable(status):
             raise _TransientError(f"HTTP {status}: {rejected.message}", retry_after_seconds(headers))
@@ -378,12 +382,12 @@ class Endpoint:
         text = self.redact(text)
         code, message = map(one_line, parse_error_body(text))
         rejected = RequestRejected(status, code, message, text[:MAX_RAW_CHARACTERS])
-        if rejected.is_policy and status < 500:
+        if status < 500 and (rejected.is_policy or rejected.is_about_logprobs):
             return rejected
         source = f"{address.host_and_path} (HTTP {status}: {message})"
         if status < 400:
             raise ExpertDown(f"{source} has moved: give the new address as base_url")
-        if status == 401 or (status == 403 and "logprob" not in message):  # some models may not give probabilities
+        if status in (401, 403):
             key = (
                 f"check the key in {self._api_key_env}"
                 if self._key

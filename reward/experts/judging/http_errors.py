@@ -49,25 +49,44 @@ class RequestRejected:
         )
 
     @property
+    def is_about_logprobs(self) -> bool:
+        """Whether it names log-probabilities, which OpenAI forbids (403) to ask its reasoning models for."""
+        return "logprob" in f"{self.code} {self.message}".lower()
+
+    @property
     def is_quota(self) -> bool:
         """Whether the account has nothing left."""
         return self.status == 402 or self.code in _QUOTA_ERROR_CODES
 
 
 def parse_error_body(text: str) -> tuple[str, str]:
-    """Code and message of an error body, in the formats that servers use."""
+    """Code and message of an error body, in the formats that servers use.
+
+    A gateway's message has that of the server which it asked, if it says what that was (OpenRouter's `metadata.raw`).
+    """
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
         return "", text[:200].strip() or "no message"
+    if isinstance(body, list) and body:  # Gemini's
+        body = body[0]
     error = body.get("error", body) if isinstance(body, dict) else body
     if not isinstance(error, dict):
         return "", str(error)[:500]
     message = error.get("message") or error.get("detail") or error
     described = message if isinstance(message, str) else json.dumps(message)
-    parameter = error.get("param")
+    parameter, metadata = error.get("param"), error.get("metadata")
     about = f" ({parameter})" if isinstance(parameter, str) and parameter not in described else ""
-    return str(error.get("code") or error.get("type") or ""), described[:500] + about
+    asked = f": {metadata['raw']!s:.300}" if isinstance(metadata, dict) and metadata.get("raw") else ""
+    return str(error.get("code") or error.get("type") or ""), described[:500] + about + asked
+
+
+def status_sent_as_success(response: object) -> int:
+    """The HTTP status of an error that came with a status of success, as gateways send those of the servers that they
+    ask (OpenRouter); 0 if there is none."""
+    error = response.get("error") if isinstance(response, dict) and not response.get("choices") else None
+    code = error.get("code") if isinstance(error, dict) else None
+    return code if type(code) is int and 400 <= code < 600 else 0
 
 
 def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
@@ -93,4 +112,9 @@ _TOO_LARGE = re.compile(
     re.IGNORECASE,
 )
 """It names what is too large: `max_tokens` can be, too."""
-_QUOTA_ERROR_CODES = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
+_QUOTA_ERROR_CODES = {
+    "insufficient_quota",
+    "billing_hard_limit_reached",
+    "billing_not_active",
+    "exceeded_current_quota_error",
+}

@@ -16,13 +16,15 @@ START = datetime(2026, 3, 1, 9, 30, tzinfo=timezone.utc)
 
 
 def row(name: str, *, case: str = "", edited: str = "picture", labels: Mapping[str, Any] | None = None, **values: Any):
-    """A number is a value, a text the reason of an abstention, a mapping the parts of a mean."""
+    """A number is a value, a text the reason of an abstention, a mapping the parts of a mean, None a failure."""
     return ResultRow(name, case or name, labels or {}, {k: _score(v) for k, v in values.items()}, edited=edited)
 
 
 def _score(value: Any) -> Score:
     if isinstance(value, Mapping):
         return Score.of(sum(value.values()) / len(value), parts={name: Score.of(one) for name, one in value.items()})
+    if value is None:
+        return Score.failed("no answer")
     return Score.abstained(value) if isinstance(value, str) else Score.of(value)
 
 

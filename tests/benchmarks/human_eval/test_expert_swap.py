@@ -162,6 +162,18 @@ def test_other_pictures_and_lost_ones_are_counted_and_not_compared():
         compare_with_golden_set(golden, [run_of(1.0, 1.0, 1.0, edited="another")])
 
 
+def test_a_judge_that_answers_nothing_has_not_stayed_as_it_was():
+    silent = run_of(None, None, None)
+    with pytest.raises(InputError, match="all failed"):
+        build_golden_set([[silent]])
+    golden = build_golden_set([[run_of(1.0, 0.0, 1.0)]])
+    with pytest.raises(InputError, match="of 3 images, scores have failed"):
+        compare_with_golden_set(golden, [silent])
+    report = compare_with_golden_set(golden, [run_of(None, 0.0, 1.0)])
+    assert (report.failed, report.drifts[0].count, report.drifts[0].changed) == (1, 2, 0.0)
+    assert [record.id for record in build_golden_set([[run_of(None, 0.0, 1.0)]])] == ["1", "2"]
+
+
 def test_results_that_have_no_metric_of_the_golden_set_have_not_stayed_as_they_were():
     golden = build_golden_set([[run_of(1.0, 1.0)]])
     others = results("one", [row(f"{n}", consistency=1.0) for n in range(2)])

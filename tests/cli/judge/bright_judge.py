@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Sequence
 
 from editcritic.reward import Expert, Image
@@ -31,6 +32,14 @@ class BrightJudge(Expert):
         os.close(file)
         time.sleep(self.seconds)
         return [_reply(query) for query in queries]
+
+
+class WarningJudge(BrightJudge):
+    """Warns of what it does otherwise than it was asked to, as a served judge does."""
+
+    def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
+        warnings.warn("fewer alternatives than asked for", RuntimeWarning, stacklevel=2)
+        return super().__call__(queries)
 
 
 def _reply(query: Judge) -> Reply:

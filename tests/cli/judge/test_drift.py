@@ -60,6 +60,11 @@ def test_the_same_answers_have_not_drifted(editcritic: Command, samples: Path, g
     assert document["drift"][0]["path"] == "judge-yes-no"
 
 
+def test_a_warning_of_a_judge_costs_no_recording(editcritic: Command, samples: Path) -> None:
+    path = record(editcritic, samples, "warned.db", "judge=tests.cli.judge.bright_judge:WarningJudge")
+    assert editcritic("judge", "drift", path, "-o", samples.with_name("golden.jsonl")).exit_code == 0
+
+
 def test_another_judges_answers_have(editcritic: Command, samples: Path, golden: Path) -> None:
     document = drift(editcritic, record(editcritic, samples, "now.db", BRIGHT), golden, code=1)
     assert document["compared"] == 12

@@ -232,6 +232,12 @@ def test_json_is_validated_whoever_promised_it():
 NOT_ANSWERS = {
     "refusal": completion(None, refusal="I cannot help with that."),
     "content filter": completion("Yes", "content_filter"),
+    "another content filter": completion("Yes", "sensitive"),
+    "broken off": completion("Yes", "error"),
+    "stopped by the server": completion("Yes", "abort"),
+    "error of the choice": {
+        "choices": [{"message": {"content": "Yes"}, "finish_reason": "stop", "error": {"code": 502, "message": "gone"}}]
+    },
     "no choices": {"choices": []},
     "no content": completion(None),
     "empty content": completion(""),
@@ -352,6 +358,7 @@ TROUBLES = {
     "408": error(408, "too slow"),
     "500": error(500, "oops"),
     "503": error(503, "loading"),
+    "429 sent as success": Answer({"error": {"message": "Provider returned error", "code": 429}}),
     "cut in the headers": Answer(completion(), cut=0),
     "cut in the body": Answer(completion(), cut=25),
 }
@@ -468,6 +475,7 @@ def test_a_server_that_is_not_there_is_an_error_and_no_judgement():
         (error(404, "no model m"), "check base_url and the model's name"),
         (error(402, "no credit"), "has no quota left"),
         (error(429, "no credit", "insufficient_quota"), "has no quota left"),
+        (Answer({"error": {"message": "no", "type": "exceeded_current_quota_error"}}, 429), "has no quota left"),
         (Answer(b"", 308, {"Location": "http://127.0.0.1:9/"}), "has moved"),
     ],
 )
@@ -495,9 +503,10 @@ def test_a_rejected_question_fails_alone_and_is_not_asked_again(answer):
     assert failure.raw
 
 
-def test_a_server_that_knows_no_logprobs_is_asked_without_from_then_on():
+@pytest.mark.parametrize("status", [400, 403])
+def test_a_server_that_knows_no_logprobs_is_asked_without_from_then_on(status):
     def rule(request: Any, number: int) -> Answer:
-        return error(400, "logprobs are not supported") if "logprobs" in request.body else Answer(completion())
+        return error(status, "you may not ask for logprobs") if "logprobs" in request.body else Answer(completion())
 
     with serving(rule) as server:
         expert = judge(server, concurrency=1)
@@ -505,6 +514,22 @@ def test_a_server_that_knows_no_logprobs_is_asked_without_from_then_on():
         assert ["logprobs" in request.body for request in server.requests] == [True, False, False, False]
         with pytest.raises(ExpertDown, match="logprobs=False or 'auto'"):
             judge(server, logprobs=True)([question()])
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ([{"error": {"code": 400, "message": "no such field", "status": "INVALID_ARGUMENT"}}], "no such field"),
+        (
+            {"error": {"message": "upstream", "metadata": {"raw": '{"message": "too dark"}'}}},
+            'upstream: {"message": ',
+        ),
+    ],
+)
+def test_the_message_of_an_error_is_found(body, says):
+    failure = outcome(Answer(body, 400))
+    assert isinstance(failure, Failure)
+    assert failure.reason.startswith(f"the server rejected it (HTTP 400): {says}")
 
 
 def test_a_schema_that_the_server_rejects_is_left_to_the_words_and_the_others_are_not():
