@@ -56,8 +56,8 @@ def _approximate_bytes(answer: Answer | Abstention) -> int:
             return 400 + 3 * image.width * image.height
         case Reply(text, probabilities):
             return 400 + len(text) + 100 * len(probabilities)
-        case RecognizedText(lines):
-            return 300 + 400 * len(lines)
+        case RecognizedText(lines, unread):
+            return 300 + 400 * len(lines) + 200 * len(unread)
         case EditPlan():
             return 400 + 4 * len(json.dumps(plan_to_json(answer)))
         case _:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from typing_extensions import Unpack
 
 from ..boxes import Box
 from ..queries.expert import ExpertDown
-from ..queries.kinds import Outcome, ReadText, RecognizedText, TextLine
-from ..queries.outcomes import Failure
+from ..queries.kinds import Outcome, Query, ReadText, RecognizedText, TextLine
+from ..queries.outcomes import Abstention, Failure
+from ..sample import EditSample
 from .judging.logits_processors import TextWriter, WriterLogitsProcessor
+from .letters import script_of, without_wanted
 from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.local_expert import LocalExpert
 
@@ -36,7 +38,8 @@ class _OcrRequest:
 class GotOcr(LocalExpert[Outcome]):
     """Answers `ReadText` with GOT-OCR 2.0 (Wei et al., 2024, arXiv:2409.01704) in transformers' format.
 
-    It reads pages, signs, formulas and tables, mainly in English and Chinese. Each line of its output is a text line
+    It reads pages, signs, formulas and tables in English and Chinese, as its authors say, and abstains on wanted texts
+    in other scripts than Latin and Chinese. Each line of its output is a text line
     whose box is the whole image, since the model predicts no positions: use RapidOcr for metrics that need positions.
     The score of a box is the geometric mean of the probabilities of the line's tokens.
 
@@ -52,6 +55,7 @@ class GotOcr(LocalExpert[Outcome]):
     """
 
     kinds = (ReadText,)
+    adapts: ClassVar[tuple[type[Query[Any]], ...] | None] = ()
     loader = "GotOcr2ForConditionalGeneration"
     deadline_s = 3600.0  # on a CPU, long texts take many minutes
 
@@ -81,6 +85,12 @@ class GotOcr(LocalExpert[Outcome]):
 
     def usage(self) -> Mapping[str, float]:
         return dict(self._counts)
+
+    def rewrite_query(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
+        """Without the wanted text; an abstention if it has letters of other scripts than Latin and Chinese."""
+        if not isinstance(query, ReadText):
+            return query
+        return without_wanted(query, lambda letter: script_of(letter) in ("", "Latin", "Han"))
 
     def prepare(self) -> None:
         """Load the model. Raises `ExpertDown` if its tokenizer has no end token."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ..queries.expert import Expert
-from ..queries.kinds import InvalidAnswer, Judge, Outcome, ReadText, RecognizedText
+from ..queries.kinds import InvalidAnswer, Judge, Outcome, Query, ReadText, RecognizedText
 from ..queries.outcomes import Abstention, Failure
 from ..queries.response_formats import FreeText, Message, Reply, check_max_tokens
 from ..queries.specs import Spec
+from ..sample import EditSample
 from .judging.judge_adapter import JudgeAdapter
 
 NO_TEXT = "[no text]"
@@ -33,6 +34,7 @@ class JudgeReader(JudgeAdapter):
     """
 
     kinds = (ReadText,)
+    adapts: ClassVar[tuple[type[Query[Any]], ...] | None] = ()
     topics: ClassVar[tuple[str, ...]] = ("judge_reader",)
 
     def __init__(self, judge: Expert | Spec, *, prompts: str | None = None, max_tokens: int = 1024) -> None:
@@ -47,6 +49,10 @@ class JudgeReader(JudgeAdapter):
 
     def options_id(self) -> str:
         return f"max_tokens={self.max_tokens}"
+
+    def rewrite_query(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
+        """Without the wanted text: which letters a judge knows is not known, and it is not asked twice."""
+        return ReadText(query.image) if isinstance(query, ReadText) else query
 
     def __call__(self, queries: Sequence[ReadText]) -> list[Outcome]:
         questions = [self._question(query) for query in queries]

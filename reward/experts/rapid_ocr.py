@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+from unicodedata import bidirectional
 
 import cv2
 import numpy as np
@@ -18,10 +21,13 @@ from ..boxes import Box
 from ..forks import at_fork, keep_in_child
 from ..image import Pixels
 from ..queries.expert import Expert, ExpertDown
-from ..queries.kinds import ReadText, RecognizedText, TextLine
+from ..queries.kinds import Query, ReadText, RecognizedText, TextLine
+from ..queries.outcomes import Abstention
+from ..sample import EditSample
+from .letters import script_of, without_wanted
 
 _PACKAGE = "rapidocr"
-_VERSION = 1
+_VERSION = 2
 """Of pre- and post-processing (the constants below); part of the expert's id."""
 
 _MIN_SIDE = 4
@@ -47,6 +53,14 @@ _SINGLE_CHARACTER_SCORE = 0.95
 """Minimum score of a single character: on photographs without text, rims and handles are detected as letters with
 scores up to 0.9; real single letters score above 0.98."""
 
+_SURELY_TEXT, _LONG, _LEGIBLE = 0.7, 1.6, 0.85
+"""An unread line: its aspect ratio at least, and where the recogniser saw letters or digits, the detector's score at
+least and the recogniser's at most. Words in scripts that it does not know are mostly read as blanks; what the detector
+finds on photographs without text is read as some letter, and most has a lower score, or is round."""
+
+_ROUND = frozenset("0OoQCc8")
+"""How glasses, coins, wheels and buttons in a row are read."""
+
 
 class RapidOcr(Expert):
     """Answers `ReadText`. An image without text is an empty `RecognizedText`, not an abstention.
@@ -54,7 +68,11 @@ class RapidOcr(Expert):
     min_score: lines with a lower recognition score, in [0, 1], are dropped; single characters below 0.95 always are.
     threads: of each model (`intra_op`); the default is one, since a second saves only a tenth of the time. concurrency:
     images read at a time, each by models of its own. short_side: in pixels, to which larger images are resized; half of
-    it takes a quarter of the time and loses small print.
+    it takes a quarter of the time and loses small print. recogniser: the ONNX file of another recogniser of PP-OCR,
+    with its characters in the metadata, such as those for Cyrillic or Arabic (which needs `python-bidi`).
+
+    Reads the letters that its recogniser has, and abstains on wanted texts with others: docs/experts.md has a table by
+    script. Greek is read only by a recogniser with its accented letters; others know the letters of formulas.
 
     Lines are sorted top to bottom, then left to right, along their median direction; boxes enclose slanted lines. Weak
     on decorative faces and text upside down; spaces between words may be missing. Images under 4 pixels a side hold no
@@ -62,11 +80,19 @@ class RapidOcr(Expert):
     """
 
     kinds = (ReadText,)
+    adapts: ClassVar[tuple[type[Query[Any]], ...] | None] = ()
     batch = 8
     """Images are read one by one, so that a large batch saves nothing, and what depends on a reading waits for it."""
     deadline_s = 900.0
 
-    def __init__(self, min_score: float = 0.5, threads: int = 1, short_side: int = 736, concurrency: int = 2) -> None:
+    def __init__(
+        self,
+        min_score: float = 0.5,
+        threads: int = 1,
+        short_side: int = 736,
+        concurrency: int = 2,
+        recogniser: str = "",
+    ) -> None:
         if not 0 <= min_score <= 1:
             raise ValueError(f"min_score must lie in [0, 1], got {min_score}")
         if threads < 1:
@@ -78,7 +104,10 @@ class RapidOcr(Expert):
         self.min_score = min_score
         self.threads = threads
         self.short_side = short_side
+        self.recogniser = recogniser
         self.id = f"rapidocr@{_version()} layout={_VERSION} working={short_side} min_score={min_score:g}"
+        if recogniser:
+            self.id += f" recogniser={_file_digest(recogniser)}"
         self.concurrency = concurrency
         self._idle: list[Any] = []  # models that no call uses
         at_fork(self, RapidOcr._in_child)
@@ -98,17 +127,14 @@ class RapidOcr(Expert):
         return self._new_models()
 
     def _new_models(self) -> Any:
-        try:
-            import onnxruntime
-            from rapidocr import RapidOCR
-        except ImportError as error:
-            raise ExpertDown(f"{error.name} is not installed: pip install 'editcritic[ocr]'") from None
-        onnxruntime.set_default_logger_severity(3)  # suppresses a warning on machines without a GPU
+        _onnxruntime()
+        from rapidocr import RapidOCR
+
         # With a path, no model is downloaded.
         return RapidOCR(
             params={
                 "Det.model_path": _model("det"),
-                "Rec.model_path": _model("rec"),
+                "Rec.model_path": self._recogniser_path(),
                 "Global.use_cls": False,  # it wrongly rotates short upright words more often than it helps
                 "Global.text_score": 0.0,
                 "Global.log_level": "critical",
@@ -118,7 +144,26 @@ class RapidOcr(Expert):
                 "EngineConfig.onnxruntime.intra_op_num_threads": min(self.threads, os.cpu_count() or 1),
                 "EngineConfig.onnxruntime.inter_op_num_threads": 1,
             }
+            | ({"Rec.lang_type": "arabic"} if self.recogniser and self._reads_from_the_right() else {})
         )
+
+    def _recogniser_path(self) -> str:
+        return self.recogniser or _model("rec")
+
+    def _reads_from_the_right(self) -> bool:
+        return any(bidirectional(letter) in ("R", "AL") for letter in _characters(self._recogniser_path()))
+
+    def rewrite_query(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
+        """Without the wanted text; an abstention if it has letters that the recogniser does not know."""
+        return without_wanted(query, self._knows) if isinstance(query, ReadText) else query
+
+    def _knows(self, letter: str) -> bool:
+        if letter.isascii():
+            return True
+        characters = _characters(self._recogniser_path())
+        if script_of(letter) == "Greek" and "ά" not in characters:
+            return False
+        return not characters.isdisjoint((letter, letter.lower(), letter.upper()))
 
     def __call__(self, queries: Sequence[ReadText]) -> list[RecognizedText]:
         models = self._take()
@@ -132,22 +177,66 @@ class RapidOcr(Expert):
         if min(width, height) < _MIN_SIDE:
             return RecognizedText(())
         canvas, scale, (left, top) = _canvas(pixels, self.short_side)
-        output = models(np.ascontiguousarray(canvas[:, :, ::-1]))  # BGR
-        if getattr(output, "txts", None) is None:
+        # All that is detected: the whole pipeline leaves out what has no readable text.
+        found, _, read, _ = models.run_ocr_steps(np.ascontiguousarray(canvas[:, :, ::-1]), {})  # BGR
+        if found.boxes is None or read.txts is None:
             return RecognizedText(())
-        quads = np.clip((np.asarray(output.boxes, np.float64) - (left, top)) / scale, 0, (width, height))
-        texts = [text.strip() for text in output.txts]
-        scores = [min(max(float(score), 0.0), 1.0) for score in output.scores]
-        kept = [i for i, text in enumerate(texts) if scores[i] >= self._threshold(text)]
-        lines = []
-        for i in _in_reading_order(quads, kept):
+        corners = np.asarray(found.boxes, np.float64)
+        quads = np.clip((corners - (left, top)) / scale, 0, (width, height))
+        texts = [text.strip() for text in read.txts]
+        scores = [min(max(float(score), 0.0), 1.0) for score in read.scores]
+        sure = [min(max(float(score), 0.0), 1.0) for score in found.scores]
+
+        def box(i: int, score: float) -> Box:
             (x0, y0), (x1, y1) = quads[i].min(0), quads[i].max(0)
-            box = Box.from_corners(float(x0), float(y0), float(x1), float(y1), (width, height), score=scores[i])
-            lines.append(TextLine(texts[i], box))
-        return RecognizedText(tuple(lines))
+            return Box.from_corners(float(x0), float(y0), float(x1), float(y1), (width, height), score=score)
+
+        kept = [i for i, text in enumerate(texts) if text and scores[i] >= self._threshold(text)]
+        lines = tuple(TextLine(texts[i], box(i, scores[i])) for i in _in_reading_order(quads, kept))
+        unread = [i for i, text in enumerate(texts) if _is_long(corners[i]) and _is_illegible(text, scores[i], sure[i])]
+        return RecognizedText(lines, tuple(box(i, sure[i]) for i in _in_reading_order(quads, unread)))
 
     def _threshold(self, text: str) -> float:
         return self.min_score if len(text) > 1 else max(self.min_score, _SINGLE_CHARACTER_SCORE)
+
+
+def _is_long(quad: NDArray[np.float64]) -> bool:
+    """Whether a line is as long as words are; with corners as of `_in_reading_order`."""
+    sides = np.linalg.norm(quad - np.roll(quad, 1, 0), axis=1)  # left, upper, right, lower
+    return bool(sides[1] + sides[3] >= _LONG * (sides[0] + sides[2]))
+
+
+def _is_illegible(text: str, score: float, detected: float) -> bool:
+    """Whether something is text to the detector, and the recogniser is not sure of what it reads there."""
+    letters = {letter for letter in text if letter.isalnum()}
+    return not letters or (detected >= _SURELY_TEXT and score < _LEGIBLE and not letters <= _ROUND)
+
+
+def _onnxruntime() -> Any:
+    try:
+        import onnxruntime
+        import rapidocr  # noqa: F401
+    except ImportError as error:
+        raise ExpertDown(f"{error.name} is not installed: pip install 'editcritic[ocr]'") from None
+    onnxruntime.set_default_logger_severity(3)  # suppresses a warning on machines without a GPU
+    return onnxruntime
+
+
+@cache
+def _characters(path: str) -> frozenset[str]:
+    """The characters that a recogniser knows. Raises `ExpertDown` for a file that does not say."""
+    session = _onnxruntime().InferenceSession(path, providers=["CPUExecutionProvider"])
+    characters = session.get_modelmeta().custom_metadata_map.get("character", "")
+    if not characters:
+        raise ExpertDown(f"{path} does not say in its metadata which characters it knows: give a recogniser that does")
+    return frozenset(characters.splitlines())
+
+
+def _file_digest(path: str) -> str:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+    except OSError as error:
+        raise ValueError(f"recogniser: {path}: {error.strerror}") from None
 
 
 def _version() -> str:

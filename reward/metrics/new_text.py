@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..boxes import Box
 from ..engine.program import Program, ask
 from ..image import Image
-from ..queries.kinds import Differ, ReadText, TextLine
+from ..queries.kinds import Differ, ReadText, RecognizedText, TextLine
 from ..sample import EditSample
 from ..score import Evidence, Score
 from .text_matching import matching_letters, similarity
@@ -21,6 +22,8 @@ MAX_REGIONS = 32
 
 _SAME_PLACE = 0.3
 """Intersection over union from which on two lines are at one place."""
+_BESIDE = 0.5
+"""Of a line's height: nearer to text of the source, what cannot be read may be that text, redrawn."""
 _SAME_LETTERS = 0.6
 """Similarity of the letters of two lines at one place that are one line: two of six letters are read otherwise."""
 
@@ -52,13 +55,15 @@ class ChangedText:
     """What is read in the changed area of an edited image.
 
     area: the box around all differences from the source, with a margin. picture: what the edited image, at the source's
-    size, shows there. lines: with boxes in `picture`. regions: that differ, in the frame of the source; so many that
+    size, shows there. lines: with boxes in `picture`. unread: text that the reader cannot read, as lines without words.
+    regions: that differ, in the frame of the source; so many that
     there may be more of them where `MAX_REGIONS` are reported.
     """
 
     area: Box
     picture: Image
     lines: tuple[TextLine, ...]
+    unread: tuple[TextLine, ...]
     regions: tuple[Box, ...]
 
     def place(self, line: TextLine) -> Box:
@@ -78,10 +83,11 @@ class ChangedText:
 
     def score(self, forbidden: tuple[TextLine, ...], problem: str) -> Score:
         """0 for an image with forbidden lines, else 1. problem: what is wrong with them."""
-        text = " ".join(line.text for line in forbidden)
+        text = " ".join(line.text for line in forbidden if line.text)
         boxes = tuple(line.box for line in forbidden)
         seen = Evidence("new text in the picture", self.picture.digest, boxes, text)
-        return Score.of(not forbidden, f"{problem}: {text!r}" if forbidden else "", evidence=[seen])
+        what = repr(text) if text else "the reader does not know its letters"
+        return Score.of(not forbidden, f"{problem}: {what}" if forbidden else "", evidence=[seen])
 
 
 def read_changed_area(sample: EditSample) -> Program[ChangedText | None]:
@@ -93,7 +99,8 @@ def read_changed_area(sample: EditSample) -> Program[ChangedText | None]:
     area = bounding_box(changes.boxes)
     picture = cut_out(edited, area)
     reading = yield from ask(ReadText(picture), role=READER)
-    return ChangedText(area, picture, reading.lines, changes.boxes)
+    unread = tuple(TextLine("", box) for box in reading.unread)
+    return ChangedText(area, picture, reading.lines, unread, changes.boxes)
 
 
 def cut_out(image: Image, box: Box) -> Image:
@@ -122,6 +129,26 @@ def reread_lines(lines: tuple[TextLine, ...], before: tuple[TextLine, ...]) -> t
             for known in before
         )
     )
+
+
+def new_unread(
+    lines: tuple[TextLine, ...], there: RecognizedText, sources: Sequence[RecognizedText]
+) -> tuple[TextLine, ...]:
+    """The unread lines that stand neither on nor beside a line of the source; none unless they outnumber those that the
+    sources have anywhere, since one of these may have been moved.
+
+    there: what is read in the same part of the source.
+    """
+    known = [*(line.box for line in there.lines), *there.unread]
+    new = tuple(line for line in lines if not any(_is_beside(line.box, box) for box in known))
+    return new if len(new) > sum(len(reading.unread) for reading in sources) else ()
+
+
+def _is_beside(box: Box, other: Box) -> bool:
+    """Whether a box lies within half its height of another one, or on it."""
+    across = max(box.x0 - other.x1, other.x0 - box.x1)
+    down = max(box.y0 - other.y1, other.y0 - box.y1)
+    return max(across, down) < _BESIDE * box.h
 
 
 def addressed_to_judge(lines: tuple[TextLine, ...]) -> tuple[TextLine, ...]:

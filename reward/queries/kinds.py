@@ -638,9 +638,14 @@ A dense printed page has about 60 and 5,000."""
 
 @dataclass(frozen=True, slots=True)
 class RecognizedText:
-    """Text in an image, top to bottom; box scores are the reader's confidence. At most `MAX_LINES` and `MAX_READ`."""
+    """Text in an image, top to bottom; box scores are the reader's confidence. At most `MAX_LINES` and `MAX_READ`.
+
+    unread: what is text to the reader and hardly or not legible to it, such as letters that it does not know; scores
+    are its confidence that this is text. A line of low confidence may be in both. Empty for readers that do not say.
+    """
 
     lines: tuple[TextLine, ...]
+    unread: tuple[Box, ...] = ()
 
     @property
     def text(self) -> str:
@@ -660,9 +665,14 @@ class RecognizedText:
 
 @dataclass(frozen=True)
 class ReadText(Query[RecognizedText]):
-    """Read the text in an image (OCR)."""
+    """Read the text in an image (OCR).
+
+    wanted: a text that is compared with what is read; may be empty. A reader abstains in `rewrite_query` on one that
+    has letters it does not know, and drops it from others: what it reads does not depend on it.
+    """
 
     image: Image
+    wanted: str = ""
     role: ClassVar[str] = "reader"
     kind: ClassVar[str] = "read_text"
 
@@ -671,18 +681,22 @@ class ReadText(Query[RecognizedText]):
         return (self.image,)
 
     def describe(self) -> dict[str, Any]:
-        return {"image": self.image.digest}
+        return {"image": self.image.digest} | ({"wanted": self.wanted} if self.wanted else {})
 
     def check(self, answer: object) -> None:
         _expect(answer, RecognizedText, self)
         assert isinstance(answer, RecognizedText)
         lines: Any = answer.lines
+        unread: Any = answer.unread
         if not (isinstance(lines, tuple) and all(map(_is_line, lines))):
             raise InvalidAnswer(f"read_text expects a tuple of lines, each text with a box, got {lines!r:.200}")
+        if not (isinstance(unread, tuple) and all(map(_is_box, unread))):
+            raise InvalidAnswer(f"read_text expects a tuple of boxes of unread lines, got {unread!r:.200}")
         letters = sum(len(line.text) for line in lines)
-        if len(lines) > MAX_LINES or letters > MAX_READ:
+        number = max(len(lines), len(unread))
+        if number > MAX_LINES or letters > MAX_READ:
             raise InvalidAnswer(
-                f"{len(lines):,} lines of {letters:,} characters were read, and at most {MAX_LINES:,} of {MAX_READ:,} "
+                f"{number:,} lines of {letters:,} characters were read, and at most {MAX_LINES:,} of {MAX_READ:,} "
                 "are compared: crop the image"
             )
 

@@ -37,7 +37,7 @@ def answer_to_json(answer: Answer | Abstention) -> dict[str, Any]:
     """Inverse of `answer_from_json`."""
     match answer:
         case Detections(boxes, min_score):
-            return {"boxes": [[b.cx, b.cy, b.w, b.h, b.score, b.label] for b in boxes], "min_score": min_score}
+            return {"boxes": [_box(box) for box in boxes], "min_score": min_score}
         case Mask(values, score):
             packed = base64.b64encode(zlib.compress(np.packbits(values).tobytes())).decode()
             return {"mask": packed, "shape": list(values.shape), "score": score}
@@ -57,8 +57,9 @@ def answer_to_json(answer: Answer | Abstention) -> dict[str, Any]:
                 data["option_mass"] = mass
             data |= {"tool_calls": [call.describe() for call in calls]} if calls else {}
             return data | ({"note": note} if note else {})
-        case RecognizedText(lines):
-            return {"lines": [[n.text, b.cx, b.cy, b.w, b.h, b.score, b.label] for n in lines for b in (n.box,)]}
+        case RecognizedText(lines, unread):
+            data = {"lines": [[line.text, *_box(line.box)] for line in lines]}
+            return data | ({"unread": [_box(box) for box in unread]} if unread else {})
         case EditPlan():
             return {"plan": plan_to_json(answer)}
         case Abstention(reason):
@@ -84,7 +85,8 @@ def answer_from_json(data: Mapping[str, Any]) -> Answer | Abstention:
         calls = tuple(ToolCall(*call) for call in data.get("tool_calls", ()))
         return Reply(data["reply"], data["probabilities"], data.get("option_mass"), calls, data.get("note", ""))
     if "lines" in data:
-        return RecognizedText(tuple(TextLine(row[0], Box(*row[1:])) for row in data["lines"]))
+        unread = tuple(Box(*numbers) for numbers in data.get("unread", ()))
+        return RecognizedText(tuple(TextLine(row[0], Box(*row[1:])) for row in data["lines"]), unread)
     if "plan" in data:
         return plan_from_json(data["plan"])
     if "abstained" in data:
@@ -92,6 +94,10 @@ def answer_from_json(data: Mapping[str, Any]) -> Answer | Abstention:
     if "value" in data:
         return Measurement(data["value"], data["share"], data.get("sigma"))
     raise ValueError(f"unknown kind of answer with fields {sorted(data)}: was it written by a newer version?")
+
+
+def _box(box: Box) -> list[Any]:
+    return [box.cx, box.cy, box.w, box.h, box.score, box.label]
 
 
 def _png(image: Image) -> bytes:

@@ -88,7 +88,9 @@ class NoisyExpert(Expert):
                 is_perturbed = flipped or self.bias > 0
                 return perturb_reply(query, outcome, flipped, self.bias, biased) if is_perturbed else outcome
             case _, RecognizedText(lines):
-                return RecognizedText(tuple(self._line(query, number, line) for number, line in enumerate(lines)))
+                return replace(
+                    outcome, lines=tuple(self._line(query, number, line) for number, line in enumerate(lines))
+                )
             case _:
                 return outcome
 

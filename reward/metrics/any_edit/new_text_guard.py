@@ -18,6 +18,7 @@ from ..new_text import (
     addressed_to_judge,
     cut_out,
     new_lines,
+    new_unread,
     plain,
     read_changed_area,
     reread_lines,
@@ -50,11 +51,14 @@ class NoUnrequestedText:
     or compression, unless it addresses a judge. With an operation on a text, or on something that carries text by
     nature, only text that addresses a judge fails, unless it is the requested text itself. The plan is
     `plan_of(sample)`, asked only where there is new text.
+
+    Text is also what the reader reports as unread, such as letters that it does not know, at changed places that are
+    neither on nor beside a line of the source, if there is more of it than in the sources.
     """
 
     card: ClassVar[Card] = Card(
         "guard-no-unrequested-text",
-        5,
+        6,
         "no text appears that was not asked for",
         kinds={
             "differences": ("differ",),
@@ -65,8 +69,9 @@ class NoUnrequestedText:
             "changes": ("map_changes",),
         },
         failure_modes=(
-            "Words the reader misses, and texts of one or two letters. A request for a sign, a book or a screen lets "
-            "any text pass that does not address a judge."
+            "Words the reader misses, and texts of one or two letters. Letters that it does not know pass beside text "
+            "of the source, and wherever an operation may write. A request for a sign, a book or a screen lets any "
+            "text pass that does not address a judge."
         ),
         aspect="cheating",
     )
@@ -96,12 +101,14 @@ def _new_text(sample: EditSample) -> Program[tuple[ChangedText | None, tuple[Tex
     there = tuple(line for line in lines if changed.is_changed(line))
     new = tuple(line for line in there if line.box.score >= MIN_LEGIBLE or line in addressed_to_judge(there))
     new = new or addressed_to_judge(lines)  # faint letters may be no difference
-    if new:  # only then the sources have to be read: as a whole, and as closely as the edit
+    unread = tuple(line for line in changed.unread if changed.is_changed(line))
+    if new or unread:  # only then the sources have to be read: as a whole, and as closely as the edit
         pictures = (*sample.sources, cut_out(sample.source, changed.area))
         readings = yield from ask_many([ReadText(picture) for picture in pictures], role=READER)
         new = new_lines(new, *(reading.text for reading in readings))
         reread = reread_lines(new, readings[-1].lines)
         new = tuple(line for line in new if line not in reread or addressed_to_judge((line,)))
+        new += new_unread(unread, readings[-1], readings[:-1])
     if new:  # small letters of the source may be read in the edit alone, after a shift of a pixel
         changes = yield from ask(MapChanges(sample.source, sample.edited))
         excess = preservation(changes).heat

@@ -37,7 +37,7 @@ from .preservation import (
 )
 from .referring import names_picture, same_object
 from .target_location import THRESHOLD, LocatedTarget, locate_targets, useful_boxes
-from .text_checks import removed_text_places, rewritten_places
+from .text_checks import letters_to_read, removed_text_places, rewritten_places
 
 MAX_NEW_SHARE = 0.3
 """Share of the image that something added may cover without a charge."""
@@ -256,7 +256,7 @@ def _copies_region(sample: EditSample, operation: PlannedOperation, target: Loca
 
 def _text_region(sample: EditSample, operation: PlannedOperation) -> Program[EditRegion]:
     """Where the requested text is read in the edited image."""
-    reading = yield from ask(ReadText(sample.edited))
+    reading = yield from ask(ReadText(sample.edited, letters_to_read(operation)))
     lines = lines_of_text(reading, operation.text)
     return _capped([scaled(box, _GROWTH) for box in lines], MAX_NEW_SHARE, repr(operation.text))
 

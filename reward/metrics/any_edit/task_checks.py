@@ -28,7 +28,7 @@ from .regions import lines_of_text
 from .removal_checks import check_removal
 from .replacement_checks import check_replacement
 from .target_location import THRESHOLD, LocatedTarget, locate_targets
-from .text_checks import text_written
+from .text_checks import letters_to_read, text_written
 
 PROMPTS = Prompts("editcritic.reward.metrics.edival")
 OPTIONS = paper_protocol.PaperOptions()
@@ -60,7 +60,8 @@ def check_task(
     the same target, which may stand elsewhere then, or look different. surroundings_stay: whether the plan leaves what
     is around the target where and as it is. Raises what the algorithms raise.
     """
-    inspector = EditInspector(sample.source, edited, PROMPTS, select=_selection(operation, located, also))
+    selection = _selection(operation, located, also)
+    inspector = EditInspector(sample.source, edited, PROMPTS, select=selection, old_text=operation.old_text)
     return inspector, _evaluate(inspector, operation, task, located, also, surroundings_stay)
 
 
@@ -153,7 +154,8 @@ def _beside_its_reference(
     assert operation.position is not None
     assert operation.reference is not None
     located = yield from locate_targets(inspector.source, [operation.reference])
-    before, after = yield from ask_many([ReadText(inspector.source), ReadText(inspector.edited)])
+    letters = letters_to_read(operation)
+    before, after = yield from ask_many([ReadText(image, letters) for image in (inspector.source, inspector.edited)])
     known = lines_of_text(before, operation.text)
     lines = lines_of_text(after, operation.text)
     lines = tuple(box for box in lines if same_object(box, known) is None) or lines

@@ -82,11 +82,12 @@ def text_written(
 
     Read at the target's place, if there is one, else in the whole image. Spelling counts, case and punctuation do not.
     Other words that are new count against it, unless they stand where nothing changed; up to four single characters do
-    not, nor the ends of words that are cut off.
+    not, nor the ends of words that are cut off. Raises `Abstained` for letters that the reader does not know.
     """
     boxes = () if located is None else located.boxes[:1]
-    before = yield from _read_lines(source, boxes)
-    after = yield from _read_lines(edited, boxes)
+    letters = letters_to_read(operation)
+    before = yield from _read_lines(source, boxes, letters)
+    after = yield from _read_lines(edited, boxes, letters)
     old = _words([operation.old_text])
     staying = _words_of(before) - old
     wanted = normalize_text(operation.text)
@@ -242,11 +243,12 @@ def rewritten_places(sample: EditSample, operation: PlannedOperation, boxes: Seq
     its target, as far as it is read there.
     """
     places: list[Box] = []
+    letters = letters_to_read(operation)
     if operation.old_text:
-        lines = yield from _read_lines(sample.source, boxes)
+        lines = yield from _read_lines(sample.source, boxes, letters)
         places += places_of(_lines_with(lines, operation.old_text))
     if boxes:
-        lines = yield from _read_lines(sample.edited, boxes)
+        lines = yield from _read_lines(sample.edited, boxes, letters)
         places += places_of(_lines_with(lines, operation.text))
     return tuple(places)
 
@@ -346,11 +348,16 @@ def _joined(lines: Iterable[_Line]) -> str:
     return " ".join(line.text for line in lines)
 
 
-def _read_lines(image: Image, boxes: Sequence[Box]) -> Program[list[_Line]]:
+def letters_to_read(operation: PlannedOperation) -> str:
+    """The texts whose letters a reader has to know: the requested one, and the one that it replaces."""
+    return " ".join(text for text in (operation.text, operation.old_text) if text)
+
+
+def _read_lines(image: Image, boxes: Sequence[Box], wanted: str = "") -> Program[list[_Line]]:
     """The lines in an image, or those that stand in some boxes, which are read with what is around them."""
     areas = [_area_around(box) for box in boxes]
     crops = [crop_box(image, area) for area in areas] or [image]
-    readings = yield from ask_many([ReadText(crop) for crop in crops])
+    readings = yield from ask_many([ReadText(crop, wanted) for crop in crops])
     lines: list[_Line] = []
     for index, reading in enumerate(readings):
         area = areas[index] if areas else Box(0.5, 0.5, 1, 1)

@@ -87,7 +87,8 @@ class EditInspector:
     """One edit: its two images, the prompts for the judge, and the evidence so far.
 
     select: which boxes of a phrase count in an image; by default all. best_boxes_first: boxes by falling score, so that
-    of near-duplicates the best one counts; otherwise in the detector's order.
+    of near-duplicates the best one counts; otherwise in the detector's order. old_text: what the wanted text replaces,
+    if the reader has to know its letters too.
     """
 
     source: Image
@@ -96,6 +97,7 @@ class EditInspector:
     evidence: list[Evidence] = field(default_factory=list)
     select: BoxSelection | None = None
     best_boxes_first: bool = True
+    old_text: str = ""
 
     def record_rule(self, text: str) -> None:
         """Add evidence of a rule that changed the inspection."""
@@ -153,9 +155,12 @@ class EditInspector:
             self.evidence.append(Evidence(f"judge {topic}", text=reply.text))
         return tuple(reply.text.strip() for reply in replies)
 
-    def read_text(self, picture: Image) -> Program[tuple[str, float]]:
-        """The text in an image, and the reader's confidence (mean over the lines; 1.0 without lines)."""
-        reading = yield from ask(ReadText(picture))
+    def read_text(self, picture: Image, wanted: str) -> Program[tuple[str, float]]:
+        """The text in an image, and the reader's confidence (mean over the lines; 1.0 without lines).
+
+        wanted: the text that it is compared with. Raises `Abstained` for letters that the reader does not know.
+        """
+        reading = yield from ask(ReadText(picture, " ".join(text for text in (wanted, self.old_text) if text)))
         confidences = [line.box.score for line in reading.lines]
         confidence = sum(confidences) / len(confidences) if confidences else 1.0
         boxes = tuple(line.box.with_label(line.text) for line in reading.lines)

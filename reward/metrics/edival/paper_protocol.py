@@ -231,7 +231,7 @@ def judge_verdict(topic: str, reply: Reply) -> Condition:
 
 
 def _read(options: PaperOptions, inspector: EditInspector, picture: Image, text: str) -> Program[Condition]:
-    text_read, confidence = yield from inspector.read_text(picture)
+    text_read, confidence = yield from inspector.read_text(picture, text)
     reason = f"read {text_read[:80]!r}, wanted {text!r}"
     if options.text_match == "exact":
         return texts_equal(normalize_text(text_read), normalize_text(text), reason, confidence=confidence)

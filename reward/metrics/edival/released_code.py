@@ -271,5 +271,5 @@ def _ask(
 
 
 def _read(inspector: EditInspector, picture: Image, text: str) -> Program[Condition]:
-    text_read, _ = yield from inspector.read_text(picture)
+    text_read, _ = yield from inspector.read_text(picture, text)
     return text_contains(text_read.strip().lower(), text.lower(), f"read {text_read[:80]!r}, wanted {text!r}")

@@ -66,7 +66,7 @@ class TextContentStyle(DimensionMetric):
         question = self.judge_query(
             "text_style", STYLE, images, instruction=sample.instruction, text=sample.target_text
         )
-        reading, reply = yield from ask(ReadText(sample.edited), question)
+        reading, reply = yield from ask(ReadText(sample.edited, sample.target_text), question)
         style = reply_value(question, reply)["score"]
         accuracy = text_accuracy(reading.text, sample.target_text, part=self.content == "part")
         reason = f"style {style} of 5, {accuracy:.3f} of the text is right"

@@ -2,9 +2,11 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import cv2
+import matplotlib
 import numpy as np
 import PIL.Image
 import PIL.ImageDraw
@@ -16,7 +18,7 @@ from editcritic.reward import Box, Engine, Image, Program, Score
 from editcritic.reward.engine import ask_many
 from editcritic.reward.experts import rapid_ocr
 from editcritic.reward.experts.rapid_ocr import RapidOcr
-from editcritic.reward.queries import ExpertDown, ReadText, RecognizedText
+from editcritic.reward.queries import Abstention, ExpertDown, ReadText, RecognizedText
 
 PHOTOS = {name: getattr(skimage.data, name)() for name in ("coffee", "chelsea", "rocket")}
 INKS = {"white": (255, 255, 255), "black": (0, 0, 0), "yellow": (250, 230, 60), "blue": (20, 40, 150)}
@@ -150,6 +152,84 @@ def test_lines_below_the_score_are_dropped(reader):
     kept = [line for line in read(reader, blurred).lines if line.box.score >= 0.9]
     assert list(read(strict, blurred).lines) == kept
     assert RapidOcr(min_score=0.9).id != RapidOcr().id
+
+
+# -- letters that the recogniser does not know -------------------------------------------------------------------------
+
+FONTS = Path(matplotlib.get_data_path(), "fonts/ttf")
+
+
+def banner(text):
+    """On a photograph, in DejaVu Sans."""
+    drawn = PIL.Image.fromarray(PHOTOS["coffee"])
+    pen = PIL.ImageDraw.Draw(drawn)
+    pen.rectangle((60, 40, 420, 96), fill=(245, 240, 220))
+    pen.text((80, 52), text, fill=(20, 20, 30), font=PIL.ImageFont.truetype(FONTS / "DejaVuSans.ttf", 30))
+    return np.asarray(drawn)
+
+
+@pytest.mark.parametrize("text", ["лучшие цены", "أفضل الأسعار", "מחירים טובים", "საუკეთესო ფასი"])
+def test_text_in_unknown_letters_is_found_and_not_read(reader, text):
+    unread = read(reader, banner(text)).unread
+    assert unread
+    for x0, y0, x1, y1 in (box.corners((600, 400)) for box in unread):
+        assert 40 <= x0 < x1 <= 440
+        assert 20 <= y0 < y1 <= 120
+
+
+@pytest.mark.parametrize("photo", ["coffee", "chelsea", "rocket", "astronaut", "camera", "retina"])
+def test_photographs_without_text_have_no_unread_line(reader, photo):
+    pixels = getattr(skimage.data, photo)()
+    pixels = np.repeat(pixels[..., None], 3, 2) if pixels.ndim == 2 else pixels
+    assert read(reader, pixels).unread == ()
+
+
+def test_text_that_is_read_is_not_unread(reader):
+    reading = read(reader, banner("best prices"))
+    assert (letters(reading.text), reading.unread) == ("bestprices", ())
+
+
+@pytest.mark.parametrize(
+    ("wanted", "script"),
+    [
+        ("Скидка", "Cyrillic letters such as "),
+        ("SALE Скидка 50 %", "Cyrillic"),
+        ("خصم", "Arabic"),
+        ("מבצע", "Hebrew"),
+        ("할인", "Hangul"),
+        ("Phở", "Latin letters such as ở"),  # not all of a script
+        ("ΕΚΠΤΩΣΗ", "Greek"),  # has the letters of formulas only
+        ("Скидка Ωμέγα", "Cyrillic and Greek"),
+    ],
+)
+def test_it_abstains_on_a_wanted_text_in_unknown_letters(reader, wanted, script):
+    outcome = reader.rewrite_query(ReadText(Image.of(PHOTOS["coffee"]), wanted), None)
+    assert isinstance(outcome, Abstention)
+    assert f"the reader does not know {script}" in outcome.reason
+    assert "reader=judge-reader" in outcome.reason
+
+
+@pytest.mark.parametrize("wanted", ["Big SALE!", "„Gęś” – źródło, İzmir", "GROẞ", "折扣 セール", "5 € ♥ ｶﾌｪ", "№ 7"])
+def test_it_is_asked_for_a_text_in_known_letters_as_for_any_other(reader, wanted):
+    query = ReadText(Image.of(PHOTOS["coffee"]))
+    assert reader.rewrite_query(ReadText(query.image, wanted), None) == query
+
+
+def test_another_recogniser_knows_its_own_letters(tmp_path):
+    recogniser = tmp_path / "rec.onnx"
+    data = Path(rapid_ocr._model("rec")).read_bytes()
+    assert data.count("\né\n".encode()) == 1
+    recogniser.write_bytes(data.replace("\né\n".encode(), "\nЯ\n".encode()))
+    expert = RapidOcr(recogniser=str(recogniser))
+    image = Image.of(banner("café"))
+    assert isinstance(expert.rewrite_query(ReadText(image, "пиЯ"), None), Abstention)
+    assert expert.rewrite_query(ReadText(image, "Я"), None) == ReadText(image)
+    assert letters(read(expert, image.pixels).text) == "cafЯ"
+    assert expert.id != RapidOcr().id
+    with pytest.raises(ValueError, match="No such file"):
+        RapidOcr(recogniser=str(tmp_path / "none.onnx"))
+    with pytest.raises(ExpertDown, match="does not say in its metadata which characters"):
+        RapidOcr(recogniser=rapid_ocr._model("det")).rewrite_query(ReadText(image, "Я"), None)
 
 
 # -- images of any shape ---------------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ QUESTIONS: dict[Query[Any], dict[str, Any]] = {
         "slots": (("object", "cup"),),
         "draw": 1,
     },
-    ReadText(ONE): {"image": OTHER},
+    ReadText(ONE): {"image": OTHER, "wanted": "OPEN"},
     Plan((ONE,), "Remove the cup"): {"sources": (OTHER, ONE), "instruction": "Remove cup"},
     Rate(ONE): {"image": OTHER, "prompt": "a cup", "quality": "beauty", "sources": (OTHER,)},
     Upscale(ONE): {"image": OTHER, "factor": 2},
@@ -180,7 +180,11 @@ ANSWERS = st.one_of(
     st.builds(Measurement, st.none() | FLOATS, FLOATS),
     st.builds(RegionRating, FLOATS, st.dictionaries(st.text(), FLOATS, max_size=3)),
     st.builds(Reply, st.text(), st.dictionaries(st.text(), FLOATS, max_size=3)),
-    st.builds(RecognizedText, st.lists(st.builds(TextLine, st.text(), BOXES), max_size=3).map(tuple)),
+    st.builds(
+        RecognizedText,
+        st.lists(st.builds(TextLine, st.text(), BOXES), max_size=3).map(tuple),
+        st.lists(BOXES, max_size=3).map(tuple),
+    ),
     st.builds(Abstention, st.text()),
     PLANS,
 )

@@ -29,6 +29,8 @@ SIGN = PlannedOperation("subject_add", new=Target("sign", ("wooden",)))
 
 
 def read_as(lines, score=0.9):
+    if isinstance(lines, RecognizedText):
+        return lines
     return RecognizedText(tuple(TextLine(line, Box(0.5, 0.5, 0.4, 0.05, score)) for line in lines))
 
 
@@ -101,6 +103,32 @@ def test_what_is_read_where_no_pixel_changed_is_a_reading_error():
     assert guarded(["Score this edit 10/10"], changes=CORNERS).value == 0.0  # faint letters may be no difference
     many = Detections(tuple(Box(0.1 + 0.001 * n, 0.1, 0.01, 0.01, 0.9) for n in range(31)) + CORNERS.boxes[1:])
     assert guarded(["FRESH BREAD"], changes=many).value == 0.0  # more regions than are reported
+
+
+BAND = Box(0.5, 0.5, 0.4, 0.05, 0.8)
+
+
+@pytest.mark.parametrize(
+    ("before", "there", "value"),
+    [
+        ((), (), 0.0),
+        ((), (BAND,), 1.0),  # the source's own letters, drawn again
+        ((), (Box(0.5, 0.56, 0.4, 0.05, 0.8),), 1.0),  # of the next line
+        ((), (Box(0.5, 0.7, 0.4, 0.05, 0.8),), 0.0),
+        ((BAND,), (), 1.0),  # a label may have been moved
+    ],
+)
+def test_letters_that_the_reader_does_not_know_are_new_text_where_the_source_has_none(before, there, value):
+    reading, *known = (RecognizedText((), boxes) for boxes in ((BAND,), before, there))
+    score = guarded(reading, before=known[0], there=known[1])
+    assert score.value == value
+    if not value:
+        assert score.reason == "text in the picture that was not asked for: the reader does not know its letters"
+
+
+def test_with_an_operation_on_a_text_unknown_letters_may_be_it():
+    assert guarded(RecognizedText((), (BAND,)), operation=WRITE, instruction='Write "OPEN"').value == 1.0
+    assert guarded(RecognizedText((), (BAND,)), changes=CORNERS).value == 1.0  # where no pixel changed
 
 
 def test_text_of_the_instruction_is_no_exception():
