@@ -10,32 +10,25 @@ from itertools import islice
 from operator import getitem
 from typing import Any, TypeVar
 
+from .reply_text import Span, is_asserted, is_quoted, quotations, refuses
+
 T = TypeVar("T")
 
 _NAMES = "answer|score|rating|grade|verdict|judge?ment|label|level"
-_NAME = rf"\b(?:{_NAMES})\b"
-_LABEL_END = r"(?:\s*\([^)\n]{0,20}\))?[\s*_`\"']*(?:is\b|:|=)"
-_LABEL = rf"(?:{_NAME}{_LABEL_END}|<(?:final[ _-]?)?(?:{_NAMES})>)"
-"""A label that introduces an answer, e.g. `**Final answer:** `, `Score (0-10): ` or `<answer>`."""
-
-_OPEN, _CLOSE = r"[\s*_`\"'“\u2018«(\[{#:]*", r"[*_`\"'”’»)\]}]*(?![*_`\"'”’»)\]}])"
-"""Marks and spaces before an answer, and marks after it."""
-
-_NEGATION = re.compile(
-    r"\b(?:not|never|no|neither|nor|doubt\w*|hardly|cannot|wrong|(?:high|low)est|(?:max|min)imum|perfect|possible)\b|n['’]t\b",
-    re.IGNORECASE,
+_FOREIGN_NAMES = (
+    "antwort|bewertung|punktzahl|urteil|réponse|évaluation|respuesta|puntuación|calificación|resposta|pontuação"
+    "|risposta|punteggio|antwoord|cevap|puan|ответ|оценка|答案|回答|评分|评级|分数|得分|判定|評価|点数|スコア|정답|답변|점수|평가"
 )
-_SUPPOSITION = re.compile(r"\b(?:if|unless|whether|suppos\w+|assuming|maybe|perhaps|might|may)\b", re.IGNORECASE)
+_NAME = rf"(?<![^\W_])(?:{_NAMES})(?![^\W_])"
+_LABEL_END = r"(?:\s*\([^)\n]{0,20}\))?(?:[\s*_`\"']*(?:is\b|:|=|\uff1a)|\s[-–—](?=\s))"
+_HEADING = rf"^[#*_ \t]*(?:final\s+)?{_NAME}[*_ \t]*\n"
+_TAG = rf"<\s*(?:start\s+)?(?:final[ _-]?)?(?:{_NAMES})\s*>"
+_BOX = r"\\boxed\s*\{(?:\s*\\text\s*\{)?|<\|begin_of_box\|>"
+_LABEL = rf"(?:{_NAME}{_LABEL_END}|(?:{_FOREIGN_NAMES})[\s*_`\"']*(?:[:=\uff1a]|ist\b|est\b|es\b|是|は|は、)|{_TAG}|{_BOX}|(?m:{_HEADING}))"
+"""A label that introduces an answer, e.g. `**Final answer:** `, `Score (0-10): `, `<answer>` or `\\boxed{`."""
 
-
-_MAX_SENTENCE = 2_000
-"""Characters before a label that are searched for a negation."""
-
-
-def _is_asserted(before: str) -> bool:
-    """Whether the text after `before` is asserted: no negation or supposition precedes it in the same sentence."""
-    sentence = re.split(r"[.!?;:\n]", before[-_MAX_SENTENCE:])[-1]
-    return not (_NEGATION.search(sentence.rpartition(",")[2]) or _SUPPOSITION.search(sentence))
+_OPEN, _CLOSE = r"[\s*_`\"'“„\u2018«「『(\[{#:]*", r"[*_`\"'”“’»」』)\]}]*(?![*_`\"'”“’»」』)\]}])"
+"""Marks and spaces before an answer, and marks after it."""
 
 
 def _labelled_values(
@@ -49,15 +42,19 @@ def _labelled_values(
     """The value parsed after labels that `start` follows, at other positions, and at the beginning of the text.
 
     None unless the values are one. A beginning that cannot be parsed only matters where there is no other value. A
-    value in a bracket that is never closed was cut off, and is none.
+    value in a bracket that is never closed was cut off, and is none; so is all of a reply that refuses to rate.
     """
     cut = _first_unclosed_bracket(text)
-    starts = (*_labelled(text, start, label), *positions)
-    if len(starts) > _MAX_LABELS:
+    quoted = quotations(text)
+    starts = (*_labelled(text, start, label), *(at for at in positions if not is_quoted((at, at), quoted)))
+    if len(starts) > _MAX_LABELS or refuses(text):
         return None
     values = {None if position > cut else parse(text[position:]) for position in starts}
     first = re.match(rf"{_OPEN}(?={start})", text, re.IGNORECASE)
-    beginning = None if first is None or first.end() > cut else parse_beginning(text[first.end() :])
+    asks_back = text.rstrip().endswith("?")
+    beginning = None
+    if first and first.end() <= cut and not asks_back and not _begins_with_quotation(text, first.end(), quoted):
+        beginning = parse_beginning(text[first.end() :])
     if beginning is not None:
         values.add(beginning)
     return values.pop() if len(values) == 1 else None
@@ -65,8 +62,19 @@ def _labelled_values(
 
 def _labelled(text: str, start: str, label: str = _LABEL) -> list[int]:
     """Positions where `start` follows an asserted label; where there are more than `_MAX_LABELS`, of so many."""
-    matches = list(islice(re.finditer(rf"{label}{_OPEN}(?={start})", text, re.IGNORECASE), _MAX_LABELS + 1))
-    return [match.end() for match in matches if len(matches) > _MAX_LABELS or _is_asserted(text[: match.start()])]
+    matches = list(islice(re.finditer(rf"({label}){_OPEN}(?={start})", text, re.IGNORECASE), _MAX_LABELS + 1))
+    if len(matches) > _MAX_LABELS:
+        return [match.end() for match in matches]
+    quoted = quotations(text) if matches else ()
+    return [
+        match.end() for match in matches if not is_quoted(match.span(1), quoted) and is_asserted(text[: match.start()])
+    ]
+
+
+def _begins_with_quotation(text: str, position: int, quoted: Sequence[Span]) -> bool:
+    """Whether the beginning of a text, up to this position, opens a quotation that a sentence goes on about."""
+    ends = [end for start, end in quoted if start < position < end and not text[:start].strip()]
+    return any(re.match(r"[\s,–—-]*(?!(?:because|since|due|given)\b)\w", text[end:]) for end in ends)
 
 
 _MAX_LABELS = 200
@@ -122,15 +130,28 @@ def parse_option(options: Sequence[str], text: str) -> str | None:
         mentioned = {option.casefold() for option in re.findall(any_option, words, re.IGNORECASE)}
         return parse(rest) if len(mentioned) == 1 or _labelled(words, any_option) else None
 
-    return _labelled_values(words, any_option, parse, parse_beginning)
+    level = _labelled_values(words, any_option, parse, parse_beginning)
+    if level is not None or refuses(words):
+        return level
+    *before, last = words.strip().splitlines() or [""]
+    own = re.fullmatch(rf"{_OWN_LABEL}{_OPEN}({any_option}){_CLOSE}\W*", last, re.IGNORECASE)
+    others = {option.casefold() for option in re.findall(any_option, words, re.IGNORECASE)}
+    reported = not is_asserted("\n".join([*before, ""])) or (
+        own and not is_asserted(last[: own.start(1)], labelled=False)
+    )
+    return by_lowercase[own[1].casefold()] if own and len(others) == 1 and not reported else None
 
+
+_OWN_LABEL = r"(?:[\s\W]*(?:\w+[ -]){0,2}\w+[\s*_`]*:|\W*The\s+(?:\w+\s+)?(?:quality|difference|severity|realism|consistency|naturalness)\s+(?:\w+\s+){0,6}?is)"
+"""The judge's own name for what it was asked about, on its last line: `Severity: `, `The quality of the edit is `."""
 
 _UNCLEAR = (
     r"no[*`]*[ \t]+(?!(?:as|because|he|it|not|she|since|that|the|there|they|this)\b)\w"
     r"|(?:yes|no)['\"”’*_`]*\s+(?:is|was|would\s+be)\s+(?:wrong|incorrect|false|not)\b"
     r"|yes,?\s+that\s+(?:is|was|would\s+be)\s+(?:wrong|incorrect|false|not)\b"
     r"|no\W+i\s*(?:['’]m|am|can|could|w)|yes\W+i\s+(?:can|could|will)\s+(?:help|assist)\b"
-    r"|(?:yes|no)(?:[-–—]\w|\s*[?/&+]|,?\s*(?:and|or|but)\s+(?:yes|no)\b"
+    r"|(?:yes|no)['\"”’»*_`]*\s+(?:is|are|was|were|would|means?|stands?|appears?)\b"
+    r"|(?:yes|no)(?:[-–—]\w|\s*[?/&+]|,?\s*(?:and|or|but)\s+(?:yes|no)\b(?!\s+(?:other|further|more|one|new|\w+\s+(?:is|are|was|were|has|have)\b))"
     r"|,?\s+(?:but\s+)?(?:if|unless|only|almost|nearly|partially|partly|mostly|somewhat|probably|perhaps|maybe|not\s+\w+ly)\b)"
 )
 """Begins with yes or no but means neither: `no cup`, `no idea`, `no, I can't help`, `yes?`, `yes, partly`."""
@@ -147,8 +168,33 @@ def parse_yes_no(text: str) -> bool | None:
         opposite = r"\Wno\b(?![*`]*\s+\w)" if yes else r"\Wyes\b"  # "yes, no cup is left" is one answer
         return None if re.search(opposite, rest, re.IGNORECASE) else yes
 
-    words, start = _without_markup(text), r"(?:yes|no)\b"
-    return _labelled_values(words, start, parse, parse_first_word if _labelled(words, start) else parse)
+    words, start = _FOREIGN_ANSWER.sub(_translated, _without_markup(text)), r"(?:yes|no)\b"
+    answer = _labelled_values(words, start, parse, parse_first_word if _labelled(words, start) else parse)
+    last = _LAST_WORD.search(words)
+    if answer is not None or last is None or refuses(words) or re.match(rf"{_OPEN}{start}", words, re.IGNORECASE):
+        return answer
+    alone = not _labelled(words, start) and not re.search(
+        r"\b(?:yes)\b" if last[1][0] in "nN" else r"\bno\b(?![ \t]+\w)", words[: last.start(1)], re.IGNORECASE
+    )
+    return (
+        last[1][0] in "yY"
+        if alone and is_asserted(words[: last.start(1)]) and not is_quoted(last.span(1), quotations(words))
+        else None
+    )
+
+
+_LAST_WORD = re.compile(r"(?:[.!]|\n)[\s*_]*(yes|no)[\s*_.!]*\Z", re.IGNORECASE)
+"""A last sentence that is yes or no."""
+
+_FOREIGN_ANSWER = re.compile(
+    rf"((?:{_FOREIGN_NAMES}|{_NAMES})[\s*_`]*[:=\uff1a]{_OPEN})"
+    r"(?:(ja|oui|sí|si|sim|да|是的?|はい|예|네|evet|tak)|(nein|non|não|нет|否|不是|いいえ|아니요|아니오|nee|hayır|nie))(?!\w)",
+    re.IGNORECASE,
+)
+
+
+def _translated(match: re.Match[str]) -> str:
+    return match[1] + ("yes" if match[2] else "no")
 
 
 # -- integers ---------------------------------------------------------------------------------------------------------
@@ -158,6 +204,7 @@ _MORE = (
     rf"{_CLOSE}(?:\s*(?:%|±|→|->|~|(?:percent|per\s+cent|or|to)\b|(?:through|and|[-–—,;&|/])\s*[0-9])"
     r"|[-–—]\w|\+|\s*\?|[.,;]?\s+[0-9]+\W*(?:\n|\Z)|[ \t]+[0-9]"
     r"|\s*(?:=|…|\.\.)|,?\s*(?:[+−×*]\s*[0-9]|(?:minus|plus|times)\b)|['’][0-9]|\s+\.\s*[0-9]"
+    r"|['\"”’»*_`]*\s+(?:is|are|was|were|would|means?|stands?|appears?|will)\b"
     r"|\s*\((?:maybe|perhaps|possibly|or)\b|\s*\([^)\n]{0,30}\)\s*(?:to|[-–—])\s*[0-9]|\s+out\s+of\s+[a-z])"
 )
 """After an integer that is one of two, one end of a range, a percentage, a term of a sum or a legend, or hedged."""
@@ -188,6 +235,7 @@ def parse_integer(text: str, low: int, high: int, criterion: str = "") -> int | 
         if number is None or re.match(r"1[.)]\s+\S", rest):  # a list is no answer
             return None
         after = rest[number.end() :]
+        after = after.removeprefix("%") if high == 100 else after
         of = re.match(rf"{_CLOSE}(?:\s*(?:/|of\b)|[^.,;\n]{{0,20}}\bout\s+of)\s*([0-9]+)", after, re.IGNORECASE)
         if of is not None:
             if of[1].lstrip("0") != str(high):
@@ -206,7 +254,7 @@ def parse_integer(text: str, low: int, high: int, criterion: str = "") -> int | 
     positions = [
         match.end()
         for match in islice(re.finditer(out_of, text, re.IGNORECASE), _MAX_LABELS + 1)
-        if _is_asserted(text[: match.end()]) and not _APPROXIMATE.search(text[: match.end()])
+        if is_asserted(text[: match.end()], labelled=False) and not _APPROXIMATE.search(text[: match.end()])
     ]
     words = r"[\s_-]+".join(map(re.escape, criterion.split()))
     label = rf"(?:{_LABEL}|\b{words}{_LABEL_END})" if words else _LABEL
@@ -226,6 +274,8 @@ def parse_json(schema: str, text: str) -> Any:
     """
     problems: list[str] = []
     valid: list[Any] = []
+    if _disowned(text):
+        raise ValueError(f"it refuses to answer, or repeats what it was told or shows: {shorten(text)}")
     for value in _values(text, problems):
         try:
             _read_integers(schema, value)
@@ -244,6 +294,23 @@ def parse_json(schema: str, text: str) -> Any:
     if valid:
         raise ValueError(f"it gives {len(valid)} different answers: {shorten(text)}")
     raise ValueError(f"{problems[-1] if problems else 'it is not JSON'}: {shorten(text)}")
+
+
+def _disowned(text: str) -> bool:
+    """Whether the words around the first JSON of a text refuse to answer or report it, or its own reasons refuse."""
+    start, end = re.search(r"[{\[]", text), max(text.rfind("}"), text.rfind("]"))
+    if start is None:
+        return False
+    before, after = text[: start.start()], text[end + 1 :] if end > start.start() else ""
+    fenced = re.sub(r"```\w*\s*\Z", "", before)
+    quoted = is_quoted((start.start(), start.end()), quotations(f"{before}{{{after}"))
+    return quoted or refuses(f"{before} {after}") or not is_asserted(fenced) or any(map(refuses, _REASON.findall(text)))
+
+
+_REASON = re.compile(
+    r'"(?:reason\w*|explanation|rationale|justification|comment|analysis)"\s*:\s*"((?:\\.|[^"\\]){1,2000})'
+)
+"""What a judge says for itself within JSON; other strings may be of the instruction."""
 
 
 def _read_integers(schema: str, value: Any) -> None:

@@ -279,9 +279,9 @@ def parse_reply(
         _check_length(answer, calls)
         match form:
             case YesNo():
-                if not re.search(r"\b(yes|no)\b", answer, re.IGNORECASE):
-                    raise ValueError(f"expected yes or no, got {shorten(answer)}")
                 yes = parse_yes_no(answer)
+                if yes is None and not re.search(r"\b(yes|no)\b", answer, re.IGNORECASE):
+                    raise ValueError(f"expected yes or no, got {shorten(answer)}")
                 said = None if yes is None else form.options[not yes]
             case Levels() | Grade():
                 said = str(form.parse(answer))

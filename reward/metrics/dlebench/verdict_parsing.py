@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ...queries.parsing import shorten
+from ...queries.reply_text import is_asserted, is_quoted, quotations, refuses
 from .labels import LabelScale
 
 _THINK = re.compile(
@@ -33,7 +34,10 @@ def without_thinking(text: str) -> str:
     kept = list(text)
     thinking_since: int | None = None
     opened = False
+    quoted = quotations(text)
     for tag in _THINK.finditer(text):
+        if is_quoted(tag.span(), quoted):
+            continue
         if tag["open"]:
             thinking_since = tag.start() if thinking_since is None else thinking_since
             opened = True
@@ -63,6 +67,11 @@ def parse_verdict(scale: LabelScale, text: str) -> str:
     """
     visible = without_thinking(text)
     tagged = list(VERDICT.finditer(visible))
+    if refuses(visible):
+        raise ValueError(f"it refuses to answer: {shorten(visible.strip())}")
+    quoted = quotations(visible)
+    if reported := [tag for tag in tagged if is_quoted(tag.span(), quoted) or not is_asserted(visible[: tag.start()])]:
+        raise ValueError(f"its final answer is quoted or reported: {shorten(reported[0][0])}")
     if not tagged:
         return _parse_untagged(scale, visible)
     labels = [scale.parse_exact(tag[1]) for tag in tagged]

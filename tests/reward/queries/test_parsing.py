@@ -317,7 +317,7 @@ GRADE = [
     (HUNDRED, "100", 100),
     (HUNDRED, "7", 7),
     (HUNDRED, "101", None),
-    (HUNDRED, "85%", None),
+    (HUNDRED, "85%", 85),
     (HUNDRED, "8.5/10", None),
     (HUNDRED, "8/10", None),
     (HUNDRED, "80-90", None),
