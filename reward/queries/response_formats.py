@@ -76,13 +76,14 @@ class YesNo:
         return ("yes", "no")
 
     def reply_value(self, reply: Reply) -> float:
-        """The probability of yes; without probabilities, 1.0 or 0.0 by the text. Raises ValueError."""
+        """The probability of yes, among the two; without probabilities, 1.0 or 0.0 by the text. Raises ValueError."""
         if "yes" in reply.probabilities:
-            return reply.probabilities["yes"]
-        yes = parse_yes_no(reply.text)
-        if yes is None:
+            yes, no = reply.probabilities["yes"], reply.probabilities.get("no")
+            return yes if no is None or abs(yes + no - 1.0) <= 0.01 else yes / (yes + no)
+        answer = parse_yes_no(reply.text)
+        if answer is None:
             raise ValueError(f"expected yes or no, got {shorten(reply.text)}")
-        return float(yes)
+        return float(answer)
 
     def describe(self) -> list[Any]:
         """What the digest of a query has of it."""
@@ -314,7 +315,8 @@ def validate_reply(form: ResponseFormat, reply: Reply) -> None:
             if unknown := reply.probabilities.keys() - set(form.options):
                 raise ValueError(f"got probabilities of {sorted(unknown)}, the options are {list(form.options)}")
             total = sum(reply.probabilities.values())
-            if reply.probabilities and reply.probabilities.keys() != {"yes"} and abs(total - 1.0) > 0.01:
+            lowest = 0.99 if not isinstance(form, YesNo) else 0.0  # of yes and no, a judge may give what it has
+            if reply.probabilities and not (lowest < total <= 1.01 or reply.probabilities.keys() == {"yes"}):
                 raise ValueError(f"the probabilities of the options add up to {total:.3f}, not to 1")
         case FreeText():
             pass

@@ -131,6 +131,7 @@ def parsers() -> dict[str, Callable[[str], object]]:
     from editcritic.reward.plan_json import plan_schema
     from editcritic.reward.planners.rule_planner import RulePlanner
     from editcritic.reward.queries.parsing import parse_integer, parse_json, parse_option, parse_yes_no
+    from editcritic.reward.queries.reply_text import final_answer, is_asserted, quotations, refuses
     from editcritic.reward.queries.response_formats import Reply
 
     schema, rules = json.dumps(plan_schema()), RulePlanner()
@@ -141,6 +142,10 @@ def parsers() -> dict[str, Callable[[str], object]]:
         "split_quotes": split_quotes,
         "clauses_of": clauses_of,
         "words_of": words_of,
+        "final_answer": lambda text: final_answer(f"<think>{text}</think>"),
+        "quotations": quotations,
+        "is_asserted": is_asserted,
+        "refuses": refuses,
         "parse_json": lambda text: parse_json(schema, text),
         "parse_option": lambda text: parse_option(("excellent", "very good", "good", "bad"), text),
         "parse_yes_no": parse_yes_no,

@@ -107,7 +107,7 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
 
 _POLICY = re.compile(r"content[_ ]?(policy|filter)|responsibleai|moderation|flagged", re.IGNORECASE)
 _TOO_LARGE = re.compile(
-    r"\b(request|entity|payload|body|content|image|file)( payload| body| size)*( is| was)?"
+    r"\b(request|entity|payload|body|content|image|file)( payload| body| size){0,2}( is| was)?"
     r" (too (large|big|long)|exceeds|larger than)\b",
     re.IGNORECASE,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from ...queries.parsing import shorten
 from ...queries.reply_text import is_asserted, is_quoted, quotations, refuses
@@ -67,13 +68,16 @@ def parse_verdict(scale: LabelScale, text: str) -> str:
     """
     visible = without_thinking(text)
     tagged = list(VERDICT.finditer(visible))
+    label = _parse_tagged(scale, visible, tagged) if tagged else _parse_untagged(scale, visible)
     if refuses(visible):
         raise ValueError(f"it refuses to answer: {shorten(visible.strip())}")
     quoted = quotations(visible)
     if reported := [tag for tag in tagged if is_quoted(tag.span(), quoted) or not is_asserted(visible[: tag.start()])]:
         raise ValueError(f"its final answer is quoted or reported: {shorten(reported[0][0])}")
-    if not tagged:
-        return _parse_untagged(scale, visible)
+    return label
+
+
+def _parse_tagged(scale: LabelScale, visible: str, tagged: Sequence[re.Match[str]]) -> str:
     labels = [scale.parse_exact(tag[1]) for tag in tagged]
     label = labels[0]
     if label is None or None in labels:
