@@ -183,7 +183,7 @@ def parse_yes_no(text: str) -> bool | None:
     )
 
 
-_LAST_WORD = re.compile(r"(?:[.!]|\n)[\s*_]*(yes|no)[\s*_.!]*\Z", re.IGNORECASE)
+_LAST_WORD = re.compile(r"(?:[.!]|\n)[\s*_]{0,9}(yes|no)[\s*_.!]{0,9}\Z", re.IGNORECASE)
 """A last sentence that is yes or no."""
 
 _FOREIGN_ANSWER = re.compile(

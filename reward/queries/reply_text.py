@@ -129,15 +129,15 @@ _REPORT = re.compile(
 )
 """Words of somebody else, or of what is to be written, follow."""
 _LEAD = re.compile(
-    r"(?:^|[\n.!?:;,)\]}>|*_`\"'“”’«»「」(\[{/…—–=$-])\s*(?:(?:i|we)(?:['’]d|\s+would|\s+do)?\s+(?:think|believe|say|conclude|find|judge|feel"
-    r"|estimate|consider)\s+(?:that\s+)?)?(?:[^\W\d][\w'’-]*\s+){0,3}$",
+    r"(?:^|[\n.!?:;,)\]}>|*_`\"'“”’«»「」(\[{/…—–=$-])\s{0,9}(?:(?:i|we)(?:['’]d|\s{1,3}would|\s{1,3}do)?\s{1,3}(?:think|believe|say|conclude|find|judge|feel"
+    r"|estimate|consider)\s{1,3}(?:that\s{1,3})?)?(?:[^\W\d][\w'’-]{0,29}\s{1,3}){0,3}$",
     re.IGNORECASE,
 )
 """Before a label: at most three words since the last mark."""
 _CONCLUSION = re.compile(
-    r"[,;]?\s*\b(?:so|hence|thus|therefore|which\s+means|my\s+(?:own\s+)?(?:final\s+)?(?=\w*$))\b|[;→]|=>",
-    re.IGNORECASE,
+    r"\b(?:so|hence|thus|therefore|which\s+means|my\s+(?:own\s+)?(?:final\s+)?(?=\w*$))\b|[;→]|=>", re.IGNORECASE
 )
+"""What the judge makes of what it read."""
 
 
 def is_asserted(before: str, *, labelled: bool = True) -> bool:
@@ -145,7 +145,7 @@ def is_asserted(before: str, *, labelled: bool = True) -> bool:
     precedes it, and nobody else is reported to say it. labelled: what follows is a label, before which few words stand.
     """
     near = before[-_MAX_SENTENCE:]
-    if labelled and not _LEAD.search(before[-200:]):
+    if labelled and not _LEAD.search(re.sub(r"[ \t]+", " ", before[-200:])):
         return False
     sentence = re.split(r"[.!?;:\n]", near)[-1]
     if _NEGATION.search(sentence.rpartition(",")[2]) or _SUPPOSITION.search(sentence):
