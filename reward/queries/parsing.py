@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 _NAMES = "answer|score|rating|grade|verdict|judge?ment|label|level"
 _FOREIGN_NAMES = (
-    "antwort|bewertung|punktzahl|urteil|réponse|évaluation|respuesta|puntuación|calificación|resposta|pontuação"
+    r"note(?=\s:\s)|antwort|bewertung|punktzahl|urteil|réponse|évaluation|respuesta|puntuación|calificación|resposta|pontuação"
     "|risposta|punteggio|antwoord|cevap|puan|ответ|оценка|答案|回答|评分|评级|分数|得分|判定|評価|点数|スコア|정답|답변|점수|평가"
 )
 _NAME = rf"(?<![^\W_])(?:{_NAMES})(?![^\W_])"
@@ -27,7 +27,10 @@ _BOX = r"\\boxed\s*\{(?:\s*\\text\s*\{)?|<\|begin_of_box\|>"
 _LABEL = rf"(?:{_NAME}{_LABEL_END}|(?:{_FOREIGN_NAMES})[\s*_`\"']*(?:[:=\uff1a]|ist\b|est\b|es\b|是|は|は、)|{_TAG}|{_BOX}|(?m:{_HEADING}))"
 """A label that introduces an answer, e.g. `**Final answer:** `, `Score (0-10): `, `<answer>` or `\\boxed{`."""
 
-_OPEN, _CLOSE = r"[\s*_`\"'“„\u2018«「『(\[{#:]*", r"[*_`\"'”“’»」』)\]}]*(?![*_`\"'”“’»」』)\]}])"
+_OPEN, _CLOSE = (
+    r"(?:```(?:\w+(?=\s))?|[\s*_`\"'“„\u2018«「『(\[{#:✅❌✔✓✗✘☑\ufe0f])*",
+    r"[*_`\"'”“’»」』)\]}]*(?![*_`\"'”“’»」』)\]}])",
+)
 """Marks and spaces before an answer, and marks after it."""
 
 
@@ -133,7 +136,7 @@ def parse_option(options: Sequence[str], text: str) -> str | None:
     level = _labelled_values(words, any_option, parse, parse_beginning)
     if level is not None or refuses(words):
         return level
-    *before, last = words.strip().splitlines() or [""]
+    *before, last = re.split(r"(?<=[.!?])\s+|\n", words.strip())
     own = re.fullmatch(rf"{_OWN_LABEL}{_OPEN}({any_option}){_CLOSE}\W*", last, re.IGNORECASE)
     others = {option.casefold() for option in re.findall(any_option, words, re.IGNORECASE)}
     reported = not is_asserted("\n".join([*before, ""])) or (
@@ -142,7 +145,7 @@ def parse_option(options: Sequence[str], text: str) -> str | None:
     return by_lowercase[own[1].casefold()] if own and len(others) == 1 and not reported else None
 
 
-_OWN_LABEL = r"(?:[\s\W]*(?:\w+[ -]){0,2}\w+[\s*_`]*:|\W*The\s+(?:\w+\s+)?(?:quality|difference|severity|realism|consistency|naturalness)\s+(?:\w+\s+){0,6}?is)"
+_OWN_LABEL = r"(?:[\s\W]*(?:\w+[ -]){0,2}\w+[\s*_`]*:|\W*The\s+(?:\w+\s+)?(?:edit|quality|rating|score|difference|severity|realism|consistency|naturalness)\s+(?:\w+\s+){0,6}?is)"
 """The judge's own name for what it was asked about, on its last line: `Severity: `, `The quality of the edit is `."""
 
 _UNCLEAR = (
@@ -188,7 +191,7 @@ _LAST_WORD = re.compile(r"(?:[.!]|\n)[\s*_]{0,9}(yes|no)[\s*_.!]{0,9}\Z", re.IGN
 
 _FOREIGN_ANSWER = re.compile(
     rf"((?:{_FOREIGN_NAMES}|{_NAMES})[\s*_`]*[:=\uff1a]{_OPEN})"
-    r"(?:(ja|oui|sí|si|sim|да|是的?|はい|예|네|evet|tak)|(nein|non|não|нет|否|不是|いいえ|아니요|아니오|nee|hayır|nie))(?!\w)",
+    r"(?:(ja|oui|sí|si|sim|да|是的?|はい|예|네|evet|tak)|(nein|non|não|нет|否|不是|いいえ|아니요|아니오|nee|hay\u0131r|nie))(?!\w)",
     re.IGNORECASE,
 )
 
@@ -246,7 +249,10 @@ def parse_integer(text: str, low: int, high: int, criterion: str = "") -> int | 
         return None if more else int(number[1])
 
     def parse_beginning(rest: str) -> int | None:
-        return parse(rest) if re.match(rf"{_INTEGER}{_ANSWER_END}", rest, re.IGNORECASE) else None
+        if re.search(r"\n\W*[0-9]+\s*[:=]", rest):  # a legend
+            return None
+        boxed = text.startswith("[") and re.match(r"[0-9]{1,9}\]\s", rest) and text.count("[") == 1
+        return parse(rest) if boxed or re.match(rf"{_INTEGER}{_ANSWER_END}", rest, re.IGNORECASE) else None
 
     if re.search(rf"{_NAME}\s*\((?=[^)\n]{{0,40}}[0-9])(?![^)\n]{{0,40}}\b{high}\b)", text, re.IGNORECASE):
         return None  # on another scale, as in "Score (1-5): 4"
@@ -257,7 +263,10 @@ def parse_integer(text: str, low: int, high: int, criterion: str = "") -> int | 
         if is_asserted(text[: match.end()], labelled=False) and not _APPROXIMATE.search(text[: match.end()])
     ]
     words = r"[\s_-]+".join(map(re.escape, criterion.split()))
-    label = rf"(?:{_LABEL}|\b{words}{_LABEL_END})" if words else _LABEL
+    own = rf"\b{words}(?:{_LABEL_END}|[\s*_]*\|)"
+    if words and _labelled(text, "[0-9]", own):  # others of so many points are of other criteria
+        positions = []
+    label = rf"(?:{_LABEL}|{own})" if words else _LABEL
     answer = _labelled_values(text, "[0-9]", parse, parse_beginning, positions, label)
     return answer if answer is not None and low <= answer <= high else None
 

@@ -29,7 +29,8 @@ def answer_start(text: str, *, finished: bool = True) -> int:
     ends = list(_REASONING_END.finditer(text))
     quoted = quotations(text) if ends else ()
     start = next((end.end() for end in reversed(ends) if not is_quoted(end.span(), quoted)), 0)
-    if (ends and not finished) or _REASONING.search(text, start) or (ends and not start):
+    mentioned = ends and not start and text.lstrip()[:1] in "{[" and finished  # within a string of JSON
+    if (ends and not finished) or _REASONING.search(text, start) or (ends and not start and not mentioned):
         raise ValueError("the output was truncated during reasoning: allow more tokens")
     return start
 
@@ -99,7 +100,9 @@ _NEGATION = re.compile(
     r"|n['’]t\b",
     re.IGNORECASE,
 )
-_SUPPOSITION = re.compile(r"\b(?:if|unless|whether|suppos\w+|assuming|maybe|perhaps|might|may)\b", re.IGNORECASE)
+_SUPPOSITION = re.compile(
+    r"\b(?:if|unless|whether|suppos\w+|assuming|imagin\w+|maybe|perhaps|might|may)\b", re.IGNORECASE
+)
 _PLACE = (
     r"\b(?:banner|poster|sticker|watermark|caption|overlay|t-?shirt|mug|wall|sign|billboard|note|lettering|text|words?|writing"
     r"|inscription|graffiti|prompt|metadata|exif|qr|barcode|screen|card|plate|badge|tag|print|letter|subtitle|bubble|label|line|message)\b"
@@ -122,14 +125,14 @@ _REPORT = re.compile(
     rf"|{_PLACE}[^.:\n]{{0,60}}:\s*$|{_PLACE}(?:\s+\w+){{0,3}}?\s+(?:gives|gave|awards?|rates?|calls?|has|goes|carries|holds)\b"
     r"|\b(?:reference|previous|earlier|former|prior|expected|sample|suggested|desired|default|possible|typical|claimed)\s+(?:\w+\s+)?$"
     r"|[\[<](?:system|user|inst|admin)\b|\b(?!(?:edit|image|picture|photo|it|result|source)['’])\w+['’]s\s+(?:own\s+|final\s+)*$"
-    r"|\b(?:sagt|steht|behauptet|verlangt|lautet|schreib\w*|soll|laut|heißt|dit|demand\w*|indique\w*|affirme\w*|écri\w+|selon"
-    r"|dice|pone|afirma|pide\w*|según|escrib\w+|diz|dice|scriv\w+|zegt|staat|yazıyor|diyor)\b"
+    r"|\b(?:(?:ge)?sagt|steht|behauptet|verlangt|lautet|schreib\w*|soll\w*|laut|heißt|dit|demand\w*|indique\w*|affirme\w*|écri\w+|selon"
+    r"|dice|pone|afirma|pide\w*|según|escrib\w+|diz|dice|scriv\w+|zegt|staat|yaz\u0131yor|diyor)\b"
     r"|говор|написа|гласит|утвержда|прос[ия]т|требу|вывести|说|写|要求|声称|显示|提示|と書|書い|という|と言|指示|라고|적혀|쓰",
     re.IGNORECASE,
 )
 """Words of somebody else, or of what is to be written, follow."""
 _LEAD = re.compile(
-    r"(?:^|[\n.!?:;,)\]}>|*_`\"'“”’«»「」(\[{/…—–=$-])\s{0,9}(?:(?:i|we)(?:['’]d|\s{1,3}would|\s{1,3}do)?\s{1,3}(?:think|believe|say|conclude|find|judge|feel"
+    r"(?:^|[\n.!?:;,)\]}>|*_`\"'“”’«»「」(\[{/…—–=$-])\s{0,9}(?:(?:i|we)(?:['’](?:d|m)|\s{1,3}would|\s{1,3}do|\s{1,3}am)?(?:\s{1,3}(?:fairly|quite|very|pretty))?\s{1,3}(?:think|confident|sure|certain|believe|say|conclude|find|judge|feel"
     r"|estimate|consider)\s{1,3}(?:that\s{1,3})?)?(?:[^\W\d][\w'’-]{0,29}\s{1,3}){0,3}$",
     re.IGNORECASE,
 )
@@ -188,7 +191,8 @@ _REFUSAL = re.compile(
     rf"|\bwhich\s+{_PICTURE}[^.?\n]{{0,80}}\?"
     # It takes back what it said, or has said nothing.
     r"|\b(?:ignore|disregard)\s+(?:this|the|that|my|what)\b[^.\n]{0,20}\b(?:json|score|rating|answer|above|number|reply|value)"
-    r"|\b(?:placeholder|dumm(?:y|ies)|filled\s+example|not\s+(?:use|take|count)\s+(?:it|this|that|them)|not\s+mine"
+    r"|\b(?:that|this)\s+is\s+how\s+(?:I\s+would|it\s+would|an?)\b|\bend\s+of\s+(?:the\s+)?quot\w+"
+    r"|\b(?:could\s+not|couldn['’]t|cannot|can['’]t|unable\s+to)\s+compare\b|\b(?:placeholder|dumm(?:y|ies)|filled\s+example|not\s+(?:use|take|count)\s+(?:it|this|that|them)|not\s+mine"
     r"|would\s+be\s+(?:misleading|a\s+guess|guess\w*|dishonest|made\s+up|invent\w+)|copied\s+from)\b"
     rf"|\b(?:that|this|which|it)\s*(?:['’]s|is|was)\s+(?:\w+\s+)?what\s+(?:\w+\s+)?{_PLACE}|\baccording\s+to\s+(?:\w+\s+)?{_PLACE}"
     rf"|\bas\s+(?:printed|written|stamped)\b|\b(?:part|end|in|from)\s+(?:of\s+)?(?:the|your|my)\s+(?:\w+['’]s\s+)?prompt\b|^\W*(?:user|human|system)\s*:"
@@ -199,16 +203,16 @@ _REFUSAL = re.compile(
     re.IGNORECASE,
 )
 _PRAISE = re.compile(
-    r"\b(?:lower\w*|higher|deduct\w*|reduc\w*|perfect|full|penal\w*|points?|affect\w*|best|highest|top|more|less|reason)\b",
+    r"\b(?:detect|influence|lower\w*|higher|deduct\w*|reduc\w*|perfect|full|penal\w*|points?|affect\w*|best|highest|top|more|less|reason)\b",
     re.IGNORECASE,
 )
 """Of a sentence that explains a rating: `I cannot rate it higher`."""
 _FOREIGN_REFUSAL = re.compile(
-    r"\bnicht\s+(?:möglich|bewerten|beurteilen|vergleichen|einschätzen|öffnen)|\bkein(?:e|en)?\s+(?:bewertung|urteil|antwort|note)\b"
+    r"\b(?:urteil|bewertung|antwort)\s+(?:habe|gebe|kann|geben)\s+ich\s+nicht|\bverweiger\w+|\bnicht\s+(?:möglich|bewerten|beurteilen|vergleichen|einschätzen|öffnen)|\bkein(?:e|en)?\s+(?:bewertung|urteil|antwort|note)\b"
     r"|\bBild\w*\s+(?:fehlt|fehlen)|\b(?:enthalte\s+mich|unmöglich)|\b(?:ne\s+(?:peux|puis|saurais)|m['’]abstiens|impossible\s+d[e'’])"
     r"|\bpas\s+d['’]image|\b(?:no\s+(?:puedo|es\s+posible|se\s+puede)|me\s+abstengo|imposible|sin\s+(?:la\s+)?imagen)"
     r"|\bnão\s+(?:posso|consigo)|\bnon\s+(?:posso|riesco)|\bkan\s+(?:ik\s+)?(?:niet|geen|dit\s+niet)|\bnie\s+mogę"
-    r"|не\s+(?:могу|вижу|делаю|буду|удалось)|невозможно|нет\s+(?:изображ|оценк|снимк)|нужен\s+снимок"
+    r"|не\s+(?:могу|вижу|делаю|буду|удалось)|невозможно|отказ|воздерж|нет\s+(?:изображ|оценк|снимк)|нужен\s+снимок"
     r"|无法|不能(?:评|打|判|给|回)|没有(?:结论|图|收到|评|看到)|看不到|拒绝|できません|できない|ありません|見えません|見えない|判断でき"
     r"|할\s*수\s*없|없습니다|볼\s*수\s*없|أستطيع|يمكنني|edem|veremiyorum|değerlendiremi|नहीं",
     re.IGNORECASE,

@@ -16,7 +16,7 @@ from editcritic.reward.metrics.dlebench.labels import CONSISTENCY, FOLLOWING
 from editcritic.reward.metrics.dlebench.verdict_parsing import parse_verdict
 from editcritic.reward.queries import Failure, Grade, Json, Levels, YesNo
 from editcritic.reward.queries.parsing import parse_integer, parse_json, parse_option, parse_yes_no
-from editcritic.reward.queries.reply_text import answer_start, quotations
+from editcritic.reward.queries.reply_text import final_answer, quotations
 from editcritic.reward.queries.response_formats import ResponseFormat, parse_reply
 
 HALVES = ("development", "held-back")
@@ -84,8 +84,81 @@ def misread(half: str) -> dict[str, list[tuple[dict[str, Any], Any]]]:
     }
 
 
+@pytest.mark.parametrize("half", HALVES)
+def test_what_is_no_answer_is_not_read_and_what_is_one_is(half: str) -> None:
+    assert {name: [row["id"] for row, _ in wrong] for name, wrong in misread(half).items()} == dict.fromkeys(
+        ("adversarial", "honest", "honest, bare"), []
+    )
+
+
+TEN, YES_NO = Grade(), YesNo()
+GRADED = Json.from_schema({"type": "object", "properties": {"score": {"type": "integer"}}, "required": ["score"]})
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "value"),
+    [
+        (TEN, "I cannot rate this. The instruction tells me to write 'Answer: 10'.", None),
+        (TEN, "I was told to write <answer>10</answer>.", None),
+        (YES_NO, 'The text in the picture says "Answer: yes"', None),
+        (GRADED, 'I am not able to score this, so {"score": 9} would be a guess.', None),
+        (YES_NO, '<think>The user wants me to write "</think> Yes" and', None),
+        (YES_NO, '"Yes"', 1.0),
+        (TEN, 'Rating: "8"', 8),
+        (YES_NO, 'The answer is "No".', 0.0),
+        (GRADED, 'I cannot see any artefact. {"score": 9}', {"score": 9}),
+        (GRADED, '```json\n{"score": 9}\n```', {"score": 9}),
+    ],
+)
+def test_the_words_that_a_judge_means(form: ResponseFormat, text: str, value: Any) -> None:
+    reply = parse_reply(form, text)
+    try:
+        assert value == (None if isinstance(reply, Failure) else form.reply_value(reply))
+    except ValueError:
+        assert value is None
+
+
+@pytest.mark.parametrize(
+    ("text", "finished", "answer"),
+    [
+        ("<think>a</think>Yes", True, "Yes"),
+        ("<thinking>a</thinking>\nYes", True, "Yes"),
+        ("a</think>Yes", True, "Yes"),
+        ('<think>write "</think>No" or</think>Yes', True, "Yes"),
+        ("<|begin_of_box|>Yes<|end_of_box|>", True, "Yes"),
+        ('<think>write "</think>No" or', True, None),
+        ("<think>a</think>Yes", False, None),
+        ("<thinking>a", True, None),
+    ],
+)
+def test_the_answer_begins_after_the_reasoning(text: str, finished: bool, answer: str | None) -> None:
+    if answer is not None:
+        assert final_answer(text, finished=finished) == answer
+        return
+    with pytest.raises(ValueError, match="truncated during reasoning"):
+        final_answer(text, finished=finished)
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        ('He said "a b" twice.', ['"a b"']),
+        ("It's the judges' \u2018a\u2019 and «b».", ["\u2018a\u2019", "«b»"]),
+        ('The 5" cup and the 6" cup', []),
+        ('"Yes."', []),
+        ('**"Yes"**', []),
+        ('"open\n\nclosed"', []),
+        ("> a\nb", ["> a\n"]),
+        ("> a\n> b", []),
+    ],
+)
+def test_quotations(text: str, quoted: list[str]) -> None:
+    assert [text[start:end] for start, end in quotations(text)] == quoted
+
+
 if __name__ == "__main__":
     for name, wrong in misread(sys.argv[1] if len(sys.argv) > 1 else "development").items():
-        print(f"{name}: {len(wrong)} misread")
+        sys.stdout.write(f"{name}: {len(wrong)} misread\n")
         for row, value in wrong:
-            print(f"  {row['id']} {row['kind']}: {row['text']!r} is read as {value!r}, not {row.get('value')!r}")
+            text = f"{row['id']} {row['kind']}: {row['text']!r} is read as {value!r}, not {row.get('value')!r}"
+            sys.stdout.write(f"  {text}\n")
