@@ -10,21 +10,25 @@ from itertools import islice
 from operator import getitem
 from typing import Any, TypeVar
 
-from .reply_text import Span, is_asserted, is_quoted, quotations, refuses
+from .refusals import refuses
+from .reported_speech import Span, is_asserted, is_quoted, quotations
 
 T = TypeVar("T")
 
-_NAMES = "answer|score|rating|grade|verdict|judge?ment|label|level"
+_NAMES = "answer|score|rating|grade|verdict|judge?ment|label|level|winner"
 _FOREIGN_NAMES = (
-    r"note(?=\s:\s)|antwort|bewertung|punktzahl|urteil|réponse|évaluation|respuesta|puntuación|calificación|resposta|pontuação"
-    "|risposta|punteggio|antwoord|cevap|puan|ответ|оценка|答案|回答|评分|评级|分数|得分|判定|評価|点数|スコア|정답|답변|점수|평가"
+    r"note(?=\s:\s)|antwort|bewertung|punktzahl|urteil|réponse|évaluation|respuesta|puntuación|calificación|resposta"
+    "|pontuação|risposta|punteggio|antwoord|cevap|puan|ответ|оценка|答案|回答|评分|评级|分数|得分|判定|評価|点数|スコア|정답|답변|점수|평가"
 )
 _NAME = rf"(?<![^\W_])(?:{_NAMES})(?![^\W_])"
 _LABEL_END = r"(?:\s*\([^)\n]{0,20}\))?(?:[\s*_`\"']*(?:is\b|:|=|\uff1a)|\s[-–—](?=\s))"
 _HEADING = rf"^[#*_ \t]*(?:final\s+)?{_NAME}[*_ \t]*\n"
 _TAG = rf"<\s*(?:start\s+)?(?:final[ _-]?)?(?:{_NAMES})\s*>"
 _BOX = r"\\boxed\s*\{(?:\s*\\text\s*\{)?|<\|begin_of_box\|>"
-_LABEL = rf"(?:{_NAME}{_LABEL_END}|(?:{_FOREIGN_NAMES})[\s*_`\"']*(?:[:=\uff1a]|ist\b|est\b|es\b|是|は|は、)|{_TAG}|{_BOX}|(?m:{_HEADING}))"
+_LABEL = (
+    rf"(?:{_NAME}{_LABEL_END}|(?:{_FOREIGN_NAMES})[\s*_`\"']*(?:[:=\uff1a]|ist\b|est\b|es\b|是|は|は、)"
+    rf"|{_TAG}|{_BOX}|(?m:{_HEADING}))"
+)
 """A label that introduces an answer, e.g. `**Final answer:** `, `Score (0-10): `, `<answer>` or `\\boxed{`."""
 
 _OPEN, _CLOSE = (
@@ -80,7 +84,7 @@ def _begins_with_quotation(text: str, position: int, quoted: Sequence[Span]) -> 
     return any(re.match(r"[\s,–—-]*(?!(?:because|since|due|given)\b)\w", text[end:]) for end in ends)
 
 
-_MAX_LABELS = 200
+_MAX_LABELS = 100
 """Labels whose values are parsed. A judge that repeats itself more often is stuck, and gives no answer."""
 
 
@@ -145,7 +149,12 @@ def parse_option(options: Sequence[str], text: str) -> str | None:
     return by_lowercase[own[1].casefold()] if own and len(others) == 1 and not reported else None
 
 
-_OWN_LABEL = r"(?:[\s\W]*(?:\w+[ -]){0,2}\w+[\s*_`]*:|\W*The\s+(?:\w+\s+)?(?:edit|quality|rating|score|difference|severity|realism|consistency|naturalness)\s+(?:\w+\s+){0,6}?is)"
+_OWN_LABEL = (
+    r"(?:[\s\W]*(?:\w+[ -]){0,2}\w+[\s*_`]*:"
+    r"|\W*The\s+(?:\w+\s+)?(?:edit|quality|rating|score|difference|severity|realism|consistency|naturalness)\s+"
+    r"(?:\w+\s+){0,6}?is"
+    r"|\W*I(?:['’]d|\s+would)?\s+(?:rate|call|judge|grade|consider)\s+(?:\w+\s+){1,8}?(?:as|to\s+be)?)"
+)
 """The judge's own name for what it was asked about, on its last line: `Severity: `, `The quality of the edit is `."""
 
 _UNCLEAR = (
@@ -249,17 +258,18 @@ def parse_integer(text: str, low: int, high: int, criterion: str = "") -> int | 
         return None if more else int(number[1])
 
     def parse_beginning(rest: str) -> int | None:
-        if re.search(r"\n\W*[0-9]+\s*[:=]", rest):  # a legend
+        if re.search(r"\n[^\w\n]{0,9}[0-9]{1,9}\s?[:=]", rest):  # a legend
             return None
         boxed = text.startswith("[") and re.match(r"[0-9]{1,9}\]\s", rest) and text.count("[") == 1
         return parse(rest) if boxed or re.match(rf"{_INTEGER}{_ANSWER_END}", rest, re.IGNORECASE) else None
 
     if re.search(rf"{_NAME}\s*\((?=[^)\n]{{0,40}}[0-9])(?![^)\n]{{0,40}}\b{high}\b)", text, re.IGNORECASE):
         return None  # on another scale, as in "Score (1-5): 4"
+    of = rf"\ban?\s(?:\w+\s)?{_NAME}\sof{_OPEN}(?=[0-9])"
     out_of = rf"(?<![-−+.,/\w])(?=[0-9][0-9.,]*{_CLOSE}\s*(?:/|out\s+of)\s*{high}\b)"
     positions = [
         match.end()
-        for match in islice(re.finditer(out_of, text, re.IGNORECASE), _MAX_LABELS + 1)
+        for match in islice(re.finditer(rf"{out_of}|{of}", text, re.IGNORECASE), _MAX_LABELS + 1)
         if is_asserted(text[: match.end()], labelled=False) and not _APPROXIMATE.search(text[: match.end()])
     ]
     words = r"[\s_-]+".join(map(re.escape, criterion.split()))

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 
 from ...queries.parsing import shorten
-from ...queries.reply_text import is_asserted, is_quoted, quotations, refuses
+from ...queries.refusals import refuses
+from ...queries.reported_speech import is_asserted, is_quoted, quotations
 from .labels import LabelScale
 
 _THINK = re.compile(
