@@ -9,7 +9,7 @@ import transformers
 
 from editcritic.reward import Box, Engine, Image, Score, ask
 from editcritic.reward.experts.got_ocr import GotOcr, is_repeating
-from editcritic.reward.queries import ExpertDown, Failure, ReadText, RecognizedText
+from editcritic.reward.queries import Abstention, ExpertDown, Failure, ReadText, RecognizedText
 
 from ..fakes import picture
 from . import tiny_got_ocr as tiny
@@ -171,3 +171,11 @@ def test_options_that_change_the_text_are_in_the_id(folder):
     assert GotOcr(folder, device="cpu", batch=3).id == GotOcr(folder, device="cpu").id
     with pytest.raises(ValueError, match="max_tokens and max_patches are 1 or more, got 0 and 12"):
         GotOcr(folder, max_tokens=0)
+
+
+def test_it_is_asked_for_texts_in_latin_and_chinese_letters_only():
+    expert = GotOcr()
+    for wanted in ("OPEN 24 h", "Źródło", "营业中"):
+        assert expert.rewrite_query(ReadText(TALL, wanted), None) == ReadText(TALL)
+    for wanted in ("Скидка", "OPEN סגור", "パン"):
+        assert isinstance(expert.rewrite_query(ReadText(TALL, wanted), None), Abstention)

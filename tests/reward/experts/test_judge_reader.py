@@ -73,6 +73,12 @@ def test_the_image_comes_first_and_the_reply_may_have_as_many_tokens_as_in_the_r
     assert query.form == FreeText(1024, 0.0)
 
 
+def test_a_wanted_text_in_any_letters_asks_the_same_question() -> None:
+    reader = JudgeReader(saying("a"))
+    for wanted in ("", "OPEN", "Скидка"):
+        assert reader.rewrite_query(ReadText(PICTURES[0], wanted), None) == ReadText(PICTURES[0])
+
+
 def test_the_judge_is_given_no_more_questions_than_it_takes() -> None:
     judge = saying(*"abcde", batch=2)
     assert [outcome.text for outcome in read(JudgeReader(judge), 5)] == list("abcde")
