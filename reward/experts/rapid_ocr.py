@@ -58,6 +58,9 @@ _SURELY_TEXT, _LONG, _LEGIBLE = 0.7, 1.6, 0.85
 least and the recogniser's at most. Words in scripts that it does not know are mostly read as blanks; what the detector
 finds on photographs without text is read as some letter, and most has a lower score, or is round."""
 
+_FILLS, _LONG_FILLING = 0.5, 3.0
+"""From which share of the image on, an unread line has to have a larger aspect ratio, and which."""
+
 _ROUND = frozenset("0OoQCc8")
 """How glasses, coins, wheels and buttons in a row are read."""
 
@@ -193,17 +196,24 @@ class RapidOcr(Expert):
 
         kept = [i for i, text in enumerate(texts) if text and scores[i] >= self._threshold(text)]
         lines = tuple(TextLine(texts[i], box(i, scores[i])) for i in _in_reading_order(quads, kept))
-        unread = [i for i, text in enumerate(texts) if _is_long(corners[i]) and _is_illegible(text, scores[i], sure[i])]
+        area = float(canvas.shape[0] * canvas.shape[1])
+        unread = [
+            i for i, text in enumerate(texts) if _is_line(corners[i], area) and _is_illegible(text, scores[i], sure[i])
+        ]
         return RecognizedText(lines, tuple(box(i, sure[i]) for i in _in_reading_order(quads, unread)))
 
     def _threshold(self, text: str) -> float:
         return self.min_score if len(text) > 1 else max(self.min_score, _SINGLE_CHARACTER_SCORE)
 
 
-def _is_long(quad: NDArray[np.float64]) -> bool:
-    """Whether a line is as long as words are; with corners as of `_in_reading_order`."""
-    sides = np.linalg.norm(quad - np.roll(quad, 1, 0), axis=1)  # left, upper, right, lower
-    return bool(sides[1] + sides[3] >= _LONG * (sides[0] + sides[2]))
+def _is_line(quad: NDArray[np.float64], area: float) -> bool:
+    """Whether a quadrilateral is as long as words are, or longer where it fills the image, as a wall or a floor does.
+
+    quad: corners as of `_in_reading_order`. area: of the image, in pixels.
+    """
+    left, upper, right, lower = np.linalg.norm(quad - np.roll(quad, 1, 0), axis=1)
+    length, height = float(upper + lower) / 2, max(float(left + right) / 2, 1e-9)
+    return length >= (_LONG_FILLING if length * height > _FILLS * area else _LONG) * height
 
 
 def _is_illegible(text: str, score: float, detected: float) -> bool:

@@ -132,16 +132,23 @@ def reread_lines(lines: tuple[TextLine, ...], before: tuple[TextLine, ...]) -> t
 
 
 def new_unread(
-    lines: tuple[TextLine, ...], there: RecognizedText, sources: Sequence[RecognizedText]
+    lines: tuple[TextLine, ...], changed: ChangedText, there: RecognizedText, sources: Sequence[RecognizedText]
 ) -> tuple[TextLine, ...]:
-    """The unread lines that stand neither on nor beside a line of the source; none unless they outnumber those that the
-    sources have anywhere, since one of these may have been moved.
+    """The unread lines of a changed area that stand neither on nor beside a line of the source. None unless there are
+    more lines than the source has there, and more unread ones than the sources have anywhere: text of the source may
+    have been moved or redrawn.
 
     there: what is read in the same part of the source.
     """
     known = [*(line.box for line in there.lines), *there.unread]
     new = tuple(line for line in lines if not any(_is_beside(line.box, box) for box in known))
-    return new if len(new) > sum(len(reading.unread) for reading in sources) else ()
+    more = _number((*changed.lines, *changed.unread)) > _number([TextLine("", box) for box in known])
+    return new if more and len(new) > sum(len(reading.unread) for reading in sources) else ()
+
+
+def _number(lines: Sequence[TextLine]) -> int:
+    """Of different lines: one that is hardly legible is read and unread."""
+    return len({(line.box.cx, line.box.cy, line.box.w, line.box.h) for line in lines})
 
 
 def _is_beside(box: Box, other: Box) -> bool:

@@ -108,7 +108,7 @@ def _new_text(sample: EditSample) -> Program[tuple[ChangedText | None, tuple[Tex
         new = new_lines(new, *(reading.text for reading in readings))
         reread = reread_lines(new, readings[-1].lines)
         new = tuple(line for line in new if line not in reread or addressed_to_judge((line,)))
-        new += new_unread(unread, readings[-1], readings[:-1])
+        new += new_unread(unread, changed, readings[-1], readings[:-1])
     if new:  # small letters of the source may be read in the edit alone, after a shift of a pixel
         changes = yield from ask(MapChanges(sample.source, sample.edited))
         excess = preservation(changes).heat

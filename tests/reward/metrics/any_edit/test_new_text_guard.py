@@ -108,18 +108,22 @@ def test_what_is_read_where_no_pixel_changed_is_a_reading_error():
 BAND = Box(0.5, 0.5, 0.4, 0.05, 0.8)
 
 
+BELOW = Box(0.5, 0.7, 0.4, 0.05, 0.8)
+
+
 @pytest.mark.parametrize(
-    ("before", "there", "value"),
+    ("here", "before", "there", "value"),
     [
-        ((), (), 0.0),
-        ((), (BAND,), 1.0),  # the source's own letters, drawn again
-        ((), (Box(0.5, 0.56, 0.4, 0.05, 0.8),), 1.0),  # of the next line
-        ((), (Box(0.5, 0.7, 0.4, 0.05, 0.8),), 0.0),
-        ((BAND,), (), 1.0),  # a label may have been moved
+        ((BAND,), (), (), 0.0),
+        ((BAND,), (), (BAND,), 1.0),  # the source's own letters, drawn again
+        ((BAND,), (), (Box(0.5, 0.56, 0.4, 0.05, 0.8),), 1.0),  # of the next line
+        ((BAND,), (), (BELOW,), 1.0),  # as many lines as there were: one may have been moved
+        ((BAND, BELOW), (), (BELOW,), 0.0),
+        ((BAND,), (BAND,), (), 1.0),  # a label may have been moved
     ],
 )
-def test_letters_that_the_reader_does_not_know_are_new_text_where_the_source_has_none(before, there, value):
-    reading, *known = (RecognizedText((), boxes) for boxes in ((BAND,), before, there))
+def test_letters_that_the_reader_does_not_know_are_new_text_where_the_source_has_none(here, before, there, value):
+    reading, *known = (RecognizedText((), boxes) for boxes in (here, before, there))
     score = guarded(reading, before=known[0], there=known[1])
     assert score.value == value
     if not value:
