@@ -53,13 +53,12 @@ _SINGLE_CHARACTER_SCORE = 0.95
 """Minimum score of a single character: on photographs without text, rims and handles are detected as letters with
 scores up to 0.9; real single letters score above 0.98."""
 
-_SURELY_TEXT, _LONG, _LEGIBLE = 0.7, 1.6, 0.85
-"""An unread line: its aspect ratio at least, and where the recogniser saw letters or digits, the detector's score at
-least and the recogniser's at most. Words in scripts that it does not know are mostly read as blanks; what the detector
-finds on photographs without text is read as some letter, and most has a lower score, or is round."""
-
-_FILLS, _LONG_FILLING = 0.5, 3.0
-"""From which share of the image on, an unread line has to have a larger aspect ratio, and which."""
+_BLANK, _GARBLED, _LEGIBLE, _LONG, _SHOWN = 0.65, 0.7, 0.85, 1.6, 0.75
+"""An unread line: the detector's score at least, where the recogniser saw no letters and where it saw some; its own
+score at most; the aspect ratio at least, and the share of the box that lies in the image: no letters are in the margin.
+Words in scripts that the recogniser does not know are mostly read as blanks; what the detector finds on photographs
+without text is mostly read as some letter, has a lower score, is round, or is a wall or a floor that fills the image.
+"""
 
 _ROUND = frozenset("0OoQCc8")
 """How glasses, coins, wheels and buttons in a row are read."""
@@ -196,9 +195,11 @@ class RapidOcr(Expert):
 
         kept = [i for i, text in enumerate(texts) if text and scores[i] >= self._threshold(text)]
         lines = tuple(TextLine(texts[i], box(i, scores[i])) for i in _in_reading_order(quads, kept))
-        area = float(canvas.shape[0] * canvas.shape[1])
+        shown = np.ptp(quads, axis=1).prod(-1) * scale**2 / np.ptp(corners, axis=1).prod(-1)
         unread = [
-            i for i, text in enumerate(texts) if _is_line(corners[i], area) and _is_illegible(text, scores[i], sure[i])
+            i
+            for i, text in enumerate(texts)
+            if shown[i] >= _SHOWN and _is_long(corners[i]) and _is_illegible(text, scores[i], sure[i])
         ]
         return RecognizedText(lines, tuple(box(i, sure[i]) for i in _in_reading_order(quads, unread)))
 
@@ -206,20 +207,18 @@ class RapidOcr(Expert):
         return self.min_score if len(text) > 1 else max(self.min_score, _SINGLE_CHARACTER_SCORE)
 
 
-def _is_line(quad: NDArray[np.float64], area: float) -> bool:
-    """Whether a quadrilateral is as long as words are, or longer where it fills the image, as a wall or a floor does.
-
-    quad: corners as of `_in_reading_order`. area: of the image, in pixels.
-    """
+def _is_long(quad: NDArray[np.float64]) -> bool:
+    """Whether a quadrilateral is as long as words are; with corners as of `_in_reading_order`."""
     left, upper, right, lower = np.linalg.norm(quad - np.roll(quad, 1, 0), axis=1)
-    length, height = float(upper + lower) / 2, max(float(left + right) / 2, 1e-9)
-    return length >= (_LONG_FILLING if length * height > _FILLS * area else _LONG) * height
+    return bool(upper + lower >= _LONG * (left + right))
 
 
 def _is_illegible(text: str, score: float, detected: float) -> bool:
     """Whether something is text to the detector, and the recogniser is not sure of what it reads there."""
     letters = {letter for letter in text if letter.isalnum()}
-    return not letters or (detected >= _SURELY_TEXT and score < _LEGIBLE and not letters <= _ROUND)
+    if not letters:
+        return detected >= _BLANK
+    return detected >= _GARBLED and score < _LEGIBLE and not letters <= _ROUND
 
 
 def _onnxruntime() -> Any:
