@@ -157,8 +157,8 @@ class Annotated(Expert):
 
     def _match(self, query: Match) -> Outcome:
         for target in query.targets:
-            if target.clipped_corners(query.base.size) is None:
-                is_in_pixels = max(target.cx, target.cy, target.w, target.h) > _FAR_OUTSIDE
+            is_in_pixels = max(target.cx, target.cy, target.w, target.h) > _FAR_OUTSIDE
+            if is_in_pixels or target.clipped_corners(query.base.size) is None:
                 cure = "a Box is in fractions, and Box.from_corners takes pixels" if is_in_pixels else "correct it"
                 return Abstention(f"the box of {target.label!r} lies outside its image: {cure}")
         if query.image == query.base:

@@ -348,6 +348,7 @@ CHECKED = {
     "images": "a path",
     "judge": "a spec",
     "lora": "a folder or a model on the hub",
+    "recogniser": "a path",
     "name": "a folder or a model on the hub; of compositions a title",
     "prompts": "a path",
     "real_esrgan": "a path",

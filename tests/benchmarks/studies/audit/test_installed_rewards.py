@@ -2,11 +2,12 @@
 
 import json
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import pytest
 
 from editcritic.benchmarks.common.reward_catalogue import list_rewards
-from editcritic.benchmarks.sceneedit.experts.perception import ImagePerception
+from editcritic.benchmarks.sceneedit.experts.perception import ImagePerception, PerceptionCache
 from editcritic.benchmarks.studies.audit import installed_rewards as study
 from editcritic.benchmarks.studies.audit.scene_edits import good_edits
 from editcritic.benchmarks.studies.audit.stored_trials import NOT_KEPT, PIXELS, EditAuditor, EditSet, EditTrials
@@ -74,6 +75,7 @@ def test_rewards_share_one_analysis_of_a_picture(tmp_path: Path, monkeypatch: py
         analyse(self, image)
 
     monkeypatch.setattr(ImagePerception, "__init__", recorded)
+    monkeypatch.setattr(PerceptionCache, "_living", WeakValueDictionary())  # nothing that other tests have analysed
     EditAuditor(FEW, ("edit-balanced", "judge-yes-no", "edival-o"), ("unchanged-source",), tmp_path).audit(0)
     assert seen
     assert len(seen) == len(set(seen))
