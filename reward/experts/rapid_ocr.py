@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..boxes import Box
+from ..file_digest import sha256
 from ..forks import at_fork, keep_in_child
 from ..image import Pixels
 from ..queries.expert import Expert, ExpertDown
@@ -243,7 +243,7 @@ def _characters(path: str) -> frozenset[str]:
 
 def _file_digest(path: str) -> str:
     try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+        return sha256(Path(path))[:16]
     except OSError as error:
         raise ValueError(f"recogniser: {path}: {error.strerror}") from None
 
