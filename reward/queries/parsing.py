@@ -124,6 +124,7 @@ def parse_option(options: Sequence[str], text: str) -> str | None:
     words = _without_markup(text)
     by_lowercase = {option.casefold(): option for option in options}
     any_option = rf"\b(?:{'|'.join(map(re.escape, sorted(by_lowercase, key=len, reverse=True)))})\b"
+    mentioned = {option.casefold() for option in re.findall(any_option, words, re.IGNORECASE)}
 
     def parse(rest: str) -> str | None:
         match = re.match(rf"({any_option}){_ALONE}", rest, re.IGNORECASE)
@@ -134,20 +135,23 @@ def parse_option(options: Sequence[str], text: str) -> str | None:
         return by_lowercase.get(match[1].casefold())
 
     def parse_beginning(rest: str) -> str | None:
-        mentioned = {option.casefold() for option in re.findall(any_option, words, re.IGNORECASE)}
         return parse(rest) if len(mentioned) == 1 or _labelled(words, any_option) else None
 
     level = _labelled_values(words, any_option, parse, parse_beginning)
-    if level is not None or refuses(words):
+    if level is not None or refuses(words) or len(mentioned) != 1 or _first_unclosed_bracket(words) < len(words):
         return level
-    *before, last = re.split(r"(?<=[.!?])\s+|\n", words.strip())
-    own = re.fullmatch(rf"{_OWN_LABEL}{_OPEN}({any_option}){_CLOSE}\W*", last, re.IGNORECASE)
-    others = {option.casefold() for option in re.findall(any_option, words, re.IGNORECASE)}
-    reported = not is_asserted("\n".join([*before, ""])) or (
-        own and not is_asserted(last[: own.start(1)], labelled=False)
+    last = _SENTENCE_BREAK.split(words.strip())[-1]
+    own = re.fullmatch(rf"({_OWN_LABEL}){_OPEN}({any_option}){_CLOSE}[\s.!]*", last, re.IGNORECASE)
+    if own is None:
+        return None
+    name, label = own[1].rstrip(" \t:*_`"), last[: own.start(2)]  # a supposition may stand before the colon
+    asserted = is_asserted(words[: words.rindex(last)]) and all(
+        is_asserted(part, labelled=False) for part in (name, label)
     )
-    return by_lowercase[own[1].casefold()] if own and len(others) == 1 and not reported else None
+    return by_lowercase[own[2].casefold()] if asserted else None
 
+
+_SENTENCE_BREAK = re.compile(r"(?<=[.!?])\s+|\n")
 
 _OWN_LABEL = (
     r"(?:[\s\W]*(?:\w+[ -]){0,2}\w+[\s*_`]*:"
@@ -159,12 +163,11 @@ _OWN_LABEL = (
 
 _UNCLEAR = (
     r"no[*`]*[ \t]+(?!(?:as|because|he|it|not|she|since|that|the|there|they|this)\b)\w"
-    r"|(?:yes|no)['\"”’*_`]*\s+(?:is|was|would\s+be)\s+(?:wrong|incorrect|false|not)\b"
     r"|yes,?\s+that\s+(?:is|was|would\s+be)\s+(?:wrong|incorrect|false|not)\b"
     r"|no\W+i\s*(?:['’]m|am|can|could|w)|yes\W+i\s+(?:can|could|will)\s+(?:help|assist)\b"
     r"|(?:yes|no)['\"”’»*_`]*\s+(?:is|are|was|were|would|means?|stands?|appears?)\b"
-    r"|(?:yes|no)(?:[-–—]\w|\s*[?/&+]|,?\s*(?:and|or|but)\s+(?:yes|no)\b(?!\s+(?:other|further|more|one|new|\w+\s+(?:is|are|was|were|has|have)\b))"
-    r"|,?\s+(?:but\s+)?(?:if|unless|only|almost|nearly|partially|partly|mostly|somewhat|probably|perhaps|maybe|not\s+\w+ly)\b)"
+    r"|(?:yes|no)(?:[-–—]\w|\s*[?/&+]|,?\s*(?:and|or|but)\s+(?:yes|no)\b"
+    r"(?!\s+(?:other|further|more|one|new|\w+\s+(?:is|are|was|were|has|have)\b))|,?\s+(?:but\s+)?(?:if|unless|only|almost|nearly|partially|partly|mostly|somewhat|probably|perhaps|maybe|not\s+\w+ly)\b)"
 )
 """Begins with yes or no but means neither: `no cup`, `no idea`, `no, I can't help`, `yes?`, `yes, partly`."""
 
@@ -182,17 +185,20 @@ def parse_yes_no(text: str) -> bool | None:
 
     words, start = _FOREIGN_ANSWER.sub(_translated, _without_markup(text)), r"(?:yes|no)\b"
     answer = _labelled_values(words, start, parse, parse_first_word if _labelled(words, start) else parse)
+    begins = re.match(rf"{_OPEN}{start}", words, re.IGNORECASE)
+    return _last_word(words) if answer is None and not begins and not _labelled(words, start) else answer
+
+
+def _last_word(words: str) -> bool | None:
+    """True for yes: as the last sentence of a text that neither says the opposite nor takes it back."""
     last = _LAST_WORD.search(words)
-    if answer is not None or last is None or refuses(words) or re.match(rf"{_OPEN}{start}", words, re.IGNORECASE):
-        return answer
-    alone = not _labelled(words, start) and not re.search(
-        r"\b(?:yes)\b" if last[1][0] in "nN" else r"\bno\b(?![ \t]+\w)", words[: last.start(1)], re.IGNORECASE
-    )
-    return (
-        last[1][0] in "yY"
-        if alone and is_asserted(words[: last.start(1)]) and not is_quoted(last.span(1), quotations(words))
-        else None
-    )
+    if last is None or refuses(words) or is_quoted(last.span(1), quotations(words)):
+        return None
+    if _first_unclosed_bracket(words) < len(words):
+        return None
+    yes, before = last[1].casefold() == "yes", words[: last.start(1)]
+    opposite = r"\bno\b(?![ \t]+\w)" if yes else r"\byes\b"
+    return None if re.search(opposite, before, re.IGNORECASE) or not is_asserted(before) else yes
 
 
 _LAST_WORD = re.compile(r"(?:[.!]|\n)[\s*_]{0,9}(yes|no)[\s*_.!]{0,9}\Z", re.IGNORECASE)

@@ -132,6 +132,13 @@ YES_NO = [
     ("Да", NOTHING),
     ("I'm sorry, but I can't help with that.", NOTHING),
     ("<think>yes", NOTHING),
+    # as a last sentence
+    ("I looked at both. The cup is blue. Yes.", YES),
+    ("The cup is still red.\nNo", NO),
+    ("It is blue. Yes?", NOTHING),
+    ("[It is blue.\nYes", NOTHING),
+    ("The banner reads as follows. Yes.", NOTHING),
+    ("Yes or no? Hard to say. No.", NOTHING),
 ]
 
 LEVEL = [
@@ -185,6 +192,16 @@ LEVEL = [
     ("gut", None),
     ("好", None),
     ("I'm unable to rate this picture.", None),
+    # behind a name of the judge's own
+    ("Two seams are left.\n**Severity:** poor.", 0.25),
+    ("The quality of the edit is good!", 0.75),
+    ("Rating: good?", None),
+    ("Severity: good+", None),
+    ("Severity: good…", None),
+    ("Severity: poor (?)", None),
+    ("Maybe severity: good", None),
+    ("{severity: poor", None),
+    ("[severity: poor", None),
 ]
 
 GRADE = [
