@@ -1,8 +1,8 @@
 """Tables of edits: parquet or JSONL files whose columns are the fields of sample files.
 
 A picture is the bytes of an image file, also in base64, the `{bytes, path}` of `datasets`, or a path in the table's
-folder or below.
-Columns of other names are named by `columns`, field -> column. Whoever made a table need not be trusted.
+folder or below. Columns of other names are named by `columns`, field -> column. Whoever made a table need not be
+trusted.
 """
 
 from __future__ import annotations

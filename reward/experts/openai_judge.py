@@ -333,10 +333,10 @@ class OpenAIJudge(EndpointExpert):
         form, finish = query.form, completion.finish_reason
         if not completion.text.strip() and not (completion.calls and isinstance(form, FreeText)):
             reasoning_only = f", only reasoning ({finish}): set thinking_tokens"
-            hides_reasoning = completion.has_reasoning or finish == "length"
+            hides_reasoning = completion.has_reasoning or not completion.is_finished
             explanation = reasoning_only if hides_reasoning else f" (finish_reason {finish})"
             return Failure(f"the judge returned no text{explanation}", raw=raw())
-        finished = finish != "length"
+        finished = completion.is_finished
         probabilities: dict[str, float] = {}
         mass: float | None = None
         if isinstance(form, YesNo | Levels | Grade) and self.logprobs:

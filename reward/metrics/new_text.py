@@ -56,8 +56,7 @@ class ChangedText:
 
     area: the box around all differences from the source, with a margin. picture: what the edited image, at the source's
     size, shows there. lines: with boxes in `picture`. unread: text that the reader cannot read, as lines without words.
-    regions: that differ, in the frame of the source; so many that
-    there may be more of them where `MAX_REGIONS` are reported.
+    regions: that differ, in the frame of the source; there may be more of them where `MAX_REGIONS` are reported.
     """
 
     area: Box

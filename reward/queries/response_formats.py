@@ -266,7 +266,7 @@ def parse_reply(
 ) -> Reply | Failure:
     """Parse a judge's output to a reply, or a `Failure` where it is not in this format.
 
-    finished: whether the judge ended its output itself. Reasoning before the answer is dropped (`answer_start`).
+    finished: whether the judge ended its output itself. Reasoning before the answer is dropped (`final_answer`).
     Probabilities are dropped where the words say something else or cannot be read. Levels and grades are normalised to
     their plain spelling; text of the other formats is unchanged. More than `MAX_OUTPUT` characters, and an answer of
     more than `MAX_REPLY`, are none.
@@ -315,7 +315,7 @@ def validate_reply(form: ResponseFormat, reply: Reply) -> None:
             if unknown := reply.probabilities.keys() - set(form.options):
                 raise ValueError(f"got probabilities of {sorted(unknown)}, the options are {list(form.options)}")
             total = sum(reply.probabilities.values())
-            lowest = 0.99 if not isinstance(form, YesNo) else 0.0  # of yes and no, a judge may give what it has
+            lowest = 0.0 if isinstance(form, YesNo) else 0.99  # shares of yes and no may leave room for other words
             if reply.probabilities and not (lowest < total <= 1.01 or reply.probabilities.keys() == {"yes"}):
                 raise ValueError(f"the probabilities of the options add up to {total:.3f}, not to 1")
         case FreeText():

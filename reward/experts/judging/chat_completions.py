@@ -92,6 +92,11 @@ class Completion:
     finish_reason: str
     has_reasoning: bool
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether the judge ended the reply itself."""
+        return self.finish_reason.lower() not in _CUT_OFF
+
 
 def parse_completion(response: Mapping[str, Any]) -> Completion | Failure:
     """The first choice of a completion; a `Failure` for errors, refusals, filtered content, and what broke off.
@@ -133,6 +138,8 @@ def _choice(response: Mapping[str, Any]) -> dict[str, Any] | Failure:
     return choice
 
 
+_CUT_OFF = ("length", "max_tokens", "model_length")
+"""How servers end a reply at its limit of tokens: OpenAI's word, Anthropic's, and Mistral's."""
 _FILTERED = ("content_filter", "sensitive")
 _BROKEN_OFF = ("error", "abort", "parse_error", "network_error", "insufficient_system_resource")
 """How OpenRouter, SGLang, LMDeploy, Z.ai and DeepSeek end what is no whole reply; some of its text may be there."""

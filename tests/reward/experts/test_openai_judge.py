@@ -243,6 +243,7 @@ NOT_ANSWERS = {
     "empty content": completion(""),
     "only thoughts": completion("", "length", reasoning_content="hm"),
     "cut off in thought": completion("<think>let me see", "length"),
+    "cut off in thought that mentions its end": completion("<think>I write </think> Yes", "model_length"),
     "cut off": completion("The picture shows", "length"),
     "unreadable": completion("It depends."),
     "error with status 200": {"error": {"message": "overloaded"}},
