@@ -55,8 +55,8 @@ def sample_from_row(row: DatasetRow) -> EditSample:
     columns = {name: value for name, value in row.items() if not is_absent(value)}
     source_columns = ("source", "sources", "image", "images")
     column = next((name for name in source_columns if name in columns), "")
-    given = _listed(columns.get(column))
-    if not given or not str(columns.get("instruction", "")).strip():
+    pictures = _listed(columns.get(column))
+    if not pictures or not str(columns.get("instruction", "")).strip():
         is_empty = "instruction" in row and any(name in row for name in source_columns)
         raise (UnusableRow if is_empty else ValueError)(
             f"rows have the columns {', '.join(sorted(columns))}, and an edit needs `instruction` and an image in "
@@ -64,7 +64,7 @@ def sample_from_row(row: DatasetRow) -> EditSample:
         )
     owner = f"the row {str(columns.get('id', columns['instruction']))!r:.80}"
     fields = _fields(columns, owner)
-    images = {str(number): to_image(one) for number, one in enumerate(given)}
+    images = {str(number): to_image(one) for number, one in enumerate(pictures)}
     sources = list(images)
     images |= {name: to_image(columns[name]) for name in ("mask", "reference", "edited") if name in columns}
     fields |= {name: name for name in ("mask", "reference") if name in columns}

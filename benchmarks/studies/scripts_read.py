@@ -63,13 +63,13 @@ def read_rows(reader: Expert, fonts: Sequence[Path]) -> Iterator[tuple[str, str]
             yield script, "no font"
             continue
         pictures = [sign(word, PIL.ImageFont.truetype(path, _SIZE)) for word, path in shown]
-        asked = [
+        rewritten = [
             reader.rewrite_query(ReadText(picture, word), None)
             for picture, (word, _) in zip(pictures, shown, strict=True)
         ]
         answers = list(reader([ReadText(picture) for picture in pictures]))
         read = sum(_is_read(answer, word) for answer, (word, _) in zip(answers, shown, strict=True))
-        abstains = sum(isinstance(query, Abstention) for query in asked)
+        abstains = sum(isinstance(query, Abstention) for query in rewritten)
         yield script, f"{read} of {len(shown)}" + (f", abstains on {abstains}" if abstains else "")
 
 

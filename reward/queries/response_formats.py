@@ -274,7 +274,7 @@ def parse_reply(
     if len(text) > MAX_OUTPUT:
         reason = f"the output has {len(text):,} characters, and at most {MAX_OUTPUT:,} are read"
         return Failure(f"the judge gave no answer: {reason}", raw=text[:_MAX_RAW])
-    said: str | None = None
+    option: str | None = None
     try:
         answer = final_answer(text, finished=finished)
         _check_length(answer, calls)
@@ -283,9 +283,9 @@ def parse_reply(
                 yes = parse_yes_no(answer)
                 if yes is None and not re.search(r"\b(yes|no)\b", answer, re.IGNORECASE):
                     raise ValueError(f"expected yes or no, got {shorten(answer)}")
-                said = None if yes is None else form.options[not yes]
+                option = None if yes is None else form.options[not yes]
             case Levels() | Grade():
-                said = str(form.parse(answer))
+                option = str(form.parse(answer))
             case Json():
                 form.parse(answer)
             case FreeText():
@@ -294,9 +294,9 @@ def parse_reply(
     except ValueError as error:
         raw = text if len(text) <= MAX_REPLY else text[:_MAX_RAW]
         return Failure(f"the judge gave no answer: {error}", raw=raw)
-    if not (probabilities and said and re.match(rf"[\W_]*{re.escape(said)}", answer, re.IGNORECASE)):
+    if not (probabilities and option and re.match(rf"[\W_]*{re.escape(option)}", answer, re.IGNORECASE)):
         probabilities, mass = {}, None
-    return Reply(said if said and not isinstance(form, YesNo) else answer, dict(probabilities), mass, tuple(calls))
+    return Reply(option if option and not isinstance(form, YesNo) else answer, dict(probabilities), mass, tuple(calls))
 
 
 def validate_reply(form: ResponseFormat, reply: Reply) -> None:

@@ -77,8 +77,8 @@ def parse_error_body(text: str) -> tuple[str, str]:
     described = message if isinstance(message, str) else json.dumps(message)
     parameter, metadata = error.get("param"), error.get("metadata")
     about = f" ({parameter})" if isinstance(parameter, str) and parameter not in described else ""
-    asked = f": {metadata['raw']!s:.300}" if isinstance(metadata, dict) and metadata.get("raw") else ""
-    return str(error.get("code") or error.get("type") or ""), described[:500] + about + asked
+    upstream = f": {metadata['raw']!s:.300}" if isinstance(metadata, dict) and metadata.get("raw") else ""
+    return str(error.get("code") or error.get("type") or ""), described[:500] + about + upstream
 
 
 def status_sent_as_success(response: object) -> int:

@@ -28,10 +28,10 @@ class TokenLogprob:
     top_logprobs: tuple[tuple[str, float], ...]
 
 
-def allowed_logprobs(message: str, asked: int) -> int:
+def allowed_logprobs(message: str, requested: int) -> int:
     """The number of alternatives that a server allows according to its error; 0 where it names no smaller one."""
     limit = _LIMIT.search(message)
-    return int(limit[1]) if limit and 0 < int(limit[1]) < asked else 0
+    return int(limit[1]) if limit and 0 < int(limit[1]) < requested else 0
 
 
 _LIMIT = re.compile(
@@ -61,14 +61,14 @@ def spelling_steps(steps: Sequence[TokenLogprob], answer: str) -> Sequence[Token
     Servers return log-probabilities of reasoning too, whether or not it is in the text. Space, and control tokens at
     the end, do not count.
     """
-    wanted = "".join(answer.split())
-    start, end = len(steps), len(wanted)
+    letters = "".join(answer.split())
+    start, end = len(steps), len(letters)
     while start and end:
         start -= 1
         token = "".join(_unescaped(steps[start].token).split())
-        if wanted.endswith(token, 0, end):
+        if letters.endswith(token, 0, end):
             end -= len(token)
-        elif end < len(wanted) or not _CONTROL.fullmatch(token):
+        elif end < len(letters) or not _CONTROL.fullmatch(token):
             return ()
     return () if end else steps[start:]
 
