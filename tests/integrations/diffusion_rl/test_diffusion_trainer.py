@@ -302,7 +302,7 @@ def test_a_run_in_which_nothing_is_scored_changes_no_weight(trainer):
     before = lora(one)
     log = one.train()
     assert same(before, lora(one))
-    assert [row["frac_unscored"] for row in log] == [1.0, 1.0]
+    assert [row["unscored"] for row in log] == [1.0, 1.0]
     assert all("reward" not in row and "grad_norm" not in row for row in log)
 
 
@@ -896,7 +896,7 @@ def test_a_picture_of_nan_is_a_failed_score_and_the_others_are_learnt_from(train
     (log,) = one.train()
     calls = 6 - len(seen)
     assert 0 < calls < 6, "one row of each call"
-    assert log["frac_abstained"] == pytest.approx(calls / 6)
+    assert log["abstained"] == pytest.approx(calls / 6)
     assert not same(before, lora(one))
     assert all(bool(torch.isfinite(weight).all()) for weight in lora(one).values())
     assert min(worth(sample) for sample in seen) > 0, "no black picture was scored"
@@ -915,5 +915,5 @@ def test_a_batch_of_nan_trains_nothing(trainer, monkeypatch):
     assert [sample.edited for sample in batch.samples] == [sample.source for sample in batch.samples]
     before = lora(one)
     (log,) = one.train()
-    assert log["frac_unscored"] == 1
+    assert log["unscored"] == 1
     assert same(before, lora(one))

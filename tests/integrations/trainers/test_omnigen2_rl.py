@@ -289,13 +289,7 @@ def test_statistics_are_those_of_all_processes(tmp_path):
         assert first[level][1]["b"] == {"min": 1.0, "max": 1.0, "mean": 1.0, "std": 0.0}
     assert first["log"]["editcritic/unscored"] == pytest.approx(2 / 6)
     assert first["log"]["editcritic/reward"] == pytest.approx(2.5 / 4)
-    assert math.isnan(first["log"]["editcritic/following"])
-
-
-def test_the_log_has_the_same_names_in_each_step():
-    empty = log_scores(Accelerator(cpu=True), [])
-    assert list(empty) == [f"editcritic/{name}" for name in NAMES]
-    assert all(math.isnan(number) for number in empty.values())
+    assert set(first["log"]) == {"editcritic/unscored", "editcritic/reward"}, "what no edit has is left out"
 
 
 def test_parts_that_are_named_and_alarms_of_a_monitor_reach_the_log():
@@ -304,4 +298,4 @@ def test_parts_that_are_named_and_alarms_of_a_monitor_reach_the_log():
     assert got.log["editcritic/alarms"] == 0
     assert got.log["editcritic/following"] == pytest.approx(np.mean(values(EDITS)))
     assert f"reward: {values(EDITS)[0]:.4g}\nguard: 1\nfollowing: " in got.files[0]
-    assert math.isnan(got.log["editcritic/preservation"])
+    assert "editcritic/preservation" not in got.log

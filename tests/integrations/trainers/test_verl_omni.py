@@ -498,7 +498,7 @@ def test_a_missing_score_is_an_exception_or_nan_and_never_zero():
     result = one(**row(4), **options, missing="nan")
     assert math.isnan(result["score"])
     assert (result["unscored"], result["abstained"]) == (1, 0)
-    assert set(result) == set(one(**row(4), reward=Judge().reward()))
+    assert set(result) == set(one(**row(4), reward=Reward(Rated(), {"preference": Fake()})))
     with pytest.raises(ValueError, match="must be 'raise' or 'nan', got 'zero'"):
         one(**row(4), reward=reward, missing="zero")
     with pytest.raises(ValueError, match=r"takes the options .*, got 'chunk_sice'"):

@@ -89,7 +89,7 @@ class Parted:
 
     @property
     def card(self) -> Card:
-        return Card("parted", 1, "rated", roles=("preference",))
+        return Card("parted", 1, "rated", roles=("preference",), parts=("following", "preservation", "guard"))
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         answer = yield from ask(Rate(sample.edited, sample.instruction), role="preference")
