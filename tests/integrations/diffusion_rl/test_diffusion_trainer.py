@@ -32,6 +32,7 @@ from editcritic.verifiers import edit_request
 from ...pipelines import flux2, flux2_klein, kontext, qwen_edit, qwen_edit_plus, small_qwen
 from ...pipelines_epsilon import instruct, instruct_xl, ledits
 from ..diffusers.editing import picture
+from ..trainers.trainer_cases import PARTS, check_log
 
 WORDS = ("Remove red star", "Add cat", "Change the color of blue circle to green", "Add dog")
 SAMPLES = [edit_request(words, picture(number), id=f"s{number}") for number, words in enumerate(WORDS)]
@@ -302,7 +303,7 @@ def test_a_run_in_which_nothing_is_scored_changes_no_weight(trainer):
     before = lora(one)
     log = one.train()
     assert same(before, lora(one))
-    assert [row["unscored"] for row in log] == [1.0, 1.0]
+    assert [(row["unscored"], row["abstained"]) for row in log] == [(0.0, 1.0)] * 2
     assert all("reward" not in row and "grad_norm" not in row for row in log)
 
 
@@ -915,5 +916,17 @@ def test_a_batch_of_nan_trains_nothing(trainer, monkeypatch):
     assert [sample.edited for sample in batch.samples] == [sample.source for sample in batch.samples]
     before = lora(one)
     (log,) = one.train()
-    assert log["unscored"] == 1
+    assert log["abstained"] == 1
     assert same(before, lora(one))
+
+
+@pytest.mark.filterwarnings("error:Mean of empty slice")
+def test_the_log_has_the_documented_names(fresh, tmp_path):
+    def parted(samples: Sequence[EditSample]) -> list[Score]:
+        scores = [Score.of(worth(sample), parts=dict.fromkeys(PARTS, Score.of(0.5))) for sample in samples]
+        return [Score.abstained("nobody knows"), Score.failed("no answer", cause="infrastructure"), *scores[2:]]
+
+    for name, reward in (("parted", parted), ("plain", bright)):
+        config = DiffusionConfig(tmp_path / name, **SMALL | {"max_steps": 1})
+        (log,) = DiffusionTrainer(fresh(), reward, SAMPLES, config).train()
+        check_log("DiffusionTrainer", log, parts=name == "parted", share=1 / 6 if name == "parted" else 0)

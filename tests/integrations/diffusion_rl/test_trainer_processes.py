@@ -150,7 +150,7 @@ def test_both_log_the_same_means(ranks):
     assert first["log"] == second["log"]
     assert [row["rank"] for row in first["log"]] == [0.5] * 3
     assert [row["frac_reward_zero_std"] for row in first["log"]] == [0.0, 0.5, 1.0]
-    assert [row["unscored"] for row in first["log"]] == [0.0, 0.0, 1.0]
+    assert [row["abstained"] for row in first["log"]] == [0.0, 0.0, 1.0]
     assert first["resumed"] == second["resumed"]
     assert [row["step"] for row in first["resumed"]] == [0, 1, 2, 3]
     assert first["resumed"][:2] == first["log"][:2]
@@ -206,6 +206,6 @@ def test_the_log_is_that_of_the_rows_of_all_processes(folder, ranks, of_both):
 def test_a_process_without_a_score_keeps_nobody_waiting(ranks):
     first, second = (rank["lonely"] for rank in ranks)
     assert first == second
-    assert [row["unscored"] for row in first] == [0.5, 1.0]
+    assert [row["abstained"] for row in first] == [0.5, 1.0]
     assert "reward" in first[0]
     assert "reward" not in first[1]

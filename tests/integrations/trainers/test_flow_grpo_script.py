@@ -14,7 +14,7 @@ from editcritic.reward.image import PixelFormatError
 from .flow_grpo_rollouts import Log, by_edit, call_order, rollouts
 from .killed_trainer import killed_and_restarted
 from .patched_scripts import patched_script
-from .trainer_cases import Judge, batch, documented, values
+from .trainer_cases import Judge, batch, check_log, documented, values
 
 EDITS = batch()
 MODULES = {"flow_grpo.rewards": "flow_grpo", "flow_grpo.stat_tracking": "flow_grpo"}
@@ -45,7 +45,7 @@ def test_others_advantages_are_as_if_a_failed_edit_were_not_there(global_std):
     )
     assert all(math.isfinite(value) for value in (*got.advantages.values(), *got.gradients.values()))
     assert got.advantages[14] < 0  # the lowest value of the range
-    assert got.log["reward_editcritic_unscored"] == got.log["reward_editcritic_abstained"] == 1 / 16
+    check_log("Flow-GRPO", got.log)
     known = [0.0 if row == 14 else value for row, value in enumerate(values(EDITS)) if row != 5]
     assert [got.log["reward_avg"], got.log["reward_editcritic"]] == pytest.approx([np.mean(known)] * 2)
     assert all(math.isfinite(value) for value in got.log.values())
@@ -92,6 +92,17 @@ def test_evaluation_logs_the_same_columns():
     script.main(script.Config(), rollouts(EDITS, 4), log, evaluated=rollouts(EDITS, 8))
     assert log["eval_reward_editcritic_unscored"] == 1 / 16
     assert math.isfinite(log["eval_reward_editcritic_following"])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("parts", [True, False])
+def test_the_log_has_numbers_only_whether_the_reward_has_parts_or_not(parts):
+    reward = Judge(parts=parts).reward()
+    script = patched_script("flow_grpo_script", [LINES, STATISTICS], MODULES, reward=reward)
+    log = Log()
+    script.main(script.Config(), rollouts(EDITS, 4), log, evaluated=rollouts(EDITS, 8))
+    check_log("Flow-GRPO, evaluation", log, parts=parts, share=0)
+    check_log("Flow-GRPO", log, parts=parts, share=0)
 
 
 def test_it_trains_beside_a_reward_of_flow_grpo():

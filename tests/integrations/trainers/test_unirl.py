@@ -36,7 +36,7 @@ from .restated.unirl import (
     logged,
     rollout_and_score,
 )  # fmt: skip
-from .trainer_cases import Batch, Judge, batch, documented, values
+from .trainer_cases import Batch, Judge, batch, check_log, documented, values
 
 EDITS = batch()
 ADDRESS = "http://127.0.0.1:8321"
@@ -103,7 +103,9 @@ def test_a_missing_and_an_abstaining_edit_do_not_change_the_advantages_of_the_ot
     assert part.advantages[10] == part.advantages[8:12].min() < 0, "an abstention has the lowest value"
     assert torch.isfinite(part.advantages).all()
     metrics = logged(part)
-    assert metrics["reward_unscored_mean"] == metrics["reward_abstained_mean"] == 1 / 16
+    check_log("UniRL", {f"rollout/{name}": value for name, value in metrics.items()})
+    plain = logged(step(EDITS, reward=Judge(parts=False).reward()))
+    check_log("UniRL", {f"rollout/{name}": value for name, value in plain.items()}, parts=False, share=0)
     known = [0.0 if row == 10 else value for row, value in enumerate(values(EDITS)) if row != 5]
     assert metrics["reward_mean"] == pytest.approx(sum(known) / 15)
     assert metrics["reward_judge_seconds_mean"] > 0

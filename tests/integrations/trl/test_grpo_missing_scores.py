@@ -20,7 +20,7 @@ from editcritic.reward.queries import Rate
 
 from ...tiny_language_model import tiny_language_model
 from ..trainers.killed_trainer import killed_and_restarted
-from ..trainers.trainer_cases import Batch, Judge, batch, documented, values
+from ..trainers.trainer_cases import Batch, Judge, batch, check_log, documented, values
 
 EDITS = batch()
 EPSILON = 1e-4  # that TRL adds to a standard deviation
@@ -114,10 +114,15 @@ def test_a_missing_score_changes_no_other_advantage_than_its_absence_does(scale:
     assert advantages == pytest.approx(advantages_without(expected, [5], scale), abs=1e-5)
     assert advantages[5] == 0
     assert entry["reward"] == pytest.approx(np.mean([*expected[:5], *expected[6:]]))
-    shares = {name: entry[f"parted/{name}"] for name in ("unscored", "abstained", "following")}
+    check_log("TRL", entry)
     followed = [value for row, value in enumerate(values(EDITS)) if row not in (5, 10)]
-    assert shares == pytest.approx({"unscored": 1 / 16, "abstained": 1 / 16, "following": np.mean(followed)})
+    assert entry["parted/following"] == pytest.approx(np.mean(followed))
     assert entry["parted/judge_seconds"] > 0
+
+
+def test_a_reward_without_parts_logs_none(tmp_path: Path) -> None:
+    names = {"judge": Judge(parts=False), "decode_image": decoder(EDITS.edited)}
+    check_log("TRL", logged(trained(tmp_path, EDITS, IN_PROCESS, names))[2], parts=False, share=0)
 
 
 def test_a_group_without_any_score_has_no_advantage_and_the_others_keep_theirs(tmp_path: Path) -> None:
