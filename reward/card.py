@@ -25,7 +25,7 @@ class Card:
     computation, default first (option `protocol`). modes: named variants of the queries (option `mode`). source: paper
     and section. failure_modes: how an editor could score high without a good edit. aspect: the aspect of an edit that
     it measures; the validity report compares the metric with this ground truth. parts: names that parts of its scores
-    have, at any depth: without `following`, `preservation` or `guard` among them, adapters to trainers do not log it.
+    have, at any depth, such as `following`, which adapters to trainers log only if it is among them.
 
     Raises ValueError for kinds of a role that is none of `roles`, and for a text in place of a tuple of kinds.
     """

@@ -5,6 +5,7 @@ import math
 import pickle
 import time
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -12,12 +13,19 @@ from typing import Any
 import pytest
 
 import editcritic.reward.reward as reward_module
+from editcritic.benchmarks.sceneedit import toy
 from editcritic.integrations.serving.client import RemoteError
 from editcritic.integrations.serving.server import ScoringService, serve_in_thread
 from editcritic.integrations.serving.server.app import ServerConfig
 from editcritic.integrations.trainers import trainer_reward
 from editcritic.integrations.trainers.trainer_batches import build_samples
-from editcritic.integrations.trainers.trainer_reward import TrainerReward, UnscoredError, resolve_scorer
+from editcritic.integrations.trainers.trainer_reward import (
+    LOGGED_PARTS,
+    TrainerReward,
+    UnscoredError,
+    part_value,
+    resolve_scorer,
+)
 from editcritic.reward import EditSample, Image, Reward, Score, TooManyFailures, default_experts, retry
 from editcritic.reward.metrics.compose import Gate
 from editcritic.reward.metrics.guards import NotACopy
@@ -208,6 +216,19 @@ def test_a_missing_value_is_no_number_and_only_a_filled_column_has_the_mean_of_t
     empty = TrainerReward(faulty, missing="nan", outage_timeout_s=0)(rows(EDITS))
     assert set(empty.columns) == set(scored.columns), "the names do not depend on what became of a call"
     assert all(math.isnan(value) for value in (*empty.values, *empty.filled_columns["guard"]))
+
+
+BUILT_IN = ("any-edit", "edival-o", "complex-edit-o", "edit-score", "guards", "judge-quality")
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_built_in_reward_has_the_parts_that_its_card_names(name):
+    drawn = toy(6)
+    pairs = zip(drawn.samples, (*drawn.samples[1:], drawn.samples[0]), strict=True)
+    edits = [replace(sample, edited=other.source) for sample, other in pairs]  # no copies, which guards reject
+    reward = Reward.of(name, drawn.experts)
+    found = {part for score in reward(edits) for part in LOGGED_PARTS if part_value(score, part) is not None}
+    assert found == {*TrainerReward(reward).logged_parts}
 
 
 @pytest.mark.parametrize("served", [False, True])

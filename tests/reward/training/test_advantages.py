@@ -120,7 +120,15 @@ def test_where_nobody_has_a_value_an_abstention_has_none_either():
 
 
 def test_no_row_counts_twice_as_without_a_score():
-    rows = [0.2, Score.of(0.0), DARK, REFUSED, DOWN, Score.not_applicable("no text in it"), None]
+    rows: list[Score | float | None] = [
+        0.2,
+        Score.of(0.0),
+        DARK,
+        REFUSED,
+        DOWN,
+        Score.not_applicable("no text in it"),
+        None,
+    ]
     assert without_score(rows) == {
         "unscored": [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0],
         "abstained": [0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0],
