@@ -78,7 +78,7 @@ def test_others_advantages_are_as_if_a_failed_edit_were_not_there(monkeypatch, g
         rewards = call(reward_fn)
     assert math.isnan(rewards[5])
     assert rewards[14] == 0.0  # the lowest value of the range
-    tracked = leave_out_missing(edit_r1.PerPromptStatTracker)
+    tracked = leave_out_missing(type("PerPromptStatTracker", (edit_r1.PerPromptStatTracker,), {}))
     got = tracked(global_std).update(EDITS.prompts, np.array(rewards)[:, None])[0][:, 0]
     kept = [row for row in range(16) if row != 5]
     without = tracked(global_std).update([EDITS.prompts[row] for row in kept], np.array(rewards)[kept][:, None])[0]
