@@ -154,7 +154,7 @@ def _check_hunks(title: str, found: list[Hunk], clone: Path, commit: str, lines:
             moved += bool(_OFFSET.search(said))
         except DoesNotApplyError as error:
             problems.append(f"    hunk {number}, {hunk.file}: {error}")
-    count = f"{len(found) - len(problems)} of {len(found)} hunks apply" if found else "no hunks: settings only"
+    count = f"{len(found) - len(problems)} of {len(found)} hunks apply" if found else "no hunks"
     lines += [f"  {title}: {count}{f', {moved} at other lines' if moved else ''}", *problems]
     return not problems
 

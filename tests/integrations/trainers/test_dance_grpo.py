@@ -228,7 +228,7 @@ def test_a_caption_of_a_data_set_without_sources_says_what_to_do(caption):
 
 
 def test_fields_of_a_row_reach_the_reward():
-    hints = []
+    hints: list[str] = []
 
     def judged(samples: Any) -> Any:
         hints.extend(sample.hint for sample in samples)

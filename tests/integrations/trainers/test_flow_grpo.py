@@ -208,7 +208,7 @@ def test_a_flow_grpo_that_is_not_what_was_read_is_refused_and_not_changed(monkey
     package.rewards, package.stat_tracking = ModuleType("flow_grpo.rewards"), ModuleType("flow_grpo.stat_tracking")
     for module in (package, package.rewards, package.stat_tracking):
         monkeypatch.setitem(sys.modules, module.__name__, module)
-    tracker = type("PerPromptStatTracker", (restated.PerPromptStatTracker,), {})
+    tracker: Any = type("PerPromptStatTracker", (restated.PerPromptStatTracker,), {})
     package.stat_tracking.PerPromptStatTracker = tracker
     package.rewards.multi_score = other = lambda score_dict: None
     with pytest.raises(

@@ -16,7 +16,8 @@ TRACKERS: list[Any] = [flow_grpo.PerPromptStatTracker, edit_r1.PerPromptStatTrac
 
 def patched(tracker: Any) -> Any:
     """A class of its own, that the others stay as they are."""
-    return leave_out_missing(type("PerPromptStatTracker", (tracker,), {}))
+    own: Any = type("PerPromptStatTracker", (tracker,), {})
+    return leave_out_missing(own)
 
 
 def rows(seed: int, timesteps: int = 3) -> tuple[list[str], np.ndarray[Any, Any]]:
@@ -125,7 +126,7 @@ def test_a_prompt_is_banned_only_where_all_its_rows_have_values():
 
 
 def test_it_is_the_class_itself_that_is_changed_and_once():
-    scripts = type("PerPromptStatTracker", (flow_grpo.PerPromptStatTracker,), {})
+    scripts: Any = type("PerPromptStatTracker", (flow_grpo.PerPromptStatTracker,), {})
     assert leave_out_missing(scripts) is scripts
     once = scripts.update
     assert leave_out_missing(scripts).update is once

