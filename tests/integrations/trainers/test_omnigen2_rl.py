@@ -293,7 +293,7 @@ def test_statistics_are_those_of_all_processes(tmp_path):
 
 @pytest.mark.filterwarnings("error")
 def test_a_reward_without_parts_logs_none():
-    got = run(configuration(":0"), (MISSING, LOG, CLIENT), reward=Judge(parts=False).reward())
+    got = run(configuration(":0"), (LOG, CLIENT), reward=Judge(parts=False).reward())
     check_log("OmniGen2-RL", got.log, parts=False, share=0)
 
 

@@ -122,15 +122,18 @@ def check_log(trainer: str, log: Mapping[str, Any], *, parts: bool = True, share
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.partition("\n## ")[0].splitlines()]
     coded = re.compile(r"`([^`]*)`").findall
     columns = [name for row in rows if len(row) == 3 for name in coded(row[0])]
-    ((_, pattern, of_reward, beside),) = (row for row in rows if len(row) == 4 and row[0] == trainer)
-    prefix, suffix = pattern.strip("`").replace("<reward>", REWARD).split("NAME")
+    ((_, logged_as, of_reward, beside),) = (row for row in rows if len(row) == 4 and row[0] == trainer)
+    pattern, *other_name = coded(logged_as)  # another name in place of one, if any
+    prefix, suffix = pattern.replace("<reward>", REWARD).split("NAME")
     others = [name.replace("<reward>", REWARD) for cell in (of_reward, beside) for name in coded(cell.split(": ")[0])]
-    names = {*others, *(f"{prefix}{name}{suffix}" for name in columns if parts or name not in PARTS)}
-    ours = (*columns, "editcritic", "scored", "frac_")  # a trainer has names of its own
+    columns = [name for name in columns if name not in (() if parts else PARTS) and name not in other_name]
+    names = {*others, *other_name[:1], *(f"{prefix}{name}{suffix}" for name in columns)}
+    ours = (*columns, *PARTS, REWARD, "editcritic", "scored", "frac_")  # a trainer has names of its own
     found = {
         name for name in log if name.startswith(prefix) and name.endswith(suffix) and any(word in name for word in ours)
     }
-    assert found | set(others) == names <= set(log)
+    assert found | set(others) | set(other_name[:1]) == names
+    assert names <= set(log)
     assert all(math.isfinite(log[name]) for name in names)
     assert log[f"{prefix}unscored{suffix}"] == log[f"{prefix}abstained{suffix}"] == pytest.approx(share)
 
