@@ -268,7 +268,7 @@ def plot(measurements: Sequence[Measurement], path: Path) -> None:
     }
     judges = list(dict.fromkeys(one.judge for one in measurements))
     kinds = [(draws, name) for draws in dict.fromkeys(one.draws for one in measurements) for name in treatments]
-    figure, axes = pyplot.subplots(1, len(panels), figsize=(12, 4.6), layout="constrained")
+    figure, axes = pyplot.subplots(1, len(panels), figsize=(12, 4.8), layout="constrained")
     for axis, (field, label) in zip(axes, panels, strict=True):
         for number, (draws, treatment) in enumerate(kinds):
             points = []
@@ -291,7 +291,8 @@ def plot(measurements: Sequence[Measurement], path: Path) -> None:
         axis.set_ylabel(label)
         axis.set_ylim(bottom=0)
         axis.grid(visible=True, axis="y", alpha=0.3)
-    axes[1].legend(fontsize=7)
+    handles, words = axes[0].get_legend_handles_labels()
+    figure.legend(handles, words, loc="outside upper center", ncols=len(kinds), fontsize=8)
     figure.savefig(path, dpi=90)
 
 

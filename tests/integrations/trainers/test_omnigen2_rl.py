@@ -320,7 +320,8 @@ def as_a_rank(folder: str) -> None:
         advantages, stats = process_grpo_rewards(torch.tensor(own), ["a", "a", "b"], accelerator, level)
         numbers = {key: {name: float(value) for name, value in row.items()} for key, row in stats.items()}
         result[level] = [advantages.tolist(), numbers]
-    result["corrected"] = process_grpo_rewards(torch.tensor(own), ["a", "a", "b"], accelerator, judge_std=0.1)[0].tolist()
+    corrected, _ = process_grpo_rewards(torch.tensor(own), ["a", "a", "b"], accelerator, judge_std=0.1)
+    result["corrected"] = corrected.tolist()
     rows = [{SCORE_KEY: {"unscored": float(math.isnan(x)), **({} if math.isnan(x) else {"reward": x})}} for x in own]
     result["log"] = log_scores(accelerator, rows)
     Path(folder, f"{accelerator.process_index}.json").write_text(json.dumps(result))
