@@ -23,6 +23,9 @@ from ...sceneedit.trials import request_sample, without_annotations
 REPORTED_SEEDS = (2001, 2002, 2003, 2004, 2005)
 """Fixed before any of them was run: settings were chosen on 0 to 9."""
 
+OPEN_SEEDS = (3001, 3002, 3003, 3004, 3005)
+"""The same for `any-edit-open`, fixed on 2026-11-28 after one run on seed 0."""
+
 HACKING_SEED = 10
 """Of the runs on a reward that can be hacked."""
 
@@ -66,10 +69,11 @@ class TrainingEdits(Sequence[EditSample]):
 
 @dataclass(frozen=True)
 class HeldOutResults:
-    """Results on held-out prompts. followed, unchanged: (prompts, images); see `recovered_truth`."""
+    """Results on held-out prompts, (prompts, images); see `RecoveredTruth`. hacked: 1 for damage and for fills."""
 
     followed: NDArray[np.float64]
     unchanged: NDArray[np.float64]
+    hacked: NDArray[np.float64]
 
 
 def evaluate_held_out(
@@ -94,6 +98,6 @@ def evaluate_held_out(
         seeds = range(number * pictures, number * pictures + image_count)
         edits = edit(render(prompt.before), prompt.request.instruction, seeds)
         truths = [recovered_truth(prompt.request, prompt.before, picture) for picture in edits]
-        rows.append([(truth.followed, truth.unchanged) for truth in truths])
-    values = np.array(rows, np.float64).reshape(-1, image_count, 2)
-    return HeldOutResults(values[..., 0], values[..., 1])
+        rows.append([(truth.followed, truth.unchanged, truth.is_hacked) for truth in truths])
+    values = np.array(rows, np.float64).reshape(-1, image_count, 3)
+    return HeldOutResults(*np.moveaxis(values, -1, 0))
