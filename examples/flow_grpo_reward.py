@@ -5,7 +5,8 @@ python examples/flow_grpo_reward.py
 
 In a Flow-GRPO script, before `main` runs, with "editcritic" in config.reward_fn:
 
-    flow_grpo.rewards.multi_score = reward.combined_with(flow_grpo.rewards.multi_score)
+    from editcritic.integrations.trainers import patch_flow_grpo
+    patch_flow_grpo("http://127.0.0.1:8321", missing="nan")
 """
 
 from concurrent.futures import ThreadPoolExecutor

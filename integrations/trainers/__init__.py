@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .flow_factory import FlowFactoryReward
-    from .flow_grpo import FlowGRPOReward
+    from .flow_grpo import FlowGRPOReward, patch_flow_grpo
     from .trainer_reward import UnscoredError
     from .unirl import UniRLRewardBackend
 
-__all__ = ["FlowFactoryReward", "FlowGRPOReward", "UniRLRewardBackend", "UnscoredError"]
+__all__ = ["FlowFactoryReward", "FlowGRPOReward", "UniRLRewardBackend", "UnscoredError", "patch_flow_grpo"]
 
 _MODULES = {
     "FlowFactoryReward": "flow_factory",
     "FlowGRPOReward": "flow_grpo",
     "UniRLRewardBackend": "unirl",
     "UnscoredError": "trainer_reward",
+    "patch_flow_grpo": "flow_grpo",
 }
 
 

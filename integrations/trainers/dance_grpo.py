@@ -3,12 +3,13 @@
     from editcritic.integrations.trainers.dance_grpo import DanceGRPOReward, scored_advantages
 
     reward_model = DanceGRPOReward("http://127.0.0.1:8321", missing="nan")
-    all_rewards = reward_model(all_images, caption, source_image).to(device)
+    rewards = reward_model(["./images/qwenimage_0_0.png", ...], caption)
 
 Read in github.com/XueZeyue/DanceGRPO, main (15cc71d, 2025-10-16) on 2026-11-23: `sample_reference_model`,
 `train_one_step` and `main` of `fastvideo/train_grpo_qwenimage_edit.py`, its data set and the preparation of that.
-These score an image at a time, by its prompt, and keep of the source only its latents: docs/trainers/dance_grpo.md has
-the lines that pass its file and score all images of a step in one call.
+These score an image at a time, by its prompt, and keep of the source only its latents. What reaches the reward from a
+row of the data set is its caption, and nothing else needs that: so the preparation writes it as a JSON text that names
+the source, too. docs/trainers/dance_grpo.md has the lines.
 
 Groups are by (instruction, source images).
 """
@@ -16,7 +17,7 @@ Groups are by (instruction, source images).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from ...reward import Image, ImageError
 from ...reward.queries.specs import Spec
 from ..unusable_rows import image_or_reason
-from .trainer_batches import build_samples, images_from_batch
+from .trainer_batches import build_samples, images_from_batch, parse_metadata
 from .trainer_reward import ScoreFn, TrainerReward
 
 if TYPE_CHECKING:
@@ -45,20 +46,26 @@ class DanceGRPOReward:
         self.image_root = Path(image_root).expanduser()
         self._columns: dict[str, list[float]] = {}
 
-    def __call__(self, images: Sequence[Any], captions: Sequence[str], source_images: Sequence[Any]) -> torch.Tensor:
+    def __call__(self, images: Sequence[Any], captions: Sequence[Any]) -> torch.Tensor:
         """(N,) float32 on the CPU, NaN for a missing score.
 
-        images: N edits, as PIL images, or as tensors or arrays in [0, 1]. captions: N instructions. source_images: N
-        paths, or images. Raises `UnscoredError`, PixelFormatError, ValueError for a source outside `image_root`,
-        FileNotFoundError for one that is not there, and what the reward raises.
+        images: N edits, as paths of files, PIL images, or tensors or arrays in [0, 1]. captions: N JSON
+        texts, or mappings, with `instruction` and `source_image`, a path or an image; `editcritic` in them as in all
+        adapters. Raises `UnscoredError`, PixelFormatError, ValueError for a caption that is not of this form or a
+        source outside `image_root`, FileNotFoundError for one that is not there, and what the reward raises.
         """
         import torch
 
-        opened = {source: self._opened(source) for source in source_images if isinstance(source, str | Path)}
+        rows = [_row(caption) for caption in captions]
+        paths = [row["source_image"] for row in rows if isinstance(row["source_image"], str | Path)]
+        opened = {path: self._opened(path) for path in dict.fromkeys(paths)}
         sources = [
-            [opened[source] if isinstance(source, str | Path) else image_or_reason(source)] for source in source_images
+            [opened[source] if isinstance(source, str | Path) else image_or_reason(source)]
+            for source in (row["source_image"] for row in rows)
         ]
-        batch = self.reward(build_samples(captions, images_from_batch(images), sources))
+        edited = [Image.open(image) if isinstance(image, str | Path) else image for image in images]
+        instructions = [row["instruction"] for row in rows]
+        batch = self.reward(build_samples(instructions, images_from_batch(edited), sources, rows))
         self._columns = batch.columns
         return torch.tensor(batch.values, dtype=torch.float32)
 
@@ -94,24 +101,34 @@ class DanceGRPOReward:
         return metrics
 
 
-def scored_advantages(rewards: torch.Tensor, gathered_rewards: torch.Tensor, num_generations: int) -> torch.Tensor:
-    """DanceGRPO's advantages as if rows without a reward did not exist; theirs are 0.
+def scored_advantages(rewards: torch.Tensor, num_generations: int) -> torch.Tensor:
+    """DanceGRPO's advantages with `--use_group` as if rows without a reward did not exist; theirs are 0.
 
-    rewards: (N,) of this process, NaN for a missing one; with num_generations, groups of that many stand together.
-    gathered_rewards: those of all processes. num_generations: the size of a group, with `--use_group`; 0 without it.
+    rewards: (N,) of this process, NaN for a missing one; groups of num_generations stand together.
 
-    (r - mean) / (std + 1e-8), of the group, or of all processes; std has n - 1. Without NaN it is what `train_one_step`
-    computes. Where fewer than two rows have a reward, there is nothing to compare: 0, where DanceGRPO has NaN.
+    (r - mean) / (std + 1e-8) of the group; std has n - 1. Without NaN it is what `train_one_step` computes. Where fewer
+    than two rows of a group have a reward, there is nothing to compare: 0, where DanceGRPO has NaN.
     """
     import torch
 
-    if not num_generations:
-        return _compared(rewards, gathered_rewards)
-    return torch.cat([_compared(group, group) for group in rewards.split(num_generations)])
+    return torch.cat([_compared(group) for group in rewards.split(num_generations)])
 
 
-def _compared(rewards: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
-    known = others[~others.isnan()]
+def _compared(group: torch.Tensor) -> torch.Tensor:
+    known = group[~group.isnan()]
     if len(known) < 2:
-        return rewards.new_zeros(len(rewards))
-    return ((rewards - known.mean()) / (known.std() + _EPS)).nan_to_num(nan=0.0)
+        return group.new_zeros(len(group))
+    return ((group - known.mean()) / (known.std() + _EPS)).nan_to_num(nan=0.0)
+
+
+def _row(caption: Any) -> Mapping[str, Any]:
+    try:
+        row = parse_metadata(caption)
+    except ValueError:
+        row = None
+    if not isinstance(row, Mapping) or not {"instruction", "source_image"} <= set(row):
+        raise ValueError(
+            f"a caption of videos2caption.json is a JSON text with instruction and source_image, got {caption!r:.200}: "
+            "prepare the data set as docs/trainers/dance_grpo.md says"
+        )
+    return row

@@ -36,8 +36,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from .flow_factory_hooks import RecordedReward, UnknownFlowFactoryError, install
+from .flow_factory_hooks import RecordedReward, install
 from .trainer_batches import METADATA_KEY, build_samples, images_from_batch, parse_metadata
+from .trainer_code import UnknownTrainerError
 from .trainer_reward import TrainerReward
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ _Model, _Output = _flow_factory_classes()
 class FlowFactoryReward(_Model, RecordedReward):
     """See the module. config: the options beside Flow-Factory's own are in its `extra_kwargs`.
 
-    Raises ValueError for unknown options and values, and `UnknownFlowFactoryError` if `missing: nan` cannot be made
+    Raises ValueError for unknown options and values, and `UnknownTrainerError` if `missing: nan` cannot be made
     harmless in the Flow-Factory that is installed; with `missing: raise` that is a warning, and no columns are logged.
     """
 
@@ -98,9 +99,9 @@ class FlowFactoryReward(_Model, RecordedReward):
         columns += ["alarms"] if self.reward.monitor is not None else []
         try:
             install(columns, leave_out=self.reward.missing == "nan")
-        except UnknownFlowFactoryError as error:
+        except UnknownTrainerError as error:
             if self.reward.missing == "nan":
-                raise UnknownFlowFactoryError(
+                raise UnknownTrainerError(
                     f"missing: nan would make advantages NaN: {error}. Install one of them, or set missing: raise"
                 ) from None
             warnings.warn(f"no parts of the reward are logged: {error}", stacklevel=3)

@@ -22,8 +22,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import importlib
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -31,6 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from .trainer_code import TrainerCode
 from .trainer_reward import TrainerScores
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ _METRICS: Final = "_editcritic_metrics"
 _HOOKS: Final = "_editcritic_hooks"
 """Of the class `AdvantageProcessor`: its `_Hooks`."""
 
-_READ_AT: Final = "a0b2bc5 and 5f6cda1"
+_CODE: Final = TrainerCode("Flow-Factory", "a0b2bc5 and 5f6cda1")
 
 _WRAPPED: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "RewardProcessor": {"_compute_pointwise_batch": ("name", "model", "batch_samples")},
@@ -57,10 +56,6 @@ _WRAPPED: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     },
 }
 """Methods that are wrapped or relied on, with their first parameters."""
-
-
-class UnknownFlowFactoryError(RuntimeError):
-    """Flow-Factory's classes are not those that `install` was written for."""
 
 
 class RecordedReward:
@@ -88,18 +83,18 @@ def install(columns: Sequence[str], *, leave_out: bool) -> None:
     """Wrap the methods of the Flow-Factory that is installed, once. columns: to log, added to those of other calls.
     leave_out: see `_Hooks`; once asked for, it stays.
 
-    Raises `UnknownFlowFactoryError`.
+    Raises `UnknownTrainerError`.
     """
     processors = {
-        "RewardProcessor": _processor("flow_factory.rewards", "RewardProcessor"),
-        "AdvantageProcessor": _processor("flow_factory.advantage", "AdvantageProcessor"),
+        "RewardProcessor": _CODE.attribute("flow_factory.rewards", "RewardProcessor"),
+        "AdvantageProcessor": _CODE.attribute("flow_factory.advantage", "AdvantageProcessor"),
     }
     advantages = processors["AdvantageProcessor"]
     hooks: _Hooks | None = vars(advantages).get(_HOOKS)
     if hooks is None:
         for name, methods in _WRAPPED.items():
             for method, parameters in methods.items():
-                _check(processors[name], method, parameters)
+                _CODE.check(processors[name], method, parameters)
         hooks = _Hooks()
         setattr(advantages, _HOOKS, hooks)
         _wrap(processors["RewardProcessor"], "_compute_pointwise_batch", _recorded)
@@ -107,25 +102,6 @@ def install(columns: Sequence[str], *, leave_out: bool) -> None:
         _wrap(advantages, "compute_advantages", functools.partial(_advantages, hooks, pop))
     hooks.columns += [name for name in columns if name not in hooks.columns]
     hooks.leave_out |= leave_out
-
-
-def _processor(module: str, name: str) -> Any:
-    try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise UnknownFlowFactoryError(_unknown(f"has no {module}.{name} ({error})")) from None
-
-
-def _check(owner: Any, method: str, parameters: tuple[str, ...]) -> None:
-    found = getattr(owner, method, None)
-    names = list(inspect.signature(found).parameters) if callable(found) else []
-    if names[: len(parameters) + 1] != ["self", *parameters]:
-        got = f"has {method}({', '.join(names)})" if names else f"has no {method}"
-        raise UnknownFlowFactoryError(_unknown(f"{got} in {owner.__name__}, not {method}({', '.join(parameters)})"))
-
-
-def _unknown(what: str) -> str:
-    return f"this Flow-Factory {what}; what was read is {_READ_AT}"
 
 
 def _wrap(owner: Any, method: str, hook: Callable[..., Any]) -> Callable[..., Any]:
@@ -156,10 +132,9 @@ def _recorded(
     (scored,) = recorder.recorded
     rows = (~rewards.isnan()).nonzero().flatten()
     if len(rows) != len(scored.values):
-        raise UnknownFlowFactoryError(
-            _unknown(f"has {len(rows)} rewards for a batch of {len(batch_samples)} in which {len(scored.values)} were "
-                     "scored")
-        )  # fmt: skip
+        raise _CODE.unknown(
+            f"has {len(rows)} rewards for a batch of {len(batch_samples)} in which {len(scored.values)} were scored"
+        )
     rewards = rewards.clone()
     rewards[rows] = rewards.new_tensor(scored.values)
     for position, row in enumerate(rows.tolist()):
@@ -275,7 +250,7 @@ class _ScoredRows:
         self._indices = tuple(indices)
         missing = np.stack([np.isnan(np.asarray(values, np.float64)) for values in collected.values()])
         if any(len(part) != missing.shape[1] for part in indices):
-            raise UnknownFlowFactoryError(_unknown("collects rewards and groups of different lengths"))
+            raise _CODE.unknown("collects rewards and groups of different lengths")
         if hasattr(self._processor, "build_source_aware_matrices"):
             missing &= self._processor.build_source_aware_matrices(samples, list(collected), self._indices[1])[0]
         self._kept = np.logical_not(missing.any(axis=0))

@@ -1,17 +1,14 @@
 """A reward for Flow-GRPO, and for trainers of editors with its calling convention, such as Edit-R1.
 
-    import flow_grpo.rewards
-    from editcritic.integrations.trainers.flow_grpo import FlowGRPOReward
-
-    reward = FlowGRPOReward("http://127.0.0.1:8321")  # or Reward.of(...), a spec, a RemoteReward
-    flow_grpo.rewards.multi_score = reward.combined_with(flow_grpo.rewards.multi_score)
+    from editcritic.integrations.trainers import patch_flow_grpo
+    patch_flow_grpo("http://127.0.0.1:8321", missing="nan")  # or Reward.of(...), a spec, a RemoteReward
 
     config.reward_fn = {"editcritic": 1.0, "pickscore": 0.2}
 
 There is no registry: the scripts look up `multi_score(device, config.reward_fn)` in `flow_grpo.rewards` and call its
-result from a pool of eight threads, so put the lines above into the script, after its imports;
-docs/trainers/flow_grpo.md has them as a diff. If a script has a reward function of its own, use a
-`FlowGRPOReward` directly.
+result from a pool of eight threads. `patch_flow_grpo` replaces it there, and lets their statistics tracker leave out
+edits without a value; its lines go into the script, before `main` runs. docs/trainers/flow_grpo.md has them as a diff.
+If a script has a reward function of its own, use a `FlowGRPOReward` directly.
 
 The signature is that of `_fn` in `multi_score`, github.com/yifan123/flow_grpo, `flow_grpo/rewards.py` (54809b5); its
 calls are in `scripts/train_flux_kontext.py` (74db691): `reward_fn(images, prompts, metadata, ref_images,
@@ -26,17 +23,19 @@ Groups are the trainers'. `PerPromptStatTracker` groups by decoded prompts: Flow
 one group: make the prompts of a dataset different.
 
 An edit without a value: `missing="raise"` raises `UnscoredError`, which names the edits and ends the run where the
-trainer collects its rewards. With `missing="nan"` it has NaN in `avg`, for a tracker that leaves it out
+trainer collects its rewards. With `missing="nan"` it has NaN in `avg`, which the patched tracker leaves out
 (`flow_grpo_statistics`): the trainers' own makes each advantage of its group NaN, or with `global_std` of all groups.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...reward import Image
 from ...reward.queries.specs import Spec
+from .flow_grpo_statistics import CODE, leave_out_missing
 from .trainer_batches import build_samples, images_from_batch, with_requirement
 from .trainer_reward import ScoreFn, TrainerReward
 
@@ -44,6 +43,22 @@ REWARD_KEY = "editcritic"
 
 Details = dict[str, list[float]]
 RewardFn = Callable[..., tuple[Mapping[str, Sequence[float]], Mapping[str, Any]]]
+
+
+def patch_flow_grpo(reward: ScoreFn | Spec, **options: Any) -> FlowGRPOReward:
+    """Replace two things in the package `flow_grpo` of this process, Flow-GRPO's, Edit-R1's or a fork's:
+    `rewards.multi_score`, which then also knows the name `editcritic` (`FlowGRPOReward.combined_with`), and `update` of
+    `stat_tracking.PerPromptStatTracker`, which then leaves out edits without a value (`leave_out_missing`).
+
+    reward, options: see `TrainerReward`. Returns the reward. Raises `UnknownTrainerError`, with nothing replaced, if
+    either is not what was read, and what `TrainerReward` raises.
+    """
+    own = FlowGRPOReward(reward, **options)
+    multi_score = CODE.attribute("flow_grpo.rewards", "multi_score")
+    CODE.check(sys.modules["flow_grpo.rewards"], "multi_score", ("device", "score_dict"))
+    leave_out_missing(CODE.attribute("flow_grpo.stat_tracking", "PerPromptStatTracker"))
+    setattr(sys.modules["flow_grpo.rewards"], "multi_score", own.combined_with(multi_score))  # noqa: B010
+    return own
 
 
 class FlowGRPOReward:

@@ -5,7 +5,7 @@
       backend:
         _target_: editcritic.integrations.trainers.unirl.UniRLRewardBackend
         reward: http://127.0.0.1:8321   # or a spec, or the path of a TOML file
-        missing: nan
+        missing: nan                    # from pull request 335 on
 
 Read in github.com/Tencent-Hunyuan/UniRL, main, on 2026-11-23: `RewardBackend` of `unirl/reward/base.py` (104aad6),
 called by `RewardService.score_and_attach` of `unirl/reward/service.py` (0e713d6); `RewardRequest` of

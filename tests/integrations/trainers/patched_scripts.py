@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,14 +16,16 @@ SERVER = '"http://127.0.0.1:8321"'
 def patched_script(name: str, diffs: Sequence[str], modules: Mapping[str, Any], **given: Any) -> ModuleType:
     """The script `restated/<name>.py`, changed by diffs and run, up to its functions.
 
-    diffs: hunks, between lines with @@. Their context and the lines they remove must be in the script, in order, but
-    for indentation and comments. modules: names that the script may import -> where they are. given: values that stand
-    in for the server of the page, `SERVER`, as `reward=` (a URL, or a reward), and for any other name in the script.
+    diffs: hunks below file names. Their context and the lines they remove must be in the script, in order, but for
+    indentation and comments. modules: names that the script may import -> where they are; each script
+    has its own, since a page may change them. given: values that stand in for the server of the page, `SERVER`, as
+    `reward=` (a URL, or a reward), and for any other name in the script.
     """
     path = RESTATED / f"{name}.py"
     lines = path.read_text(encoding="utf-8").splitlines()
-    for hunk in re.split(r"^@@.*\n", "\n@@\n".join(diff.rstrip("\n") for diff in diffs), flags=re.MULTILINE):
-        lines = _changed(lines, hunk.splitlines())
+    for diff in diffs:
+        for hunk in re.split(r"^@@.*\n", diff, flags=re.MULTILINE)[1:]:  # without the file names
+            lines = _changed(lines, hunk.splitlines())
     text = "\n".join(lines)
     if "reward" in given:
         assert SERVER in text
@@ -34,14 +36,15 @@ def patched_script(name: str, diffs: Sequence[str], modules: Mapping[str, Any], 
             )  # no test waits for a lasting failure
     module = ModuleType(f"{__package__}.restated.{name}_patched")
     module.__dict__.update({"given_reward" if key == "reward" else key: value for key, value in given.items()})
-    found = {target: import_module(f"{__package__}.restated.{where}") for target, where in modules.items()}
     package = ModuleType("flow_grpo")
-    for target, where in found.items():
-        copy = ModuleType(target)  # the script sets names in it
-        copy.__dict__.update(vars(where))
-        found[target] = copy
-        setattr(package, target.rpartition(".")[2], copy)
-    with patch.dict(sys.modules, {"flow_grpo": package, **found, module.__name__: module}):
+    with patch.dict(sys.modules, {"flow_grpo": package, module.__name__: module}):
+        for target, where in modules.items():
+            spec = spec_from_file_location(target, RESTATED / f"{where}.py")
+            assert spec is not None
+            assert spec.loader is not None
+            sys.modules[target] = found = module_from_spec(spec)
+            spec.loader.exec_module(found)
+            setattr(package, target.rpartition(".")[2], found)
         exec(compile(text, str(path), "exec"), module.__dict__)
     return module
 

@@ -20,6 +20,7 @@ from editcritic.integrations.trainers.dance_grpo import DanceGRPOReward, scored_
 from editcritic.integrations.trainers.trainer_reward import UnscoredError
 from editcritic.reward.image import PixelFormatError
 
+from ...trainer_pages import git_apply, hunks
 from ..process_pair import found_by_both
 from .killed_trainer import killed_and_restarted
 from .trainer_cases import Batch, Judge, batch, documented, values
@@ -30,29 +31,12 @@ ADDRESS = "http://127.0.0.1:8321"
 REWARD = f'DanceGRPOReward("{ADDRESS}", missing="nan")'
 
 
-def changes() -> dict[str, list[tuple[list[str], list[str]]]]:
-    """The documented diff: module -> hunks, each the lines before and after."""
-    (diff,) = documented("DanceGRPO", "diff")
-    files: dict[str, list[tuple[list[str], list[str]]]] = {}
-    for part in diff.split("--- a/")[1:]:
-        name, *hunks = part.split("\n@@ ")
-        files[Path(name.splitlines()[0]).stem] = [
-            (
-                [line[1:] for line in hunk.splitlines()[1:] if not line.startswith("+")],
-                [line[1:] for line in hunk.splitlines()[1:] if not line.startswith("-")],
-            )
-            for hunk in hunks
-        ]
-    return files
-
-
 def changed(name: str, **replaced: str) -> types.ModuleType:
-    """A restated module with the documented change, which has to fit at one place each. replaced: text -> another."""
-    lines = (RESTATED / f"{name}.py").read_text().splitlines()
-    for before, after in changes()[name]:
-        (at,) = [row for row in range(len(lines)) if lines[row : row + len(before)] == before]
-        lines[at : at + len(before)] = after
-    source = "\n".join(lines)
+    """A restated module with the documented changes. replaced: text -> another."""
+    source = (RESTATED / f"{name}.py").read_text(encoding="utf-8")
+    for hunk in hunks("\n".join(f"```diff\n{diff}```" for diff in documented("DanceGRPO", "diff"))):
+        if Path(hunk.file).stem == name:
+            source = git_apply(hunk.patch, {hunk.file: source.encode()})[0][hunk.file].decode()
     for text, other in replaced.items():
         assert text in source
         source = source.replace(text, other)
@@ -127,12 +111,8 @@ class Step:
         return torch.tensor(self.printed["advantage"])
 
 
-def run_step(
-    folder: Path, edits: Batch, reward: DanceGRPOReward | str, *, use_group: bool = True, image: str = ""
-) -> Step:
-    """Prepare a data set in the folder, and take one step. reward: in place of the documented one, or its address.
-    image: in place of the decoded one.
-    """
+def run_step(folder: Path, edits: Batch, reward: DanceGRPOReward | str, *, use_group: bool = True) -> Step:
+    """Prepare a data set in the folder, and take one step. reward: in place of the documented one, or its address."""
     size = edits.group_size
     rows = []
     for row, source in enumerate(edits.sources[::size]):
@@ -144,8 +124,6 @@ def run_step(
     args.data_json_path = str(folder / "rl" / "videos2caption.json")
     changed("preprocess_qwenimage_edit_embeddings").main(args)
     replaced = {ADDRESS: reward} if isinstance(reward, str) else {REWARD: "given_reward"}
-    if image:
-        replaced["append(decoded_image[0])"] = f"append({image})"
     script = changed("train_grpo_qwenimage_edit", **replaced)
     step = Step()
 
@@ -176,16 +154,24 @@ def rewarded(judge: Judge, **options: Any) -> DanceGRPOReward:
     return DanceGRPOReward(judge.reward(on_failures="none"), **{"missing": "nan", "outage_timeout_s": 0, **options})
 
 
-@pytest.mark.parametrize("use_group", [True, False])
-def test_a_missing_and_an_abstaining_edit_do_not_change_the_advantages_of_the_others(tmp_path, use_group):
+def row(number: int, source: Any = None) -> dict[str, Any]:
+    """A caption, decoded."""
+    return {"instruction": EDITS.prompts[number], "source_image": source or EDITS.sources[number]}
+
+
+def test_a_missing_and_an_abstaining_edit_do_not_change_the_advantages_of_the_others(tmp_path):
     judge = Judge(failing=Judge.always(EDITS.edited[5]), abstaining={EDITS.edited[10].digest})
-    step = run_step(tmp_path, EDITS, rewarded(judge), use_group=use_group)
+    step = run_step(tmp_path, EDITS, rewarded(judge))
     known = [row for row in range(16) if row != 5]
     rewards = torch.tensor([0.0 if row == 10 else value for row, value in enumerate(values(EDITS))])
     torch.testing.assert_close(step.rewards[known], rewards[known])
     assert step.rewards[5].isnan()
-    groups = [list(range(4)), [4, 6, 7], list(range(8, 12)), list(range(12, 16))] if use_group else [known]
-    for rows in groups:  # the trainer's formula, of a group that the missing one is not in
+    for rows in (
+        list(range(4)),
+        [4, 6, 7],
+        list(range(8, 12)),
+        list(range(12, 16)),
+    ):  # the trainer's formula, of a group that the missing one is not in
         group = rewards[rows]
         torch.testing.assert_close(step.advantages[rows], (group - group.mean()) / (group.std() + 1e-8))
     assert step.advantages[5] == 0
@@ -221,12 +207,35 @@ def test_a_missing_score_ends_the_run_by_default(tmp_path):
         run_step(tmp_path, EDITS, rewarded(judge, missing="raise"))
 
 
-@pytest.mark.parametrize("image", ["image[0]", "(image[0] + 1) * 127.5"])
-def test_pixels_of_another_scale_are_refused_before_anything_is_scored(tmp_path, image):
+def test_without_groups_the_script_ends_by_itself(tmp_path):
+    with pytest.raises(UnboundLocalError, match="encoder_hidden_states"):
+        run_step(tmp_path, EDITS, rewarded(Judge()), use_group=False)
+
+
+@pytest.mark.parametrize("scale", [2.0, 255.0])
+def test_pixels_of_another_scale_are_refused_before_anything_is_scored(scale):
     judge = Judge()
+    images = torch.from_numpy(EDITS.tensor[:2]).movedim(3, 1) / 255 * scale
     with pytest.raises(PixelFormatError, match=r"\[0, 1\]"):
-        run_step(tmp_path, EDITS, rewarded(judge), image=image)
+        rewarded(judge)(images, [row(0), row(1)])
     assert judge.batches == []
+
+
+@pytest.mark.parametrize("caption", ["make it blue", json.dumps({"instruction": "make it blue"}), "[1]"])
+def test_a_caption_of_a_data_set_without_sources_says_what_to_do(caption):
+    with pytest.raises(ValueError, match=r"a JSON text with instruction and source_image, got .*: prepare the data"):
+        rewarded(Judge())([EDITS.edited[0]], [caption])
+
+
+def test_fields_of_a_row_reach_the_reward():
+    hints: list[str] = []
+
+    def judged(samples: Any) -> Any:
+        hints.extend(sample.hint for sample in samples)
+        return Judge().reward()(samples)
+
+    DanceGRPOReward(judged)([EDITS.edited[0]], [{**row(0), "editcritic": {"hint": "only the sky"}}])
+    assert hints == ["only the sky"]
 
 
 def test_a_source_that_is_not_there_or_elsewhere_is_named(tmp_path, monkeypatch):
@@ -242,17 +251,17 @@ def test_a_source_that_is_not_there_or_elsewhere_is_named(tmp_path, monkeypatch)
         ("link.png", ValueError, "is not below"),
     ):
         with pytest.raises(error, match=message):
-            rewarded(judge)([EDITS.edited[0]], ["make it blue"], [name])
+            rewarded(judge)([EDITS.edited[0]], [row(0, name)])
     assert judge.batches == []
-    (score,) = rewarded(judge, image_root=str(tmp_path))([EDITS.edited[0]], ["make it blue"], ["link.png"]).tolist()
+    (score,) = rewarded(judge, image_root=str(tmp_path))([EDITS.edited[0]], [row(0, "link.png")]).tolist()
     assert score == pytest.approx(values(EDITS)[0])
 
 
 def test_a_source_that_is_no_image_fails_its_row_alone(tmp_path):
     (tmp_path / "a.png").write_text("no image")
     PIL.Image.fromarray(EDITS.sources[0].pixels).save(tmp_path / "b.png")
-    sources = [tmp_path / "a.png", tmp_path / "b.png"]
-    scores = rewarded(Judge(), image_root=tmp_path)(EDITS.edited[:2], EDITS.prompts[:2], sources)
+    captions = [row(0, tmp_path / "a.png"), row(1, tmp_path / "b.png")]
+    scores = rewarded(Judge(), image_root=tmp_path)(EDITS.edited[:2], captions)
     assert scores.isnan().tolist() == [True, False]
 
 
@@ -273,33 +282,21 @@ def test_a_trainer_that_is_killed_and_started_again_gets_the_same_rewards():
 
 def theirs(rewards: torch.Tensor, num_generations: int) -> torch.Tensor:
     """Without a missing reward: restated in `train_one_step`, too."""
-    groups = rewards.split(num_generations) if num_generations else [rewards]
-    return torch.cat([(group - group.mean()) / (group.std() + 1e-8) for group in groups])
+    return torch.cat([(group - group.mean()) / (group.std() + 1e-8) for group in rewards.split(num_generations)])
 
 
-@pytest.mark.parametrize("num_generations", [4, 0])
-def test_without_a_missing_reward_advantages_are_theirs(num_generations):
+def test_without_a_missing_reward_advantages_are_theirs():
     rewards = torch.rand(16, generator=torch.Generator().manual_seed(0))
-    ours = scored_advantages(rewards, rewards, num_generations)
-    assert torch.equal(ours, theirs(rewards, num_generations))
+    assert torch.equal(scored_advantages(rewards, 4), theirs(rewards, 4))
 
 
 def test_groups_of_fewer_than_two_rewards_have_no_advantage():
     nan = math.nan
     rewards = torch.tensor([nan, nan, nan, nan, 0.5, nan, nan, nan, 0.1, 0.3, 0.2, nan])
-    ours = scored_advantages(rewards, rewards, 4)
+    ours = scored_advantages(rewards, 4)
     assert ours[:8].tolist() == [0.0] * 8
     torch.testing.assert_close(ours[8:11], theirs(rewards[8:11], 3))
     assert ours[11] == 0
-    assert scored_advantages(rewards[:4], rewards[:4], 0).tolist() == [0.0] * 4
-
-
-def test_without_groups_the_rewards_of_all_processes_are_compared():
-    gathered = torch.tensor([0.1, 0.2, 0.9, math.nan])
-    ours = scored_advantages(gathered[2:], gathered, 0)
-    known = gathered[:3]
-    torch.testing.assert_close(ours[0], (known[2] - known.mean()) / (known.std() + 1e-8))
-    assert ours[1] == 0
 
 
 # -- several processes ------------------------------------------------------------------------------------------------
@@ -317,7 +314,7 @@ def metrics_of_rank(folder: str) -> None:
     dist.init_process_group("gloo")
     rank = dist.get_rank()
     reward = rewarded(Judge(failing=Judge.always(EDITS.edited[13])))
-    rows = slice(8 * rank, 8 * rank + 8)
-    reward(EDITS.edited[rows], EDITS.prompts[rows], EDITS.sources[rows])
+    rows = range(8 * rank, 8 * rank + 8)
+    reward([EDITS.edited[number] for number in rows], [row(number) for number in rows])
     Path(folder, f"{rank}.json").write_text(json.dumps(reward.step_metrics()))
     dist.destroy_process_group()

@@ -9,6 +9,7 @@ import pytest
 
 from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.trainers import flow_grpo as adapter
 from editcritic.integrations.trainers.flow_grpo import FlowGRPOReward
 from editcritic.reward.image import PixelFormatError
 
@@ -77,11 +78,11 @@ def test_where_prompts_are_banned_the_failed_edit_is_masked_and_none_is_banned_f
     assert masked.valid == {row: float(row != 5) for row in range(16)}
 
 
-def test_without_the_documented_tracker_a_failed_edit_spoils_the_others():
-    lines = LINES.replace("+PerPromptStatTracker = leave_out_missing(PerPromptStatTracker)\n", "")
+def test_with_the_trainers_own_tracker_a_failed_edit_spoils_the_others(monkeypatch):
+    monkeypatch.setattr(adapter, "leave_out_missing", lambda tracker: tracker)
     judge = Judge(failing=Judge.always(EDITS.edited[5]))
     for global_std, spoiled in ((True, 16), (False, 4)):
-        got = run(judge.reward(on_failures="none"), [lines], global_std=global_std)
+        got = run(judge.reward(on_failures="none"), global_std=global_std)
         assert sum(math.isnan(value) for value in got.advantages.values()) == spoiled
 
 

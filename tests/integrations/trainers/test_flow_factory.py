@@ -19,7 +19,7 @@ import yaml  # type: ignore[import-untyped]
 from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.trainers import flow_factory
-from editcritic.integrations.trainers.flow_factory_hooks import UnknownFlowFactoryError
+from editcritic.integrations.trainers.trainer_code import UnknownTrainerError
 from editcritic.integrations.trainers.trainer_reward import UnscoredError
 from editcritic.reward import Image
 from editcritic.reward.image import PixelFormatError
@@ -85,8 +85,7 @@ def untouched(theirs: Any) -> Any:
 
 def settings(reward: Any, **options: Any) -> dict[str, Any]:
     """Those of the page, for another reward."""
-    (text, *_) = documented("Flow-Factory", "yaml")
-    read: dict[str, Any] = yaml.safe_load(text)
+    read: dict[str, Any] = yaml.safe_load("".join(documented("Flow-Factory", "yaml")))
     (row,) = read["rewards"]
     row |= {"reward": reward, **options}
     return read
@@ -462,13 +461,19 @@ def test_a_killed_trainer_starts_again():
 # -- settings ----------------------------------------------------------------------------------------------------------
 
 
+def test_three_lines_are_enough(theirs):
+    rows = yaml.safe_load(documented("Flow-Factory", "yaml")[0])["rewards"]
+    trainer = theirs.Trainer({"rewards": [{**row, "reward": Judge().reward()} for row in rows]})
+    trainer.step([samples_of(theirs)])
+    assert trainer.log[0]["train/editcritic/default/unscored"] == 0
+
+
 def test_options_are_text_or_numbers_and_equal_settings_share_a_model(theirs, served):
-    (first, *_) = documented("Flow-Factory", "yaml")
     options: dict[str, Any] = {
         "missing": "nan", "outage_timeout_s": "5", "on_failures": "none", "max_failure_rate": "0.5",
         "max_concurrency": "2", "chunk_size": 64, "abstained": "exclude", "logged_parts": "following, guard/not_a_copy",
     }  # fmt: skip
-    read = yaml.safe_load(first)
+    read = settings(None)
     row = {**read["rewards"][0], "reward": served[1], **options}
     trainer = theirs.Trainer({"rewards": [row, {**row, "name": "again", "weight": 2.0}]})
     model = trainer.models["edits"]
@@ -510,12 +515,12 @@ def test_another_flow_factory_is_refused_in_words(theirs, monkeypatch):
             raise NotImplementedError
 
     monkeypatch.setattr(advantage, "AdvantageProcessor", Other)
-    with pytest.raises(UnknownFlowFactoryError, match=r"has compute_advantages\(.*values.*set missing: raise"):
+    with pytest.raises(UnknownTrainerError, match=r"has compute_advantages\(.*values.*set missing: raise"):
         theirs.Trainer(settings(Judge().reward()))
     with pytest.warns(UserWarning, match="no parts of the reward are logged"):
         theirs.Trainer(settings(Judge().reward(), missing="raise"))
     monkeypatch.delitem(sys.modules, "flow_factory.advantage")
-    with pytest.raises(UnknownFlowFactoryError, match=r"has no flow_factory\.advantage"):
+    with pytest.raises(UnknownTrainerError, match=r"has no flow_factory\.advantage"):
         theirs.Trainer(settings(Judge().reward()))
 
 

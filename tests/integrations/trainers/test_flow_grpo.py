@@ -1,9 +1,11 @@
 """Calls as Flow-GRPO's training scripts make them."""
 
 import math
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,12 +14,15 @@ import torch
 
 from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.trainers import patch_flow_grpo
 from editcritic.integrations.trainers.flow_grpo import FlowGRPOReward
+from editcritic.integrations.trainers.trainer_code import UnknownTrainerError
 from editcritic.integrations.trainers.trainer_reward import UnscoredError
 from editcritic.reward import EditSample, Image, Reward, Score
 from editcritic.reward.image import PixelFormatError
 
 from ...reward.fakes import Fake, Rated, picture
+from .restated import flow_grpo as restated
 
 PROMPTS = ["make it blue", "make it blue", "make it red", "make it blue"]
 EDITED = [picture(number) for number in (11, 12, 13, 14)]
@@ -194,3 +199,26 @@ def test_tensors_of_another_scale_are_refused(convert):
         called(FlowGRPOReward(reward(), missing="nan"), convert(IMAGES))
     with pytest.raises(PixelFormatError, match="float pixels must lie in"):
         called(FlowGRPOReward(reward(), missing="nan"), ref_images=convert(IMAGES))
+
+
+def test_a_flow_grpo_that_is_not_what_was_read_is_refused_and_not_changed(monkeypatch):
+    with pytest.raises(UnknownTrainerError, match=r"has no flow_grpo\.rewards\.multi_score \(No module named"):
+        patch_flow_grpo(reward())
+    package: Any = ModuleType("flow_grpo")
+    package.rewards, package.stat_tracking = ModuleType("flow_grpo.rewards"), ModuleType("flow_grpo.stat_tracking")
+    for module in (package, package.rewards, package.stat_tracking):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    tracker: Any = type("PerPromptStatTracker", (restated.PerPromptStatTracker,), {})
+    package.stat_tracking.PerPromptStatTracker = tracker
+    package.rewards.multi_score = other = lambda score_dict: None
+    with pytest.raises(
+        UnknownTrainerError, match=r"has multi_score\(score_dict\) in .*not multi_score\(device, score_d"
+    ):
+        patch_flow_grpo(reward())
+    assert package.rewards.multi_score is other
+    assert tracker.update is restated.PerPromptStatTracker.update
+    package.rewards.multi_score = restated.multi_score
+    del package.stat_tracking.PerPromptStatTracker
+    with pytest.raises(UnknownTrainerError, match=r"has no flow_grpo\.stat_tracking\.PerPromptStatTracker"):
+        patch_flow_grpo(reward())
+    assert package.rewards.multi_score is restated.multi_score

@@ -9,6 +9,7 @@ import pytest
 
 from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.trainers import flow_grpo as adapter
 from editcritic.reward.image import PixelFormatError
 
 from .flow_grpo_rollouts import Log, by_edit, call_order, rollouts
@@ -51,11 +52,11 @@ def test_others_advantages_are_as_if_a_failed_edit_were_not_there(global_std):
     assert all(math.isfinite(value) for value in got.log.values())
 
 
-def test_without_the_documented_tracker_a_failed_edit_spoils_the_others():
+def test_with_the_trainers_own_tracker_a_failed_edit_spoils_the_others(monkeypatch):
     judge = Judge(failing=Judge.always(EDITS.edited[5]))
-    lines = LINES.replace("+PerPromptStatTracker = leave_out_missing(PerPromptStatTracker)\n", "")
+    monkeypatch.setattr(adapter, "leave_out_missing", lambda tracker: tracker)
     for global_std, spoiled in ((True, 16), (False, 4)):
-        script = patched_script("flow_grpo_script", [lines], MODULES, reward=judge.reward(on_failures="none"))
+        script = patched_script("flow_grpo_script", [LINES], MODULES, reward=judge.reward(on_failures="none"))
         tracked = script.PerPromptStatTracker(global_std)
         rewards = [math.nan if row == 5 else value for row, value in enumerate(values(EDITS))]
         prompts = [f"{prompt} {row // 4}" for row, prompt in enumerate(EDITS.prompts)]

@@ -7,10 +7,17 @@ import numpy as np
 import pytest
 
 from editcritic.integrations.trainers.flow_grpo_statistics import leave_out_missing
+from editcritic.integrations.trainers.trainer_code import UnknownTrainerError
 
 from .restated import edit_r1, flow_grpo
 
-TRACKERS = [flow_grpo.PerPromptStatTracker, edit_r1.PerPromptStatTracker, edit_r1.DiffusionNFTStatTracker]
+TRACKERS: list[Any] = [flow_grpo.PerPromptStatTracker, edit_r1.PerPromptStatTracker, edit_r1.DiffusionNFTStatTracker]
+
+
+def patched(tracker: Any) -> Any:
+    """A class of its own, that the others stay as they are."""
+    own: Any = type("PerPromptStatTracker", (tracker,), {})
+    return leave_out_missing(own)
 
 
 def rows(seed: int, timesteps: int = 3) -> tuple[list[str], np.ndarray[Any, Any]]:
@@ -28,7 +35,7 @@ def parts(result: Any) -> list[np.ndarray[Any, Any]]:
 @pytest.mark.parametrize("tracker", TRACKERS)
 @pytest.mark.parametrize("global_std", [True, False])
 def test_without_a_nan_results_are_those_of_the_tracker_to_the_bit(tracker, global_std):
-    own, theirs = leave_out_missing(tracker)(global_std), tracker(global_std)
+    own, theirs = patched(tracker)(global_std), tracker(global_std)
     for seed in range(4):
         prompts, rewards = rows(seed)
         for one, other in zip(parts(own.update(prompts, rewards)), parts(theirs.update(prompts, rewards)), strict=True):
@@ -48,7 +55,7 @@ def test_without_a_nan_results_are_those_of_the_tracker_to_the_bit(tracker, glob
 @pytest.mark.parametrize("global_std", [True, False])
 @pytest.mark.parametrize("timesteps", [0, 3])
 def test_with_nans_the_other_rows_are_as_if_alone(tracker, global_std, timesteps):
-    own, theirs = leave_out_missing(tracker)(global_std), tracker(global_std)
+    own, theirs = patched(tracker)(global_std), tracker(global_std)
     for seed in range(4):
         prompts, rewards = rows(seed, timesteps)
         missing = np.random.default_rng(100 + seed).random(48) < 0.2
@@ -69,7 +76,7 @@ def test_with_nans_the_other_rows_are_as_if_alone(tracker, global_std, timesteps
 
 @pytest.mark.parametrize("tracker", TRACKERS)
 def test_updates_before_clear_are_the_trackers_own(tracker):
-    for kind in (tracker, leave_out_missing(tracker)):
+    for kind in (tracker, patched(tracker)):
         one = kind()
         one.update(["a", "a", "b"], np.array([[1.0], [2.0], [3.0]]))
         one.update(["c", "c"], np.array([[1.0], [math.nan]]))
@@ -80,7 +87,7 @@ def test_updates_before_clear_are_the_trackers_own(tracker):
 
 @pytest.mark.parametrize("tracker", TRACKERS)
 def test_a_step_without_any_value_has_no_advantages_and_no_mean(tracker):
-    own = leave_out_missing(tracker)()
+    own = patched(tracker)()
     for part in parts(own.update(["a", "a", "b"], np.full((3, 2), math.nan))):
         assert np.array_equal(part, np.zeros((3, 2)))
     assert own.get_stats() == (0, 0)
@@ -98,14 +105,14 @@ def test_other_types_of_flow_grpo_leave_the_rows_out(kind):
     )
     rewards[~kept] = math.nan
     for arguments, options in (((dists,), {"type": kind}), ((), {"dists": dists, "type": kind})):
-        got = leave_out_missing(flow_grpo.PerPromptStatTracker)().update(prompts, rewards, *arguments, **options)
+        got = patched(flow_grpo.PerPromptStatTracker)().update(prompts, rewards, *arguments, **options)
         assert np.array_equal(got[kept], wanted)
         assert not got[~kept].any()
 
 
 def test_a_prompt_is_banned_only_where_all_its_rows_have_values():
     high = np.array([[0.95], [0.96], [0.95], [0.96]])
-    own = leave_out_missing(edit_r1.PerPromptStatTracker)()
+    own = patched(edit_r1.PerPromptStatTracker)()
     part = high.copy()
     part[0] = math.nan
     own.update(["a", "a", "b", "b"], part)
@@ -118,8 +125,51 @@ def test_a_prompt_is_banned_only_where_all_its_rows_have_values():
     assert own.banned_prompts == {"a", "b"}
 
 
-def test_the_class_is_a_tracker_of_the_same_name():
-    own = leave_out_missing(flow_grpo.PerPromptStatTracker)
-    assert issubclass(own, flow_grpo.PerPromptStatTracker)
-    assert own.__name__ == "PerPromptStatTracker"
-    assert not hasattr(own, "get_mean_of_top_rewards")
+def test_it_is_the_class_itself_that_is_changed_and_once():
+    scripts: Any = type("PerPromptStatTracker", (flow_grpo.PerPromptStatTracker,), {})
+    assert leave_out_missing(scripts) is scripts
+    once = scripts.update
+    assert leave_out_missing(scripts).update is once
+    assert scripts().update(["a", "a", "a"], [[0.0], [math.nan], [1.0]])[1] == 0
+    assert not hasattr(scripts, "get_mean_of_top_rewards")
+
+
+class _NoUpdate:
+    pass
+
+
+class _OtherArguments:
+    def update(self, rewards: Any, prompts: Any) -> Any:
+        return rewards
+
+
+class _NeedsMore(flow_grpo.PerPromptStatTracker):
+    def __init__(self, groups: int) -> None:
+        super().__init__()
+
+
+class _Mapping(flow_grpo.PerPromptStatTracker):
+    def update(self, prompts: Any, rewards: Any, dists: Any = None, type: str = "grpo") -> Any:  # noqa: A002
+        return {"advantages": super().update(prompts, rewards)}
+
+
+class _Ranks(flow_grpo.PerPromptStatTracker):
+    def update(self, prompts: Any, rewards: Any, dists: Any = None, type: str = "grpo") -> Any:  # noqa: A002
+        return -super().update(prompts, rewards)
+
+
+@pytest.mark.parametrize(
+    ("tracker", "message"),
+    [
+        (_NoUpdate, "has no update in _NoUpdate"),
+        (_OtherArguments, r"has update\(self, rewards, prompts\) .* not update\(prompts, rewards\)"),
+        (_NeedsMore, "has another _NeedsMore"),
+        (_Mapping, "has a _Mapping that compares rewards otherwise"),
+        (_Ranks, "has a _Ranks that compares rewards otherwise"),
+    ],
+)
+def test_a_class_that_is_not_what_was_read_is_refused_and_not_changed(tracker, message):
+    before = dict(vars(tracker))
+    with pytest.raises(UnknownTrainerError, match=f"this flow_grpo {message}.*; what was read is Flow-GRPO at"):
+        leave_out_missing(tracker)
+    assert dict(vars(tracker)) == before

@@ -109,7 +109,11 @@ def omnigen2(url: str, **options: Any) -> Step:
 def dance_grpo(url: str, **options: Any) -> Step:
     reward = DanceGRPOReward(url, **options)
     return lambda edits: reward(
-        [one.pil() for one in edits.edited], edits.prompts, [one.pil() for one in edits.sources]
+        [one.pil() for one in edits.edited],
+        [
+            {"instruction": prompt, "source_image": source.pil()}
+            for prompt, source in zip(edits.prompts, edits.sources, strict=True)
+        ],
     ).tolist()
 
 

@@ -62,7 +62,8 @@ def trl(function: RewardFunction) -> Call:
 def dance_grpo(adapter: DanceGRPOReward) -> Call:
     def call(edits: list[EditSample]) -> object:
         edited, sources = ([image.pil() for image in images] for images in zip(*map(_pictures, edits), strict=True))
-        return adapter(edited, [edit.instruction for edit in edits], sources)
+        rows = zip(edits, sources, strict=True)
+        return adapter(edited, [{"instruction": edit.instruction, "source_image": one} for edit, one in rows])
 
     return call
 

@@ -33,7 +33,7 @@ from .trainer_cases import Batch, Judge, batch, documented, values
 
 EDITS = batch()
 MODULES = {"omnigen2.grpo.reward_client_edit": "omnigen2_rl", "omnigen2.grpo.utils": "omnigen2_rl"}
-STATISTICS, CLIENT = documented("OmniGen2-RL", "diff")
+MISSING, LOG, CLIENT = documented("OmniGen2-RL", "diff")
 NAMES = ("reward", "following", "preservation", "guard", "unscored", "abstained", "judge_seconds")
 
 
@@ -74,7 +74,7 @@ def order_of(edits: Batch) -> list[int]:
 
 def run(
     config: Any,
-    diffs: Sequence[str] = (STATISTICS,),
+    diffs: Sequence[str] = (LOG,),
     *,
     edits: Batch = EDITS,
     left_out: Sequence[int] = (),
@@ -115,10 +115,11 @@ def test_others_advantages_are_as_if_a_failed_edit_were_not_there(monkeypatch, s
     if way == "its client":
         with served(judge) as config:
             got = run(config, std_level=std_level)
-            without = run(config, left_out=(5,), std_level=std_level)
+            without = run(config, (MISSING,), left_out=(5,), std_level=std_level)
+            assert run(config, (MISSING,), std_level=std_level).advantages == got.advantages
     else:
         hurried = CLIENT.replace('missing="nan"', 'missing="nan", outage_timeout_s=0')
-        diffs, reward = (STATISTICS, hurried), judge.reward(on_failures="none")
+        diffs, reward = (LOG, hurried), judge.reward(on_failures="none")
         got = run(configuration(":0"), diffs, reward=reward, std_level=std_level)
         without = run(configuration(":0"), diffs, reward=reward, left_out=(5,), std_level=std_level)
     assert got.advantages.pop(5) == got.gradients[5] == 0
@@ -143,7 +144,7 @@ def test_others_advantages_are_as_if_a_failed_edit_were_not_there(monkeypatch, s
 def test_with_the_trainers_own_statistics_a_failed_edit_spoils_others(monkeypatch, std_level, spoiled):
     monkeypatch.setattr(retried_scoring, "_RETRY_SHARE", 0.0)
     with served(Judge(failing=Judge.always(EDITS.edited[5]))) as config:
-        got = run(config, (STATISTICS.replace("log_scores, process_grpo_rewards", "log_scores"),), std_level=std_level)
+        got = run(config, (LOG.replace(", process_grpo_rewards", ""),), std_level=std_level)
     assert sum(math.isnan(advantage) for advantage in got.advantages.values()) == spoiled
 
 
@@ -187,7 +188,7 @@ def test_64_edits_at_once_take_at_most_three_batches_and_are_in_order():
     over_http, judge = Judge(), Judge()
     with served(over_http) as config:
         assert run(config, edits=edits).rewards == as_float32(values(edits))
-    got = run(configuration(":0"), (STATISTICS, CLIENT), edits=edits, reward=judge.reward())
+    got = run(configuration(":0"), (LOG, CLIENT), edits=edits, reward=judge.reward())
     assert got.rewards == as_float32(values(edits))
     assert len(over_http.batches) <= 3
     assert len(judge.batches) <= 3
@@ -300,7 +301,7 @@ def test_the_log_has_the_same_names_in_each_step():
 
 def test_parts_that_are_named_and_alarms_of_a_monitor_reach_the_log():
     watched = CLIENT.replace('missing="nan"', 'missing="nan", monitor=16, logged_parts=["guard", "following"]')
-    got = run(configuration(":0"), (STATISTICS, watched), reward=Judge().reward())
+    got = run(configuration(":0"), (LOG, watched), reward=Judge().reward())
     assert got.log["editcritic/alarms"] == 0
     assert got.log["editcritic/following"] == pytest.approx(np.mean(values(EDITS)))
     assert f"reward: {values(EDITS)[0]:.4g}\nguard: 1\nfollowing: " in got.files[0]

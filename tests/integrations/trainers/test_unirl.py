@@ -66,9 +66,12 @@ def rollout(edits: Batch, generated: Images | None = None) -> Sample:
     )
 
 
-def service(block: int = 0, url: str = ADDRESS, **changes: Any) -> Any:
-    """The RewardService of a documented recipe; changes: of its backend."""
-    text = documented("UniRL", "yaml")[block].replace(ADDRESS, url)
+def service(client: bool = False, url: str = ADDRESS, **changes: Any) -> Any:
+    """The RewardService of the documented recipe, with the line for missing scores, or of UniRL's own client; changes:
+    of its backend.
+    """
+    recipe_text, missing, of_client = documented("UniRL", "yaml")
+    text = (of_client if client else recipe_text + missing).replace(ADDRESS, url)
     recipe: Any = OmegaConf.to_container(OmegaConf.create(text), resolve=True)
     recipe["reward"]["backend"] |= changes
     with installed():
@@ -223,7 +226,7 @@ def test_its_client_gets_abstentions_as_in_process_and_what_the_server_asked_aga
     failing: dict[str, float] = {EDITS.edited[5].digest: 2}  # once in the batch, once when it is asked again at once
     judge = Judge(failing=failing, abstaining={EDITS.edited[10].digest})
     with serving(judge) as url:
-        part = step(EDITS, block=1, url=url)
+        part = step(EDITS, client=True, url=url)
     expected = torch.tensor([0.0 if row == 10 else value for row, value in enumerate(values(EDITS))])
     assert part.rewards is not None
     torch.testing.assert_close(part.rewards, expected)
@@ -237,13 +240,13 @@ def test_a_score_that_stays_missing_ends_the_run_of_its_client(monkeypatch):
         serving(judge) as url,
         pytest.raises(RuntimeError, match=r"flagged 1 of 16 .*any-edit: failed: .*the judge did"),
     ):
-        step(EDITS, block=1, url=url)
+        step(EDITS, client=True, url=url)
 
 
 def test_its_client_asks_for_sixty_four_edits_in_few_batches():
     edits, judge = batch(groups=16), Judge()
     with serving(judge) as url:
-        part = step(edits, block=1, url=url)
+        part = step(edits, client=True, url=url)
     assert part.rewards is not None
     torch.testing.assert_close(part.rewards, torch.tensor(values(edits)))
     assert len(judge.batches) <= 3
@@ -251,7 +254,7 @@ def test_its_client_asks_for_sixty_four_edits_in_few_batches():
 
 def killed_client_step(url: str) -> list[float]:
     with installed():
-        remote = service(block=1, url=url)
+        remote = service(client=True, url=url)
         remote.backend.config.required_rewards = ["parted"]
         rewards: list[float] = remote.score_and_attach(rollout(EDITS)).parts[-1].rewards.tolist()
     return rewards

@@ -23,6 +23,7 @@ from ..trainers.killed_trainer import killed_and_restarted
 from ..trainers.trainer_cases import Batch, Judge, batch, documented, values
 
 EDITS = batch()
+REWARD = 'RewardFunction("http://127.0.0.1:8321", editor=editor)'
 EPSILON = 1e-4  # that TRL adds to a standard deviation
 FOLDER = "EDITCRITIC_TEST_TRAINER"  # of a trainer in a child process
 
@@ -67,17 +68,16 @@ def trained(folder: Path, edits: Batch, reward: str, names: dict[str, Any], **se
         **{"per_device_train_batch_size": len(edits.prompts), "max_steps": 1, "save_strategy": "no", **settings},
     )  # fmt: skip
     script = apply_patch(documented("TRL", "diff")[0])
-    (line,) = [line for line in script.splitlines() if line.startswith("reward = ")]
-    assert "RewardFunction" in line
+    assert REWARD in script
     model = tiny_language_model(folder / "model", rows["prompt"])
     scope = {"model": str(model), "config": config, "rows": rows, **names}
-    exec(script.replace(line, reward), scope)
+    exec(script.replace(REWARD, reward), scope)
     trainer = scope["trainer"]
     trainer.train(resume_from_checkpoint=(folder / "out" / "checkpoint-1").exists())
     return trainer
 
 
-IN_PROCESS = "reward = RewardFunction(judge.reward(on_failures='none'), decode_image=decode_image, outage_timeout_s=0)"
+IN_PROCESS = "RewardFunction(judge.reward(on_failures='none'), decode_image=decode_image, outage_timeout_s=0)"
 
 
 def logged(trainer: Any) -> tuple[list[float], list[float], dict[str, float]]:
@@ -144,7 +144,7 @@ def test_a_failure_that_passes_is_asked_again_and_no_value_is_lost(kind: str, tm
     judge = Judge(failing={EDITS.edited[5].digest: 1})
     inner = "RewardFunction(judge.reward(), decode_image=decode_image)" if "Async" in kind else "judge.reward()"
     names = {"judge": judge, "decode_image": decoder(EDITS.edited), "AsyncRewardFunction": AsyncRewardFunction}
-    rewards, _, entry = logged(trained(tmp_path, EDITS, f"reward = {kind.format(inner)}", names))
+    rewards, _, entry = logged(trained(tmp_path, EDITS, kind.format(inner), names))
     assert rewards == pytest.approx(values(EDITS))
     assert sum(judge.batches) == 17
     assert entry["parted/frac_unscored"] == 0
@@ -162,7 +162,7 @@ def test_64_edits_are_few_batches_of_the_judge_with_values_in_order(where: str, 
     else:
         service = ScoringService(judge.reward())
         with serve_in_thread(service) as url:
-            remote = f"reward = RewardFunction({url!r}, decode_image=decode_image)"
+            remote = f"RewardFunction({url!r}, decode_image=decode_image)"
             rewards, _, entry = logged(trained(tmp_path, MANY, remote, names))
         service.close()
         assert {"parted/following", "parted/preservation", "parted/guard"} <= set(entry)
@@ -181,13 +181,10 @@ def test_pixels_of_another_scale_end_the_run_in_words_before_a_judge_is_asked(co
 
 
 def test_the_reward_of_the_page_is_one_of_a_judge_server() -> None:
-    script = apply_patch(documented("TRL", "diff")[0])
-    (line,) = [line for line in script.splitlines() if line.startswith("reward = ")]
     service = ScoringService(Judge().reward())
     with serve_in_thread(service) as url:
         scope = {"RewardFunction": RewardFunction, "editor": None}
-        exec(line.replace("http://127.0.0.1:8321", url), scope)
-        made: Any = scope["reward"]
+        made: Any = eval(REWARD.replace("http://127.0.0.1:8321", url), scope)
         assert isinstance(made.reward, RemoteReward)
         assert (list(made.reward.urls), made.reward.chunk_size) == ([url], 32)
         assert (made.reward.on_failures, made.outage_timeout_s, made.__name__) == ("wait", 480.0, "parted")
@@ -211,7 +208,7 @@ def resumed_steps(url: str) -> list[list[float]]:
         return got
 
     settings = {"max_steps": 2, "save_strategy": "steps", "save_steps": 1, "per_device_train_batch_size": 4}
-    trainer = trained(folder, batch(groups=2), "reward = remote", {"remote": reward}, **settings)
+    trainer = trained(folder, batch(groups=2), "remote", {"remote": reward}, **settings)
     assert trainer.state.global_step == 2
     return steps
 

@@ -44,7 +44,8 @@ def calculate_zero_std_ratio(prompts: Any, gathered_rewards: Any) -> Any:
     grouped = gathered_rewards["avg"][np.argsort(inverse), 0]
     reward_groups = np.split(grouped, np.cumsum(counts)[:-1])
     prompt_std_devs = np.array([np.std(group) for group in reward_groups])
-    zero_std_ratio = np.count_nonzero(prompt_std_devs == 0) / len(prompt_std_devs)
+    zero_std_count = np.count_nonzero(prompt_std_devs == 0)
+    zero_std_ratio = zero_std_count / len(prompt_std_devs)
     return zero_std_ratio, prompt_std_devs.mean()
 
 
@@ -111,21 +112,21 @@ def main(config: Config, batches: list[Any], wandb: Any, evaluated: Iterable[Any
         "rewards": {key: torch.cat([sample["rewards"][key] for sample in sampled]) for key in sampled[0]["rewards"]},
     }
     collated["rewards"]["avg"] = collated["rewards"]["avg"].unsqueeze(1).repeat(1, num_train_timesteps)
-    gathered = {key: gather_tensor_to_all(value).numpy() for key, value in collated["rewards"].items()}
+    gathered_rewards_dict = {key: gather_tensor_to_all(value).numpy() for key, value in collated["rewards"].items()}
     wandb.log(
         {
             **{
                 f"reward_{k}": v.mean()
-                for k, v in gathered.items()
+                for k, v in gathered_rewards_dict.items()
                 if "_strict_accuracy" not in k and "_accuracy" not in k
             },
         }
     )
 
     decoded = batch_decode(gather_tensor_to_all(collated["prompt_ids"]).numpy())
-    advantages, stds, means = stat_tracker.update(decoded, gathered["avg"])
+    advantages, stds, means = stat_tracker.update(decoded, gathered_rewards_dict["avg"])
     group_size, trained_prompt_num = stat_tracker.get_stats()
-    zero_std_ratio, reward_std_mean = calculate_zero_std_ratio(decoded, gathered)
+    zero_std_ratio, reward_std_mean = calculate_zero_std_ratio(decoded, gathered_rewards_dict)
     wandb.log(
         {
             "banned_prompt_num": len(stat_tracker.banned_prompts) if config.sample.ban_prompt else 0,

