@@ -28,7 +28,7 @@ trainer = DiffusionTrainer(
     monitor=monitor,
 )
 for row in trainer.train():
-    columns = ("step", "reward", "heldout", "frac_reward_zero_std", "frac_unscored", "grad_norm", "difference")
+    columns = ("step", "reward", "heldout", "frac_reward_zero_std", "unscored", "grad_norm", "difference")
     print({name: round(row[name], 4) for name in columns if name in row})
 print("alarms:", monitor.alarms)
 

@@ -31,7 +31,7 @@ try:
         DiffusionConfig("run", max_steps=2, groups=2, group_size=4, sde_steps=(0, 1, 2), learning_rate=6e-4),
     )
     for row in trainer.train():
-        columns = ("step", "reward", "frac_reward_zero_std", "frac_unscored", "grad_norm", "seconds/reward")
+        columns = ("step", "reward", "frac_reward_zero_std", "unscored", "grad_norm", "seconds/reward")
         print({name: round(row[name], 4) for name in columns if name in row})
 finally:
     server.terminate()  # finishes accepted requests

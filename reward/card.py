@@ -24,7 +24,8 @@ class Card:
     checks nothing for a role without an entry. requires: required sample fields. protocols: named variants of the
     computation, default first (option `protocol`). modes: named variants of the queries (option `mode`). source: paper
     and section. failure_modes: how an editor could score high without a good edit. aspect: the aspect of an edit that
-    it measures; the validity report compares the metric with this ground truth.
+    it measures; the validity report compares the metric with this ground truth. parts: names that parts of its scores
+    have, at any depth, such as `following`, which adapters to trainers log only if it is among them.
 
     Raises ValueError for kinds of a role that is none of `roles`, and for a text in place of a tuple of kinds.
     """
@@ -42,6 +43,7 @@ class Card:
     failure_modes: str = ""
     aspect: Aspect = ""
     kinds: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    parts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         given: Mapping[str, object] = self.kinds

@@ -50,7 +50,7 @@ from ..diffusers.pipeline_calls import PipelineCaller
 from ..diffusers.pipeline_families import family_of
 from ..rng_state import preserve_rng_state
 from ..trainers.trainer_reward import OUTAGE_TIMEOUT_S, score_with_retries, warn_if_collectives_end_first
-from ..trl.reward_function import score_metrics
+from ..trl.reward_function import part_means
 from ..unusable_rows import score_usable
 from .config import DiffusionConfig
 from .objectives import LossAndMetrics, grpo, nearest_winners, nft, raft
@@ -121,7 +121,7 @@ class DiffusionTrainer:
     audit_probe: measures on the images of some steps what hacks would gain, for `monitor.observe_hacks`; on the main
     process, beside the scoring.
 
-    log_history: the metrics of each step, over the images of all processes: `reward`, `frac_unscored`,
+    log_history: the metrics of each step, over the images of all processes: `reward`, `unscored`, `abstained`,
     `frac_reward_zero_std` and the other metrics of `Advantages`; for `grpo` `clip_ratio` (fraction of clipped ratios),
     `ratio_deviation` (mean distance of the ratio from 1), `kl` and `transition_kl` (what `beta` and
     `transition_kl_beta` weigh); for `nft` `mse` and `prediction_shift` (root mean square change of the prediction, in
@@ -330,16 +330,16 @@ class DiffusionTrainer:
         Every process has the same number of rows, with whole groups. The same edit in two processes is two groups.
         """
         config, process, count = self.config, self.accelerator.process_index, len(batch.samples)
-        gathered: list[tuple[str, str, Score]] = gather_object(
+        gathered: list[tuple[str, Score]] = gather_object(
             [
-                (sample.group, f"{sample.group}/{process}/{row // config.group_size}", _without_evidence(score))
+                (f"{sample.group}/{process}/{row // config.group_size}", _without_evidence(score))
                 for row, (sample, score) in enumerate(zip(batch.samples, scores, strict=True))
             ]
         )
-        all_scores = [score for _, _, score in gathered]
+        all_scores = [score for _, score in gathered]
         result = advantages(
             all_scores,
-            [group for _, group, _ in gathered],
+            [group for group, _ in gathered],
             judge_std=config.judge_std,
             scale_rewards=config.scale_rewards,
             noise_correction=config.noise_correction,
@@ -347,13 +347,7 @@ class DiffusionTrainer:
             lowest=self.reward.card.range[0] if isinstance(self.reward, BaseReward) else None,
             max_abs=config.advantage_clip,
         )
-        values = [score.value for score in all_scores if score.value is not None]
-        metrics = (
-            score_metrics(all_scores, [edit for edit, _, _ in gathered])
-            | result.metrics
-            | ({"reward": fmean(values)} if values else {})
-        )
-        return result.of_rows(slice(process * count, (process + 1) * count)), metrics
+        return result.of_rows(slice(process * count, (process + 1) * count)), part_means(all_scores) | result.metrics
 
     def _means(self, collected: Mapping[str, Sequence[tuple[float, int]]]) -> dict[str, float]:
         """Means over the rows of all processes. collected: name -> means of this process, each of a number of rows."""
@@ -486,12 +480,13 @@ class DiffusionTrainer:
         log = dict(metrics)
         if self.monitor is not None and self.accelerator.is_main_process:
             made, scores, heldout = batch.made, batch_scores.scores, batch_scores.heldout
-            log |= self.monitor.observe(
+            observed = self.monitor.observe(
                 batch.step,
                 [batch.samples[row] for row in made],
                 [scores[row] for row in made],
                 None if heldout is None else [heldout[row] for row in made],
             )
+            log = observed | log  # of equal names, as `reward`, those of all processes
             if batch_scores.gains is not None:
                 log |= self.monitor.observe_hacks(batch.step, batch_scores.gains)
         if self.config.probe_steps and (batch.step + 1) % self.config.probe_steps == 0:

@@ -66,7 +66,7 @@ class DanceGRPOReward:
         edited = [Image.open(image) if isinstance(image, str | Path) else image for image in images]
         instructions = [row["instruction"] for row in rows]
         batch = self.reward(build_samples(instructions, images_from_batch(edited), sources, rows))
-        self._columns = batch.columns
+        self._columns = {"reward": batch.values, **batch.columns}
         return torch.tensor(batch.values, dtype=torch.float32)
 
     def _opened(self, source: str | Path) -> Image | str:
@@ -84,9 +84,10 @@ class DanceGRPOReward:
             return str(error)
 
     def step_metrics(self, prefix: str = "editcritic/") -> dict[str, float]:
-        """Means over the last call's rows, to log: of the reward, its parts, `unscored`, `abstained`, `judge_seconds`.
+        """Means over the last call's rows that have the number, to log: of the reward and of the columns of
+        `TrainerScores`. What no row has is left out.
 
-        Over all processes, which all have to call it where torch.distributed is in use. NaN where no row has a value.
+        Over all processes, which all have to call it where torch.distributed is in use.
         """
         import torch.distributed as dist
 
@@ -94,11 +95,11 @@ class DanceGRPOReward:
         if dist.is_available() and dist.is_initialized():
             shares = [None] * dist.get_world_size()
             dist.all_gather_object(shares, self._columns)
-        metrics = {}
-        for name in self._columns:
-            known = [value for share in shares for value in share[name] if not math.isnan(value)]
-            metrics[prefix + name] = fmean(known) if known else math.nan
-        return metrics
+        known = {
+            name: [value for share in shares for value in share.get(name, ()) if not math.isnan(value)]
+            for name in self._columns
+        }
+        return {prefix + name: fmean(numbers) for name, numbers in known.items() if numbers}
 
 
 def scored_advantages(rewards: torch.Tensor, num_generations: int) -> torch.Tensor:

@@ -64,8 +64,8 @@ def patch_flow_grpo(reward: ScoreFn | Spec, **options: Any) -> FlowGRPOReward:
 class FlowGRPOReward:
     """A reward function of Flow-GRPO; returns ({"editcritic": values, "editcritic_<column>": ..., "avg": values}, {}).
 
-    The columns are those of `TrainerScores`, with a number in each row that the scripts can average for the log, such
-    as `editcritic_reward`, `editcritic_following` and `editcritic_unscored`; the values have NaN where there is none.
+    The columns are the `filled_columns` of `TrainerScores`, which the scripts average for the log, such as
+    `editcritic_following` and `editcritic_unscored`; the values have NaN where there is none.
 
     reward, options: see `TrainerReward`. Thread-safe. Raises ValueError for calls without sources, `UnscoredError`, and
     what the reward raises.
@@ -99,7 +99,7 @@ class FlowGRPOReward:
         rows = [with_requirement(row) for row in metadata] if isinstance(metadata, list | tuple) else None
         samples = build_samples(list(prompts), images_from_batch(images), _sources(ref_images), rows)
         scored = self.reward(samples)
-        columns = {f"{REWARD_KEY}_{name}": column for name, column in scored.columns.items()}
+        columns = {f"{REWARD_KEY}_{name}": column for name, column in scored.filled_columns.items()}
         return {REWARD_KEY: scored.values, **columns, "avg": list(scored.values)}, {}
 
     def combined_with(self, multi_score: Callable[[Any, Mapping[str, float]], RewardFn]) -> Callable[..., RewardFn]:

@@ -20,12 +20,14 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from ...reward import EditSample, Score
 from ...reward.queries.specs import Spec
+from ...reward.training.advantages import without_score
 from .trainer_batches import build_samples, images_from_batch, parse_metadata
 from .trainer_reward import LOGGED_PARTS, ScoreFn, TrainerReward, part_value
 
@@ -93,6 +95,9 @@ def evaluation(
     `meta_data` has `original_index`, `instruction`, and the score: numbers by name, as in the columns of
     `TrainerScores`, without those that it lacks.
     """
+    lacking = without_score(
+        [None if isinstance(sample, str) else score for sample, score in zip(samples, scores, strict=True)]
+    )
     return {
         "scores": list(values),
         "rewards": list(values),
@@ -102,23 +107,21 @@ def evaluation(
             {
                 "original_index": row,
                 "instruction": "" if isinstance(sample, str) else sample.instruction,
-                SCORE_KEY: _numbers(score, value, seconds, logged_parts),
+                SCORE_KEY: {
+                    **_numbers(score, value, logged_parts),
+                    **{name: column[row] for name, column in lacking.items()},
+                    "judge_seconds": seconds,
+                },
             }
             for row, (sample, score, value) in enumerate(zip(samples, scores, values, strict=True))
         ],
     }
 
 
-def _numbers(score: Score, value: float, seconds: float, logged_parts: Sequence[str]) -> dict[str, float]:
-    is_missing = math.isnan(value)
+def _numbers(score: Score, value: float, logged_parts: Sequence[str]) -> dict[str, float]:
     parts = {name: part_value(score, name) for name in logged_parts}
-    return {
-        **({} if is_missing else {"reward": value}),
-        **{name: part for name, part in parts.items() if part is not None},
-        "unscored": float(is_missing),
-        "abstained": float(score.value is None and not is_missing),
-        "judge_seconds": seconds,
-    }
+    known = {name: part for name, part in parts.items() if part is not None}
+    return known if math.isnan(value) else {"reward": value, **known}
 
 
 def _reasoning(score: Score, value: float, logged_parts: Sequence[str]) -> str:
@@ -130,19 +133,16 @@ def _reasoning(score: Score, value: float, logged_parts: Sequence[str]) -> str:
 
 
 def log_scores(accelerator: Any, meta_data: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Means over the edits of all processes, to log, as `editcritic/following`: those of the edits that have the
-    number, NaN if none has it. The names are the same in each step, and more where edits have more numbers: `alarms`
-    with a monitor, and other `logged_parts`.
+    """Means over the edits of all processes that have the number, to log, as `editcritic/following`. What no edit has
+    is left out.
 
     meta_data: of this process's edits, as `evaluate_images` returned them. Every process must call it.
     """
     from accelerate.utils import gather_object
 
     rows = gather_object([dict(row[SCORE_KEY]) for row in meta_data])
-    usual = ("reward", *LOGGED_PARTS, "unscored", "abstained", "judge_seconds")
-    names = dict.fromkeys((*usual, *(name for row in rows for name in row)))  # in order, each once
-    columns = {name: [row[name] for row in rows if name in row] for name in names}
-    return {f"editcritic/{name}": float(np.mean(column)) if column else math.nan for name, column in columns.items()}
+    names = dict.fromkeys(name for row in rows for name in row)  # in order, each once
+    return {f"editcritic/{name}": fmean(row[name] for row in rows if name in row) for name in names}
 
 
 def process_grpo_rewards(

@@ -36,7 +36,7 @@ from ...reward import BaseReward, EditSample, Expert, Reward, Score, TooManyFail
 from ...reward.config import read_spec
 from ...reward.queries.specs import Spec
 from ...reward.retry import Outage, failed_rows, retry_rounds
-from ...reward.training.advantages import AbstainedPolicy, training_values
+from ...reward.training.advantages import AbstainedPolicy, training_values, without_score
 from ...reward.training.audit_probe import AuditProbe
 from ...reward.training.step_monitor import StepMonitor
 from ..rng_state import preserve_rng_state
@@ -49,7 +49,7 @@ OnMissingScore = Literal["raise", "nan"]
 """How to treat an edit without a value if a trainer takes numbers only."""
 
 LOGGED_PARTS: Final = ("following", "preservation", "guard")
-"""The parts of a score that adapters log by default."""
+"""The parts of a score that adapters log by default, as far as the reward has them (`Card.parts`)."""
 
 _OPTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "on_failures": str, "max_failure_rate": float, "outage_timeout_s": float,
@@ -89,15 +89,20 @@ class TrainerScores:
     """A scored batch of N rows.
 
     scores: N, after retries. values: N numbers for the trainer; NaN for a row without a value. columns: N numbers per
-    name, to log, under the same names in every call and process: the reward as `reward`, parts of the score by name,
-    `unscored` and `abstained` (0 or 1; the second counts rows with a value in place of a score), and `judge_seconds` of
-    the whole call. A row that has no such part has the mean of the rows that have it, so that a trainer's mean over
-    rows is theirs; NaN where no row of the call has it.
+    name, to log, under the same names in every call and process: parts of the score by name, NaN for a row without it,
+    `unscored` and `abstained` (see `without_score`), and `judge_seconds` of the whole call.
     """
 
     scores: tuple[Score, ...]
     values: list[float]
     columns: dict[str, list[float]]
+
+    @property
+    def filled_columns(self) -> dict[str, list[float]]:
+        """For trainers that take means and do not leave NaN out: a row without a part has the mean of the call's rows
+        that have it, so that the call's mean is theirs; NaN where none has it.
+        """
+        return {name: filled(column) for name, column in self.columns.items()}
 
 
 class TrainerReward:
@@ -108,7 +113,8 @@ class TrainerReward:
     the edits; `nan` is for trainers whose statistics leave NaN out. abstained: see `training_values`. outage_timeout_s:
     seconds that a call waits during an outage; 0: a failed sample is asked again at once only. A built reward with
     on_failures="wait" has its own. A warning is logged where torch.distributed has a shorter time-out.
-    logged_parts: names of parts, or paths such as guard/not_a_copy; the first that a score has by this name.
+    logged_parts: names of parts, or paths such as guard/not_a_copy; the first that a score has by this name. Default:
+    those of `LOGGED_PARTS` that the reward's card names in `parts`; of a callable without a card, none.
 
     monitor: number of edits that this process scores in a step of the trainer: a `StepMonitor`, then `self.monitor`,
     watches for reward hacking; 0: none. heldout: a reward that is not trained on, for it (see `resolve_heldout`).
@@ -126,7 +132,7 @@ class TrainerReward:
         missing: str | float = "raise",
         abstained: str = "lowest",
         outage_timeout_s: float | str = OUTAGE_TIMEOUT_S,
-        logged_parts: Sequence[str] = LOGGED_PARTS,
+        logged_parts: Sequence[str] | None = None,
         monitor: int | str = 0,
         heldout: ScoreFn | Spec | None = None,
         monitor_probe: str = "",
@@ -135,7 +141,7 @@ class TrainerReward:
     ) -> None:
         self.missing = checked_missing(missing)
         self.abstained: AbstainedPolicy = _one_of("abstained", abstained, AbstainedPolicy)
-        self.logged_parts = tuple(logged_parts)
+        self._logged_parts = None if logged_parts is None else tuple(logged_parts)
         self.scorer, self.outage_timeout_s = waiting_scorer(reward, outage_timeout_s, **options)
         self.monitor = self._monitor(_number("monitor", monitor, int), heldout, monitor_probe, monitor_state)
 
@@ -143,6 +149,17 @@ class TrainerReward:
     def __name__(self) -> str:
         """That of the reward; a judge server is asked for it."""
         return scorer_name(self.scorer)
+
+    @property
+    def logged_parts(self) -> tuple[str, ...]:
+        """Names of parts to log. Until a judge server has been reached, it may have all of the default ones."""
+        if self._logged_parts is not None:
+            return self._logged_parts
+        if not hasattr(self.scorer, "known_card"):
+            parts = getattr(getattr(self.scorer, "card", None), "parts", ())
+        else:
+            parts = LOGGED_PARTS if self.scorer.known_card is None else self.scorer.known_card.parts
+        return tuple(name for name in LOGGED_PARTS if name in parts)
 
     def _monitor(self, step_samples: int, heldout: ScoreFn | Spec | None, probe: str, state: str) -> StepMonitor | None:
         if not step_samples:
@@ -184,22 +201,12 @@ class TrainerReward:
         if self.missing == "raise" and any(value is None for value in values):
             lacking = [value is None for value in values]
             raise UnscoredError(describe_unscored(samples, scores, lacking), scores)
-        columns = self._columns(scores, values, seconds)
-        return TrainerScores(tuple(scores), [math.nan if value is None else value for value in values], columns)
-
-    def _columns(
-        self, scores: Sequence[Score], values: Sequence[float | None], seconds: float
-    ) -> dict[str, list[float]]:
-        columns = {"reward": _filled(values)}
-        columns |= {name: _filled([part_value(score, name) for score in scores]) for name in self.logged_parts}
-        columns["unscored"] = [float(value is None) for value in values]
-        columns["abstained"] = [
-            float(score.value is None and value is not None) for score, value in zip(scores, values, strict=True)
-        ]
+        columns = {name: _numbers([part_value(score, name) for score in scores]) for name in self.logged_parts}
+        columns |= without_score(usable)
         columns["judge_seconds"] = [seconds] * len(scores)
         if self.monitor is not None:
             columns["alarms"] = [float(len(self.monitor.alarms))] * len(scores)
-        return columns
+        return TrainerScores(tuple(scores), _numbers(values), columns)
 
 
 def resolve_heldout(heldout: ScoreFn | Spec | None) -> ScoreFn | None:
@@ -428,7 +435,11 @@ def part_value(score: Score, name: str) -> float | None:
     return None
 
 
-def _filled(values: Sequence[float | None]) -> list[float]:
-    known = [value for value in values if value is not None]
-    mean = fmean(known) if known else math.nan
-    return [mean if value is None else value for value in values]
+def _numbers(values: Sequence[float | None]) -> list[float]:
+    return [math.nan if value is None else value for value in values]
+
+
+def filled(column: Sequence[float]) -> list[float]:
+    """See `TrainerScores.filled_columns`."""
+    known = [value for value in column if not math.isnan(value)]
+    return [fmean(known) if math.isnan(value) else value for value in column] if known else list(column)

@@ -23,8 +23,7 @@ flags, and names the samples. `missing="nan"` reports it as a success with NaN a
 `Part.compute_advantages` leaves out since pull request 335 (August 2026): its advantage is 0, and the others' are as
 without it. `RewardService` has no other way to leave a sample out.
 
-`component_rewards` has the columns of `TrainerScores`, which UniRL logs and does not use: the reward by its name, its
-parts, `unscored`, `abstained` and `judge_seconds`.
+`component_rewards` has the columns of `TrainerScores`, which UniRL logs, without NaN, and does not use.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from typing import Any, Literal
 from ...reward import Image
 from ...reward.queries.specs import Spec
 from .trainer_batches import build_samples, images_from_batch
-from .trainer_reward import ScoreFn, TrainerReward, describe_unscored, known_name
+from .trainer_reward import ScoreFn, TrainerReward, describe_unscored
 
 PromptSource = Literal["generation", "original"]
 
@@ -108,10 +107,9 @@ class UniRLRewardBackend:
         lacking = [math.isnan(value) for value in batch.values]
         if any(lacking):
             log.warning("%s", describe_unscored(samples, batch.scores, lacking))
-        columns = {name: values for name, values in batch.columns.items() if name != "reward"}
         return _response_class()(
             rewards=batch.values,
-            component_rewards={known_name(self.reward.scorer): batch.columns["reward"], **columns},
+            component_rewards=batch.columns,
             successes=[self.missing == "nan" or not lacks for lacks in lacking],
             errors=[
                 f"{score.status}: {score.reason}" if lacks else None

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +37,15 @@ from ...reward import EditSample
 from ...reward.queries.specs import Spec
 from .coalesced_calls import CoalescedCalls
 from .trainer_batches import build_samples, images_from_batch, row_name
-from .trainer_reward import OnMissingScore, ScoreFn, TrainerReward, UnscoredError, checked_missing, describe_unscored
+from .trainer_reward import (
+    OnMissingScore,
+    ScoreFn,
+    TrainerReward,
+    UnscoredError,
+    checked_missing,
+    describe_unscored,
+    filled,
+)
 from .verl_omni_sources import SourcePictures
 
 
@@ -56,8 +65,8 @@ async def compute_score(
     model_name: str | None = None,
     **options: Any,
 ) -> dict[str, float]:
-    """{"score": value, "unscored": 0 or 1, ...}: the columns of `TrainerScores`, with the reward as `reward_scored`,
-    since verl-omni has a `reward` of its own.
+    """{"score": value, "unscored": 0 or 1, ...}: the `filled_columns` of `TrainerScores`, and `reward_scored`, the
+    value filled in the same way: where one is missing, verl-omni's own mean of the rewards is NaN.
 
     solution_image: C x H x W, or N x C x H x W of which the first is scored; uint8, or floats in [0, 1]. ground_truth:
     the instruction, unless `extra_info` has one. server_url: of a judge server; or reward: see
@@ -101,12 +110,12 @@ class _Scorer:
             return [sample for sample in samples if isinstance(sample, Exception)]
         scored = self._reward(usable)
         results: list[dict[str, float] | Exception] = []
+        columns = {"reward_scored": filled(scored.values), **scored.filled_columns}
         for row, (sample, score, value) in enumerate(zip(usable, scored.scores, scored.values, strict=True)):
-            parts = {name: column[row] for name, column in scored.columns.items()}
-            if self._raises and parts["unscored"]:
+            if self._raises and math.isnan(value):
                 results.append(UnscoredError(describe_unscored([sample], [score], [True]), [score]))
             else:
-                results.append({"score": value, "reward_scored": parts.pop("reward"), **parts})
+                results.append({"score": value, **{name: column[row] for name, column in columns.items()}})
         of_usable = iter(results)
         return [sample if isinstance(sample, Exception) else next(of_usable) for sample in samples]
 

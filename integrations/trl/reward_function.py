@@ -19,7 +19,7 @@ from typing import Any
 
 from ...reward import BaseReward, EditSample, Expert, Image, Score
 from ...reward.queries.specs import Spec
-from ...reward.training.advantages import AbstainedPolicy, training_values
+from ...reward.training.advantages import AbstainedPolicy, training_values, without_score
 from ...verifiers import Editor
 from ..dataset_rows import DatasetRow, completion_text, sample_from_row, split_instructions
 from ..rng_state import preserve_rng_state
@@ -85,10 +85,10 @@ class RewardFunction:
     arguments are: module-level functions, and rewards and editors that are specs or have one.
 
     Logged with `log_metric`: `<name>/<part>` and `<name>/credit/<credit>`, down to two levels, each the mean over the
-    completions with a value; `<name>/frac_unscored`, the fraction of completions without a score;
-    `<name>/frac_abstained`, the fraction with a value in place of a score; `<name>/judge_seconds`, of scoring with
-    retries; `<name>/frac_reward_zero_std`, the fraction of groups (same sources and instruction, several completions in
-    this call) whose values are all equal: a process sees only its own slice of a group. Logged with `log_extra`, as
+    completions with a value; `<name>/unscored` and `<name>/abstained`, fractions of all completions (see
+    `reward.training.advantages.without_score`); `<name>/judge_seconds`, of scoring with retries;
+    `<name>/frac_reward_zero_std`, the fraction of groups (same sources and instruction, several completions in this
+    call) whose rewards are all equal: a process sees only its own slice of a group. Logged with `log_extra`, as
     text columns: `<name>/reason` (with the editor's errors), `<name>/evidence` (JSON) and, with an editor,
     `<name>/instructions`.
     """
@@ -293,9 +293,14 @@ def unusable_rollout(reason: str, prompt: Any) -> Rollout:
 
 def rollout_values(rollouts: Sequence[Rollout], reward: BaseReward, abstained: AbstainedPolicy) -> list[float | None]:
     """The values for the trainer; see `training_values`. A row that is no edit is the data's fault, and has none."""
-    scores = [None if rollout.sample is None else rollout.score for rollout in rollouts]
+    scores = _scores_of_edits(rollouts)
     groups = ["" if rollout.sample is None else rollout.sample.group for rollout in rollouts]
     return training_values(scores, groups, abstained=abstained, lowest=reward.card.range[0])
+
+
+def _scores_of_edits(rollouts: Sequence[Rollout]) -> list[Score | None]:
+    """None for a row that is no edit."""
+    return [None if rollout.sample is None else rollout.score for rollout in rollouts]
 
 
 def log_columns(rollouts: Sequence[Rollout], *, with_instructions: bool) -> dict[str, list[str]]:
@@ -315,30 +320,26 @@ def rollout_metrics(
     rollouts: Sequence[Rollout], values: Sequence[float | None], judge_seconds: float
 ) -> dict[str, float]:
     """The metrics to log for a batch; see `RewardFunction`. values: of `rollout_values`."""
-    scores = [rollout.score for rollout in rollouts]
-    metrics = score_metrics(scores, [None if rollout.sample is None else rollout.sample.group for rollout in rollouts])
+    metrics = part_means([rollout.score for rollout in rollouts])
     if rollouts:
-        replaced = [score.value is None and value is not None for score, value in zip(scores, values, strict=True)]
-        metrics["frac_abstained"] = fmean(replaced)
-    return metrics | {"judge_seconds": judge_seconds}
-
-
-def score_metrics(scores: Sequence[Score], groups: Sequence[str | None]) -> dict[str, float]:
-    """The metrics to log for scores, by name. groups: of each score, None for one without an edit."""
-    part_values: dict[str, list[float]] = {}
+        metrics |= {name: fmean(rows) for name, rows in without_score(_scores_of_edits(rollouts)).items()}
     group_values: dict[str, list[float | None]] = {}
-    for score, group in zip(scores, groups, strict=True):
-        if group is not None:
-            group_values.setdefault(group, []).append(score.value)
-        for name, value in _nested_values(score):
-            part_values.setdefault(name, []).append(value)
-    metrics = {name: fmean(values) for name, values in part_values.items()}
-    if scores:
-        metrics["frac_unscored"] = fmean(score.value is None for score in scores)
+    for rollout, value in zip(rollouts, values, strict=True):
+        if rollout.sample is not None:
+            group_values.setdefault(rollout.sample.group, []).append(value)
     compared_groups = [values for values in group_values.values() if len(values) > 1]
     if compared_groups:
         metrics["frac_reward_zero_std"] = fmean(len(set(values) - {None}) < 2 for values in compared_groups)
-    return metrics
+    return metrics | {"judge_seconds": judge_seconds}
+
+
+def part_means(scores: Sequence[Score]) -> dict[str, float]:
+    """The mean of each part and credit over the scores that have it, by name; see `RewardFunction`."""
+    part_values: dict[str, list[float]] = {}
+    for score in scores:
+        for name, value in _nested_values(score):
+            part_values.setdefault(name, []).append(value)
+    return {name: fmean(values) for name, values in part_values.items()}
 
 
 def _nested_values(score: Score, path: str = "", depth: int = 2) -> Iterator[tuple[str, float]]:

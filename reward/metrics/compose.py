@@ -387,4 +387,5 @@ def _composite_card(name: str, of_parts: Mapping[str, Card], verb: str, version:
         source="; ".join(dict.fromkeys(card.source for card in cards if card.source)),
         failure_modes=" ".join(dict.fromkeys(card.failure_modes for card in cards if card.failure_modes)),
         aspect=aspects.pop() if len(aspects) == 1 else "",
+        parts=tuple(dict.fromkeys((*of_parts, *(name for card in cards for name in card.parts)))),
     )

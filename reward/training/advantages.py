@@ -47,7 +47,7 @@ class Advantages:
     or with a value in place of it (see `training_values`). informative: (N,), the scored rows of groups that are
     neither degenerate nor lost in noise; a training step may drop the others.
 
-    unscored: fraction of rows that are not in `scored`. abstained: fraction of rows with a value in place of a score.
+    unscored, abstained: fractions of the rows, see `without_score`. mean: of the rows in `scored`; None without any.
     degenerate_groups: fraction of groups without a training signal: fewer than two scored rows, or equal scores. lost:
     fraction of groups whose spread noise explains completely; 0 for `floor`, which keeps them. std: mean over groups of
     the standard deviation within (n - 1), in units of the score, over groups with two or more scored rows.
@@ -59,6 +59,7 @@ class Advantages:
     informative: NDArray[np.bool_]
     unscored: float
     abstained: float
+    mean: float | None
     degenerate_groups: float
     lost: float
     std: float
@@ -67,9 +68,9 @@ class Advantages:
     @property
     def metrics(self) -> dict[str, float]:
         """Numbers to log, by name."""
-        return {
-            "frac_unscored": self.unscored,
-            "frac_abstained": self.abstained,
+        return ({} if self.mean is None else {"reward": self.mean}) | {
+            "unscored": self.unscored,
+            "abstained": self.abstained,
             "frac_reward_zero_std": self.degenerate_groups,
             "frac_within_noise": self.lost,
             "reward_std": self.std,
@@ -118,6 +119,22 @@ def _may_be_by_edit(score: Score) -> bool:
     return score.status == "abstained" or (score.status == "failed" and score.cause != "infrastructure")
 
 
+def without_score(scores: Sequence[Score | float | None]) -> dict[str, list[float]]:
+    """Which of N rows have no score of their own, and why, 1.0 or 0.0 each: the columns that every trainer logs, whose
+    means are fractions of all rows. No row is in both.
+
+    `abstained`: the edit may be the reason, since no expert could judge it or a judge refused. Whatever the policy: by
+    default such a row has a value in training, the lowest, and with `exclude` none. `unscored`: the edit is not the
+    reason, since infrastructure failed, the metric does not apply, or the row is no edit (None). It has no value.
+    """
+    abstained = [isinstance(score, Score) and _may_be_by_edit(score) for score in scores]
+    lacking = [(score.value if isinstance(score, Score) else score) is None for score in scores]
+    return {
+        "unscored": [float(lacks and not by_edit) for lacks, by_edit in zip(lacking, abstained, strict=True)],
+        "abstained": list(map(float, abstained)),
+    }
+
+
 def advantages(
     scores: Sequence[Score | float | None],
     groups: Sequence[str],
@@ -154,10 +171,6 @@ def advantages(
     """
     _check(len(scores), len(groups), judge_std, scale_rewards, noise_correction, max_abs)
     optional_values = training_values(scores, groups, abstained=abstained, lowest=lowest)
-    replaced = sum(
-        value is not None and isinstance(score, Score) and score.value is None
-        for score, value in zip(scores, optional_values, strict=True)
-    )
     scored = np.array([value is not None for value in optional_values], bool)
     values = np.array([0.0 if value is None else value for value in optional_values], np.float64)
     if not np.isfinite(values).all():
@@ -180,8 +193,8 @@ def advantages(
         result if max_abs is None else np.clip(result, -max_abs, max_abs),
         scored,
         informative,
-        unscored=float(1 - scored.mean()) if len(scored) else 0.0,
-        abstained=replaced / len(scored) if len(scored) else 0.0,
+        **{name: sum(rows) / max(1, len(rows)) for name, rows in without_score(scores).items()},
+        mean=float(values[scored].mean()) if scored.any() else None,
         degenerate_groups=float(1 - has_signal.mean()) if num_groups else 0.0,
         lost=float((has_signal & (weight == 0)).mean()) if num_groups else 0.0,
         std=float(np.sqrt(np.where(has_signal, variance, 0.0)[count >= 2]).mean()) if (count >= 2).any() else 0.0,

@@ -17,8 +17,8 @@ ACTIONS: Mapping[str, str] = {
     "exposure_99": _ADD_QUALITY,
     "difference": f"{_LOOK}; if the source is copied, put guards before the reward; if more is redrawn than was asked "
     f"for, add a part for preservation; {_GO_BACK}",
-    "unscored": "read the reasons of scores without a value and check the experts; if the edits are the reason, keep "
-    "`abstained` at lowest",
+    "unscored": "read the reasons of scores without a value, and check the experts and the data",
+    "abstained": f"{_LOOK} and read the reasons of scores without a value; keep `abstained` at lowest",
     "degenerate": "look at the scores of a group; use a finer reward, harder prompts or more exploration",
     "rejected": f"see which guard rejects, in the parts of the scores, and look at these edits; {_GO_BACK}",
     "heldout_rejected": f"put these guards before the trained reward, and {_GO_BACK}",

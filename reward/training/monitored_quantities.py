@@ -23,7 +23,8 @@ class MonitoredQuantity:
 
 _BLURRED, _SHARPENED = "images are blurred, or empty", "images are sharpened, or noisy"
 _COPIED, _REDRAWN = "the source is copied", "more of the image is changed than before"
-_UNSCORED_EDITS = "edits cannot be scored, or an expert is down"
+_UNSCORED_EDITS = "an expert is down, or the rows are no edits"
+_ABSTAINED_EDITS = "edits that nobody can judge, such as unrecognisable ones"
 _LOST_SIGNAL = "the policy has lost its diversity, or this reward has no signal left"
 _ALIKE = "the edits of a group look alike: the policy has lost its diversity"
 _GAMED = "the policy looks for what the reward pays and guards do not allow"
@@ -44,7 +45,8 @@ MONITORED: Mapping[str, MonitoredQuantity] = {
         "the 99 % quantile of luminance beyond the source's", 0.03, 0, "blown highlights", "haze"
     ),
     "difference": MonitoredQuantity("the difference to the source", 0.5, 0, _REDRAWN, _COPIED),
-    "unscored": MonitoredQuantity("the fraction of edits without a score", 0.15, 1, _UNSCORED_EDITS),
+    "unscored": MonitoredQuantity("the fraction of edits that could not be scored", 0.15, 1, _UNSCORED_EDITS),
+    "abstained": MonitoredQuantity("the fraction of edits that nobody could judge", 0.15, 1, _ABSTAINED_EDITS),
     "degenerate": MonitoredQuantity("the fraction of degenerate groups", 0.2, 1, _LOST_SIGNAL),
     "rejected": MonitoredQuantity("the fraction of edits that a guard rejects", 0.15, 1, _GAMED),
     "heldout_rejected": MonitoredQuantity(

@@ -24,7 +24,7 @@ from typing import Any
 
 from ..sample import EditSample
 from ..score import Score
-from .advantages import advantages
+from .advantages import advantages, without_score
 from .alarm import Alarm
 from .drift_detection import DriftTracker, robust_std, within_group_kendall_tau
 from .group_reservoir import GroupReservoir
@@ -65,11 +65,11 @@ class RewardHackingMonitor:
     how far hacks would pay that the policy has not found yet.
 
     Monitored: `image_statistics` of edited images relative to their sources; the difference between edited images of a
-    group (`diversity`, see `within_group_diversity`); the fractions of unscored rows, of degenerate groups and, where
-    scores are `Score`s, of scored edits that a guard of the reward rejected. An alarm says whether the trained reward
-    has risen meanwhile. With a held-out reward, which is not trained on, three more: the fraction that its guards
-    reject; `agreement`: Kendall's tau-b with
-    the trained reward, over pairs within a group. `divergence`: the trained reward minus the held-out one, each in
+    group (`diversity`, see `within_group_diversity`); the fractions of unscored and of abstained rows (see
+    `without_score`), of degenerate groups and, where scores are `Score`s, of scored edits that a guard of the reward
+    rejected. An alarm says whether the trained reward has risen meanwhile. With a held-out reward, which is not trained
+    on, three more: the fraction that its guards reject; `agreement`: Kendall's tau-b with the trained reward, over
+    pairs within a group. `divergence`: the trained reward minus the held-out one, each in
     standard deviations over samples, rises, while over the last 2 `patience` steps the held-out one has risen less than
     a quarter as much. If both rise, the policy learns; if only the trained one rises, this indicates overoptimisation
     (Gao et al. 2023, arXiv 2210.10760, section 3). With several processes, one monitors the gathered batch, or each its
@@ -132,8 +132,8 @@ class RewardHackingMonitor:
         log: dict[str, float] = {}
         if groups:
             trained = _values(scores)
-            group_stats = advantages(trained, groups)
-            numbers = {"unscored": group_stats.unscored, "degenerate": group_stats.degenerate_groups}
+            numbers = {name: fmean(rows) for name, rows in without_score(scores).items()}
+            numbers["degenerate"] = advantages(trained, groups).degenerate_groups
             rejections = _rejections("rejected", scores) | _rejections("heldout_rejected", heldout or ())
             numbers |= {name: fmean(flags) for name, flags in rejections.items()}
             if values := [value for value in trained if value is not None]:

@@ -37,8 +37,8 @@ SCHEMA = 1
 
 MIN_STEP_SAMPLES = 8
 SHOWN = (
-    "reward", "heldout", "rejected", "heldout_rejected", "diversity", "unscored", "degenerate", "agreement",
-    "difference", "edge_density", "saturation",
+    "reward", "heldout", "rejected", "heldout_rejected", "diversity", "unscored", "abstained", "degenerate",
+    "agreement", "difference", "edge_density", "saturation",
 )  # fmt: skip
 """Numbers whose history is kept, and those of hacks."""
 

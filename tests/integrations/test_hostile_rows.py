@@ -124,7 +124,7 @@ def test_a_reward_function_of_trl_has_no_value_for_it(case: str, tmp_path: Path)
         [""] * 3, [""] * 3, log_extra=logged.__setitem__, log_metric=metrics.__setitem__, **columns
     )
     check(values, logged["edits/reason"], reason)
-    assert metrics["edits/frac_unscored"] == pytest.approx(1 / 3)
+    assert metrics["edits/unscored"] == pytest.approx(1 / 3)
 
 
 @pytest.mark.parametrize("case", TRL_ROWS)

@@ -54,7 +54,7 @@ def test_both_processes_end_with_the_same_weights(ranks):
 def test_rewards_and_metrics_are_those_of_both(ranks):
     first, second = ranks
     for one, other in zip(first["logged"], second["logged"], strict=True):
-        assert one["graded/frac_unscored"] == other["graded/frac_unscored"]
+        assert one["graded/unscored"] == other["graded/unscored"]
         assert one["rewards/graded/mean"] == other["rewards/graded/mean"] < 0.5
     assert len(first["reasons"]) == 4  # of the last step
 

@@ -24,7 +24,7 @@ _WIDTH, _HEIGHT = 560.0, 150.0  # of the plotted area, in units of the SVG
 
 _CHARTS: tuple[tuple[str, tuple[str, ...], tuple[float | None, float | None]], ...] = (
     ("Trained and held-out reward", ("reward", "heldout"), (None, None)),
-    ("Rejected and unscored edits", ("rejected", "heldout_rejected", "unscored"), (0.0, 1.0)),
+    ("Rejected and unscored edits", ("rejected", "heldout_rejected", "unscored", "abstained"), (0.0, 1.0)),
     ("Diversity within groups", ("diversity",), (0.0, None)),
     ("Difference to the source", ("difference",), (0.0, None)),
     ("Edges and saturation", ("edge_density", "saturation"), (0.0, None)),
@@ -40,7 +40,8 @@ _LABELS: Mapping[str, str] = {
     "heldout": "held-out reward",
     "rejected": "rejected by a guard",
     "heldout_rejected": "rejected by a guard of the held-out reward",
-    "unscored": "without a score",
+    "unscored": "not scored",
+    "abstained": "judged by nobody",
     "agreement": "agreement (Kendall's tau)",
     "degenerate": "degenerate groups",
     "edge_density": "edge density",

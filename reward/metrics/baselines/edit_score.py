@@ -76,6 +76,7 @@ class EditScore:
             "written into the image may sway it. Twenty-six grades are coarse: many edits tie."
         ),
         aspect="overall",
+        parts=("following", "consistency", "quality"),
     )
 
     def __post_init__(self) -> None:

@@ -51,6 +51,7 @@ class ComplexEditOverall(ComplexEditOptions):
             "the highest value. The geometric mean gives it nothing."
         ),
         aspect="overall",
+        parts=("following", "preservation", "quality"),
     )
 
     def __post_init__(self) -> None:

@@ -47,6 +47,7 @@ class EditOverall:
         source="EdiVal-Agent, section 2.4",
         failure_modes="Visual quality is not in it: a faithful edit of poor quality has a high value.",
         aspect="overall",
+        parts=("following", "consistency"),
     )
 
     def __post_init__(self) -> None:

@@ -32,6 +32,7 @@ from editcritic.verifiers import edit_request
 from ...pipelines import flux2, flux2_klein, kontext, qwen_edit, qwen_edit_plus, small_qwen
 from ...pipelines_epsilon import instruct, instruct_xl, ledits
 from ..diffusers.editing import picture
+from ..trainers.trainer_cases import PARTS, check_log
 
 WORDS = ("Remove red star", "Add cat", "Change the color of blue circle to green", "Add dog")
 SAMPLES = [edit_request(words, picture(number), id=f"s{number}") for number, words in enumerate(WORDS)]
@@ -302,7 +303,7 @@ def test_a_run_in_which_nothing_is_scored_changes_no_weight(trainer):
     before = lora(one)
     log = one.train()
     assert same(before, lora(one))
-    assert [row["frac_unscored"] for row in log] == [1.0, 1.0]
+    assert [(row["unscored"], row["abstained"]) for row in log] == [(0.0, 1.0)] * 2
     assert all("reward" not in row and "grad_norm" not in row for row in log)
 
 
@@ -896,7 +897,7 @@ def test_a_picture_of_nan_is_a_failed_score_and_the_others_are_learnt_from(train
     (log,) = one.train()
     calls = 6 - len(seen)
     assert 0 < calls < 6, "one row of each call"
-    assert log["frac_abstained"] == pytest.approx(calls / 6)
+    assert log["abstained"] == pytest.approx(calls / 6)
     assert not same(before, lora(one))
     assert all(bool(torch.isfinite(weight).all()) for weight in lora(one).values())
     assert min(worth(sample) for sample in seen) > 0, "no black picture was scored"
@@ -915,5 +916,18 @@ def test_a_batch_of_nan_trains_nothing(trainer, monkeypatch):
     assert [sample.edited for sample in batch.samples] == [sample.source for sample in batch.samples]
     before = lora(one)
     (log,) = one.train()
-    assert log["frac_unscored"] == 1
+    assert log["abstained"] == 1
     assert same(before, lora(one))
+
+
+@pytest.mark.filterwarnings("error:Mean of empty slice")
+def test_the_log_has_the_documented_names(fresh, tmp_path):
+    def parted(samples: Sequence[EditSample]) -> list[Score]:
+        lacking = {"0": Score.abstained("nobody knows"), "1": Score.failed("no answer", cause="infrastructure")}
+        scored = Score.of(0.5, parts=dict.fromkeys(PARTS, Score.of(0.5)))
+        return [lacking.get(sample.id.rpartition("/")[2], scored) for sample in samples]
+
+    for name, reward in (("parted", parted), ("plain", bright)):
+        config = DiffusionConfig(tmp_path / name, **SMALL | {"max_steps": 1})
+        (log,) = DiffusionTrainer(fresh(), reward, SAMPLES, config).train()
+        check_log("DiffusionTrainer", log, parts=name == "parted", share=1 / 6 if name == "parted" else 0)

@@ -150,7 +150,7 @@ def test_both_log_the_same_means(ranks):
     assert first["log"] == second["log"]
     assert [row["rank"] for row in first["log"]] == [0.5] * 3
     assert [row["frac_reward_zero_std"] for row in first["log"]] == [0.0, 0.5, 1.0]
-    assert [row["frac_unscored"] for row in first["log"]] == [0.0, 0.0, 1.0]
+    assert [row["abstained"] for row in first["log"]] == [0.0, 0.0, 1.0]
     assert first["resumed"] == second["resumed"]
     assert [row["step"] for row in first["resumed"]] == [0, 1, 2, 3]
     assert first["resumed"][:2] == first["log"][:2]
@@ -198,14 +198,14 @@ def test_the_log_is_that_of_the_rows_of_all_processes(folder, ranks, of_both):
     first, second = (rank["uneven"]["log"] for rank in ranks)
     assert first == second
     assert first == pytest.approx(alone["log"], rel=1e-3, abs=1e-6)
-    assert first["frac_unscored"] == 0.25
-    assert first["frac_abstained"] == pytest.approx(1 / 12)
+    assert first["unscored"] == 0.25
+    assert first["abstained"] == pytest.approx(1 / 12)
     assert first["reward"] > 1  # of nine rows that have one
 
 
 def test_a_process_without_a_score_keeps_nobody_waiting(ranks):
     first, second = (rank["lonely"] for rank in ranks)
     assert first == second
-    assert [row["frac_unscored"] for row in first] == [0.5, 1.0]
+    assert [row["abstained"] for row in first] == [0.5, 1.0]
     assert "reward" in first[0]
     assert "reward" not in first[1]

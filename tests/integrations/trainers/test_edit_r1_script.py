@@ -16,7 +16,7 @@ from editcritic.reward.image import PixelFormatError
 from .flow_grpo_rollouts import Log, by_edit, call_order, rollouts
 from .killed_trainer import killed_and_restarted
 from .patched_scripts import patched_script
-from .trainer_cases import Judge, batch, documented, values
+from .trainer_cases import Judge, batch, check_log, documented, values
 
 EDITS = batch()
 MODULES = {"flow_grpo.rewards": "flow_grpo", "flow_grpo.stat_tracking": "edit_r1"}
@@ -49,9 +49,10 @@ def test_others_advantages_are_as_if_a_failed_edit_were_not_there(global_std):
     assert got.advantages == pytest.approx(without.advantages, rel=1e-12)
     assert got.advantages[14] < 0
     known = [0.0 if row == 14 else value for row, value in enumerate(values(EDITS)) if row != 5]
-    assert got.log["reward_avg"] == pytest.approx(np.mean(known))
+    assert [got.log["reward_avg"], got.log["reward_editcritic"]] == pytest.approx([np.mean(known)] * 2)
     assert got.log["mean_reward_100"] == pytest.approx(without.log["mean_reward_100"])
-    assert got.log["reward_editcritic_unscored"] == got.log["reward_editcritic_abstained"] == 1 / 16
+    check_log("Edit-R1", got.log)
+    check_log("Edit-R1", run(Judge(parts=False).reward(), [LINES, STATISTICS]).log, parts=False, share=0)
     assert all(math.isfinite(value) for value in got.log.values())
 
 

@@ -26,7 +26,7 @@ from editcritic.reward.image import PixelFormatError
 
 from ..process_pair import found_by_both
 from .killed_trainer import killed_and_restarted
-from .trainer_cases import Batch, Judge, batch, documented, values
+from .trainer_cases import Batch, Judge, batch, check_log, documented, values
 
 ADAPTER = flow_factory.__name__
 VERSIONS = ("flow_factory", "flow_factory_sources")
@@ -154,6 +154,13 @@ def expected(rewards: list[list[float]], weights: list[float], formula: tuple[st
     return advantages
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_reward_without_parts_logs_none(theirs):
+    trainer = theirs.Trainer(settings(Judge(parts=False).reward()) | {"train": train(SUM_GLOBAL)})
+    trainer.step([samples_of(theirs)])
+    check_log("Flow-Factory", trainer.log[0], parts=False, share=0)
+
+
 # -- edits without a value ---------------------------------------------------------------------------------------------
 
 
@@ -171,8 +178,8 @@ def test_advantages_are_as_if_the_failed_edit_were_not_there(theirs, formula, sa
     (log,) = trainer.log
     known = [value for value in with_faults() if not math.isnan(value)]
     assert log["train/reward_edits_mean"] == pytest.approx(np.mean(known), abs=1e-6)
-    assert log["train/editcritic/no_advantage"] == log["train/editcritic/edits/unscored"] == 1 / 16
-    assert log["train/editcritic/edits/abstained"] == 1 / 16
+    assert log["train/editcritic/no_advantage"] == 1 / 16
+    check_log("Flow-Factory", log)
     judged = [value for row, value in enumerate(values(EDITS)) if row not in (FAILED, ABSTAINED)]
     assert log["train/editcritic/edits/following"] == pytest.approx(np.mean(judged))
     assert all(math.isfinite(value) for name, value in log.items() if name != "train_samples")

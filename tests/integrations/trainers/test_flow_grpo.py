@@ -36,6 +36,9 @@ IMAGES = torch.from_numpy(np.stack([one.pixels for one in EDITED])).movedim(3, 1
 REFERENCES = [one.pil() for one in SOURCES]
 
 
+USUAL = ("unscored", "abstained", "judge_seconds")
+
+
 def reward() -> Reward:
     return Reward(Rated(), {"preference": Fake()})
 
@@ -54,7 +57,7 @@ def test_the_scores_are_those_of_the_reward_for_floats_and_bytes_alike():
     arrays = np.stack([one.pixels for one in EDITED])
     for images in (IMAGES, IMAGES.double(), arrays):
         details = called(FlowGRPOReward(reward()), images)
-        assert {"avg", "editcritic", "editcritic_reward", "editcritic_unscored"} < set(details)
+        assert set(details) == {"avg", "editcritic", *(f"editcritic_{name}" for name in USUAL)}
         assert torch.equal(details["avg"], expected)
         assert torch.equal(details["editcritic"], expected)
 
@@ -134,7 +137,7 @@ def test_it_stands_beside_rewards_of_flow_grpo():
     ours = called(FlowGRPOReward(reward()))["avg"]
     combined = FlowGRPOReward(reward()).combined_with(multi_score)
     both = called(combined("cpu", {"pickscore": 0.2, "editcritic": 2.0}))
-    assert {"pickscore", "editcritic", "editcritic_following", "avg"} < set(both)
+    assert {"pickscore", "editcritic", "editcritic_unscored", "avg"} < set(both)
     assert torch.equal(both["editcritic"], ours)
     torch.testing.assert_close(both["avg"], 2 * ours + 0.1)
     torch.testing.assert_close(called(combined("cpu", {"editcritic": 0.5}))["avg"], ours / 2)

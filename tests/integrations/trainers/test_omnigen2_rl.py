@@ -29,12 +29,11 @@ from ..process_pair import found_by_both
 from .killed_trainer import killed_and_restarted
 from .patched_scripts import patched_script
 from .restated import omnigen2_rl as theirs
-from .trainer_cases import Batch, Judge, batch, documented, values
+from .trainer_cases import Batch, Judge, batch, check_log, documented, values
 
 EDITS = batch()
 MODULES = {"omnigen2.grpo.reward_client_edit": "omnigen2_rl", "omnigen2.grpo.utils": "omnigen2_rl"}
 MISSING, LOG, CLIENT = documented("OmniGen2-RL", "diff")
-NAMES = ("reward", "following", "preservation", "guard", "unscored", "abstained", "judge_seconds")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -129,9 +128,8 @@ def test_others_advantages_are_as_if_a_failed_edit_were_not_there(monkeypatch, s
     assert math.isnan(got.rewards[5])
     assert all(math.isfinite(number) for number in (*got.gradients.values(), *got.log.values()))
     known = [0.0 if row == 14 else value for row, value in enumerate(values(EDITS)) if row != 5]
-    assert {name for name in got.log if name.startswith("editcritic/")} == {f"editcritic/{name}" for name in NAMES}
+    check_log("OmniGen2-RL", got.log)
     assert got.log["editcritic/reward"] == pytest.approx(np.mean(known))
-    assert got.log["editcritic/unscored"] == got.log["editcritic/abstained"] == 1 / 16
     assert got.log["rewards_mean"] == pytest.approx(without.log["rewards_mean"])
     assert "status: failed\nreward: none\nreason: " in got.files[5]
     assert "the judge did not answer" in got.files[5]
@@ -290,13 +288,13 @@ def test_statistics_are_those_of_all_processes(tmp_path):
         assert first[level][1]["b"] == {"min": 1.0, "max": 1.0, "mean": 1.0, "std": 0.0}
     assert first["log"]["editcritic/unscored"] == pytest.approx(2 / 6)
     assert first["log"]["editcritic/reward"] == pytest.approx(2.5 / 4)
-    assert math.isnan(first["log"]["editcritic/following"])
+    assert set(first["log"]) == {"editcritic/unscored", "editcritic/reward"}, "what no edit has is left out"
 
 
-def test_the_log_has_the_same_names_in_each_step():
-    empty = log_scores(Accelerator(cpu=True), [])
-    assert list(empty) == [f"editcritic/{name}" for name in NAMES]
-    assert all(math.isnan(number) for number in empty.values())
+@pytest.mark.filterwarnings("error")
+def test_a_reward_without_parts_logs_none():
+    got = run(configuration(":0"), (LOG, CLIENT), reward=Judge(parts=False).reward())
+    check_log("OmniGen2-RL", got.log, parts=False, share=0)
 
 
 def test_parts_that_are_named_and_alarms_of_a_monitor_reach_the_log():
@@ -305,4 +303,4 @@ def test_parts_that_are_named_and_alarms_of_a_monitor_reach_the_log():
     assert got.log["editcritic/alarms"] == 0
     assert got.log["editcritic/following"] == pytest.approx(np.mean(values(EDITS)))
     assert f"reward: {values(EDITS)[0]:.4g}\nguard: 1\nfollowing: " in got.files[0]
-    assert math.isnan(got.log["editcritic/preservation"])
+    assert "editcritic/preservation" not in got.log

@@ -4,6 +4,8 @@ import importlib
 import math
 import pickle
 import time
+from contextlib import nullcontext
+from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -11,15 +13,25 @@ from typing import Any
 import pytest
 
 import editcritic.reward.reward as reward_module
+from editcritic.benchmarks.sceneedit import toy
 from editcritic.integrations.serving.client import RemoteError
 from editcritic.integrations.serving.server import ScoringService, serve_in_thread
 from editcritic.integrations.serving.server.app import ServerConfig
 from editcritic.integrations.trainers import trainer_reward
 from editcritic.integrations.trainers.trainer_batches import build_samples
-from editcritic.integrations.trainers.trainer_reward import TrainerReward, UnscoredError, resolve_scorer
-from editcritic.reward import EditSample, Image, Score, TooManyFailures, retry
+from editcritic.integrations.trainers.trainer_reward import (
+    LOGGED_PARTS,
+    TrainerReward,
+    UnscoredError,
+    part_value,
+    resolve_scorer,
+)
+from editcritic.reward import EditSample, Image, Reward, Score, TooManyFailures, default_experts, retry
+from editcritic.reward.metrics.compose import Gate
+from editcritic.reward.metrics.guards import NotACopy
 from editcritic.reward.training.monitored_reward import MonitoredReward
 
+from ...reward.fakes import Fake, Rated
 from .trainer_cases import Batch, Judge, batch, values
 
 EDITS = batch()
@@ -36,7 +48,7 @@ def rows(edits: Batch) -> list[EditSample | str]:
 def test_values_are_those_of_the_reward_and_parts_are_columns():
     scored = TrainerReward(Judge().reward())(rows(EDITS))
     assert scored.values == values(EDITS)
-    assert scored.columns["reward"] == scored.columns["following"] == scored.values
+    assert scored.columns["following"] == scored.values
     assert scored.columns["preservation"] == [1 - value for value in scored.values]
     assert scored.columns["guard"] == [1.0] * 16
     assert scored.columns["unscored"] == scored.columns["abstained"] == [0.0] * 16
@@ -191,18 +203,49 @@ def no_pause(seconds: float) -> None:
     raise AssertionError(f"a pause of {seconds} s")
 
 
-def test_a_missing_value_is_no_number_and_its_columns_are_the_mean_of_the_others():
+def test_a_missing_value_is_no_number_and_only_a_filled_column_has_the_mean_of_the_others():
     judge = Judge(failing=Judge.always(EDITS.edited[5]))
     scored = TrainerReward(judge.reward(on_failures="none"), missing="nan", outage_timeout_s=0)(rows(EDITS))
     known = [value for row, value in enumerate(values(EDITS)) if row != 5]
     assert math.isnan(scored.values[5])
     assert scored.values[:5] + scored.values[6:] == known
-    assert scored.columns["reward"][5] == scored.columns["following"][5] == pytest.approx(sum(known) / 15)
+    assert math.isnan(scored.columns["following"][5])
+    assert scored.filled_columns["following"] == [*known[:5], pytest.approx(sum(known) / 15), *known[5:]]
     assert scored.columns["unscored"] == [float(row == 5) for row in range(16)]
-    nothing = TrainerReward(lambda samples: [Score.not_applicable("no text")] * len(samples), missing="nan")
-    empty = nothing(rows(EDITS))
-    assert set(empty.columns) == set(scored.columns)
-    assert all(math.isnan(value) for value in (*empty.values, *empty.columns["reward"], *empty.columns["guard"]))
+    faulty = Judge(failing=Judge.always(*EDITS.edited)).reward(on_failures="none")
+    empty = TrainerReward(faulty, missing="nan", outage_timeout_s=0)(rows(EDITS))
+    assert set(empty.columns) == set(scored.columns), "the names do not depend on what became of a call"
+    assert all(math.isnan(value) for value in (*empty.values, *empty.filled_columns["guard"]))
+
+
+BUILT_IN = ("any-edit", "edival-o", "complex-edit-o", "edit-score", "guards", "judge-quality")
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_built_in_reward_has_the_parts_that_its_card_names(name):
+    drawn = toy(6)
+    pairs = zip(drawn.samples, (*drawn.samples[1:], drawn.samples[0]), strict=True)
+    edits = [replace(sample, edited=other.source) for sample, other in pairs]  # no copies, which guards reject
+    reward = Reward.of(name, drawn.experts)
+    found = {part for score in reward(edits) for part in LOGGED_PARTS if part_value(score, part) is not None}
+    assert found == {*TrainerReward(reward).logged_parts}
+
+
+@pytest.mark.parametrize("served", [False, True])
+def test_parts_that_the_reward_cannot_have_are_no_columns(served):
+    def names(reward: Any, **options: Any) -> list[str]:
+        return list(TrainerReward(reward, **options)(rows(EDITS)).columns)
+
+    usual = ["unscored", "abstained", "judge_seconds"]
+    plain = Reward(Rated(), {"preference": Fake()})
+    partly = Reward(Gate(NotACopy(), Rated()), {**default_experts(), "preference": Fake()})
+    for reward, parts in ((Judge().reward(), ["following", "preservation", "guard"]), (partly, ["guard"]), (plain, [])):
+        service = ScoringService(reward)
+        with serve_in_thread(service) if served else nullcontext(reward) as scorer:
+            assert names(scorer) == [*parts, *usual]
+        service.close()
+    assert names(partly.__call__) == usual, "of a callable nobody knows"
+    assert names(partly.__call__, logged_parts=["guard/not_a_copy"]) == ["guard/not_a_copy", *usual]
 
 
 def test_a_row_that_is_no_edit_has_no_value_and_is_not_asked():

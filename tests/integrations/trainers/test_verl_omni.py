@@ -35,7 +35,7 @@ from editcritic.reward.queries import Failure
 from ...reward.fakes import Fake, Rated, picture
 from .killed_trainer import killed_and_restarted
 from .restated import verl_omni as restated
-from .trainer_cases import Batch, Judge, batch, documented, values
+from .trainer_cases import Batch, Judge, batch, check_log, documented, values
 
 EDITS = batch()
 STEPS = 3  # timesteps of a rollout
@@ -161,7 +161,7 @@ def test_with_several_rewards_a_sample_that_one_has_not_scored_is_left_out():
     known = [row for row in range(16) if row != 5]
     assert torch.equal(data.batch["advantages"][known], advantages_of(known, global_std=True))
     assert torch.equal(data.batch["advantages"][5], torch.zeros(STEPS))
-    assert metrics["critic/reward/edits/unscored/mean"] == 1 / 16
+    check_log("verl-omni, several rewards", metrics)
 
 
 @pytest.mark.parametrize("served", [faulty()], indirect=True)
@@ -176,12 +176,19 @@ def test_a_missing_score_changes_no_other_advantage_and_the_log_has_its_share(se
     assert torch.equal(advantages[5], torch.zeros(STEPS))
     weights = torch.ones(1, requires_grad=True)
     assert restated.optimizer_step(weights, weights * torch.ones(16, STEPS), data)
-    assert metrics["critic/unscored/mean"] == metrics["critic/abstained/mean"] == 1 / 16
+    check_log("verl-omni", metrics)
     assert metrics["critic/reward_scored/mean"] == pytest.approx(np.mean([rewards(data)[row] for row in known]))
     assert math.isnan(metrics["critic/rewards/mean"])
     validated = restated.validate(data)
-    assert validated["val-aux/image_edit/unscored/mean@1"] == 1 / 16
-    assert math.isfinite(validated["val-aux/image_edit/reward_scored/mean@1"])
+    check_log("verl-omni, validation", validated)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("served", [Judge(parts=False)], indirect=True)
+def test_a_reward_without_parts_logs_none(served):
+    _, metrics = step(lines(SINGLE, url=served[0]), EDITS)
+    check_log("verl-omni", metrics, parts=False, share=0)
+    assert all(map(math.isfinite, metrics.values()))
 
 
 @pytest.mark.parametrize("served", [faulty()], indirect=True)
@@ -498,7 +505,7 @@ def test_a_missing_score_is_an_exception_or_nan_and_never_zero():
     result = one(**row(4), **options, missing="nan")
     assert math.isnan(result["score"])
     assert (result["unscored"], result["abstained"]) == (1, 0)
-    assert set(result) == set(one(**row(4), reward=Judge().reward()))
+    assert set(result) == set(one(**row(4), reward=Reward(Rated(), {"preference": Fake()})))
     with pytest.raises(ValueError, match="must be 'raise' or 'nan', got 'zero'"):
         one(**row(4), reward=reward, missing="zero")
     with pytest.raises(ValueError, match=r"takes the options .*, got 'chunk_sice'"):

@@ -3,12 +3,13 @@
 import math
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from editcritic.reward import Card, EditSample, Image, Program, Reward, Score, ask
 from editcritic.reward.queries import Abstention, Failure, Rate
@@ -16,6 +17,8 @@ from editcritic.reward.queries.kinds import Outcome
 
 from ...reward.fakes import Fake, known, picture
 
+REWARD = "parted"
+PARTS = ("following", "preservation", "guard")
 PAGES = Path(__file__).parents[3] / "docs" / "trainers"
 
 
@@ -50,11 +53,12 @@ class Judge:
     """An expert that rates edited images, and the images on which it does not.
 
     failing: digest -> how often it fails there for reasons of infrastructure (math.inf: always). abstaining: digests of
-    images that it never knows about.
+    images that it never knows about. parts: whether its reward has any.
     """
 
     failing: dict[str, float] = field(default_factory=dict)
     abstaining: set[str] = field(default_factory=set)
+    parts: bool = True
     expert: Fake = field(init=False)
 
     def __post_init__(self) -> None:
@@ -75,7 +79,7 @@ class Judge:
         return self.expert.calls
 
     def reward(self, **options: Any) -> Reward:
-        return Reward(Parted(), {"preference": self.expert}, **options)
+        return Reward(Parted(self.parts), {"preference": self.expert}, **options)
 
     @staticmethod
     def always(*images: Image) -> dict[str, float]:
@@ -85,17 +89,19 @@ class Judge:
 
 @dataclass(frozen=True)
 class Parted:
-    """The rating of the edited image, with the parts that adapters log."""
+    """The rating of the edited image, with the parts that adapters log, or none."""
+
+    parts: bool = True
 
     @property
     def card(self) -> Card:
-        return Card("parted", 1, "rated", roles=("preference",))
+        return Card(REWARD, 1, "rated", roles=("preference",), parts=PARTS if self.parts else ())
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         answer = yield from ask(Rate(sample.edited, sample.instruction), role="preference")
         value = answer.value or 0.0
-        parts = {"following": Score.of(value), "preservation": Score.of(1 - value), "guard": Score.of(1.0)}
-        return Score.of(value, parts=parts)
+        parts = zip(PARTS, (Score.of(value), Score.of(1 - value), Score.of(1.0)), strict=True)
+        return Score.of(value, parts=dict(parts) if self.parts else {})
 
 
 def values(edits: Batch) -> list[float]:
@@ -106,6 +112,30 @@ def values(edits: Batch) -> list[float]:
     ]
     scores: Sequence[Score] = Judge().reward()(samples)
     return [score.value for score in scores if score.value is not None]
+
+
+def check_log(trainer: str, log: Mapping[str, Any], *, parts: bool = True, share: float = 1 / 16) -> None:
+    """Ours in a log are the names that docs/trainers.md has for the trainer, without those of parts if the reward has
+    none, and they are finite. share: the fraction of unscored edits, and of abstained ones.
+    """
+    text = (PAGES.parent / "trainers.md").read_text(encoding="utf-8").partition("\n## Names in the log\n")[2]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.partition("\n## ")[0].splitlines()]
+    coded = re.compile(r"`([^`]*)`").findall
+    columns = [name for row in rows if len(row) == 3 for name in coded(row[0])]
+    ((_, logged_as, of_reward, beside),) = (row for row in rows if len(row) == 4 and row[0] == trainer)
+    pattern, *other_name = coded(logged_as)  # another name in place of one, if any
+    prefix, suffix = pattern.replace("<reward>", REWARD).split("NAME")
+    others = [name.replace("<reward>", REWARD) for cell in (of_reward, beside) for name in coded(cell.split(": ")[0])]
+    columns = [name for name in columns if name not in (() if parts else PARTS) and name not in other_name]
+    names = {*others, *other_name[:1], *(f"{prefix}{name}{suffix}" for name in columns)}
+    ours = (*columns, *PARTS, REWARD, "editcritic", "scored", "frac_")  # a trainer has names of its own
+    found = {
+        name for name in log if name.startswith(prefix) and name.endswith(suffix) and any(word in name for word in ours)
+    }
+    assert found | set(others) | set(other_name[:1]) == names
+    assert names <= set(log)
+    assert all(math.isfinite(log[name]) for name in names)
+    assert log[f"{prefix}unscored{suffix}"] == log[f"{prefix}abstained{suffix}"] == pytest.approx(share)
 
 
 def documented(title: str, language: str) -> list[str]:

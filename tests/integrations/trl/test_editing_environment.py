@@ -407,7 +407,7 @@ def test_a_call_logs_metrics_and_columns_of_texts():
     first.undo()
     second.edit("forbidden")
     rewards_of(world, first, second, log_metric=numbers.__setitem__, log_extra=texts.__setitem__)
-    assert numbers["safe/frac_unscored"] == 0
+    assert numbers["safe/unscored"] == 0
     assert {name: numbers[f"safe/{name}"] for name in ("edits", "edits/undone", "edits/failed")} == {
         "edits": 1.5,
         "edits/undone": 0.5,
@@ -573,7 +573,7 @@ def test_grpo_edits_scenes_with_tools(tmp_path):
         assert entry["edits/edits/undone"] == 0.25
         assert entry["tools/call_frequency"] == 1.5
         assert entry["tools/failure_frequency"] == 0
-        assert {"edits/guard", "edits/frac_unscored", "edits/frac_reward_zero_std"} <= set(entry)
+        assert {"edits/guard", "edits/unscored", "edits/frac_reward_zero_std"} <= set(entry)
     assert {"edits/reason", "edits/evidence", "edits/instructions"} == set(trainer._logs["extra"])
     assert list(trainer._logs["extra"]["edits/instructions"])[-4:] == [words, "", "", words]
     rewards = list(trainer._logs["rewards"]["edits"])[-4:]
@@ -633,7 +633,7 @@ def test_unscored_rollouts_leave_grpo_as_it_is(tmp_path):
     scripts = [[call("edit", instruction=words)] for words in ("wash", "dry")]
     trainer, _ = trained(tmp_path, world, rows_of(scenes(1)), scripts)
     assert set(trainer._logs["advantages"]) == {0.0}
-    assert [entry["graded/frac_unscored"] for entry in steps(trainer)] == [1.0, 1.0]
+    assert [entry["graded/abstained"] for entry in steps(trainer)] == [1.0, 1.0]
 
 
 def test_grpo_shows_a_vision_policy_what_it_has_made(tmp_path):

@@ -20,7 +20,7 @@ from editcritic.reward.queries import Rate
 
 from ...tiny_language_model import tiny_language_model
 from ..trainers.killed_trainer import killed_and_restarted
-from ..trainers.trainer_cases import Batch, Judge, batch, documented, values
+from ..trainers.trainer_cases import Batch, Judge, batch, check_log, documented, values
 
 EDITS = batch()
 REWARD = 'RewardFunction("http://127.0.0.1:8321", editor=editor)'
@@ -114,10 +114,15 @@ def test_a_missing_score_changes_no_other_advantage_than_its_absence_does(scale:
     assert advantages == pytest.approx(advantages_without(expected, [5], scale), abs=1e-5)
     assert advantages[5] == 0
     assert entry["reward"] == pytest.approx(np.mean([*expected[:5], *expected[6:]]))
-    shares = {name: entry[f"parted/{name}"] for name in ("frac_unscored", "frac_abstained", "following")}
+    check_log("TRL", entry)
     followed = [value for row, value in enumerate(values(EDITS)) if row not in (5, 10)]
-    assert shares == pytest.approx({"frac_unscored": 2 / 16, "frac_abstained": 1 / 16, "following": np.mean(followed)})
+    assert entry["parted/following"] == pytest.approx(np.mean(followed))
     assert entry["parted/judge_seconds"] > 0
+
+
+def test_a_reward_without_parts_logs_none(tmp_path: Path) -> None:
+    names = {"judge": Judge(parts=False), "decode_image": decoder(EDITS.edited)}
+    check_log("TRL", logged(trained(tmp_path, EDITS, IN_PROCESS, names))[2], parts=False, share=0)
 
 
 def test_a_group_without_any_score_has_no_advantage_and_the_others_keep_theirs(tmp_path: Path) -> None:
@@ -128,7 +133,7 @@ def test_a_group_without_any_score_has_no_advantage_and_the_others_keep_theirs(t
     others = [*range(4), *range(12, 16)]
     expected = advantages_without(values(EDITS), [], "group")
     assert [advantages[row] for row in others] == pytest.approx([expected[row] for row in others], abs=1e-5)
-    assert entry["parted/frac_unscored"] == 7 / 16
+    assert entry["parted/unscored"] == 7 / 16
 
 
 def test_nothing_scored_leaves_the_policy_as_it_is(tmp_path: Path) -> None:
@@ -136,7 +141,7 @@ def test_nothing_scored_leaves_the_policy_as_it_is(tmp_path: Path) -> None:
     names = {"judge": judge, "decode_image": decoder(EDITS.edited)}
     _, advantages, entry = logged(trained(tmp_path, EDITS, IN_PROCESS, names))
     assert advantages == [0.0] * 16
-    assert (entry["grad_norm"], entry["parted/frac_unscored"]) == (0.0, 1.0)
+    assert (entry["grad_norm"], entry["parted/unscored"]) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize("kind", ["RewardFunction({}, decode_image=decode_image)", "AsyncRewardFunction({})"])
@@ -147,7 +152,7 @@ def test_a_failure_that_passes_is_asked_again_and_no_value_is_lost(kind: str, tm
     rewards, _, entry = logged(trained(tmp_path, EDITS, kind.format(inner), names))
     assert rewards == pytest.approx(values(EDITS))
     assert sum(judge.batches) == 17
-    assert entry["parted/frac_unscored"] == 0
+    assert entry["parted/unscored"] == 0
 
 
 MANY = batch(groups=16)

@@ -175,15 +175,16 @@ def test_metrics_are_means_of_parts_and_shares():
         scored(None, "b"),
         scored(None, "alone"),
     ]
+    rollouts[-1].score = Score.failed("no answer", cause="infrastructure")
     values = [1.0, 0.0, 0.5, 0.5, 0.0, None]
     assert rollout_metrics(rollouts, values, 1.5) == {
         "following": 0.5,
         "following/credit/1": 0.5,
         "consistency": 0.5,
-        "frac_unscored": pytest.approx(2 / 6),
-        "frac_abstained": pytest.approx(1 / 6),
+        "unscored": pytest.approx(1 / 6),  # and not the one that nobody could judge, too
+        "abstained": pytest.approx(1 / 6),
         "judge_seconds": 1.5,
-        "frac_reward_zero_std": 0.5,
+        "frac_reward_zero_std": 0.0,  # of rewards as TRL gets them: an abstention is the lowest of its group
     }
 
 
@@ -192,7 +193,7 @@ def test_a_call_logs_metrics_and_columns_of_texts():
     texts: dict[str, list[str]] = {}
     reward = RewardFunction("guards", editor=Painter(), name="safe")
     reward(**asking("a\nb", "c"), log_metric=numbers.__setitem__, log_extra=texts.__setitem__)
-    assert {"safe/frac_unscored", "safe/frac_reward_zero_std"} < set(numbers)
+    assert {"safe/unscored", "safe/frac_reward_zero_std"} < set(numbers)
     assert all(isinstance(value, float) for value in numbers.values())
     assert set(texts) == {"safe/reason", "safe/evidence", "safe/instructions"}
     assert texts["safe/instructions"] == ["a\nb", "c"]
@@ -266,7 +267,7 @@ def test_grpo_learns_from_the_rewards_of_a_diffusion_editor(kind, tmp_path):
     assert len(steps) == 2
     for entry in steps:
         assert 0 <= entry["rewards/edits/mean"] <= 1
-        assert {"edits/guard", "edits/frac_unscored", "edits/frac_reward_zero_std"} <= set(entry)
+        assert {"edits/guard", "edits/unscored", "edits/frac_reward_zero_std"} <= set(entry)
     assert {"edits/reason", "edits/evidence", "edits/instructions"} == set(trainer._logs["extra"])
 
 
@@ -285,7 +286,7 @@ def test_unscored_completions_leave_grpo_as_it_is(tmp_path):
     never = judge(rule=lambda query: Abstention("unknown"))
     trainer = grpo(tmp_path, RewardFunction(graded(never), editor=Painter()), rows_of(scenes(2)))
     assert set(trainer._logs["advantages"]) == {0.0}
-    assert [entry["graded/frac_unscored"] for entry in trainer.state.log_history if "reward" in entry] == [1.0, 1.0]
+    assert [entry["graded/abstained"] for entry in trainer.state.log_history if "reward" in entry] == [1.0, 1.0]
 
     some = judge(rule=half_known)
     reward = RewardFunction(graded(some), editor=Painter(), abstained="exclude")
@@ -340,7 +341,7 @@ def test_rows_that_are_no_edits_are_unscored_and_the_others_are_scored():
     values = reward(**asking(*"abcdef", **rows), log_metric=logged.__setitem__, log_extra=texts.__setitem__)
     assert values[0] == rollouts[0].score.value == reward(**asking("a"))[0]
     assert values[1:] == [None] * 5
-    assert logged["graded/frac_unscored"] == pytest.approx(5 / 6)
+    assert logged["graded/unscored"] == pytest.approx(5 / 6)
     assert "NaN" in texts["graded/reason"][1]
     assert make_preference_pairs(rollouts).dropped["unscored"] == 5
 

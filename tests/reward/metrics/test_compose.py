@@ -294,7 +294,9 @@ def test_a_composition_has_the_card_of_its_parts():
         requires=("task", "boxes"),
         source="paper A; paper B",
         failure_modes="Blur. Sharpen.",
+        parts=("a", "b", "c"),
     )
+    assert Gate(asking, Product({"d": asking})).card.parts == ("guard", "reward", "d")
 
 
 def test_a_range_without_a_bound_stays_without_one():

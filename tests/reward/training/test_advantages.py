@@ -13,7 +13,13 @@ from editcritic.reward import Operation, Reward, Score, Scores
 from editcritic.reward.metrics import all_guards
 from editcritic.reward.metrics.compose import Gate
 from editcritic.reward.metrics.operations import PerOperation
-from editcritic.reward.training.advantages import Advantages, advantages, credit_advantages, training_values
+from editcritic.reward.training.advantages import (
+    Advantages,
+    advantages,
+    credit_advantages,
+    training_values,
+    without_score,
+)
 
 from ..fakes import Fake, Rated, Says, picture, sample
 
@@ -88,15 +94,16 @@ def test_an_abstention_counts_as_the_lowest_value_of_its_group(unknown):
     np.testing.assert_array_equal(result.values, expected.values)
     assert result.scored.all()
     assert (result.abstained, result.unscored) == (0.2, 0.0)
-    assert result.metrics["frac_abstained"] == 0.2
+    assert result.metrics["abstained"] == 0.2
+    assert result.metrics["reward"] == pytest.approx((0.2 + 0.2 + 0.8 + 0.0 + 1.0) / 5), "of the values in training"
 
 
 @pytest.mark.parametrize("unknown", [DARK, REFUSED])
 def test_an_abstention_is_left_out_on_request(unknown):
     result = advantages([0.2, unknown, 0.8], ["a"] * 3, abstained="exclude")
     np.testing.assert_array_equal(result.values, advantages([0.2, None, 0.8], ["a"] * 3).values)
-    assert result.abstained == 0.0
-    assert result.unscored == pytest.approx(1 / 3)
+    assert result.abstained == pytest.approx(1 / 3), "it is what it is, whatever becomes of it"
+    assert result.unscored == 0.0
 
 
 def test_what_infrastructure_caused_and_what_does_not_apply_never_enter():
@@ -109,7 +116,23 @@ def test_what_infrastructure_caused_and_what_does_not_apply_never_enter():
 def test_where_nobody_has_a_value_an_abstention_has_none_either():
     result = advantages([DARK, DARK, DOWN], ["a"] * 3)
     assert not result.scored.any()
-    assert result.unscored == 1.0
+    assert "reward" not in result.metrics
+
+
+def test_no_row_counts_twice_as_without_a_score():
+    rows: list[Score | float | None] = [
+        0.2,
+        Score.of(0.0),
+        DARK,
+        REFUSED,
+        DOWN,
+        Score.not_applicable("no text in it"),
+        None,
+    ]
+    assert without_score(rows) == {
+        "unscored": [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0],
+        "abstained": [0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0],
+    }
 
 
 def test_a_known_lower_bound_counts_also_where_a_process_has_no_other_edit_of_the_group():
@@ -238,7 +261,8 @@ def test_no_row_is_ever_a_nan(rows, scale):
     assume(rows)
     result = of(rows, scale_rewards=scale)
     assert np.isfinite(result.values).all()
-    assert all(number >= 0 and math.isfinite(number) for number in result.metrics.values())
+    numbers = {name: number for name, number in result.metrics.items() if name != "reward"}
+    assert all(number >= 0 and math.isfinite(number) for number in numbers.values())
 
 
 def test_a_batch_of_nothing_has_no_advantages():

@@ -216,9 +216,10 @@ def test_edits_that_nobody_can_score_and_groups_that_are_all_alike_are_heard_of(
         scores: list[Score | float | None] = [float(value) for value in random.random(32)]
         if step >= 25:
             scores[:16] = [Score.abstained("what is this?")] * 16
+            scores[16:24] = [Score.failed("no answer", cause="infrastructure")] * 8
         shares = monitor.observe(step, batch, scores)
-        assert shares["unscored"] == shares["degenerate"] == (0.5 if step >= 25 else 0.0)
-    assert names(monitor) == {"unscored", "degenerate"}
+        assert (shares["abstained"], shares["unscored"]) == ((0.5, 0.25) if step >= 25 else (0.0, 0.0))
+    assert names(monitor) == {"abstained", "unscored", "degenerate"}
     assert {alarm.step for alarm in monitor.alarms} == {29}
 
 
@@ -304,6 +305,7 @@ def test_what_is_logged_is_plain_numbers_and_nothing_that_is_not_known():
         *image_statistics(GREY),
         "difference",
         "unscored",
+        "abstained",
         "degenerate",
         "reward",
         "heldout",
