@@ -23,9 +23,6 @@ from ...sceneedit.trials import request_sample, without_annotations
 REPORTED_SEEDS = (2001, 2002, 2003, 2004, 2005)
 """Fixed before any of them was run: settings were chosen on 0 to 9."""
 
-OPEN_SEEDS = (3001, 3002, 3003, 3004, 3005)
-"""The same for `any-edit-open`, fixed on 2026-11-28 after one run on seed 0."""
-
 HACKING_SEED = 10
 """Of the runs on a reward that can be hacked."""
 

@@ -101,7 +101,9 @@ def run(
         heldout=Reward.of(HELD_OUT_REWARD, scene_experts()) if is_monitored else None,
         monitor=RewardHackingMonitor(),
         probes=[examples[len(examples) - 1 - number] for number in range(_PROBES)] if is_probed else (),
-        audit_probe=AuditProbe(trained, every=_AUDIT_STEPS) if is_monitored else None,
+        audit_probe=AuditProbe(trained, every=_AUDIT_STEPS if is_probed else 2 * _AUDIT_STEPS)
+        if is_monitored
+        else None,
         callbacks=[evaluation],
     )
     before = evaluate_across_processes(trainer, count, pictures, seed)
