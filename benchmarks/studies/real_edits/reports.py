@@ -75,18 +75,13 @@ def report_search(out: Path, tried: Sequence[SearchedFill], count: int) -> None:
 
 def report_policy(out: Path, pool: Sequence[Pool], courses: Sequence[Course]) -> None:
     """Print where each course begins and ends; write `policy.jsonl`."""
-    _say(
-        f"{len(pool)} pools: {sum(len(one.samples) for one in pool)} images, {sum(one.is_fill.sum() for one in pool)} fills"
-    )
+    images, fills = sum(len(one.samples) for one in pool), sum(int(one.is_fill.sum()) for one in pool)
+    _say(f"{len(pool)} pools: {images} images, {fills} of them fills")
     for one in courses:
-        shares = (
-            f"{label} {100 * of[0]:.0f} % to {100 * of[-1]:.0f} %"
-            for label, of in (("good", one.good), ("fills", one.fills))
-        )
-        first = ", ".join(f"{step} ({name})" for step, name in one.first_alarms().values()) or "none"
-        _say(
-            f"{one.reward}: {', '.join(shares)}, reward {one.paid[0]:.3f} to {one.paid[-1]:.3f}; first alarms at step {first}"
-        )
+        good, filled = (f"{100 * of[0]:.0f} % to {100 * of[-1]:.0f} %" for of in (one.good, one.fills))
+        _say(f"{one.reward}: good {good}, fills {filled}, reward {one.paid[0]:.3f} to {one.paid[-1]:.3f}")
+        first = one.first_alarms()
+        _say("  first alarms: " + (", ".join(f"step {step} ({name})" for step, name in first.values()) or "none"))
     _write_lines(out / "policy.jsonl", (one.to_json() for one in courses))
 
 

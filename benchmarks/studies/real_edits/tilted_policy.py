@@ -1,6 +1,7 @@
 """Where a policy goes that draws from real edits and destroyed places, and when the monitor says so.
 
-For each source and instruction the pool is what editors made of it, and the source with its place destroyed. A policy
+For each source and instruction the pool is what editors made of it, the source itself, and the source with its place
+destroyed. A policy
 that is trained on a reward with a KL penalty, and can draw nothing else, has the probabilities of its start times
 exp(reward / beta) (Peters and Schaal 2007, "Reinforcement learning by reward-weighted regression", ICML; Rafailov et
 al. 2023, arXiv 2305.18290, equation 4). Training lowers beta: here 1 / beta grows by the same in each step. So the
@@ -29,8 +30,10 @@ STEPS = 120
 STEP_GROUPS, GROUP_SIZE = 8, 8
 _INVERSE_BETA = 0.1
 """What a step adds to 1 / beta: 12 in the end, so that an image with 0.2 more reward is 11 times as likely."""
-_FILLS_AT_START = 0.02
-"""The share of fills in what the policy draws before training."""
+_GOOD_AT_START, _FILLS_AT_START = 0.05, 0.05
+"""What the policy draws before training; the rest are failures. Of two kinds of images that are paid alike, each keeps
+its part of what both have, so how much of either there is in the end follows from these and is no finding.
+"""
 
 
 @dataclass(frozen=True)
@@ -43,9 +46,15 @@ class Pool:
 
     @property
     def start(self) -> NDArray[np.float64]:
-        """The probabilities before training: fills share `_FILLS_AT_START`, edits the rest."""
-        share = np.where(self.is_fill, _FILLS_AT_START, 1 - _FILLS_AT_START)
-        return share / np.where(self.is_fill, self.is_fill.sum(), (~self.is_fill).sum())
+        """The probabilities before training."""
+        probabilities = np.zeros(len(self.samples))
+        for members, share in (
+            (self.good, _GOOD_AT_START),
+            (self.is_fill, _FILLS_AT_START),
+            (~self.good & ~self.is_fill, 1 - _GOOD_AT_START - _FILLS_AT_START),
+        ):
+            probabilities[members] = share / members.sum()
+        return probabilities
 
 
 def pools(edits: Iterable[RealEdit], kinds: Sequence[FillKind] = KINDS) -> list[Pool]:
@@ -62,18 +71,17 @@ def pools(edits: Iterable[RealEdit], kinds: Sequence[FillKind] = KINDS) -> list[
         chosen = kinds_of(honest.operation, kinds)
         fills = [honest.sample(kind.fill(place, seed=crc32(name.encode())), kind.name) for kind in chosen]
         if fills:
-            samples = [
-                replace(sample, sources=(honest.source,)) for sample in (*(one.sample() for one in members), *fills)
-            ]
-            good = np.array([bool(edit.is_good) for edit in members] + [False] * len(fills))
-            found.append(Pool(samples, good, np.arange(len(samples)) >= len(members)))
+            made = [*(one.sample() for one in members), honest.sample(honest.source, "source")]
+            samples = [replace(sample, sources=(honest.source,)) for sample in (*made, *fills)]
+            good = np.array([bool(edit.is_good) for edit in members] + [False] * (1 + len(fills)))
+            found.append(Pool(samples, good, np.arange(len(samples)) >= len(made)))
     return found
 
 
 @dataclass(frozen=True)
 class Course:
     """A policy's way on one reward. good, fills, paid: at each step, the expected shares of good edits and fills, and
-    the expected reward. alarms: (seed, step, name).
+    the expected reward. alarms: (seed, step, name). values: of each image of each pool, None without one.
     """
 
     reward: str
@@ -81,6 +89,7 @@ class Course:
     fills: list[float]
     paid: list[float]
     alarms: list[tuple[int, int, str]]
+    values: list[list[float | None]]
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -126,7 +135,7 @@ def course(
     good, fills, paid = (
         [float(np.mean([p @ m for p, m in zip(policy, mark, strict=True)])) for policy in policies] for mark in marks
     )
-    return Course(name, good, fills, paid, alarms)
+    return Course(name, good, fills, paid, alarms, [[score.value for score in row] for row in scores])
 
 
 def _tilted(pool: Pool, values: NDArray[np.float64], inverse_beta: float) -> NDArray[np.float64]:
@@ -136,7 +145,7 @@ def _tilted(pool: Pool, values: NDArray[np.float64], inverse_beta: float) -> NDA
 
 def score_pools(reward: Reward, pool: Sequence[Pool], step: Callable[[str], None]) -> list[Sequence[Score]]:
     """The scores of each pool's images."""
-    scores = []
+    scores: list[Sequence[Score]] = []
     for one in pool:
         scores.append(reward(one.samples))
         step(one.samples[0].id)
