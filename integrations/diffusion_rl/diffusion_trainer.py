@@ -18,13 +18,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
+from dataclasses import asdict, replace
+from functools import lru_cache, partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -34,7 +32,6 @@ import torch
 from accelerate import Accelerator
 from accelerate.utils import gather_object
 from numpy.typing import NDArray
-from peft import LoraConfig, get_peft_model_state_dict, set_peft_model_state_dict
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -42,7 +39,6 @@ from ...reward import BaseReward, EditSample, Score
 from ...reward.strict_json import read_json
 from ...reward.training.advantages import Advantages, advantages
 from ...reward.training.audit_probe import AuditProbe
-from ...reward.training.hack_gains import HackGains
 from ...reward.training.reward_hacking_monitor import RewardHackingMonitor
 from ...verifiers.selection import NoiseSpec
 from ..diffusers.partial_denoising import initial_state
@@ -52,8 +48,11 @@ from ..rng_state import preserve_rng_state
 from ..trainers.trainer_reward import OUTAGE_TIMEOUT_S, score_with_retries, warn_if_collectives_end_first
 from ..trl.reward_function import score_metrics
 from ..unusable_rows import score_usable
+from .checkpoints import SCHEMA, checkpoints, write_checkpoint
 from .config import DiffusionConfig
+from .denoiser_lora import add_lora, load_lora, save_lora, without_lora
 from .objectives import LossAndMetrics, grpo, nearest_winners, nft, raft
+from .rollout_batch import BatchScores, RolloutBatch
 from .trajectories import DenoisingStep, Trajectory, TrajectoryRecorder, denoiser
 from .transitions import transitions_of
 
@@ -64,46 +63,6 @@ ScoreFn = Callable[[Sequence[EditSample]], Sequence[Score]]
 
 StepCallback = Callable[["DiffusionTrainer", int, dict[str, float]], Mapping[str, float] | None]
 """(trainer, step, metrics of that step), called after each step on every process; returned metrics are logged too."""
-
-SCHEMA = 1
-"""Of a checkpoint's `state.json`."""
-
-_ADAPTER = "default"
-_CHECKPOINT = "checkpoint-"
-
-
-@dataclass(slots=True)
-class RolloutBatch:
-    """The images of one process in a step. calls: trajectories with the indices in `samples` of their rows.
-
-    failures: index in `samples` -> the reason why there is no image, as for pixels of NaN; its `edited` is the source.
-    """
-
-    step: int
-    samples: list[EditSample]
-    calls: list[tuple[Trajectory, list[int]]]
-    seconds: float
-    failures: dict[int, str] = field(default_factory=dict)
-
-    @property
-    def rows(self) -> list[EditSample | str]:
-        """What is scored: the samples, or the reason why there is no image."""
-        return [self.failures.get(row, sample) for row, sample in enumerate(self.samples)]
-
-    @property
-    def made(self) -> list[int]:
-        """The indices in `samples` of those that have an image."""
-        return [row for row in range(len(self.samples)) if row not in self.failures]
-
-
-@dataclass(slots=True)
-class BatchScores:
-    """The scores of a batch, and what hacks would gain over its images, in steps that are probed."""
-
-    scores: Sequence[Score]
-    heldout: Sequence[Score] | None
-    gains: HackGains | None
-    seconds: float
 
 
 class DiffusionTrainer:
@@ -166,7 +125,8 @@ class DiffusionTrainer:
         )
         self.calls = PipelineCaller(pipeline, family, config.rollout_batch_size, config.pipeline_kwargs)
         self.denoiser: Any = denoiser(pipeline)  # with the adapter methods of peft
-        self._with_lora()
+        add_lora(self.denoiser, config)
+        self._without_lora = partial(without_lora, self.denoiser)
         self.weights = [weight for weight in self.denoiser.parameters() if weight.requires_grad]
         self.optimizer = torch.optim.AdamW(self.weights, lr=config.learning_rate, weight_decay=config.weight_decay)
         self.log_history: list[dict[str, float]] = []
@@ -183,8 +143,8 @@ class DiffusionTrainer:
         config, folder = self.config, Path(self.config.output_dir)
         if resume:
             self._resume()
-        elif not self.step and (checkpoints := _checkpoints(folder)):
-            raise ValueError(f"{checkpoints[-1]} is of an earlier run: resume with train(resume=True), or delete it")
+        elif not self.step and (existing := checkpoints(folder)):
+            raise ValueError(f"{existing[-1]} is of an earlier run: resume with train(resume=True), or delete it")
         if self.accelerator.is_main_process:
             folder.mkdir(parents=True, exist_ok=True)
             lines = "".join(json.dumps(row) + "\n" for row in self.log_history)
@@ -417,34 +377,6 @@ class DiffusionTrainer:
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
-    def _with_lora(self) -> None:
-        config, module = self.config, self.denoiser
-        if getattr(module, "peft_config", None):
-            raise ValueError(
-                f"{type(module).__name__} has adapters already ({', '.join(module.peft_config)}): make them part of "
-                "its weights first, with pipeline.fuse_lora() and pipeline.unload_lora_weights()"
-            )
-        targets = config.lora_targets or [
-            name for name, part in module.named_modules() if isinstance(part, torch.nn.Linear) and _in_a_block(name)
-        ]
-        module.requires_grad_(False)
-        with torch.random.fork_rng():
-            torch.manual_seed(config.seed)  # the same on every process
-            module.add_adapter(
-                LoraConfig(r=config.lora_rank, lora_alpha=config.lora_alpha, target_modules=list(targets)), _ADAPTER
-            )
-        for weight in module.parameters():
-            if weight.requires_grad:
-                weight.data = weight.data.float()
-
-    @contextmanager
-    def _without_lora(self) -> Iterator[None]:
-        self.denoiser.disable_adapters()
-        try:
-            yield
-        finally:
-            self.denoiser.enable_adapters()
-
     def _all_reduce_gradients(self) -> None:
         """Sum gradients over all processes; they train on different numbers of rows, possibly none."""
         grads = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in self.weights]
@@ -534,59 +466,38 @@ class DiffusionTrainer:
 
     def save(self, folder: str | Path) -> None:
         """Save the LoRA for `pipeline.load_lora_weights`, on the main process; all processes have the same weights."""
-        if not self.accelerator.is_main_process:
-            return
-        component = "unet" if self.denoiser is getattr(self.pipeline, "unet", None) else "transformer"
-        layers = {
-            f"{component}_lora_layers": get_peft_model_state_dict(self.denoiser, adapter_name=_ADAPTER),
-            f"{component}_lora_adapter_metadata": self.denoiser.peft_config[_ADAPTER].to_dict(),
-        }
-        self.pipeline.save_lora_weights(folder, **layers)
+        if self.accelerator.is_main_process:
+            save_lora(self.pipeline, self.denoiser, folder)
 
     def _saves_at(self, step: int) -> bool:
         return bool(self.config.save_steps) and step % self.config.save_steps == 0
 
     def _save(self) -> None:
-        """Write a checkpoint; it is renamed into place once complete."""
-        folder = Path(self.config.output_dir)
         if self.accelerator.is_main_process:
-            temporary = folder / f".{_CHECKPOINT}{self.step}"
-            shutil.rmtree(temporary, ignore_errors=True)
-            self.save(temporary)
-            torch.save(self.optimizer.state_dict(), temporary / "optimizer.pt")
             state = {
-                "schema": SCHEMA,
                 "global_step": self.step,
                 "log_history": self.log_history,
                 "monitor": self.monitor and self.monitor.to_json(),
                 "config": self._resume_config(),
             }
-            (temporary / "state.json").write_text(json.dumps(state), encoding="utf-8")
-            checkpoint = folder / f"{_CHECKPOINT}{self.step}"
-            shutil.rmtree(checkpoint, ignore_errors=True)
-            temporary.rename(checkpoint)
-            for old in _checkpoints(folder)[: -self.config.save_total_limit]:
-                shutil.rmtree(old)
+            folder = Path(self.config.output_dir)
+            write_checkpoint(folder, state, self.optimizer, self.save, self.config.save_total_limit)
         self.accelerator.wait_for_everyone()
 
     def _resume(self) -> None:
-        if not (checkpoints := _checkpoints(Path(self.config.output_dir))):
+        if not (existing := checkpoints(Path(self.config.output_dir))):
             return
-        state = read_json(checkpoints[-1] / "state.json")
+        state = read_json(existing[-1] / "state.json")
         if state.get("schema") != SCHEMA:
-            raise ValueError(f"{checkpoints[-1]} has schema {state.get('schema')}, expected {SCHEMA}: start a new run")
+            raise ValueError(f"{existing[-1]} has schema {state.get('schema')}, expected {SCHEMA}: start a new run")
         config = self._resume_config()
         if changed := [name for name in config if state["config"].get(name) != config[name]]:
             raise ValueError(
-                f"{checkpoints[-1]} was made with another configuration: "
+                f"{existing[-1]} was made with another configuration: "
                 + ", ".join(f"{name} was {state['config'].get(name)} and is {config[name]}" for name in changed)
             )
-        lora = load_file(checkpoints[-1] / "pytorch_lora_weights.safetensors")
-        weights = {name.partition(".")[2]: weight for name, weight in lora.items()}
-        set_peft_model_state_dict(self.denoiser, weights, _ADAPTER)
-        self.optimizer.load_state_dict(
-            torch.load(checkpoints[-1] / "optimizer.pt", map_location="cpu", weights_only=True)
-        )
+        load_lora(self.denoiser, load_file(existing[-1] / "pytorch_lora_weights.safetensors"))
+        self.optimizer.load_state_dict(torch.load(existing[-1] / "optimizer.pt", map_location="cpu", weights_only=True))
         self.step, self.log_history = state["global_step"], state["log_history"]
         if state["monitor"] is not None:
             self.monitor = RewardHackingMonitor.from_json(state["monitor"])
@@ -601,12 +512,6 @@ class DiffusionTrainer:
         return as_json | {"processes": self.accelerator.num_processes, "samples": len(self.dataset)}
 
 
-def _checkpoints(folder: Path) -> list[Path]:
-    """Oldest first."""
-    steps = {path: path.name.removeprefix(_CHECKPOINT) for path in folder.glob(f"{_CHECKPOINT}*")}
-    return sorted((path for path, step in steps.items() if step.isdecimal()), key=lambda path: int(steps[path]))
-
-
 @lru_cache(maxsize=2)  # one step may span two epochs
 def _epoch_permutation(seed: int, epoch: int, count: int) -> NDArray[np.int64]:
     """The order of the dataset in an epoch."""
@@ -619,11 +524,6 @@ def _without_evidence(score: Score) -> Score:
         {name: _without_evidence(part) for name, part in scores.items()} for scores in (score.parts, score.credits)
     )
     return replace(score, evidence=(), parts=parts, credits=credits)
-
-
-def _in_a_block(name: str) -> bool:
-    """Whether a module belongs to a numbered block, that is, to a module list."""
-    return any(part.isdigit() for part in name.split("."))
 
 
 def _derived_seed(*parts: int | str) -> int:
