@@ -24,20 +24,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import numpy as np
 import torch
 from accelerate import Accelerator
-from accelerate.utils import gather_object
 from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch import Tensor
 
 from ...reward import BaseReward, EditSample, Score
 from ...reward.strict_json import read_json
-from ...reward.training.advantages import Advantages, advantages
 from ...reward.training.audit_probe import AuditProbe
 from ...reward.training.reward_hacking_monitor import RewardHackingMonitor
 from ...verifiers.selection import NoiseSpec
@@ -46,12 +43,12 @@ from ..diffusers.pipeline_calls import PipelineCaller
 from ..diffusers.pipeline_families import family_of
 from ..rng_state import preserve_rng_state
 from ..trainers.trainer_reward import OUTAGE_TIMEOUT_S, score_with_retries, warn_if_collectives_end_first
-from ..trl.reward_function import score_metrics
 from ..unusable_rows import score_usable
+from .across_processes import all_reduce_gradients, batch_advantages, means_over_processes, means_over_rows
 from .checkpoints import SCHEMA, checkpoints, write_checkpoint
 from .config import DiffusionConfig
 from .denoiser_lora import add_lora, load_lora, save_lora, without_lora
-from .objectives import LossAndMetrics, grpo, nearest_winners, nft, raft
+from .objectives import LossAndMetrics, grpo, nft, raft, raft_targets
 from .rollout_batch import BatchScores, RolloutBatch
 from .trajectories import DenoisingStep, Trajectory, TrajectoryRecorder, denoiser
 from .transitions import transitions_of
@@ -236,9 +233,13 @@ class DiffusionTrainer:
     def update(self, batch: RolloutBatch, scores: Sequence[Score]) -> dict[str, float]:
         """The optimizer steps for a scored batch; returns metrics, over the images of all processes."""
         start, config = time.perf_counter(), self.config
-        group_advantages, score_log = self._advantages(batch, scores)
+        lowest = self.reward.card.range[0] if isinstance(self.reward, BaseReward) else None
+        process = self.accelerator.process_index
+        group_advantages, score_log = batch_advantages(batch, scores, config, process, lowest)
         collected: dict[str, list[tuple[float, int]]] = {}  # values and the number of rows that each is the mean of
-        targets = self._raft_targets(batch, group_advantages) if config.objective == "raft" else None
+        targets = None
+        if config.objective == "raft":
+            targets = raft_targets(batch.calls, group_advantages, config.group_size, config.max_spread_ratio)
         trained = (
             group_advantages.informative
             if targets is None
@@ -272,7 +273,7 @@ class DiffusionTrainer:
                         (loss.sum() / total).backward()
                         for name, value in metrics.items():
                             collected.setdefault(name, []).append((value, len(batch_rows)))
-            self._all_reduce_gradients()
+            all_reduce_gradients(self.accelerator, self.weights)
             norm = float(torch.nn.utils.clip_grad_norm_(self.weights, config.max_grad_norm))
             collected.setdefault("grad_norm", []).append((norm, 1))
             for group in self.optimizer.param_groups:
@@ -282,65 +283,7 @@ class DiffusionTrainer:
         if targets is not None:
             replaced = sum(row != target for row, (target, _) in targets.items()) / len(batch.samples)
             collected["frac_replaced"] = [(replaced, len(batch.samples))]
-        return score_log | self._means(collected) | {"seconds/update": time.perf_counter() - start}
-
-    def _advantages(self, batch: RolloutBatch, scores: Sequence[Score]) -> tuple[Advantages, dict[str, float]]:
-        """Advantages of the rows of this process, and metrics of the scores of all processes.
-
-        Every process has the same number of rows, with whole groups. The same edit in two processes is two groups.
-        """
-        config, process, count = self.config, self.accelerator.process_index, len(batch.samples)
-        gathered: list[tuple[str, str, Score]] = gather_object(
-            [
-                (sample.group, f"{sample.group}/{process}/{row // config.group_size}", _without_evidence(score))
-                for row, (sample, score) in enumerate(zip(batch.samples, scores, strict=True))
-            ]
-        )
-        all_scores = [score for _, _, score in gathered]
-        result = advantages(
-            all_scores,
-            [group for _, group, _ in gathered],
-            judge_std=config.judge_std,
-            scale_rewards=config.scale_rewards,
-            noise_correction=config.noise_correction,
-            abstained=config.abstained,
-            lowest=self.reward.card.range[0] if isinstance(self.reward, BaseReward) else None,
-            max_abs=config.advantage_clip,
-        )
-        values = [score.value for score in all_scores if score.value is not None]
-        metrics = (
-            score_metrics(all_scores, [edit for edit, _, _ in gathered])
-            | result.metrics
-            | ({"reward": fmean(values)} if values else {})
-        )
-        return result.of_rows(slice(process * count, (process + 1) * count)), metrics
-
-    def _means(self, collected: Mapping[str, Sequence[tuple[float, int]]]) -> dict[str, float]:
-        """Means over the rows of all processes. collected: name -> means of this process, each of a number of rows."""
-        processes: list[Mapping[str, Sequence[tuple[float, int]]]] = gather_object([collected])
-        names = dict.fromkeys(name for process in processes for name in process)
-        pairs = {name: [pair for process in processes for pair in process.get(name, ())] for name in names}
-        return {
-            name: sum(value * rows for value, rows in parts) / sum(rows for _, rows in parts)
-            for name, parts in pairs.items()
-        }
-
-    def _raft_targets(self, batch: RolloutBatch, group_advantages: Advantages) -> dict[int, tuple[int, Tensor]]:
-        """For `raft`: for each row to train, the row of its target image and that row's final state."""
-        size = self.config.group_size
-        states = {row: trajectory.final[index] for trajectory, rows in batch.calls for index, row in enumerate(rows)}
-        targets: dict[int, tuple[int, Tensor]] = {}
-        for first in range(0, len(batch.samples), size):
-            group = [row for row in range(first, first + size) if group_advantages.informative[row]]
-            if group:
-                winners = nearest_winners(
-                    torch.stack([states[row] for row in group]),
-                    group_advantages.values[group],
-                    self.config.max_spread_ratio,
-                )
-                pairs = [(row, group[winner]) for row, winner in zip(group, winners, strict=True) if winner is not None]
-                targets |= {row: (winner, states[winner]) for row, winner in pairs}
-        return targets
+        return score_log | means_over_rows(collected) | {"seconds/update": time.perf_counter() - start}
 
     def _lr_factor(self) -> float:
         """Learning rate as a fraction of the configured one."""
@@ -376,14 +319,6 @@ class DiffusionTrainer:
             )
 
     # -- parts ---------------------------------------------------------------------------------------------------------
-
-    def _all_reduce_gradients(self) -> None:
-        """Sum gradients over all processes; they train on different numbers of rows, possibly none."""
-        grads = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in self.weights]
-        flat = self.accelerator.reduce(torch.cat([grad.flatten() for grad in grads]), "sum")
-        parts = flat.split([grad.numel() for grad in grads])
-        for weight, part in zip(self.weights, parts, strict=True):
-            weight.grad = part.view_as(weight)
 
     def _samples(self, step: int, process: int) -> list[EditSample]:
         """The samples of a step for one process."""
@@ -430,9 +365,7 @@ class DiffusionTrainer:
             log |= self._probe(batch.step)
         for callback in self.callbacks:
             log |= callback(self, batch.step, log) or {}
-        logs = gather_object([log])
-        names = dict.fromkeys(name for process_log in logs for name in process_log)
-        means = {name: fmean(process_log[name] for process_log in logs if name in process_log) for name in names}
+        means = means_over_processes(log)
         self.log_history.append({"step": batch.step, **means})
         if self.accelerator.is_main_process:
             with (Path(self.config.output_dir) / "log.jsonl").open("a", encoding="utf-8") as file:
@@ -516,14 +449,6 @@ class DiffusionTrainer:
 def _epoch_permutation(seed: int, epoch: int, count: int) -> NDArray[np.int64]:
     """The order of the dataset in an epoch."""
     return np.random.default_rng([seed, epoch]).permutation(count)
-
-
-def _without_evidence(score: Score) -> Score:
-    """What is sent to other processes."""
-    parts, credits = (
-        {name: _without_evidence(part) for name, part in scores.items()} for scores in (score.parts, score.credits)
-    )
-    return replace(score, evidence=(), parts=parts, credits=credits)
 
 
 def _derived_seed(*parts: int | str) -> int:

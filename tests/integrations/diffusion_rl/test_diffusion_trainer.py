@@ -22,6 +22,7 @@ from editcritic.integrations.diffusion_rl.diffusion_trainer import (
     RolloutBatch,
     _derived_seed,
 )
+from editcritic.integrations.diffusion_rl.objectives import raft_targets
 from editcritic.integrations.diffusion_rl.transitions import log_likelihood
 from editcritic.reward import EditSample, Image, Score
 from editcritic.reward.training.advantages import advantages
@@ -731,7 +732,7 @@ def test_noise_that_became_a_bad_picture_comes_nearer_to_the_good_one(trainer):
     )
     batch = raft_trainer.rollout(0)
     scores = [Score.of(float(row % 2)) for row in range(8)]
-    targets = raft_trainer._raft_targets(batch, advantages(scores, [str(row // 4) for row in range(8)]))
+    targets = raft_targets(batch.calls, advantages(scores, [str(row // 4) for row in range(8)]), 4, 100.0)
     finals = torch.cat([trajectory.final for trajectory, _ in batch.calls])
     assert all(torch.equal(state, finals[row]) for row, state in targets.values())
     assert [targets[row][0] for row in (1, 3, 5, 7)] == [1, 3, 5, 7]
@@ -780,7 +781,7 @@ def test_where_good_pictures_differ_only_they_are_learned_from(trainer):
     raft_trainer = trainer(objective="raft", max_spread_ratio=0.0, group_size=4)
     batch = raft_trainer.rollout(0)
     scores = [Score.of(float(row % 2)) for row in range(8)]
-    assert set(raft_trainer._raft_targets(batch, advantages(scores, [str(row // 4) for row in range(8)]))) == {
+    assert set(raft_targets(batch.calls, advantages(scores, [str(row // 4) for row in range(8)]), 4, 0.0)) == {
         1,
         3,
         5,

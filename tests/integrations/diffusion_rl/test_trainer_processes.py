@@ -13,6 +13,7 @@ import torch
 from diffusers import FluxKontextPipeline
 
 from editcritic.integrations.diffusion_rl import diffusion_trainer as trainer
+from editcritic.integrations.diffusion_rl.across_processes import batch_advantages
 from editcritic.integrations.diffusion_rl.diffusion_trainer import DiffusionConfig, DiffusionTrainer
 from editcritic.reward import EditSample, Score
 
@@ -48,7 +49,8 @@ def learnt_from_uneven(folder: Path, name: str, **settings: Any) -> tuple[Any, d
     """The gradient of a batch of uneven rewards with one standard deviation for all; its advantages and its log."""
     run = trainer_of(folder, name, uneven, scale_rewards="batch", judge_std=1e-4, max_grad_norm=1e9, **settings)
     batch = run.rollout(0)
-    values = run._advantages(batch, uneven(batch.samples))[0].values.tolist()
+    process = run.accelerator.process_index
+    values = batch_advantages(batch, uneven(batch.samples), run.config, process, None)[0].values.tolist()
     (gradient,), log = learnt(run, batch, uneven(batch.samples))
     return gradient, {"values": values, "log": untimed([log])[0]}
 
