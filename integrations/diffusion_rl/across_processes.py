@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
@@ -15,6 +17,9 @@ from ...reward.training.advantages import Advantages, advantages
 from ..trl.reward_function import score_metrics
 from .config import DiffusionConfig
 from .rollout_batch import RolloutBatch
+from .update_guard import shortened
+
+log = logging.getLogger("editcritic.trainers")
 
 
 def batch_advantages(
@@ -22,20 +27,29 @@ def batch_advantages(
 ) -> tuple[Advantages, dict[str, float]]:
     """Advantages of the rows of this process, and metrics of the scores of all processes.
 
-    Every process has the same number of rows, with whole groups. The same edit in two processes is two groups. lowest:
-    the lower bound of the reward's range, or None.
+    Every process has the same number of rows, with whole groups. The same edit in two processes is two groups. A row
+    whose latents are NaN has no value, whatever its score: it has no likelihood to raise or lower, so that the lowest
+    value would only move the advantages of its group. lowest: the lower bound of the reward's range, or None.
     """
-    count = len(batch.samples)
-    gathered: list[tuple[str, str, Score]] = gather_object(
+    count, nonfinite = len(batch.samples), batch.nonfinite
+    gathered: list[tuple[str, str, Score, str]] = gather_object(
         [
-            (sample.group, f"{sample.group}/{process}/{row // config.group_size}", _without_evidence(score))
+            (
+                sample.group,
+                f"{sample.group}/{process}/{row // config.group_size}",
+                Score.failed(nonfinite[row], cause="infrastructure") if row in nonfinite else _without_evidence(score),
+                f"{sample.id} ({nonfinite[row]})" if row in nonfinite else "",
+            )
             for row, (sample, score) in enumerate(zip(batch.samples, scores, strict=True))
         ]
     )
-    all_scores = [score for _, _, score in gathered]
+    all_scores = [score for _, _, score, _ in gathered]
+    lost = [reason for _, _, _, reason in gathered if reason]
+    if lost and not process:
+        log.warning("step %d: %d of %d edits take no part: %s", batch.step, len(lost), len(gathered), shortened(lost))
     result = advantages(
         all_scores,
-        [group for _, group, _ in gathered],
+        [group for _, group, _, _ in gathered],
         judge_std=config.judge_std,
         scale_rewards=config.scale_rewards,
         noise_correction=config.noise_correction,
@@ -45,8 +59,9 @@ def batch_advantages(
     )
     values = [score.value for score in all_scores if score.value is not None]
     metrics = (
-        score_metrics(all_scores, [edit for edit, _, _ in gathered])
+        score_metrics(all_scores, [edit for edit, _, _, _ in gathered])
         | result.metrics
+        | {"frac_nonfinite": len(lost) / len(gathered)}
         | ({"reward": fmean(values)} if values else {})
     )
     return result.of_rows(slice(process * count, (process + 1) * count)), metrics
@@ -80,8 +95,10 @@ def means_over_rows(collected: Mapping[str, Sequence[tuple[float, int]]]) -> dic
     }
 
 
-def means_over_processes(log: Mapping[str, float]) -> dict[str, float]:
-    """The means of each number over the processes that have it."""
-    logs: list[Mapping[str, float]] = gather_object([log])
+def means_over_processes(metrics: Mapping[str, float]) -> dict[str, float]:
+    """The means of each number over the processes that have it. What is not finite is left out: it is no JSON."""
+    logs: list[Mapping[str, float]] = gather_object(
+        [{name: value for name, value in metrics.items() if math.isfinite(value)}]
+    )
     names = dict.fromkeys(name for process_log in logs for name in process_log)
     return {name: fmean(process_log[name] for process_log in logs if name in process_log) for name in names}

@@ -30,11 +30,9 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 from numpy.typing import NDArray
-from safetensors.torch import load_file
 from torch import Tensor
 
 from ...reward import BaseReward, EditSample, Score
-from ...reward.strict_json import read_json
 from ...reward.training.audit_probe import AuditProbe
 from ...reward.training.reward_hacking_monitor import RewardHackingMonitor
 from ...verifiers.selection import NoiseSpec
@@ -45,13 +43,14 @@ from ..rng_state import preserve_rng_state
 from ..trainers.trainer_reward import OUTAGE_TIMEOUT_S, score_with_retries, warn_if_collectives_end_first
 from ..unusable_rows import score_usable
 from .across_processes import all_reduce_gradients, batch_advantages, means_over_processes, means_over_rows
-from .checkpoints import SCHEMA, checkpoints, write_checkpoint
+from .checkpoints import checkpoints, newest_sound, write_checkpoint
 from .config import DiffusionConfig
 from .denoiser_lora import add_lora, load_lora, save_lora, without_lora
 from .objectives import LossAndMetrics, grpo, nft, raft, raft_targets
 from .rollout_batch import BatchScores, RolloutBatch
 from .trajectories import DenoisingStep, Trajectory, TrajectoryRecorder, denoiser
 from .transitions import transitions_of
+from .update_guard import UpdateGuard, log
 
 __all__ = ["BatchScores", "DiffusionConfig", "DiffusionTrainer", "RolloutBatch", "ScoreFn", "StepCallback"]
 
@@ -82,8 +81,10 @@ class DiffusionTrainer:
     `ratio_deviation` (mean distance of the ratio from 1), `kl` and `transition_kl` (what `beta` and
     `transition_kl_beta` weigh); for `nft` `mse` and `prediction_shift` (root mean square change of the prediction, in
     the denoiser's unit); for `raft` `mse`, and `frac_replaced` (fraction of images with another image as target);
-    `grad_norm`, and the parts of a score (as in `integrations.trl`). Means over processes: `seconds/*`, and the metrics
-    of `monitor` and the callbacks.
+    `grad_norm`, and the parts of a score (as in `integrations.trl`). `frac_nonfinite`: fraction of images whose latents
+    became NaN or infinite, which take no part. `skipped_updates`: number of optimizer steps that were not made, since
+    their gradient was NaN or infinite. Means over processes: `seconds/*`, and the metrics of `monitor` and the
+    callbacks. A number that is not finite is left out.
     """
 
     def __init__(
@@ -124,7 +125,9 @@ class DiffusionTrainer:
         self.denoiser: Any = denoiser(pipeline)  # with the adapter methods of peft
         add_lora(self.denoiser, config)
         self._without_lora = partial(without_lora, self.denoiser)
-        self.weights = [weight for weight in self.denoiser.parameters() if weight.requires_grad]
+        named_weights = {name: weight for name, weight in self.denoiser.named_parameters() if weight.requires_grad}
+        self.weights = list(named_weights.values())
+        self._guard = UpdateGuard(self.accelerator, named_weights)
         self.optimizer = torch.optim.AdamW(self.weights, lr=config.learning_rate, weight_decay=config.weight_decay)
         self.log_history: list[dict[str, float]] = []
         self.step = 0
@@ -134,8 +137,10 @@ class DiffusionTrainer:
     def train(self, *, resume: bool = False) -> list[dict[str, float]]:
         """Run all steps and save the LoRA; returns `log_history`.
 
-        resume: from the newest checkpoint in `output_dir`, if there is one. Raises ValueError if that was made with
-        another configuration, and if there is one without `resume`.
+        resume: from the newest sound checkpoint in `output_dir`, if there is one; a warning names those that were left
+        out. Raises ValueError if it was made with another configuration, if none is sound, and if there is one without
+        `resume`. Raises FloatingPointError, before anything is saved, once the gradient of three optimizer steps in a
+        row is NaN or infinite; the weights stay finite.
         """
         config, folder = self.config, Path(self.config.output_dir)
         if resume:
@@ -144,7 +149,7 @@ class DiffusionTrainer:
             raise ValueError(f"{existing[-1]} is of an earlier run: resume with train(resume=True), or delete it")
         if self.accelerator.is_main_process:
             folder.mkdir(parents=True, exist_ok=True)
-            lines = "".join(json.dumps(row) + "\n" for row in self.log_history)
+            lines = "".join(json.dumps(row, allow_nan=False) + "\n" for row in self.log_history)
             (folder / "log.jsonl").write_text(lines, encoding="utf-8")
         if config.report_to:
             self.accelerator.init_trackers("editcritic")
@@ -228,7 +233,9 @@ class DiffusionTrainer:
             for (sample, row), image in zip(requests, images, strict=True)
         ]
         failures = {row: image for row, image in enumerate(images) if isinstance(image, str)}
-        return RolloutBatch(step, samples, calls, time.perf_counter() - start, failures)
+        batch = RolloutBatch(step, samples, calls, time.perf_counter() - start, failures)
+        batch.failures |= batch.nonfinite
+        return batch
 
     def update(self, batch: RolloutBatch, scores: Sequence[Score]) -> dict[str, float]:
         """The optimizer steps for a scored batch; returns metrics, over the images of all processes."""
@@ -245,6 +252,10 @@ class DiffusionTrainer:
             if targets is None
             else np.array([row in targets for row in range(len(batch.samples))])
         )
+        skipped = 0
+        if score_log["frac_nonfinite"] == 1.0:
+            skipped += 1
+            self._guard.skip(f"step {batch.step}", "the latents of all edits are NaN or infinite")
         for mini_batch in range(config.num_mini_batches):
             chunks = [
                 (
@@ -261,6 +272,8 @@ class DiffusionTrainer:
             total = int(self.accelerator.reduce(torch.tensor(count, device=self.accelerator.device), "sum"))
             if not total:
                 continue
+            found: dict[str, list[tuple[float, int]]] = {}
+            nonfinite_losses: list[str] = []
             for trajectory, rows in chunks:
                 for offset in range(0, len(rows), config.train_batch_size):
                     indices, batch_rows = zip(*rows[offset : offset + config.train_batch_size], strict=True)
@@ -272,18 +285,29 @@ class DiffusionTrainer:
                         loss, metrics = self._loss(trajectory, step, indices, values)
                         (loss.sum() / total).backward()
                         for name, value in metrics.items():
-                            collected.setdefault(name, []).append((value, len(batch_rows)))
+                            found.setdefault(name, []).append((value, len(batch_rows)))
+                        nonfinite_losses += [
+                            f"{batch.samples[row].id} at sampler step {step.index}"
+                            for row, is_finite in zip(batch_rows, torch.isfinite(loss).tolist(), strict=True)
+                            if not is_finite
+                        ]
             all_reduce_gradients(self.accelerator, self.weights)
-            norm = float(torch.nn.utils.clip_grad_norm_(self.weights, config.max_grad_norm))
-            collected.setdefault("grad_norm", []).append((norm, 1))
-            for group in self.optimizer.param_groups:
-                group["lr"] = config.learning_rate * self._lr_factor()
-            self.optimizer.step()
+            norm = torch.nn.utils.get_total_norm([weight.grad for weight in self.weights if weight.grad is not None])
+            if self._guard.skips(float(norm), f"step {batch.step}, mini-batch {mini_batch}", nonfinite_losses):
+                skipped += 1
+            else:
+                torch.nn.utils.clip_grads_with_norm_(self.weights, config.max_grad_norm, norm)
+                for name, pairs in [*found.items(), ("grad_norm", [(float(norm), 1)])]:
+                    collected.setdefault(name, []).extend(pairs)
+                for group in self.optimizer.param_groups:
+                    group["lr"] = config.learning_rate * self._lr_factor()
+                self.optimizer.step()
             self.optimizer.zero_grad()
         if targets is not None:
             replaced = sum(row != target for row, (target, _) in targets.items()) / len(batch.samples)
             collected["frac_replaced"] = [(replaced, len(batch.samples))]
-        return score_log | means_over_rows(collected) | {"seconds/update": time.perf_counter() - start}
+        seconds = time.perf_counter() - start
+        return score_log | means_over_rows(collected) | {"skipped_updates": float(skipped), "seconds/update": seconds}
 
     def _lr_factor(self) -> float:
         """Learning rate as a fraction of the configured one."""
@@ -369,7 +393,7 @@ class DiffusionTrainer:
         self.log_history.append({"step": batch.step, **means})
         if self.accelerator.is_main_process:
             with (Path(self.config.output_dir) / "log.jsonl").open("a", encoding="utf-8") as file:
-                file.write(json.dumps(self.log_history[-1]) + "\n")
+                file.write(json.dumps(self.log_history[-1], allow_nan=False) + "\n")
         if self.config.report_to:
             self.accelerator.log(means, step=batch.step)
 
@@ -418,22 +442,22 @@ class DiffusionTrainer:
         self.accelerator.wait_for_everyone()
 
     def _resume(self) -> None:
-        if not (existing := checkpoints(Path(self.config.output_dir))):
+        checkpoint, left_out = newest_sound(Path(self.config.output_dir))
+        if checkpoint is None:
             return
-        state = read_json(existing[-1] / "state.json")
-        if state.get("schema") != SCHEMA:
-            raise ValueError(f"{existing[-1]} has schema {state.get('schema')}, expected {SCHEMA}: start a new run")
+        if left_out and self.accelerator.is_main_process:
+            log.warning("resuming from %s; newer and left out: %s", checkpoint.path, "; ".join(left_out))
         config = self._resume_config()
-        if changed := [name for name in config if state["config"].get(name) != config[name]]:
+        if changed := [name for name in config if checkpoint.config.get(name) != config[name]]:
             raise ValueError(
-                f"{existing[-1]} was made with another configuration: "
-                + ", ".join(f"{name} was {state['config'].get(name)} and is {config[name]}" for name in changed)
+                f"{checkpoint.path} was made with another configuration: "
+                + ", ".join(f"{name} was {checkpoint.config.get(name)} and is {config[name]}" for name in changed)
             )
-        load_lora(self.denoiser, load_file(existing[-1] / "pytorch_lora_weights.safetensors"))
-        self.optimizer.load_state_dict(torch.load(existing[-1] / "optimizer.pt", map_location="cpu", weights_only=True))
-        self.step, self.log_history = state["global_step"], state["log_history"]
-        if state["monitor"] is not None:
-            self.monitor = RewardHackingMonitor.from_json(state["monitor"])
+        load_lora(self.denoiser, checkpoint.lora)
+        self.optimizer.load_state_dict(checkpoint.optimizer)
+        self.step, self.log_history = checkpoint.step, checkpoint.log_history
+        if checkpoint.monitor is not None:
+            self.monitor = checkpoint.monitor
 
     def _resume_config(self) -> dict[str, Any]:
         """The configuration that must not change within a run, as JSON."""
@@ -441,7 +465,7 @@ class DiffusionTrainer:
         if self.config.lr_scheduler_type == "constant":  # else the learning rate depends on it
             may_change.append("max_steps")
         fixed = {name: value for name, value in asdict(self.config).items() if name not in may_change}
-        as_json: dict[str, Any] = json.loads(json.dumps(fixed, default=str))
+        as_json: dict[str, Any] = json.loads(json.dumps(fixed, default=str), parse_constant=str)  # as max_grad_norm=inf
         return as_json | {"processes": self.accelerator.num_processes, "samples": len(self.dataset)}
 
 

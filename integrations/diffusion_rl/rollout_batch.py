@@ -29,6 +29,13 @@ class RolloutBatch:
         return [self.failures.get(row, sample) for row, sample in enumerate(self.samples)]
 
     @property
+    def nonfinite(self) -> dict[int, str]:
+        """Of `failures`, those whose latents are NaN or infinite: they take no part in training. Where only the pixels
+        are, the autoencoder has failed on latents that the editor can learn to avoid.
+        """
+        return {rows[index]: reason for call, rows in self.calls for index, reason in call.nonfinite.items()}
+
+    @property
     def made(self) -> list[int]:
         """The indices in `samples` of those that have an image."""
         return [row for row in range(len(self.samples)) if row not in self.failures]

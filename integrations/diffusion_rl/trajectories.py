@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..diffusers.finite_images import finite_rows
 from ..diffusers.partial_denoising import patched
 from .transitions import ForwardProcess, TransitionFn, Transitions, log_likelihood, sample_normal
 
@@ -45,7 +46,8 @@ class DenoisingStep:
 class Trajectory:
     """The trajectory of one pipeline call, one row per image. guidance: text and image guidance scales of
     InstructPix2Pix. steps: those sampled with noise, and those in `kept_steps`. start, final: (N, …), the states before
-    the first step (noise) and after the last one.
+    the first step (noise) and after the last one. nonfinite: the rows that are NaN or infinite from some step on, and
+    from which; nothing is to be learnt from them.
     """
 
     pipeline: Any
@@ -54,6 +56,7 @@ class Trajectory:
     steps: list[DenoisingStep] = field(default_factory=list)
     start: Tensor = field(default_factory=lambda: torch.empty(0))
     final: Tensor = field(default_factory=lambda: torch.empty(0))
+    nonfinite: dict[int, str] = field(default_factory=dict)
 
     def mean(self, step: DenoisingStep, rows: Sequence[int]) -> tuple[Tensor, float]:
         """Mean and standard deviation of the next state of these rows, from the current denoiser."""
@@ -86,7 +89,8 @@ class TrajectoryRecorder:
     the others are the solver's own, without noise. kept_steps: indices of steps that are recorded in any case.
     settings: of the call, including guidance.
 
-    Raises ValueError if the call has another number of rows, or guidance that calls the denoiser twice or is unknown.
+    Rows that become NaN are noted in `trajectory.nonfinite`, and the call goes on. Raises ValueError if the call has
+    another number of rows, or guidance that calls the denoiser twice or is unknown.
     """
 
     def __init__(
@@ -140,6 +144,7 @@ class TrajectoryRecorder:
         if not index:
             trajectory.start = state
         trajectory.final = next_state
+        self._note_nonfinite(index, next_state)
         if std or index in self._kept_steps:
             if len(calls) != 1:
                 raise ValueError(
@@ -148,8 +153,9 @@ class TrajectoryRecorder:
                 )
             ((args, call_kwargs, raw_output),) = calls
             if not trajectory.steps:
-                _check(trajectory, raw_output, output, state)
+                _check(trajectory, index, raw_output, output, state)
             likelihood = log_likelihood(next_state, mean, std) if std else torch.zeros(trajectory.rows)
+            self._note_nonfinite(index, likelihood[:, None])
             forward_process = ForwardProcess.of(self._transitions.scheduler, index)
             trajectory.steps.append(
                 DenoisingStep(
@@ -164,6 +170,15 @@ class TrajectoryRecorder:
                 )
             )
         return _StepOutput(next_state) if kwargs.get("return_dict", True) else (next_state,)
+
+    def _note_nonfinite(self, index: int, values: Tensor) -> None:
+        for row, is_finite in enumerate(finite_rows(values)):
+            if not is_finite:
+                self._trajectory.nonfinite.setdefault(
+                    row,
+                    f"its latents are NaN or infinite from sampler step {index} on: the denoiser has failed (half "
+                    "precision often overflows: use bfloat16 or float32)",
+                )
 
 
 @dataclass
@@ -231,10 +246,19 @@ def _guidance(pipeline: Any, settings: Mapping[str, Any]) -> tuple[float, float]
     return text_scale, image_scale
 
 
-def _check(trajectory: Trajectory, raw_output: Any, output: Tensor, state: Tensor) -> None:
-    error = (guided_prediction(raw_output, state, trajectory.guidance).float() - output.float()).abs().max()
-    if not error <= _TOLERANCE * output.float().abs().max():
+def _check(trajectory: Trajectory, index: int, raw_output: Any, output: Tensor, state: Tensor) -> None:
+    """Compare our guided prediction with the pipeline's in the rows that are finite."""
+    if not (rows := [row for row in range(trajectory.rows) if row not in trajectory.nonfinite]):
+        return
+    name, expected = type(trajectory.pipeline).__name__, output[rows].float()
+    prediction = guided_prediction(raw_output, state, trajectory.guidance)[rows].float()
+    if hidden := [row for row, is_finite in zip(rows, finite_rows(prediction), strict=True) if not is_finite]:
         raise ValueError(
-            f"{type(trajectory.pipeline).__name__} computes its guided prediction in an unknown way (perhaps guidance "
-            "with rescaling): train it without"
+            f"the denoiser's output is NaN or infinite in the rows {hidden} of a call, at sampler step {index}, and "
+            f"{name} replaces it by other numbers, which cannot be trained"
+        )
+    if not (prediction - expected).abs().max() <= _TOLERANCE * expected.abs().max():
+        raise ValueError(
+            f"{name} computes its guided prediction in an unknown way (perhaps guidance with rescaling): train it "
+            "without"
         )
