@@ -49,7 +49,7 @@ def without_lora(module: Any) -> Iterator[None]:
 
 def save_lora(pipeline: Any, module: Any, folder: str | Path) -> None:
     """For `pipeline.load_lora_weights`."""
-    component = "unet" if module is getattr(pipeline, "unet", None) else "transformer"
+    component = "transformer" if isinstance(getattr(pipeline, "transformer", None), torch.nn.Module) else "unet"
     layers = {
         f"{component}_lora_layers": get_peft_model_state_dict(module, adapter_name=_ADAPTER),
         f"{component}_lora_adapter_metadata": module.peft_config[_ADAPTER].to_dict(),

@@ -122,7 +122,8 @@ class DiffusionTrainer:
             mixed_precision=config.mixed_precision, log_with=config.report_to, project_dir=str(config.output_dir)
         )
         self.calls = PipelineCaller(pipeline, family, config.rollout_batch_size, config.pipeline_kwargs)
-        self.denoiser: Any = denoiser(pipeline)  # with the adapter methods of peft
+        module = denoiser(pipeline)
+        self.denoiser: Any = getattr(module, "_orig_mod", module)  # uncompiled: it has the adapter methods of peft
         add_lora(self.denoiser, config)
         self._without_lora = partial(without_lora, self.denoiser)
         named_weights = {name: weight for name, weight in self.denoiser.named_parameters() if weight.requires_grad}
