@@ -19,7 +19,8 @@ from editcritic.reward import EditSample, Score
 
 from ...pipelines import kontext
 from ..process_pair import found_by_both
-from .test_diffusion_trainer import SAMPLES, SMALL, assert_close, bright, learnt, lora, quiet, silent, untimed
+from .test_diffusion_trainer import assert_close, learnt
+from .tiny_trainer import SAMPLES, SMALL, bright, lora, quiet, silent, untimed
 
 GROUPS = 2
 """Of each process."""
