@@ -28,12 +28,12 @@ class UpdateGuard:
         self._in_a_row = 0
 
     def skips(self, norm: float, place: str, losses: Sequence[str]) -> bool:
-        """Whether the gradient is no number on any process. norm: of the gradient of all processes, not yet clipped.
-        place: step and mini-batch. losses: the rows of this process whose loss is not finite.
+        """Whether the gradient, or the loss of a row of any process, is NaN or infinite. norm: of the gradient of all
+        processes, not yet clipped. place: step and mini-batch. losses: the rows of this process whose loss is.
 
         Raises FloatingPointError as `skip`.
         """
-        is_bad = torch.tensor(float(not math.isfinite(norm)), device=self._accelerator.device)
+        is_bad = torch.tensor(float(bool(losses) or not math.isfinite(norm)), device=self._accelerator.device)
         if not float(self._accelerator.reduce(is_bad, "sum")):
             self._in_a_row = 0
             return False
