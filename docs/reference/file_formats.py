@@ -122,7 +122,7 @@ FORMATS = {
             "checkpoints, folders",
             "`DiffusionTrainer`",
             "[adapters, optimiser, step](../trainers/diffusion_trainer.md)",
-            "integrations/diffusion_rl/diffusion_trainer.py",
+            "integrations/diffusion_rl/checkpoints.py",
         ),
     ),
     "Suites": (

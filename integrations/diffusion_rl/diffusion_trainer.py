@@ -18,31 +18,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
+from dataclasses import asdict, replace
+from functools import lru_cache, partial
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import numpy as np
 import torch
 from accelerate import Accelerator
-from accelerate.utils import gather_object
 from numpy.typing import NDArray
-from peft import LoraConfig, get_peft_model_state_dict, set_peft_model_state_dict
-from safetensors.torch import load_file
 from torch import Tensor
 
 from ...reward import BaseReward, EditSample, Score
-from ...reward.strict_json import read_json
-from ...reward.training.advantages import Advantages, advantages
 from ...reward.training.audit_probe import AuditProbe
-from ...reward.training.hack_gains import HackGains
 from ...reward.training.reward_hacking_monitor import RewardHackingMonitor
 from ...verifiers.selection import NoiseSpec
 from ..diffusers.partial_denoising import initial_state
@@ -50,12 +41,16 @@ from ..diffusers.pipeline_calls import PipelineCaller
 from ..diffusers.pipeline_families import family_of
 from ..rng_state import preserve_rng_state
 from ..trainers.trainer_reward import OUTAGE_TIMEOUT_S, score_with_retries, warn_if_collectives_end_first
-from ..trl.reward_function import part_means
 from ..unusable_rows import score_usable
+from .across_processes import all_reduce_gradients, batch_advantages, means_over_processes, means_over_rows
+from .checkpoints import checkpoints, newest_sound, write_checkpoint
 from .config import DiffusionConfig
-from .objectives import LossAndMetrics, grpo, nearest_winners, nft, raft
+from .denoiser_lora import add_lora, load_lora, save_lora, without_lora
+from .objectives import LossAndMetrics, grpo, nft, raft, raft_targets
+from .rollout_batch import BatchScores, RolloutBatch
 from .trajectories import DenoisingStep, Trajectory, TrajectoryRecorder, denoiser
 from .transitions import transitions_of
+from .update_guard import UpdateGuard, log
 
 __all__ = ["BatchScores", "DiffusionConfig", "DiffusionTrainer", "RolloutBatch", "ScoreFn", "StepCallback"]
 
@@ -64,46 +59,6 @@ ScoreFn = Callable[[Sequence[EditSample]], Sequence[Score]]
 
 StepCallback = Callable[["DiffusionTrainer", int, dict[str, float]], Mapping[str, float] | None]
 """(trainer, step, metrics of that step), called after each step on every process; returned metrics are logged too."""
-
-SCHEMA = 1
-"""Of a checkpoint's `state.json`."""
-
-_ADAPTER = "default"
-_CHECKPOINT = "checkpoint-"
-
-
-@dataclass(slots=True)
-class RolloutBatch:
-    """The images of one process in a step. calls: trajectories with the indices in `samples` of their rows.
-
-    failures: index in `samples` -> the reason why there is no image, as for pixels of NaN; its `edited` is the source.
-    """
-
-    step: int
-    samples: list[EditSample]
-    calls: list[tuple[Trajectory, list[int]]]
-    seconds: float
-    failures: dict[int, str] = field(default_factory=dict)
-
-    @property
-    def rows(self) -> list[EditSample | str]:
-        """What is scored: the samples, or the reason why there is no image."""
-        return [self.failures.get(row, sample) for row, sample in enumerate(self.samples)]
-
-    @property
-    def made(self) -> list[int]:
-        """The indices in `samples` of those that have an image."""
-        return [row for row in range(len(self.samples)) if row not in self.failures]
-
-
-@dataclass(slots=True)
-class BatchScores:
-    """The scores of a batch, and what hacks would gain over its images, in steps that are probed."""
-
-    scores: Sequence[Score]
-    heldout: Sequence[Score] | None
-    gains: HackGains | None
-    seconds: float
 
 
 class DiffusionTrainer:
@@ -126,8 +81,10 @@ class DiffusionTrainer:
     `ratio_deviation` (mean distance of the ratio from 1), `kl` and `transition_kl` (what `beta` and
     `transition_kl_beta` weigh); for `nft` `mse` and `prediction_shift` (root mean square change of the prediction, in
     the denoiser's unit); for `raft` `mse`, and `frac_replaced` (fraction of images with another image as target);
-    `grad_norm`, and the parts of a score (as in `integrations.trl`). Means over processes: `seconds/*`, and the metrics
-    of `monitor` and the callbacks.
+    `grad_norm`, and the parts of a score (as in `integrations.trl`). `frac_nonfinite`: fraction of images whose latents
+    became NaN or infinite, which take no part. `skipped_updates`: number of optimizer steps that were not made, since
+    their gradient was NaN or infinite. Means over processes: `seconds/*`, and the metrics of `monitor` and the
+    callbacks. A number that is not finite is left out.
     """
 
     def __init__(
@@ -165,9 +122,13 @@ class DiffusionTrainer:
             mixed_precision=config.mixed_precision, log_with=config.report_to, project_dir=str(config.output_dir)
         )
         self.calls = PipelineCaller(pipeline, family, config.rollout_batch_size, config.pipeline_kwargs)
-        self.denoiser: Any = denoiser(pipeline)  # with the adapter methods of peft
-        self._with_lora()
-        self.weights = [weight for weight in self.denoiser.parameters() if weight.requires_grad]
+        module = denoiser(pipeline)
+        self.denoiser: Any = getattr(module, "_orig_mod", module)  # uncompiled: it has the adapter methods of peft
+        add_lora(self.denoiser, config)
+        self._without_lora = partial(without_lora, self.denoiser)
+        named_weights = {name: weight for name, weight in self.denoiser.named_parameters() if weight.requires_grad}
+        self.weights = list(named_weights.values())
+        self._guard = UpdateGuard(self.accelerator, named_weights)
         self.optimizer = torch.optim.AdamW(self.weights, lr=config.learning_rate, weight_decay=config.weight_decay)
         self.log_history: list[dict[str, float]] = []
         self.step = 0
@@ -177,17 +138,19 @@ class DiffusionTrainer:
     def train(self, *, resume: bool = False) -> list[dict[str, float]]:
         """Run all steps and save the LoRA; returns `log_history`.
 
-        resume: from the newest checkpoint in `output_dir`, if there is one. Raises ValueError if that was made with
-        another configuration, and if there is one without `resume`.
+        resume: from the newest sound checkpoint in `output_dir`, if there is one; a warning names those that were left
+        out. Raises ValueError if it was made with another configuration, if none is sound, and if there is one without
+        `resume`. Raises FloatingPointError, before anything is saved, once the gradient of three optimizer steps in a
+        row is NaN or infinite; the weights stay finite.
         """
         config, folder = self.config, Path(self.config.output_dir)
         if resume:
             self._resume()
-        elif not self.step and (checkpoints := _checkpoints(folder)):
-            raise ValueError(f"{checkpoints[-1]} is of an earlier run: resume with train(resume=True), or delete it")
+        elif not self.step and (existing := checkpoints(folder)):
+            raise ValueError(f"{existing[-1]} is of an earlier run: resume with train(resume=True), or delete it")
         if self.accelerator.is_main_process:
             folder.mkdir(parents=True, exist_ok=True)
-            lines = "".join(json.dumps(row) + "\n" for row in self.log_history)
+            lines = "".join(json.dumps(row, allow_nan=False) + "\n" for row in self.log_history)
             (folder / "log.jsonl").write_text(lines, encoding="utf-8")
         if config.report_to:
             self.accelerator.init_trackers("editcritic")
@@ -271,19 +234,29 @@ class DiffusionTrainer:
             for (sample, row), image in zip(requests, images, strict=True)
         ]
         failures = {row: image for row, image in enumerate(images) if isinstance(image, str)}
-        return RolloutBatch(step, samples, calls, time.perf_counter() - start, failures)
+        batch = RolloutBatch(step, samples, calls, time.perf_counter() - start, failures)
+        batch.failures |= batch.nonfinite
+        return batch
 
     def update(self, batch: RolloutBatch, scores: Sequence[Score]) -> dict[str, float]:
         """The optimizer steps for a scored batch; returns metrics, over the images of all processes."""
         start, config = time.perf_counter(), self.config
-        group_advantages, score_log = self._advantages(batch, scores)
+        lowest = self.reward.card.range[0] if isinstance(self.reward, BaseReward) else None
+        process = self.accelerator.process_index
+        group_advantages, score_log = batch_advantages(batch, scores, config, process, lowest)
         collected: dict[str, list[tuple[float, int]]] = {}  # values and the number of rows that each is the mean of
-        targets = self._raft_targets(batch, group_advantages) if config.objective == "raft" else None
+        targets = None
+        if config.objective == "raft":
+            targets = raft_targets(batch.calls, group_advantages, config.group_size, config.max_spread_ratio)
         trained = (
             group_advantages.informative
             if targets is None
             else np.array([row in targets for row in range(len(batch.samples))])
         )
+        skipped = 0
+        if score_log["frac_nonfinite"] == 1.0:
+            skipped += 1
+            self._guard.skip(f"step {batch.step}", "the latents of all edits are NaN or infinite")
         for mini_batch in range(config.num_mini_batches):
             chunks = [
                 (
@@ -300,6 +273,8 @@ class DiffusionTrainer:
             total = int(self.accelerator.reduce(torch.tensor(count, device=self.accelerator.device), "sum"))
             if not total:
                 continue
+            found: dict[str, list[tuple[float, int]]] = {}
+            nonfinite_losses: list[str] = []
             for trajectory, rows in chunks:
                 for offset in range(0, len(rows), config.train_batch_size):
                     indices, batch_rows = zip(*rows[offset : offset + config.train_batch_size], strict=True)
@@ -311,70 +286,29 @@ class DiffusionTrainer:
                         loss, metrics = self._loss(trajectory, step, indices, values)
                         (loss.sum() / total).backward()
                         for name, value in metrics.items():
-                            collected.setdefault(name, []).append((value, len(batch_rows)))
-            self._all_reduce_gradients()
-            norm = float(torch.nn.utils.clip_grad_norm_(self.weights, config.max_grad_norm))
-            collected.setdefault("grad_norm", []).append((norm, 1))
-            for group in self.optimizer.param_groups:
-                group["lr"] = config.learning_rate * self._lr_factor()
-            self.optimizer.step()
+                            found.setdefault(name, []).append((value, len(batch_rows)))
+                        nonfinite_losses += [
+                            f"{batch.samples[row].id} at sampler step {step.index}"
+                            for row, is_finite in zip(batch_rows, torch.isfinite(loss).tolist(), strict=True)
+                            if not is_finite
+                        ]
+            all_reduce_gradients(self.accelerator, self.weights)
+            norm = torch.nn.utils.get_total_norm([weight.grad for weight in self.weights if weight.grad is not None])
+            if self._guard.skips(float(norm), f"step {batch.step}, mini-batch {mini_batch}", nonfinite_losses):
+                skipped += 1
+            else:
+                torch.nn.utils.clip_grads_with_norm_(self.weights, config.max_grad_norm, norm)
+                for name, pairs in [*found.items(), ("grad_norm", [(float(norm), 1)])]:
+                    collected.setdefault(name, []).extend(pairs)
+                for group in self.optimizer.param_groups:
+                    group["lr"] = config.learning_rate * self._lr_factor()
+                self.optimizer.step()
             self.optimizer.zero_grad()
         if targets is not None:
             replaced = sum(row != target for row, (target, _) in targets.items()) / len(batch.samples)
             collected["frac_replaced"] = [(replaced, len(batch.samples))]
-        return score_log | self._means(collected) | {"seconds/update": time.perf_counter() - start}
-
-    def _advantages(self, batch: RolloutBatch, scores: Sequence[Score]) -> tuple[Advantages, dict[str, float]]:
-        """Advantages of the rows of this process, and metrics of the scores of all processes.
-
-        Every process has the same number of rows, with whole groups. The same edit in two processes is two groups.
-        """
-        config, process, count = self.config, self.accelerator.process_index, len(batch.samples)
-        gathered: list[tuple[str, Score]] = gather_object(
-            [
-                (f"{sample.group}/{process}/{row // config.group_size}", _without_evidence(score))
-                for row, (sample, score) in enumerate(zip(batch.samples, scores, strict=True))
-            ]
-        )
-        all_scores = [score for _, score in gathered]
-        result = advantages(
-            all_scores,
-            [group for group, _ in gathered],
-            judge_std=config.judge_std,
-            scale_rewards=config.scale_rewards,
-            noise_correction=config.noise_correction,
-            abstained=config.abstained,
-            lowest=self.reward.card.range[0] if isinstance(self.reward, BaseReward) else None,
-            max_abs=config.advantage_clip,
-        )
-        return result.of_rows(slice(process * count, (process + 1) * count)), part_means(all_scores) | result.metrics
-
-    def _means(self, collected: Mapping[str, Sequence[tuple[float, int]]]) -> dict[str, float]:
-        """Means over the rows of all processes. collected: name -> means of this process, each of a number of rows."""
-        processes: list[Mapping[str, Sequence[tuple[float, int]]]] = gather_object([collected])
-        names = dict.fromkeys(name for process in processes for name in process)
-        pairs = {name: [pair for process in processes for pair in process.get(name, ())] for name in names}
-        return {
-            name: sum(value * rows for value, rows in parts) / sum(rows for _, rows in parts)
-            for name, parts in pairs.items()
-        }
-
-    def _raft_targets(self, batch: RolloutBatch, group_advantages: Advantages) -> dict[int, tuple[int, Tensor]]:
-        """For `raft`: for each row to train, the row of its target image and that row's final state."""
-        size = self.config.group_size
-        states = {row: trajectory.final[index] for trajectory, rows in batch.calls for index, row in enumerate(rows)}
-        targets: dict[int, tuple[int, Tensor]] = {}
-        for first in range(0, len(batch.samples), size):
-            group = [row for row in range(first, first + size) if group_advantages.informative[row]]
-            if group:
-                winners = nearest_winners(
-                    torch.stack([states[row] for row in group]),
-                    group_advantages.values[group],
-                    self.config.max_spread_ratio,
-                )
-                pairs = [(row, group[winner]) for row, winner in zip(group, winners, strict=True) if winner is not None]
-                targets |= {row: (winner, states[winner]) for row, winner in pairs}
-        return targets
+        seconds = time.perf_counter() - start
+        return score_log | means_over_rows(collected) | {"skipped_updates": float(skipped), "seconds/update": seconds}
 
     def _lr_factor(self) -> float:
         """Learning rate as a fraction of the configured one."""
@@ -410,42 +344,6 @@ class DiffusionTrainer:
             )
 
     # -- parts ---------------------------------------------------------------------------------------------------------
-
-    def _with_lora(self) -> None:
-        config, module = self.config, self.denoiser
-        if getattr(module, "peft_config", None):
-            raise ValueError(
-                f"{type(module).__name__} has adapters already ({', '.join(module.peft_config)}): make them part of "
-                "its weights first, with pipeline.fuse_lora() and pipeline.unload_lora_weights()"
-            )
-        targets = config.lora_targets or [
-            name for name, part in module.named_modules() if isinstance(part, torch.nn.Linear) and _in_a_block(name)
-        ]
-        module.requires_grad_(False)
-        with torch.random.fork_rng():
-            torch.manual_seed(config.seed)  # the same on every process
-            module.add_adapter(
-                LoraConfig(r=config.lora_rank, lora_alpha=config.lora_alpha, target_modules=list(targets)), _ADAPTER
-            )
-        for weight in module.parameters():
-            if weight.requires_grad:
-                weight.data = weight.data.float()
-
-    @contextmanager
-    def _without_lora(self) -> Iterator[None]:
-        self.denoiser.disable_adapters()
-        try:
-            yield
-        finally:
-            self.denoiser.enable_adapters()
-
-    def _all_reduce_gradients(self) -> None:
-        """Sum gradients over all processes; they train on different numbers of rows, possibly none."""
-        grads = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in self.weights]
-        flat = self.accelerator.reduce(torch.cat([grad.flatten() for grad in grads]), "sum")
-        parts = flat.split([grad.numel() for grad in grads])
-        for weight, part in zip(self.weights, parts, strict=True):
-            weight.grad = part.view_as(weight)
 
     def _samples(self, step: int, process: int) -> list[EditSample]:
         """The samples of a step for one process."""
@@ -493,13 +391,11 @@ class DiffusionTrainer:
             log |= self._probe(batch.step)
         for callback in self.callbacks:
             log |= callback(self, batch.step, log) or {}
-        logs = gather_object([log])
-        names = dict.fromkeys(name for process_log in logs for name in process_log)
-        means = {name: fmean(process_log[name] for process_log in logs if name in process_log) for name in names}
+        means = means_over_processes(log)
         self.log_history.append({"step": batch.step, **means})
         if self.accelerator.is_main_process:
             with (Path(self.config.output_dir) / "log.jsonl").open("a", encoding="utf-8") as file:
-                file.write(json.dumps(self.log_history[-1]) + "\n")
+                file.write(json.dumps(self.log_history[-1], allow_nan=False) + "\n")
         if self.config.report_to:
             self.accelerator.log(means, step=batch.step)
 
@@ -529,62 +425,41 @@ class DiffusionTrainer:
 
     def save(self, folder: str | Path) -> None:
         """Save the LoRA for `pipeline.load_lora_weights`, on the main process; all processes have the same weights."""
-        if not self.accelerator.is_main_process:
-            return
-        component = "unet" if self.denoiser is getattr(self.pipeline, "unet", None) else "transformer"
-        layers = {
-            f"{component}_lora_layers": get_peft_model_state_dict(self.denoiser, adapter_name=_ADAPTER),
-            f"{component}_lora_adapter_metadata": self.denoiser.peft_config[_ADAPTER].to_dict(),
-        }
-        self.pipeline.save_lora_weights(folder, **layers)
+        if self.accelerator.is_main_process:
+            save_lora(self.pipeline, self.denoiser, folder)
 
     def _saves_at(self, step: int) -> bool:
         return bool(self.config.save_steps) and step % self.config.save_steps == 0
 
     def _save(self) -> None:
-        """Write a checkpoint; it is renamed into place once complete."""
-        folder = Path(self.config.output_dir)
         if self.accelerator.is_main_process:
-            temporary = folder / f".{_CHECKPOINT}{self.step}"
-            shutil.rmtree(temporary, ignore_errors=True)
-            self.save(temporary)
-            torch.save(self.optimizer.state_dict(), temporary / "optimizer.pt")
             state = {
-                "schema": SCHEMA,
                 "global_step": self.step,
                 "log_history": self.log_history,
                 "monitor": self.monitor and self.monitor.to_json(),
                 "config": self._resume_config(),
             }
-            (temporary / "state.json").write_text(json.dumps(state), encoding="utf-8")
-            checkpoint = folder / f"{_CHECKPOINT}{self.step}"
-            shutil.rmtree(checkpoint, ignore_errors=True)
-            temporary.rename(checkpoint)
-            for old in _checkpoints(folder)[: -self.config.save_total_limit]:
-                shutil.rmtree(old)
+            folder = Path(self.config.output_dir)
+            write_checkpoint(folder, state, self.optimizer, self.save, self.config.save_total_limit)
         self.accelerator.wait_for_everyone()
 
     def _resume(self) -> None:
-        if not (checkpoints := _checkpoints(Path(self.config.output_dir))):
+        checkpoint, left_out = newest_sound(Path(self.config.output_dir))
+        if checkpoint is None:
             return
-        state = read_json(checkpoints[-1] / "state.json")
-        if state.get("schema") != SCHEMA:
-            raise ValueError(f"{checkpoints[-1]} has schema {state.get('schema')}, expected {SCHEMA}: start a new run")
+        if left_out and self.accelerator.is_main_process:
+            log.warning("resuming from %s; newer and left out: %s", checkpoint.path, "; ".join(left_out))
         config = self._resume_config()
-        if changed := [name for name in config if state["config"].get(name) != config[name]]:
+        if changed := [name for name in config if checkpoint.config.get(name) != config[name]]:
             raise ValueError(
-                f"{checkpoints[-1]} was made with another configuration: "
-                + ", ".join(f"{name} was {state['config'].get(name)} and is {config[name]}" for name in changed)
+                f"{checkpoint.path} was made with another configuration: "
+                + ", ".join(f"{name} was {checkpoint.config.get(name)} and is {config[name]}" for name in changed)
             )
-        lora = load_file(checkpoints[-1] / "pytorch_lora_weights.safetensors")
-        weights = {name.partition(".")[2]: weight for name, weight in lora.items()}
-        set_peft_model_state_dict(self.denoiser, weights, _ADAPTER)
-        self.optimizer.load_state_dict(
-            torch.load(checkpoints[-1] / "optimizer.pt", map_location="cpu", weights_only=True)
-        )
-        self.step, self.log_history = state["global_step"], state["log_history"]
-        if state["monitor"] is not None:
-            self.monitor = RewardHackingMonitor.from_json(state["monitor"])
+        load_lora(self.denoiser, checkpoint.lora)
+        self.optimizer.load_state_dict(checkpoint.optimizer)
+        self.step, self.log_history = checkpoint.step, checkpoint.log_history
+        if checkpoint.monitor is not None:
+            self.monitor = checkpoint.monitor
 
     def _resume_config(self) -> dict[str, Any]:
         """The configuration that must not change within a run, as JSON."""
@@ -592,33 +467,14 @@ class DiffusionTrainer:
         if self.config.lr_scheduler_type == "constant":  # else the learning rate depends on it
             may_change.append("max_steps")
         fixed = {name: value for name, value in asdict(self.config).items() if name not in may_change}
-        as_json: dict[str, Any] = json.loads(json.dumps(fixed, default=str))
+        as_json: dict[str, Any] = json.loads(json.dumps(fixed, default=str), parse_constant=str)  # as max_grad_norm=inf
         return as_json | {"processes": self.accelerator.num_processes, "samples": len(self.dataset)}
-
-
-def _checkpoints(folder: Path) -> list[Path]:
-    """Oldest first."""
-    steps = {path: path.name.removeprefix(_CHECKPOINT) for path in folder.glob(f"{_CHECKPOINT}*")}
-    return sorted((path for path, step in steps.items() if step.isdecimal()), key=lambda path: int(steps[path]))
 
 
 @lru_cache(maxsize=2)  # one step may span two epochs
 def _epoch_permutation(seed: int, epoch: int, count: int) -> NDArray[np.int64]:
     """The order of the dataset in an epoch."""
     return np.random.default_rng([seed, epoch]).permutation(count)
-
-
-def _without_evidence(score: Score) -> Score:
-    """What is sent to other processes."""
-    parts, credits = (
-        {name: _without_evidence(part) for name, part in scores.items()} for scores in (score.parts, score.credits)
-    )
-    return replace(score, evidence=(), parts=parts, credits=credits)
-
-
-def _in_a_block(name: str) -> bool:
-    """Whether a module belongs to a numbered block, that is, to a module list."""
-    return any(part.isdigit() for part in name.split("."))
 
 
 def _derived_seed(*parts: int | str) -> int:

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...reward.training.advantages import Advantages
 from .trajectories import DenoisingStep, Trajectory
 from .transitions import log_likelihood
 
@@ -176,3 +177,20 @@ def nearest_winners(images: Tensor, advantages: NDArray[np.float64], max_spread_
         spread = distances[nearest, good].sum() / (len(good) - 1)
         winners.append(nearest if spread < max_spread_ratio * distances[row, nearest] else None)
     return winners
+
+
+def raft_targets(
+    calls: Sequence[tuple[Trajectory, Sequence[int]]], advantages: Advantages, group_size: int, max_spread_ratio: float
+) -> dict[int, tuple[int, Tensor]]:
+    """For each row to train, the row of its target image and that row's final state. calls: with the rows of each."""
+    states = {row: trajectory.final[index] for trajectory, rows in calls for index, row in enumerate(rows)}
+    targets: dict[int, tuple[int, Tensor]] = {}
+    for first in range(0, len(advantages.values), group_size):
+        group = [row for row in range(first, first + group_size) if advantages.informative[row]]
+        if group:
+            winners = nearest_winners(
+                torch.stack([states[row] for row in group]), advantages.values[group], max_spread_ratio
+            )
+            pairs = [(row, group[winner]) for row, winner in zip(group, winners, strict=True) if winner is not None]
+            targets |= {row: (winner, states[winner]) for row, winner in pairs}
+    return targets

@@ -8,8 +8,8 @@ selected rows and with gradients; encoders and decoders are not run.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType, TracebackType
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..diffusers.finite_images import finite_rows
 from ..diffusers.partial_denoising import patched
 from .transitions import ForwardProcess, TransitionFn, Transitions, log_likelihood, sample_normal
 
@@ -45,7 +46,8 @@ class DenoisingStep:
 class Trajectory:
     """The trajectory of one pipeline call, one row per image. guidance: text and image guidance scales of
     InstructPix2Pix. steps: those sampled with noise, and those in `kept_steps`. start, final: (N, …), the states before
-    the first step (noise) and after the last one.
+    the first step (noise) and after the last one. nonfinite: the rows that are NaN or infinite from some step on, and
+    from which; nothing is to be learnt from them.
     """
 
     pipeline: Any
@@ -54,6 +56,7 @@ class Trajectory:
     steps: list[DenoisingStep] = field(default_factory=list)
     start: Tensor = field(default_factory=lambda: torch.empty(0))
     final: Tensor = field(default_factory=lambda: torch.empty(0))
+    nonfinite: dict[int, str] = field(default_factory=dict)
 
     def mean(self, step: DenoisingStep, rows: Sequence[int]) -> tuple[Tensor, float]:
         """Mean and standard deviation of the next state of these rows, from the current denoiser."""
@@ -86,7 +89,8 @@ class TrajectoryRecorder:
     the others are the solver's own, without noise. kept_steps: indices of steps that are recorded in any case.
     settings: of the call, including guidance.
 
-    Raises ValueError if the call has another number of rows, or guidance that calls the denoiser twice or is unknown.
+    Rows that become NaN are noted in `trajectory.nonfinite`, and the call goes on. Raises ValueError if the call has
+    another number of rows, or guidance that calls the denoiser twice or is unknown.
     """
 
     def __init__(
@@ -112,8 +116,7 @@ class TrajectoryRecorder:
         pipeline = self._trajectory.pipeline
         with ExitStack() as stack:
             stack.enter_context(patched(pipeline.scheduler, "step", self._step))
-            handle = denoiser(pipeline).register_forward_hook(self._record_call, with_kwargs=True)
-            stack.callback(handle.remove)
+            stack.enter_context(_recorded_calls(denoiser(pipeline), self._calls))
             self._stack = stack.pop_all()
         return self._trajectory
 
@@ -122,14 +125,12 @@ class TrajectoryRecorder:
     ) -> None:
         self._stack.close()
 
-    def _record_call(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-        self._calls.append((args, kwargs, output))
-
     def _step(
         self, original: Callable[..., Any], output: Tensor, timestep: Any, state: Tensor, *args_rest: Any, **kwargs: Any
     ) -> Any:
-        trajectory, index, calls = self._trajectory, self._index, self._calls
-        self._calls, self._index = [], index + 1
+        trajectory, index, calls = self._trajectory, self._index, list(self._calls)
+        self._calls.clear()
+        self._index += 1
         if state.shape[0] != trajectory.rows:
             raise ValueError(f"the call has {state.shape[0]} rows, but {trajectory.rows} generators: pass one per row")
         transition = (
@@ -140,6 +141,7 @@ class TrajectoryRecorder:
         if not index:
             trajectory.start = state
         trajectory.final = next_state
+        self._note_nonfinite(index, next_state)
         if std or index in self._kept_steps:
             if len(calls) != 1:
                 raise ValueError(
@@ -148,8 +150,9 @@ class TrajectoryRecorder:
                 )
             ((args, call_kwargs, raw_output),) = calls
             if not trajectory.steps:
-                _check(trajectory, raw_output, output, state)
+                _check(trajectory, index, raw_output, output, state)
             likelihood = log_likelihood(next_state, mean, std) if std else torch.zeros(trajectory.rows)
+            self._note_nonfinite(index, likelihood[:, None])
             forward_process = ForwardProcess.of(self._transitions.scheduler, index)
             trajectory.steps.append(
                 DenoisingStep(
@@ -165,6 +168,15 @@ class TrajectoryRecorder:
             )
         return _StepOutput(next_state) if kwargs.get("return_dict", True) else (next_state,)
 
+    def _note_nonfinite(self, index: int, values: Tensor) -> None:
+        for row, is_finite in enumerate(finite_rows(values)):
+            if not is_finite:
+                self._trajectory.nonfinite.setdefault(
+                    row,
+                    f"its latents are NaN or infinite from sampler step {index} on: the denoiser has failed (half "
+                    "precision often overflows: use bfloat16 or float32)",
+                )
+
 
 @dataclass
 class _StepOutput:
@@ -172,11 +184,35 @@ class _StepOutput:
 
 
 def denoiser(pipeline: Any) -> nn.Module:
-    """The trained component of a pipeline: its transformer or its UNet."""
+    """The trained component of a pipeline: its transformer or its UNet, compiled if it is."""
     for name in ("transformer", "unet"):
         if isinstance(module := getattr(pipeline, name, None), nn.Module):
             return module
     raise ValueError(f"{type(pipeline).__name__} has neither a transformer nor a unet to train")
+
+
+@contextmanager
+def _recorded_calls(module: nn.Module, calls: list[tuple[tuple[Any, ...], dict[str, Any], Any]]) -> Iterator[None]:
+    """Append arguments and output of each call. After `module.compile()` a hook would be compiled, too, and the first
+    one kept: there the compiled call is wrapped.
+    """
+    if module._compiled_call_impl is None:
+        handle = module.register_forward_hook(
+            lambda _, args, kwargs, output: calls.append((args, kwargs, output)), with_kwargs=True
+        )
+        try:
+            yield
+        finally:
+            handle.remove()
+        return
+
+    def call(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        output = original(*args, **kwargs)
+        calls.append((args, kwargs, output))
+        return output
+
+    with patched(module, "_compiled_call_impl", call):
+        yield
 
 
 def guided_prediction(output: Any, state: Tensor, guidance: tuple[float, float]) -> Tensor:
@@ -231,10 +267,19 @@ def _guidance(pipeline: Any, settings: Mapping[str, Any]) -> tuple[float, float]
     return text_scale, image_scale
 
 
-def _check(trajectory: Trajectory, raw_output: Any, output: Tensor, state: Tensor) -> None:
-    error = (guided_prediction(raw_output, state, trajectory.guidance).float() - output.float()).abs().max()
-    if not error <= _TOLERANCE * output.float().abs().max():
+def _check(trajectory: Trajectory, index: int, raw_output: Any, output: Tensor, state: Tensor) -> None:
+    """Compare our guided prediction with the pipeline's in the rows that are finite."""
+    if not (rows := [row for row in range(trajectory.rows) if row not in trajectory.nonfinite]):
+        return
+    name, expected = type(trajectory.pipeline).__name__, output[rows].float()
+    prediction = guided_prediction(raw_output, state, trajectory.guidance)[rows].float()
+    if hidden := [row for row, is_finite in zip(rows, finite_rows(prediction), strict=True) if not is_finite]:
         raise ValueError(
-            f"{type(trajectory.pipeline).__name__} computes its guided prediction in an unknown way (perhaps guidance "
-            "with rescaling): train it without"
+            f"the denoiser's output is NaN or infinite in the rows {hidden} of a call, at sampler step {index}, and "
+            f"{name} replaces it by other numbers, which cannot be trained"
+        )
+    if not (prediction - expected).abs().max() <= _TOLERANCE * expected.abs().max():
+        raise ValueError(
+            f"{name} computes its guided prediction in an unknown way (perhaps guidance with rescaling): train it "
+            "without"
         )

@@ -155,8 +155,8 @@ def make_preference_pairs(
     If one side is always longer, no pair is kept. The same seed gives the same pairs in the same order. Raises
     ValueError.
     """
-    if margin < 0 or score_std < 0:
-        raise ValueError(f"margin and score_std must not be negative, got {margin=}, {score_std=}")
+    if not (margin >= 0 and score_std >= 0):  # NaN would keep every pair
+        raise ValueError(f"margin and score_std must be 0 or more, got {margin=}, {score_std=}")
     if max_per_group < 1:
         raise ValueError(f"max_per_group must be at least 1, got {max_per_group}")
     min_margin = max(margin, 2 * math.sqrt(2) * score_std) - _TOLERANCE

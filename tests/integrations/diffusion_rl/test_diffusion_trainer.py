@@ -1,6 +1,5 @@
 """The trainer of diffusion editors, a few steps each on tiny pipelines of diffusers' own classes."""
 
-import copy
 import json
 import random
 import shutil
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from diffusers import DDIMScheduler, DiffusionPipeline, FluxKontextPipeline
+from diffusers import DDIMScheduler, DiffusionPipeline
 
 from editcritic.integrations.diffusers.pipeline_editor import make_editor
 from editcritic.integrations.diffusion_rl.diffusion_trainer import (
@@ -22,6 +21,7 @@ from editcritic.integrations.diffusion_rl.diffusion_trainer import (
     RolloutBatch,
     _derived_seed,
 )
+from editcritic.integrations.diffusion_rl.objectives import raft_targets
 from editcritic.integrations.diffusion_rl.transitions import log_likelihood
 from editcritic.reward import EditSample, Image, Score
 from editcritic.reward.training.advantages import advantages
@@ -29,78 +29,11 @@ from editcritic.reward.training.audit_probe import AuditProbe
 from editcritic.reward.training.reward_hacking_monitor import RewardHackingMonitor
 from editcritic.verifiers import edit_request
 
-from ...pipelines import flux2, flux2_klein, kontext, qwen_edit, qwen_edit_plus, small_qwen
+from ...pipelines import flux2, flux2_klein, qwen_edit, qwen_edit_plus, small_qwen
 from ...pipelines_epsilon import instruct, instruct_xl, ledits
 from ..diffusers.editing import picture
 from ..trainers.trainer_cases import PARTS, check_log
-
-WORDS = ("Remove red star", "Add cat", "Change the color of blue circle to green", "Add dog")
-SAMPLES = [edit_request(words, picture(number), id=f"s{number}") for number, words in enumerate(WORDS)]
-CALL = {
-    "num_inference_steps": 3, "height": 32, "width": 32, "max_area": 32**2, "_auto_resize": False,
-    "max_sequence_length": 24,
-}  # fmt: skip
-SMALL: dict[str, Any] = {
-    "max_steps": 2, "groups": 2, "group_size": 3, "lora_rank": 2, "lora_alpha": 4, "learning_rate": 1e-2,
-    "pipeline_kwargs": CALL,
-}  # fmt: skip
-
-
-def worth(sample: EditSample) -> float:
-    """How bright the image is."""
-    return float(sample.edited.pixels.mean()) / 255
-
-
-def bright(samples: Sequence[EditSample]) -> list[Score]:
-    return [Score.of(worth(sample)) for sample in samples]
-
-
-def silent(samples: Sequence[EditSample]) -> list[Score]:
-    return [Score.abstained("nobody knows") for _ in samples]
-
-
-@pytest.fixture(scope="module")
-def loaded(tmp_path_factory) -> Any:
-    return quiet(kontext(tmp_path_factory.mktemp("kontext")))
-
-
-@pytest.fixture
-def fresh(loaded) -> Callable[[], Any]:
-    """The editor as it was before any training. What is not trained is shared."""
-
-    def make() -> Any:
-        own = {name: copy.deepcopy(getattr(loaded, name)) for name in ("transformer", "scheduler")}
-        return quiet(FluxKontextPipeline(**{**loaded.components, **own}))
-
-    return make
-
-
-@pytest.fixture
-def trainer(fresh, tmp_path) -> Callable[..., DiffusionTrainer]:
-    def make(reward: Any = bright, *, more: dict[str, Any] | None = None, **settings: Any) -> DiffusionTrainer:
-        config = DiffusionConfig(tmp_path / "run", **SMALL | settings)
-        return DiffusionTrainer(fresh(), reward, SAMPLES, config, **more or {})
-
-    return make
-
-
-def quiet(pipeline: Any) -> Any:
-    pipeline.set_progress_bar_config(disable=True)
-    return pipeline
-
-
-def lora(trainer: DiffusionTrainer) -> dict[str, torch.Tensor]:
-    return {
-        name: weight.detach().clone() for name, weight in trainer.denoiser.named_parameters() if weight.requires_grad
-    }
-
-
-def same(some: dict[str, torch.Tensor], others: dict[str, torch.Tensor]) -> bool:
-    return list(some) == list(others) and all(torch.equal(some[name], others[name]) for name in some)
-
-
-def untimed(log: Sequence[dict[str, float]]) -> list[dict[str, float]]:
-    return [{name: value for name, value in row.items() if not name.startswith("seconds/")} for row in log]
+from .tiny_trainer import CALL, SAMPLES, SMALL, WORDS, bright, lora, quiet, same, silent, untimed, worth
 
 
 def likelihoods(trainer: DiffusionTrainer, batch: RolloutBatch) -> torch.Tensor:
@@ -732,7 +665,7 @@ def test_noise_that_became_a_bad_picture_comes_nearer_to_the_good_one(trainer):
     )
     batch = raft_trainer.rollout(0)
     scores = [Score.of(float(row % 2)) for row in range(8)]
-    targets = raft_trainer._raft_targets(batch, advantages(scores, [str(row // 4) for row in range(8)]))
+    targets = raft_targets(batch.calls, advantages(scores, [str(row // 4) for row in range(8)]), 4, 100.0)
     finals = torch.cat([trajectory.final for trajectory, _ in batch.calls])
     assert all(torch.equal(state, finals[row]) for row, state in targets.values())
     assert [targets[row][0] for row in (1, 3, 5, 7)] == [1, 3, 5, 7]
@@ -781,7 +714,7 @@ def test_where_good_pictures_differ_only_they_are_learned_from(trainer):
     raft_trainer = trainer(objective="raft", max_spread_ratio=0.0, group_size=4)
     batch = raft_trainer.rollout(0)
     scores = [Score.of(float(row % 2)) for row in range(8)]
-    assert set(raft_trainer._raft_targets(batch, advantages(scores, [str(row // 4) for row in range(8)]))) == {
+    assert set(raft_targets(batch.calls, advantages(scores, [str(row // 4) for row in range(8)]), 4, 0.0)) == {
         1,
         3,
         5,

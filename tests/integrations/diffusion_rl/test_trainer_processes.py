@@ -13,12 +13,15 @@ import torch
 from diffusers import FluxKontextPipeline
 
 from editcritic.integrations.diffusion_rl import diffusion_trainer as trainer
+from editcritic.integrations.diffusion_rl.across_processes import batch_advantages
 from editcritic.integrations.diffusion_rl.diffusion_trainer import DiffusionConfig, DiffusionTrainer
 from editcritic.reward import EditSample, Score
 
 from ...pipelines import kontext
 from ..process_pair import found_by_both
-from .test_diffusion_trainer import SAMPLES, SMALL, assert_close, bright, learnt, lora, quiet, silent, untimed
+from .test_diffusion_trainer import assert_close, learnt
+from .test_nonfinite import broken, in_training
+from .tiny_trainer import SAMPLES, SMALL, bright, lora, quiet, silent, untimed
 
 GROUPS = 2
 """Of each process."""
@@ -48,7 +51,8 @@ def learnt_from_uneven(folder: Path, name: str, **settings: Any) -> tuple[Any, d
     """The gradient of a batch of uneven rewards with one standard deviation for all; its advantages and its log."""
     run = trainer_of(folder, name, uneven, scale_rewards="batch", judge_std=1e-4, max_grad_norm=1e9, **settings)
     batch = run.rollout(0)
-    values = run._advantages(batch, uneven(batch.samples))[0].values.tolist()
+    process = run.accelerator.process_index
+    values = batch_advantages(batch, uneven(batch.samples), run.config, process, None)[0].values.tolist()
     (gradient,), log = learnt(run, batch, uneven(batch.samples))
     return gradient, {"values": values, "log": untimed([log])[0]}
 
@@ -62,7 +66,7 @@ def as_a_rank(folder: str) -> None:
 def found_by(folder: Path, rank: int) -> dict[str, Any]:
     """Gradients of rows of both; two steps, in the first of which the second process has no scores, and in the second
     neither has; then three steps, in the second of which the second process learns nothing and in the
-    third neither; then one more, resumed.
+    third neither; then one more, resumed. Last, a run in which the second process has NaN.
     """
     gradient_run = trainer_of(folder, "gradient", bright, max_grad_norm=1e9)
     batch = gradient_run.rollout(0)
@@ -96,6 +100,7 @@ def found_by(folder: Path, rank: int) -> dict[str, Any]:
     resumed = trainer_of(folder, "run", bright, max_steps=4)
     resumed.train(resume=True)
     return {
+        "nan": with_nan(folder, rank),
         "processes": whole.accelerator.num_processes,
         "uneven": from_uneven,
         "lonely": untimed(lonely.log_history),
@@ -105,6 +110,20 @@ def found_by(folder: Path, rank: int) -> dict[str, Any]:
         "resumed": untimed(resumed.log_history),
         "had": {row["step"]: row["ratio_deviation"] for row in whole.log_history if "ratio_deviation" in row},
     }
+
+
+def with_nan(folder: Path, rank: int) -> dict[str, Any]:
+    """Weights before, after each step and at the end, log and error of a run whose second process has a row of NaN in
+    the first step, and NaN in its gradient in all others.
+    """
+    run = trainer_of(folder, "nan", bright, max_steps=9, save_steps=1, overlap=False)
+    weights = [digest(run)]
+    run.callbacks = [lambda it, *_: weights.append(digest(it))]
+    if rank:
+        broken(run, lambda calls: calls == 2 or in_training(run, 1)(calls))
+    with pytest.raises(FloatingPointError) as error:
+        run.train()
+    return {"weights": [*weights, digest(run)], "log": untimed(run.log_history), "error": str(error.value)}
 
 
 def digest(trainer: DiffusionTrainer) -> str:
@@ -201,6 +220,18 @@ def test_the_log_is_that_of_the_rows_of_all_processes(folder, ranks, of_both):
     assert first["unscored"] == 0.25
     assert first["abstained"] == pytest.approx(1 / 12)
     assert first["reward"] > 1  # of nine rows that have one
+
+
+def test_nan_in_one_process_is_left_out_and_skipped_and_ends_the_run_in_both(ranks, folder):
+    first, second = (rank["nan"] for rank in ranks)
+    assert first == second
+    before, *after = first["weights"]
+    assert before not in after
+    assert after == [after[0]] * 4
+    assert [row["frac_nonfinite"] for row in first["log"]] == pytest.approx([1 / 12, 0, 0])
+    assert [row["skipped_updates"] for row in first["log"]] == [0, 1, 1]
+    assert "step 3, mini-batch 0: NaN or infinite is the loss of s" in first["error"]
+    assert sorted(path.name for path in (folder / "nan").glob("checkpoint-*")) == ["checkpoint-2", "checkpoint-3"]
 
 
 def test_a_process_without_a_score_keeps_nobody_waiting(ranks):

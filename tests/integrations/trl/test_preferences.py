@@ -1,5 +1,6 @@
 """Preference pairs, and the trainers that take them."""
 
+import math
 from collections import Counter
 from dataclasses import replace
 
@@ -9,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editcritic.integrations.trl.preferences import PreferencePairs, make_preference_pairs
-from editcritic.reward import Image, Operation
+from editcritic.integrations.trl.reward_function import RewardFunction
+from editcritic.reward import Image, Operation, Score
 from editcritic.reward.engine.program import Ask
 from editcritic.reward.metrics.pairwise import PairwiseJudge
 from editcritic.reward.queries import Judge
@@ -20,6 +22,7 @@ from ...reward.experts.tiny_vlms import tiny_llava
 from ...tiny_language_model import tiny_language_model
 from ...verifiers.numpy_editor import Painter, graded, judge, read, rejection, scenes
 from ..trl_runs import dpo, half_known, losses, rollouts, sample_of, settings, written
+from .test_reward_function import asking, half_nan
 
 
 def values_of(pairs: PreferencePairs) -> list[tuple[float, float]]:
@@ -37,6 +40,17 @@ def test_candidates_without_a_score_are_in_no_pair():
     assert values_of(pairs) == [(0.5, 0.1)]
     assert pairs.dropped["unscored"] == 1
     assert (pairs.pairs[0].chosen.position, pairs.pairs[0].rejected.position) == (2, 0)
+
+
+def test_a_picture_of_nan_is_in_no_pair_and_no_score_is_nan():
+    made = RewardFunction(graded(), decode_image=half_nan).rollouts(
+        **asking("", "", "", completion_ids=[[7], [0], [200]])
+    )
+    pairs = make_preference_pairs(made, balanced=False)
+    assert pairs.dropped["unscored"] == 1
+    assert values_of(pairs) == [tuple(sorted((made[2].score.value, made[0].score.value), reverse=True))]
+    with pytest.raises(ValueError, match="finite"):
+        Score.of(math.nan)
 
 
 def test_what_a_guard_rejected_is_never_chosen():
@@ -146,7 +160,9 @@ def test_every_group_has_its_first_turn_before_one_has_its_second():
     assert len({pair.chosen.sample.group for pair in pairs.pairs[:10]}) == 10
 
 
-@pytest.mark.parametrize("wrong", [{"margin": -1}, {"score_std": -0.1}, {"max_per_group": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"margin": -1}, {"margin": math.nan}, {"score_std": -0.1}, {"score_std": math.nan}, {"max_per_group": 0}]
+)
 def test_wrong_settings_are_refused(wrong):
     with pytest.raises(ValueError, match="got"):
         make_preference_pairs([], **wrong)

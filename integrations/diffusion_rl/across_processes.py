@@ -1,0 +1,97 @@
+"""What is computed over all processes alike: advantages, gradients and means. All of them call these together."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import gather_object
+
+from ...reward import Score
+from ...reward.training.advantages import Advantages, advantages
+from ..trl.reward_function import part_means
+from .config import DiffusionConfig
+from .rollout_batch import RolloutBatch
+from .update_guard import shortened
+
+log = logging.getLogger("editcritic.trainers")
+
+
+def batch_advantages(
+    batch: RolloutBatch, scores: Sequence[Score], config: DiffusionConfig, process: int, lowest: float | None
+) -> tuple[Advantages, dict[str, float]]:
+    """Advantages of the rows of this process, and metrics of the scores of all processes.
+
+    Every process has the same number of rows, with whole groups. The same edit in two processes is two groups. A row
+    whose latents are NaN has no value, whatever its score: it has no likelihood to raise or lower, so that the lowest
+    value would only move the advantages of its group. lowest: the lower bound of the reward's range, or None.
+    """
+    count, nonfinite = len(batch.samples), batch.nonfinite
+    gathered: list[tuple[str, Score, str]] = gather_object(
+        [
+            (
+                f"{sample.group}/{process}/{row // config.group_size}",
+                Score.failed(nonfinite[row], cause="infrastructure") if row in nonfinite else _without_evidence(score),
+                f"{sample.id} ({nonfinite[row]})" if row in nonfinite else "",
+            )
+            for row, (sample, score) in enumerate(zip(batch.samples, scores, strict=True))
+        ]
+    )
+    all_scores = [score for _, score, _ in gathered]
+    lost = [reason for _, _, reason in gathered if reason]
+    if lost and not process:
+        log.warning("step %d: %d of %d edits take no part: %s", batch.step, len(lost), len(gathered), shortened(lost))
+    result = advantages(
+        all_scores,
+        [group for group, _, _ in gathered],
+        judge_std=config.judge_std,
+        scale_rewards=config.scale_rewards,
+        noise_correction=config.noise_correction,
+        abstained=config.abstained,
+        lowest=lowest,
+        max_abs=config.advantage_clip,
+    )
+    metrics = part_means(all_scores) | result.metrics | {"frac_nonfinite": len(lost) / len(gathered)}
+    return result.of_rows(slice(process * count, (process + 1) * count)), metrics
+
+
+def _without_evidence(score: Score) -> Score:
+    """What is sent to other processes."""
+    parts, credits = (
+        {name: _without_evidence(part) for name, part in scores.items()} for scores in (score.parts, score.credits)
+    )
+    return replace(score, evidence=(), parts=parts, credits=credits)
+
+
+def all_reduce_gradients(accelerator: Accelerator, weights: Sequence[torch.nn.Parameter]) -> None:
+    """Sum gradients over all processes; they train on different numbers of rows, possibly none."""
+    grads = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in weights]
+    flat = accelerator.reduce(torch.cat([grad.flatten() for grad in grads]), "sum")
+    parts = flat.split([grad.numel() for grad in grads])
+    for weight, part in zip(weights, parts, strict=True):
+        weight.grad = part.view_as(weight)
+
+
+def means_over_rows(collected: Mapping[str, Sequence[tuple[float, int]]]) -> dict[str, float]:
+    """Means over the rows of all processes. collected: name -> means of this process, each of a number of rows."""
+    processes: list[Mapping[str, Sequence[tuple[float, int]]]] = gather_object([collected])
+    names = dict.fromkeys(name for process in processes for name in process)
+    pairs = {name: [pair for process in processes for pair in process.get(name, ())] for name in names}
+    return {
+        name: sum(value * rows for value, rows in parts) / sum(rows for _, rows in parts)
+        for name, parts in pairs.items()
+    }
+
+
+def means_over_processes(metrics: Mapping[str, float]) -> dict[str, float]:
+    """The means of each number over the processes that have it. What is not finite is left out: it is no JSON."""
+    logs: list[Mapping[str, float]] = gather_object(
+        [{name: value for name, value in metrics.items() if math.isfinite(value)}]
+    )
+    names = dict.fromkeys(name for process_log in logs for name in process_log)
+    return {name: fmean(process_log[name] for process_log in logs if name in process_log) for name in names}
