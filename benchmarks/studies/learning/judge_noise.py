@@ -291,8 +291,9 @@ def plot(measurements: Sequence[Measurement], path: Path) -> None:
         axis.set_ylabel(label)
         axis.set_ylim(bottom=0)
         axis.grid(visible=True, axis="y", alpha=0.3)
-    handles, words = axes[0].get_legend_handles_labels()
-    figure.legend(handles, words, loc="outside upper center", ncols=len(kinds), fontsize=8)
+    handles, _ = axes[0].get_legend_handles_labels()
+    columns = sorted(handles, key=lambda handle: handles.index(handle) % len(treatments))  # a treatment each
+    figure.legend(handles=columns, loc="outside upper center", ncols=len(treatments), fontsize=8)
     figure.savefig(path, dpi=90)
 
 
