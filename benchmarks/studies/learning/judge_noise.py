@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ....reward import Expert, Reward
 from ....reward.bootstrap_intervals import bootstrap_interval, row_means
-from ....reward.metrics.baselines.edit_score import EditScore
+from ....reward.metrics.baselines.edit_score import MAX_SCORE, EditScore
 from ....reward.queries import Failure, Judge, Reply
 from ....reward.queries.kinds import Outcome
 from ....reward.sample import TASK_TYPES
@@ -207,7 +207,7 @@ def measure(seed: int, judge: str, draws: int, groups: Sequence[Sequence[Case]],
         seed,
         judge,
         draws,
-        std / reward.card.range[1],
+        std / MAX_SCORE,
         fmean(value is None for value in values),
         {FAILED_IS_ZERO: of([0.0 if value is None else value for value in values])}
         | {name: of(values, **options) for name, options in TREATMENTS.items()},
@@ -291,8 +291,9 @@ def plot(measurements: Sequence[Measurement], path: Path) -> None:
         axis.set_ylabel(label)
         axis.set_ylim(bottom=0)
         axis.grid(visible=True, axis="y", alpha=0.3)
-    handles, words = axes[0].get_legend_handles_labels()
-    figure.legend(handles, words, loc="outside upper center", ncols=len(kinds), fontsize=8)
+    handles, _ = axes[0].get_legend_handles_labels()
+    columns = sorted(handles, key=lambda handle: handles.index(handle) % len(treatments))  # a treatment each
+    figure.legend(handles=columns, loc="outside upper center", ncols=len(treatments), fontsize=8)
     figure.savefig(path, dpi=90)
 
 

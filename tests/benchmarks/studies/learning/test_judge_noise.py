@@ -57,7 +57,9 @@ def test_groups_are_of_one_request_and_as_good_as_their_editor():
 
 def test_the_judge_has_the_faults_that_it_is_given():
     (group,) = drawn_groups(1, 4, group_size=1)
-    edits = [replace(group[0].sample, edited=group[0].sample.reference)]  # the perfect edit: its grades are certain
+    perfect = group[0].sample.reference
+    assert perfect is not None
+    edits = [replace(group[0].sample, edited=perfect)]  # its grades are certain
     (quiet,) = following(QUIET, 60, edits)
     (noisy,) = following(replace(QUIET, noise=0.2), 60, edits)
     (some,) = following(replace(QUIET, zeros=0.3), 60, edits)
