@@ -160,11 +160,11 @@ def nan_moment(folder: Path) -> None:
     torch.save(state, folder / "optimizer.pt")
 
 
-def cut_off(name: str) -> Callable[[Path], None]:
+def cut_off(name: str) -> Callable[[Path], object]:
     return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:-200])
 
 
-DAMAGES: list[tuple[Callable[[Path], None], str]] = [
+DAMAGES: list[tuple[Callable[[Path], object], str]] = [
     (nan_weight, "the weight transformer.*lora.* is NaN or infinite"),
     (nan_moment, "optimizer state exp_avg of parameter 0 is NaN or infinite"),
     (cut_off("pytorch_lora_weights.safetensors"), "SafetensorError"),

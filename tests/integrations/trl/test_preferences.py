@@ -21,12 +21,14 @@ from editcritic.verifiers.selectors import MultiTurnEditing
 from ...reward.experts.tiny_vlms import tiny_llava
 from ...tiny_language_model import tiny_language_model
 from ...verifiers.numpy_editor import Painter, graded, judge, read, rejection, scenes
-from ..trl_runs import dpo, half_known, losses, rollouts, sample_of, settings, written
-from .test_reward_function import asking, half_nan
+from ..trl_runs import asking, dpo, half_known, losses, rollouts, sample_of, settings, written
+from .test_reward_function import half_nan
 
 
-def values_of(pairs: PreferencePairs) -> list[tuple[float, float]]:
-    return sorted((pair.chosen.value, pair.rejected.value) for pair in pairs.pairs)
+def values_of(pairs: PreferencePairs) -> list[tuple[float, ...]]:
+    return sorted(
+        tuple(one.value for one in (pair.chosen, pair.rejected) if one.value is not None) for pair in pairs.pairs
+    )
 
 
 def test_the_better_one_is_chosen():
