@@ -25,10 +25,8 @@ from ..trl_runs import asking, dpo, half_known, losses, rollouts, sample_of, set
 from .test_reward_function import half_nan
 
 
-def values_of(pairs: PreferencePairs) -> list[tuple[float, ...]]:
-    return sorted(
-        tuple(one.value for one in (pair.chosen, pair.rejected) if one.value is not None) for pair in pairs.pairs
-    )
+def values_of(pairs: PreferencePairs) -> list[tuple[float, float]]:
+    return sorted((pair.chosen.value, pair.rejected.value) for pair in pairs.pairs)
 
 
 def test_the_better_one_is_chosen():
@@ -50,7 +48,7 @@ def test_a_picture_of_nan_is_in_no_pair_and_no_score_is_nan():
     )
     pairs = make_preference_pairs(made, balanced=False)
     assert pairs.dropped["unscored"] == 1
-    assert values_of(pairs) == [tuple(sorted((made[2].score.value, made[0].score.value), reverse=True))]
+    assert values_of(pairs) == [tuple(sorted((made[row].score.value or 0.0 for row in (0, 2)), reverse=True))]
     with pytest.raises(ValueError, match="finite"):
         Score.of(math.nan)
 
