@@ -152,9 +152,7 @@ def _with_option(spec: Spec, place: tuple[str, ...], option: str, value: Any, te
         return {**table, place[0]: _with_option(table[place[0]], place[1:], option, value, text)}
     if option in table:
         raise InputError(f"--metric {text}: the suite decides {option}, which is {table[option]!r:.80} here")
-    if isinstance(value, Mapping) or (
-        isinstance(value, list) and any(isinstance(one, Mapping | list) for one in value)
-    ):
+    if any(isinstance(one, Mapping | list) for one in (value if isinstance(value, list) else [value])):
         raise InputError(f"--metric {text}: {option} is a value, a table cannot be given here")
     return {**table, option: value}
 

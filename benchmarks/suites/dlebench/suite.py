@@ -107,8 +107,9 @@ class DleBench(Suite):
         return {mode: meanings[mode] for mode in modes} | paper
 
     def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:
-        """protocol: a mode instead of the suite's own, `tools` or `plain`; `oracle` only if it is the suite's own. `paper`
-        is the suite's own with judge and tools introduced in a system prompt (table 16), where there are tools.
+        """protocol: a mode instead of the suite's own, `tools` or `plain`; `oracle` only if it is the suite's own.
+
+        `paper`: the suite's own mode, with judge and tools introduced in a system prompt (table 16).
         """
         paper = protocol == "paper" and self.mode != "plain"
         mode = self.mode if paper or protocol is None else protocol
