@@ -115,8 +115,8 @@ def metric_spec(suite: Suite, protocol: str | None, text: str) -> tuple[str, Spe
     that the metric does not have, and for one that the suite itself decides.
     """
     specs = suite.metrics(protocol)
-    name, _, query = text.partition("?") if isinstance(text, str) else (text, "", "")  # a file may have a list
-    if name not in list(specs):
+    name, _, query = str(text).partition("?")  # a file may have a list
+    if name not in specs:
         raise InputError(f"{suite.name} has no metric {name!r:.80}: it has {', '.join(specs)}")
     spec = specs[name]
     for option, value in parse_qsl(query, keep_blank_values=True):

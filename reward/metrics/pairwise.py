@@ -104,7 +104,7 @@ class PairwiseJudge:
     def _question(self, shown_first: EditSample, shown_second: EditSample) -> Judge:
         slots = {"instruction": shown_first.instruction}
         shown = (*shown_first.sources, shown_first.edited, shown_second.edited)
-        messages = self.prompt_pack.messages("pairwise", shown, **slots)
+        messages = self.prompt_pack.messages("pairwise", shown, slots)
         return Judge(messages, self.form, "pairwise", tuple(slots.items()))
 
 

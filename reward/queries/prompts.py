@@ -57,7 +57,7 @@ class Prompts:
         return _filled(name, _PART.sub("", template).strip(), slots)
 
     def messages(
-        self, name: str, content: Sequence[str | Image] = (), /, *, paper: bool = False, **slots: str
+        self, name: str, content: Sequence[str | Image], slots: Mapping[str, str], *, paper: bool = False
     ) -> tuple[Message, ...]:
         """The turns that ask a prompt: a system message where it has one, then the user's of `content` and the text.
 

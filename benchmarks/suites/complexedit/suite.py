@@ -152,7 +152,7 @@ class ComplexEdit(Suite):
             "token_probability": "the probability of a yes",
             "expected": "the expectation over the probabilities of the grades",
         }
-        modes = {mode: meanings[mode] for mode in sorted(MODES, key=lambda mode: mode != self.mode)}
+        modes: dict[str, str] = {mode: meanings[mode] for mode in sorted(MODES, key=lambda mode: mode != self.mode)}
         return {**modes, _PAPER: "numeric, with the paper's system prompts"}
 
     def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:

@@ -48,7 +48,7 @@ class SingleQuestionJudge(ABC):
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         pictures, slots = self.judge_inputs(sample)
-        messages = self.prompt_pack.messages(self.topic, pictures, **slots)
+        messages = self.prompt_pack.messages(self.topic, pictures, slots)
         question = Judge(messages, self.form, f"baselines/{self.topic}", tuple(slots.items()))
         reply = yield from ask(question)
         numbers = {name: float(p) for name, p in reply.probabilities.items()}

@@ -130,16 +130,15 @@ def _judgement(options: ComplexEditOptions, sample: EditSample) -> Judge:
     else:
         place = "that you give" if options.paper else "below"
         operations = options.prompt_pack.render("operations_unknown", list_place=place)
-    messages = options.prompt_pack.messages(
-        "alignment",
-        (sample.source, sample.edited),
-        paper=options.paper,
-        instruction=sample.instruction,
-        operations=operations,
-        place="of the user's message" if options.paper else "above",
-        following=options.prompt_pack.render("rubric_following"),
-        preservation=options.prompt_pack.render("rubric_preservation"),
-    )
+    words = {
+        "instruction": sample.instruction,
+        "operations": operations,
+        "place": "of the user's message" if options.paper else "above",
+        "following": options.prompt_pack.render("rubric_following"),
+        "preservation": options.prompt_pack.render("rubric_preservation"),
+    }
+    pictures = (sample.source, sample.edited)
+    messages = options.prompt_pack.messages("alignment", pictures, words, paper=options.paper)
     slots = (("instruction", sample.instruction), ("operations", json.dumps(names, ensure_ascii=False)))
     return Judge(messages, judgement_form(max(1, len(names))), "complexedit/alignment", slots)
 
@@ -169,7 +168,7 @@ def _question(
     """The query of one metric."""
     rubric_slot = {"rubric": options.prompt_pack.render(f"rubric_{rubric}")} if rubric else {}
     slots = {"instruction": sample.instruction, **rubric_slot}
-    messages = options.prompt_pack.messages(topic, (sample.source, sample.edited), paper=options.paper, **slots)
+    messages = options.prompt_pack.messages(topic, (sample.source, sample.edited), slots, paper=options.paper)
     return Judge(messages, form, f"complexedit/{topic}", (("instruction", sample.instruction),))
 
 

@@ -61,5 +61,5 @@ class PerceptualQuality(ComplexEditOptions):
 
     def _question(self, sample: EditSample, topic: str, form: ResponseFormat) -> Judge:
         rubric = self.prompt_pack.render("rubric_quality")
-        messages = self.prompt_pack.messages(topic, (sample.edited,), paper=self.paper, rubric=rubric)
+        messages = self.prompt_pack.messages(topic, (sample.edited,), {"rubric": rubric}, paper=self.paper)
         return Judge(messages, form, f"complexedit/{topic}")

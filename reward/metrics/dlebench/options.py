@@ -110,7 +110,7 @@ class DleBenchOptions:
         answer = prompts.render("answer", labels=str(self.label_scale))
         slots = {"instruction": sample.instruction, "size": pixels, "tools": tools, "answer": answer}
         topic = f"{self._topic}_{self.mode}"
-        messages = prompts.messages(topic, pictures, paper=self.paper, **parts, **slots)
+        messages = prompts.messages(topic, pictures, {**parts, **slots}, paper=self.paper)
         form = FreeText(max_tokens=self.max_tokens)
         return Judge(messages, form, f"dlebench/{topic}", (("instruction", sample.instruction),))
 

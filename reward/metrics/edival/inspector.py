@@ -131,7 +131,7 @@ class EditInspector:
 
     def ask_yes_no(self, topic: str, pictures: Sequence[Image], slots: Mapping[str, str]) -> Program[Reply]:
         """The judge's reply to the prompt `topic` with the images in this order."""
-        messages = self.prompts.messages(topic, pictures, **slots)
+        messages = self.prompts.messages(topic, pictures, slots)
         question = Judge(messages, YesNo(), f"edival/{topic}", tuple(slots.items()))
         reply = yield from ask(question)
         numbers = {name: float(p) for name, p in reply.probabilities.items()}
@@ -142,7 +142,7 @@ class EditInspector:
         """The judge's texts without surrounding blanks, one query per set of slots."""
         replies = yield from ask_many(
             [
-                Judge(self.prompts.messages(topic, **slots), FreeText(), f"edival/{topic}", tuple(slots.items()))
+                Judge(self.prompts.messages(topic, (), slots), FreeText(), f"edival/{topic}", tuple(slots.items()))
                 for slots in slot_sets
             ]
         )

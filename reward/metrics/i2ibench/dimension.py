@@ -132,7 +132,7 @@ class DimensionMetric(ABC):
         self, topic: str, form: ResponseFormat, parts: ImageParts, *, prompt: str = "", **slots: str
     ) -> Judge:
         """A judge query on `topic` with the prompt `prompt` (default: the prompt of the topic's name)."""
-        messages = self.prompt_pack.messages(prompt or topic, parts, paper=self.paper, **slots)
+        messages = self.prompt_pack.messages(prompt or topic, parts, slots, paper=self.paper)
         return Judge(messages, form, f"i2i/{topic}", tuple(slots.items()))
 
     def judge_only_score(self, sample: EditSample) -> Program[Score]:
@@ -144,7 +144,7 @@ class DimensionMetric(ABC):
             slots[slot] = getattr(sample, required_field)
         images = labelled_images(sample.sources, sample.edited)
         prompt = f"level_{slot}" if slot else "level"
-        messages = self.prompt_pack.messages(prompt, images, **slots, meaning=self.dimension_info.meaning)
+        messages = self.prompt_pack.messages(prompt, images, {**slots, "meaning": self.dimension_info.meaning})
         return (yield from judge_value(Judge(messages, FIVE_LEVELS, "i2i/level", tuple(slots.items()))))
 
 

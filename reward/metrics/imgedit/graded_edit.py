@@ -87,7 +87,7 @@ class GradedEdit(ABC):
 
     def _question(self, topic: str, pictures: tuple[Image, ...], instruction: str, ending: str = "") -> Judge:
         slots = {"instruction": instruction} | ({"ending": ending} if ending else {})
-        messages = self.prompt_pack.messages(topic, pictures, **slots)
+        messages = self.prompt_pack.messages(topic, pictures, slots)
         return Judge(messages, _FORM, f"imgedit/{topic}", (("instruction", instruction),))
 
 

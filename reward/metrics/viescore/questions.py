@@ -73,7 +73,7 @@ class _TwoGrades(VieScoreOptions):
     def _score(self, sample: EditSample) -> Program[Score]:
         edited = sample.edited.resized(*sample.source.size, "bicubic")
         pictures, slots = self._inputs(sample.source, edited, sample.instruction)
-        messages = self.prompt_pack.messages(self.topic, pictures, **slots)
+        messages = self.prompt_pack.messages(self.topic, pictures, slots)
         form = response_format(self.protocol)
         question = Judge(messages, form, f"viescore/{self.topic}", tuple(slots.items()))
         reply = yield from ask(question)
