@@ -13,6 +13,10 @@ DEFAULT_REWARD = "any-edit"
 
 Json = Annotated[bool, typer.Option("--json", help="Write one JSON document to standard output and nothing else.")]
 Seed = Annotated[int, typer.Option("--seed", help="Random seed.")]
+By = Annotated[
+    list[str] | None,
+    typer.Option("--by", help="Also by the values of this label of the items, such as `type` or `level`. Repeatable."),
+]
 BootstrapSamples = Annotated[
     int,
     typer.Option("--bootstrap-samples", min=100, help="Number of bootstrap samples for confidence intervals."),
@@ -143,11 +147,15 @@ SuiteProtocol = Annotated[
         "--protocol",
         help="Variant of the suite's metrics. edival, sceneedit: paper (default), or official for the numbers of "
         "EdiVal's released code; edival also official-fixed, paper-official. complex-edit, dlebench: a mode instead of "
-        "the suite's own. gedit, imgedit: fixed (default), official. i2ibench: judge-only.",
+        "the suite's own, or paper. gedit, imgedit: fixed (default), official. i2ibench: judge-only, paper.",
     ),
 ]
 Metric = Annotated[
-    list[str] | None, typer.Option("--metric", help="Only this metric of the suite. Repeatable. Default: all.")
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        help="Only this metric of the suite, with options as in `if?threshold=0.3`. Repeatable. Default: all.",
+    ),
 ]
 ResultFolders = Annotated[
     list[Path],

@@ -76,6 +76,30 @@ def build(spec: Spec, group: Group = "editcritic.rewards", **options: Any) -> An
     return _construct(str(spec["use"]), {**table_options, **options}, group)
 
 
+def options_of(name: str, group: Group = "editcritic.rewards") -> Mapping[str, inspect.Parameter]:
+    """The options that a spec of this name takes; none where a function is the metric. Raises `SpecError`."""
+    target = _find(name, group)
+    return {} if not inspect.isclass(target) and hasattr(target, "card") else parameters(target)
+
+
+def spec_table(spec: Spec, group: Group = "editcritic.rewards") -> dict[str, Any]:
+    """A spec as a table. Raises `SpecError`."""
+    if isinstance(spec, Mapping):
+        return dict(spec)
+    name, _, query = spec.partition("?")
+    options = options_of(name, group)
+    read = {key: read_option(text, options[key]) if key in options else text for key, text in parse_qsl(query, True)}
+    return {"use": name, **read}
+
+
+def read_option(text: str, parameter: inspect.Parameter) -> Any:
+    """What the text of an option in a string spec is for this parameter."""
+    annotation = str(parameter.annotation)
+    # A revision or a folder may look like a number.
+    plain = annotation == "str" or (annotation == "str | None" and text != "null")
+    return text if plain else parse_option(text)
+
+
 def read_spec(path: str | Path) -> Spec:
     """A spec from a TOML file, which names only what is installed or trusted (see `file_specs`). Raises `SpecError`."""
     try:
@@ -164,10 +188,7 @@ def _convert_option(name: str, key: str, value: Any, parameter: inspect.Paramete
     """Convert an option to its parameter's type, lists to tuples. Raises `SpecError` for a wrong type."""
     annotation = str(parameter.annotation)
     if isinstance(value, _StringOption):
-        text = str(value)
-        # A revision or a folder may look like a number.
-        plain = annotation == "str" or (annotation == "str | None" and text != "null")
-        value = text if plain else parse_option(text)
+        value = read_option(str(value), parameter)
     kind, description = _KINDS.get(annotation, (object, ""))
     is_flag = isinstance(value, bool) and annotation != "bool"
     if description and (is_flag or not isinstance(value, kind)):

@@ -49,6 +49,11 @@ def collapsed(text: str) -> str:
     return re.sub(r"\s+", " ", text).strip()
 
 
+def words_of(prompt: Path) -> str:
+    """The text of a prompt without the lines that say which part is the system's."""
+    return re.sub(r"^=== (system|user) ===\n", "", prompt.read_text(encoding="utf-8"), flags=re.MULTILINE)
+
+
 def problems(rows: Sequence[Row], prompts: Mapping[str, str]) -> list[Problem]:
     """Problems of a table and its prompts (name -> text). Each row accounts for its sentence once."""
     result = [
@@ -79,7 +84,7 @@ def test_tables_and_prompts_say_the_same():
     }
     assert tables.keys() == folders.keys()
     for package, folder in folders.items():
-        prompts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.txt"))}
+        prompts = {path.stem: words_of(path) for path in sorted(folder.glob("*.txt"))}
         rows = list(rows_of(tables[package]))
         assert len(rows) >= len(prompts), package
         assert problems(rows, prompts) == [], package

@@ -136,8 +136,12 @@ def compare_results(
     suite: Suite | None = None,
     threshold: float = 0.5,
     count: int = BOOTSTRAP_SAMPLES,
+    by: Sequence[str] = (),
 ) -> ResultsComparison:
-    """Compare B with A. count: bootstrap samples. Raises `InputError` for different suites or without common items."""
+    """Compare B with A. count: bootstrap samples. by: labels; each metric is compared for each of their values, too.
+
+    Raises `InputError` for different suites, without common items, and for a label that no item has.
+    """
     names = (first.provenance.get("suite"), second.provenance.get("suite"))
     if names[0] != names[1]:
         raise InputError(f"the results are of different suites: {names[0]} and {names[1]}")
@@ -153,10 +157,14 @@ def compare_results(
     pairs = _counting_missing(pairs, ranges, "", "")
     metrics = list(dict.fromkeys(name for a, b in pairs for name in (*a.scores, *b.scores)))
     cases = list(dict.fromkeys(a.case for a, _ in pairs))
-    statistics = [_figure(pairs, metric, ranges) for metric in metrics]
-    clusters = [len({a.case for a, b in pairs if _difference(a, b, metric) is not None}) for metric in metrics]
+    groups = [(metric, suffix, group) for suffix, group in _groups(pairs, by) for metric in metrics]
+    statistics = [_figure(pairs, group, metric, ranges) for metric, _, group in groups]
+    clusters = [len({a.case for a, b in group if _difference(a, b, metric) is not None}) for metric, _, group in groups]
     tests = significance_tests(statistics, bootstrap_weights(len(cases), count), clusters)
-    metric_comparisons = [_metric(pairs, metric, test, threshold) for metric, test in zip(metrics, tests, strict=True)]
+    metric_comparisons = [
+        replace(_metric(group, metric, test, threshold), metric=metric + suffix)
+        for (metric, suffix, group), test in zip(groups, tests, strict=True)
+    ]
     return ResultsComparison(
         _distinct_names(first, second),
         settings,
@@ -176,11 +184,23 @@ def _distinct_names(first: Results, second: Results) -> tuple[str, str]:
     return f"{first.editor} (A)", f"{second.editor} (B)"
 
 
-def _figure(pairs: Sequence[RowPair], metric: str, ranges: ValueRanges) -> Statistic:
-    """The mean difference over items with a value in both, with bounds for missing values."""
-    lowest = _mean_difference(pairs, _counting_missing(pairs, ranges, "highest", "lowest"), metric)
-    highest = _mean_difference(pairs, _counting_missing(pairs, ranges, "lowest", "highest"), metric)
-    return _mean_difference(pairs, pairs, metric).bounded(lowest, highest)
+def _groups(pairs: Sequence[RowPair], by: Sequence[str]) -> Iterator[tuple[str, Sequence[RowPair]]]:
+    """All pairs, and those of each value of each label, each after what it adds to the name of a metric."""
+    yield "", pairs
+    for label in by:
+        values = dict.fromkeys(a.labels[label] for a, _ in pairs if label in a.labels)
+        if not values:
+            known = ", ".join(dict.fromkeys(name for a, _ in pairs for name in a.labels)) or "none"
+            raise InputError(f"no item has the label {label!r:.80}: they have {known}")
+        for value in values:
+            yield f", {label} {value}", [(a, b) for a, b in pairs if a.labels.get(label) == value]
+
+
+def _figure(pairs: Sequence[RowPair], group: Sequence[RowPair], metric: str, ranges: ValueRanges) -> Statistic:
+    """The mean difference over items of the group with a value in both, with bounds for missing values."""
+    lowest = _mean_difference(pairs, _counting_missing(group, ranges, "highest", "lowest"), metric)
+    highest = _mean_difference(pairs, _counting_missing(group, ranges, "lowest", "highest"), metric)
+    return _mean_difference(pairs, group, metric).bounded(lowest, highest)
 
 
 def _counting_missing(

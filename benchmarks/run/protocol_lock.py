@@ -16,7 +16,7 @@ from ..common.toml_format import format_toml
 from .provenance import library_versions
 from .run_config import RunConfig
 from .run_journal import require_same_settings
-from .run_spec import RunSpec
+from .run_spec import RunSpec, option_tables
 
 SCHEMA = 2
 _HEAD = """# A locked protocol of editcritic: `editcritic bench run --lock THIS --outputs DIR -o OUT` runs it,
@@ -88,7 +88,7 @@ def read_protocol(path: Path) -> dict[str, Any]:
     except (LookupError, TypeError, AttributeError) as error:
         raise InputError(f"{path} is not a whole locked protocol: {type(error).__name__}: {error}") from None
     # Of its metrics and settings the lock holds copies, to compare with: nothing is built of those.
-    require_trusted({"suite_spec": spec.suite, "experts": spec.experts}, path)
+    require_trusted({"suite_spec": spec.suite, "experts": spec.experts, "metrics": option_tables(spec.metrics)}, path)
     return locked
 
 

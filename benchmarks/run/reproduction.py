@@ -16,7 +16,7 @@ from ..suites.results import RESULT_FILE, RUN_FILE, load_results
 from .result_files import result_files
 from .run_config import ExecutionOptions
 from .run_journal import abbreviate_json, read_json
-from .run_spec import RunSpec
+from .run_spec import RunSpec, option_tables
 from .runner import execute
 
 
@@ -87,7 +87,8 @@ def _run_spec(folder: Path, data: Path | None, outputs: Path | None, experts: tu
         data = folder / invocation["data"]
     spec: Spec = invocation.get("suite") or {"use": provenance["suite"], **provenance["suite_options"]}
     recorded_experts = None if experts else _experts(provenance, invocation, folder)
-    require_trusted({"suite": spec, "experts": recorded_experts}, folder)
+    metrics = tuple(invocation.get("metrics", ()))
+    require_trusted({"suite": spec, "experts": recorded_experts, "metrics": option_tables(metrics)}, folder)
     return RunSpec(
         spec,
         data,
@@ -95,7 +96,7 @@ def _run_spec(folder: Path, data: Path | None, outputs: Path | None, experts: tu
         result["editor"],
         experts or recorded_experts or (),
         provenance["protocol"],
-        tuple(invocation.get("metrics", ())),
+        metrics,
         provenance["reproducible"],
         provenance["bootstrap"]["samples"],
         provenance["bootstrap"]["seed"],

@@ -22,7 +22,7 @@ from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
 from ..common.toml_format import format_toml
 from .run_journal import JOURNAL_FOLDER
-from .run_spec import relative_path
+from .run_spec import option_tables, relative_path
 
 SETTINGS_FILE = "run.toml"
 _HEAD = """# The settings of a run as used. Repeat it: editcritic bench run --config THIS
@@ -159,6 +159,7 @@ def read_run_settings(path: Path, typed: Collection[str] = ()) -> RunSettings:
 
 def _require_trusted(settings: RunSettings, path: Path, typed: Collection[str]) -> None:
     specs = {name: getattr(settings, name) for name in ("suite", "experts") if name not in typed}
+    specs["metrics"] = [] if "metrics" in typed else option_tables(settings.metrics)
     address = None if settings.ray is None else settings.ray.address
     if address not in _OWN_CLUSTERS:
         specs["ray"] = {"address": address}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 from ...reward import Expert, default_experts, load_experts
 from ...reward.queries.specs import Spec
@@ -73,6 +74,12 @@ class RunSpec:
             self.bootstrap_samples,
             self.seed,
         )
+
+
+def option_tables(metrics: Sequence[Any]) -> list[dict[str, str]]:
+    """The options of metrics from a file, as `require_trusted` reads them."""
+    texts = [text.partition("?")[2] for text in metrics if isinstance(text, str)]
+    return [{"use": "", **dict(parse_qsl(query))} for query in texts]
 
 
 def relative_path(path: Path, start: Path) -> str:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
+from urllib.parse import parse_qsl
 
 from ...reward import Card, EditSample, Expert, Program, Score, SpecError, build
 from ...reward.card import joint_kinds
+from ...reward.config import options_of, read_option, spec_table
 from ...reward.engine import gather
 from ...reward.metrics import Metric
 from ...reward.metrics.compose import score_with_signature
 from ...reward.queries.expert import missing_declarations, unbound_roles, unsuitable_experts
-from ...reward.queries.specs import Spec
+from ...reward.queries.specs import Spec, parameters
 from ..common.errors import InputError
 from ..suites.suite import Suite
 
@@ -34,19 +38,24 @@ class MetricSet:
     ) -> MetricSet:
         """The metrics of a suite whose roles are all bound; or the requested ones, which must all be bound.
 
-        Raises `InputError` for an unknown name, for an unbound role of a requested metric, for a role that is bound to
-        an expert that does not accept its queries, for an expert without id or kinds, and if no metric is left.
+        requested: names, or names with options (see `metric_spec`). Raises `InputError` for an unknown name or option,
+        for an unbound role of a requested metric, for a role that is bound to an expert that does not accept its
+        queries, for an expert without id or kinds, and if no metric is left.
         """
         for role, expert in experts.items():
             if problem := missing_declarations(expert):
                 raise InputError(f"{role} cannot be asked: {problem}")
-        specs = suite.metrics(protocol)
-        if unknown := [name for name in requested if name not in list(specs)]:  # a file may have a list for a name
-            raise InputError(f"{suite.name} has no metric {unknown[0]!r:.80}: it has {', '.join(specs)}")
+        specs = dict(suite.metrics(protocol))
+        names = []
+        for text in requested:
+            name, specs[name] = metric_spec(suite, protocol, text)
+            if name in names:
+                raise InputError(f"--metric {name} is there twice: give all of its options at once")
+            names.append(name)
         metrics: dict[str, Metric] = {}
         skipped: dict[str, str] = {}
         for name, spec in specs.items():
-            if requested and name not in requested:
+            if requested and name not in names:
                 continue
             metric = _build_metric(name, spec)
             unbound = unbound_roles(experts, metric.card.roles)
@@ -97,6 +106,55 @@ class CombinedMetric:
         if failed and not self.is_budget_exhausted():
             return Score.failed(failed, parts=parts)
         return Score(None, "not_applicable", "the scores are its parts", parts)
+
+
+def metric_spec(suite: Suite, protocol: str | None, text: str) -> tuple[str, Spec]:
+    """The name of a suite's metric, and its spec with the options of the text, as in `if?threshold=0.3`.
+
+    An option reaches the metric inside of a composition, too. Raises `InputError` for an unknown name, for an option
+    that the metric does not have, and for one that the suite itself decides.
+    """
+    specs = suite.metrics(protocol)
+    name, _, query = str(text).partition("?")  # a file may have a list
+    if name not in specs:
+        raise InputError(f"{suite.name} has no metric {name!r:.80}: it has {', '.join(specs)}")
+    spec = specs[name]
+    for option, value in parse_qsl(query, keep_blank_values=True):
+        places = _option_places(specs[name])
+        if option in parameters(type(suite)) and option != "data":
+            raise InputError(f"--metric {text}: {option} is an option of the suite: give '{suite.name}?{option}=…'")
+        if option == "protocol":
+            raise InputError(f"--metric {text}: the suite decides the protocol of its metrics: give --protocol")
+        if option not in places:
+            others = [other for other, its_spec in specs.items() if option in _option_places(its_spec)]
+            hint = f"; {', '.join(others)} {'has' if len(others) == 1 else 'have'} it" if others else ""
+            has = ", ".join(one for one in places if one not in parameters(type(suite)) and one != "protocol")
+            raise InputError(f"--metric {text}: {name} has no option {option!r:.80}: it has {has or 'none'}{hint}")
+        place, parameter = places[option]
+        spec = _with_option(spec, place, option, read_option(value, parameter), text)
+    return name, spec
+
+
+def _option_places(spec: Spec, place: tuple[str, ...] = ()) -> dict[str, tuple[tuple[str, ...], inspect.Parameter]]:
+    """Option -> the keys of the table that it stands in, and its parameter; of two, the outer one."""
+    table = spec_table(spec)
+    parts = {key: value for key, value in table.items() if isinstance(value, Mapping) and "use" in value}
+    options = options_of(table["use"])
+    places = {option: (place, parameter) for option, parameter in options.items() if option not in parts}
+    for key, part in parts.items():
+        places = {**_option_places(part, (*place, key)), **places}
+    return places
+
+
+def _with_option(spec: Spec, place: tuple[str, ...], option: str, value: Any, text: str) -> Spec:
+    table = spec_table(spec)
+    if place:
+        return {**table, place[0]: _with_option(table[place[0]], place[1:], option, value, text)}
+    if option in table:
+        raise InputError(f"--metric {text}: the suite decides {option}, which is {table[option]!r:.80} here")
+    if any(isinstance(one, Mapping | list) for one in (value if isinstance(value, list) else [value])):
+        raise InputError(f"--metric {text}: {option} is a value, a table cannot be given here")
+    return {**table, option: value}
 
 
 def has_failed(score: Score) -> bool:

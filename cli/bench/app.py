@@ -7,6 +7,7 @@ from .build import app as build
 from .compare import compare
 from .generate import generate
 from .prepare import prepare
+from .prompts import prompts
 from .report import report
 from .run import run
 from .verify import verify
@@ -14,6 +15,14 @@ from .verify import verify
 app = command_group(
     "bench",
     "Run benchmark suites, from their data to tables and reports.",
-    {"prepare": prepare, "generate": generate, "run": run, "report": report, "compare": compare, "verify": verify},
+    {
+        "prepare": prepare,
+        "generate": generate,
+        "run": run,
+        "report": report,
+        "compare": compare,
+        "prompts": prompts,
+        "verify": verify,
+    },
 )
 app.add_typer(build)

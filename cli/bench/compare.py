@@ -10,7 +10,7 @@ import typer
 
 from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
-from ..options import BootstrapSamples, Data, Json, SuiteSpec, Trust
+from ..options import BootstrapSamples, By, Data, Json, SuiteSpec, Trust
 
 if TYPE_CHECKING:
     from ...benchmarks.suites.suite import Suite
@@ -61,6 +61,7 @@ def compare(
     threshold: Annotated[
         float, typer.Option("--threshold", help="Decision threshold of A and B for metrics in [0, 1].")
     ] = 0.5,
+    by: By = None,
     settings: Annotated[
         bool,
         typer.Option("--settings", help="List all differing settings of A and B, also those that follow from others."),
@@ -82,14 +83,16 @@ def compare(
     from ...benchmarks.common.errors import InputError
 
     if strategy:
-        if results or data is not None or suite is not None or settings:
-            raise InputError("give either A and B, or --strategy; --data, --suite and --settings are for A and B")
+        if results or data is not None or suite is not None or settings or by:
+            raise InputError("give either A and B, or --strategy; --data, --suite, --settings and --by are for A and B")
         return _compare_strategies(strategy, metric or (), plot, out, bootstrap_samples, as_json)
     if metric or plot is not None or out is not None:
         raise InputError("--metric, --plot and -o are for --strategy: A and B are compared in all metrics")
     if len(results or ()) != 2:
         raise InputError(f"give two result folders A and B, or --strategy; got {len(results or ())} folders")
-    return _compare_pair(results or (), data, suite, threshold, max_items, bootstrap_samples, settings, as_json)
+    return _compare_pair(
+        results or (), data, suite, threshold, max_items, bootstrap_samples, settings, as_json, by or ()
+    )
 
 
 # -- two results -------------------------------------------------------------------------------------------------------
@@ -104,6 +107,7 @@ def _compare_pair(
     bootstrap_samples: int,
     all_settings: bool,
     as_json: bool,
+    by: Sequence[str],
 ) -> int:
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.report.comparison import compare_results, render_comparison, render_settings
@@ -127,7 +131,9 @@ def _compare_pair(
     if all_settings and not as_json and not {row.id for row in first.rows} & {row.id for row in second.rows}:
         render(render_settings(differing_settings(first.provenance, second.provenance, known_suite)))
     with progress_bar(None, "bootstrap"):
-        comparison = compare_results(first, second, suite=known_suite, threshold=threshold, count=bootstrap_samples)
+        comparison = compare_results(
+            first, second, suite=known_suite, threshold=threshold, count=bootstrap_samples, by=by
+        )
     if as_json:
         print_json(comparison.to_json(max_items))
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ...benchmarks.common.inputs import SampleEntry
     from ...benchmarks.human_eval.measurement_variance import MeasuredEdit, RepeatedMeasurements
     from ...benchmarks.run.editor_outputs import Outputs
+    from ...benchmarks.suites.suite import Suite
     from ...reward import Reward
-    from ...reward.queries.specs import Spec
 
 
 @exit_code_command
@@ -101,9 +101,7 @@ def variance(
     else:
         require_no_picture(out, "measurements")
         require_distinct_files(samples=Path(suite), out=out, cache=cache)
-    spec, path = _single_measurement_spec(
-        metric, {} if editor_outputs is None else editor_outputs.suite.metrics(protocol)
-    )
+    spec, path = _single_measurement_spec(metric, None if editor_outputs is None else editor_outputs.suite, protocol)
     count = SUBSAMPLE_MEANS * max(counts)
     with ExitStack() as stack:
         log = None if cache is None else stack.enter_context(AnswerLog(cache))
@@ -185,16 +183,19 @@ def _counts(text: str) -> list[int]:
     return counts
 
 
-def _single_measurement_spec(metric: str, of_suite: Mapping[str, Spec]) -> tuple[Any, tuple[str, ...]]:
-    """A spec that measures once per call, and the path of the selected part. of_suite: metrics of the suite by name."""
+def _single_measurement_spec(metric: str, suite: Suite | None, protocol: str | None) -> tuple[Any, tuple[str, ...]]:
+    """A spec that measures once per call, and the path of the selected part. suite: whose metrics are meant first."""
     from ...benchmarks.common.inputs import spec_argument
+    from ...benchmarks.run.suite_metric import metric_spec
     from ...reward import build, spec_of
 
     name, mark, options = metric.partition("?")  # options may hold paths
     path: list[str] = []
     if mark or not metric.endswith(".toml"):
         name, *path = name.split("/")
-    spec = of_suite.get(name + mark + options) or spec_argument(name + mark + options)
+    text = name + mark + options
+    of_suite = suite is not None and name in suite.metrics(protocol)
+    spec = metric_spec(suite, protocol, text)[1] if suite is not None and of_suite else spec_argument(text)
     built = build(spec)
     if getattr(built, "n", 1) != 1 and getattr(built, "mode", "numeric") == "numeric":
         built = build({**spec_of(built), "n": 1})

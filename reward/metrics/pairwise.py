@@ -13,10 +13,9 @@ from typing import ClassVar, Protocol
 
 from ..card import Card
 from ..engine.program import Program, ask, reply_value
-from ..image import Image
 from ..queries.kinds import Judge
 from ..queries.prompts import Prompts
-from ..queries.response_formats import Levels, Message
+from ..queries.response_formats import Levels
 from ..sample import EditSample
 from ..score import Evidence, Score
 
@@ -103,9 +102,10 @@ class PairwiseJudge:
         return Score.of((as_first + as_second) / 2, reason, evidence=evidence).with_signature(self.signature)
 
     def _question(self, shown_first: EditSample, shown_second: EditSample) -> Judge:
-        words = self.prompt_pack.render("pairwise", instruction=shown_first.instruction)
-        content: tuple[str | Image, ...] = (*shown_first.sources, shown_first.edited, shown_second.edited, words)
-        return Judge((Message(content),), self.form, "pairwise", (("instruction", shown_first.instruction),))
+        slots = {"instruction": shown_first.instruction}
+        shown = (*shown_first.sources, shown_first.edited, shown_second.edited)
+        messages = self.prompt_pack.messages("pairwise", shown, slots)
+        return Judge(messages, self.form, "pairwise", tuple(slots.items()))
 
 
 def compare_scores(first: Score, second: Score) -> Score:

@@ -32,6 +32,7 @@ from .output_layout import images_by_row, level_folder
 from .reader import ComplexEditRow, find_files, read_split
 
 LEVELS = 8
+_PAPER = "paper"
 
 _KINDS: Mapping[str, type[ComplexEditOptions]] = {
     "if": ComplexEditInstructionFollowing,
@@ -151,21 +152,27 @@ class ComplexEdit(Suite):
             "token_probability": "the probability of a yes",
             "expected": "the expectation over the probabilities of the grades",
         }
-        return {mode: meanings[mode] for mode in sorted(MODES, key=lambda mode: mode != self.mode)}
+        modes: dict[str, str] = {mode: meanings[mode] for mode in sorted(MODES, key=lambda mode: mode != self.mode)}
+        return {**modes, _PAPER: "numeric, with the paper's system prompts"}
 
     def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:
         """`if`, `ip` and `pq`, each a grade from 0 to 10; the tables compute O.
 
-        protocol: None is the suite's `mode`; `paper` is the mode `numeric`; other modes by their names.
+        protocol: None is the suite's `mode`; `paper` is the mode `numeric` with criteria and rubrics as system prompts
+        (figure 16); other modes by their names.
         Raises `InputError` for another one, and for `numeric` options with another mode.
         """
-        mode = {None: self.mode, "paper": "numeric"}.get(protocol, protocol)
+        mode = {None: self.mode, _PAPER: "numeric"}.get(protocol, protocol)
         if mode not in MODES:
             raise InputError(f"complex-edit has no protocol {protocol!r}: expected one of paper, {', '.join(MODES)}")
-        return self._metrics(mode)
+        return self._metrics(mode, {"paper": True} if protocol == _PAPER else {})
 
-    def _metrics(self, mode: str) -> dict[str, Spec]:
-        options: dict[str, Any] = {"mode": mode, **({} if self._prompts is None else {"prompts": self._prompts})}
+    def _metrics(self, mode: str, paper: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Spec]:
+        options: dict[str, Any] = {
+            "mode": mode,
+            **({} if self._prompts is None else {"prompts": self._prompts}),
+            **paper,
+        }
         try:
             cards = {name: kind(**options, **self._sampling).card for name, kind in _KINDS.items()}
         except ValueError as error:

@@ -103,16 +103,21 @@ class DleBench(Suite):
             "plain": "a judge alone",
         }
         modes = [self.mode, *(mode for mode in MODES if mode not in (self.mode, "oracle"))]
-        return {mode: meanings[mode] for mode in modes}
+        paper = {"paper": "the same, with the paper's system prompt for tools"} if self.mode != "plain" else {}
+        return {mode: meanings[mode] for mode in modes} | paper
 
     def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:
-        """protocol: a mode instead of the suite's own, `tools` or `plain`; `oracle` only if it is the suite's own."""
-        mode = protocol or self.mode
+        """protocol: a mode instead of the suite's own, `tools` or `plain`; `oracle` only if it is the suite's own.
+
+        `paper`: the suite's own mode, with judge and tools introduced in a system prompt (table 16).
+        """
+        paper = protocol == "paper" and self.mode != "plain"
+        mode = self.mode if paper or protocol is None else protocol
         if mode not in MODES or (mode == "oracle" != self.mode):
-            allowed = [name for name in MODES if name != "oracle" or self.mode == name]
-            raise InputError(f"dlebench has no protocol {mode!r} here: expected one of {', '.join(allowed)}")
+            raise InputError(f"dlebench has no protocol {mode!r} here: expected one of {', '.join(self.protocols)}")
         shared: dict[str, Any] = {"mode": mode} | ({} if self.prompts is None else {"prompts": self.prompts})
-        turn_options = {"max_turns": self.max_turns} if self.max_turns != _MAX_TURNS else {}
+        turn_options: dict[str, Any] = {"max_turns": self.max_turns} if self.max_turns != _MAX_TURNS else {}
+        turn_options |= {"paper": True} if paper else {}
         crop_options = {"context": self.context} if self.context != "adaptive" else {}
         return {
             IF: {

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from ....reward import ImageError
 from ....reward.metrics.i2ibench.dimension import PACKAGE
-from ....reward.metrics.i2ibench.dimensions import DIMENSIONS
+from ....reward.metrics.i2ibench.overall import SYSTEM_PROMPTS
 from ....reward.queries.prompts import Prompts
 from ....reward.queries.specs import Spec
 from ....reward.sample_limits import SampleTooLarge
@@ -80,14 +80,19 @@ class I2IBench(Suite):
     def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:
         """A metric for each dimension of the items, by its name, e.g. `multi-spatial-accuracy`.
 
-        protocol: `judge-only` is the ablation of section 4.3, one query for a level, for all dimensions.
+        protocol: `judge-only` is the ablation of section 4.3, one query for a level, for all dimensions. `paper` sends
+        what appendix F marks as system prompts as such.
         """
-        if protocol not in (None, "judge-only"):
-            raise InputError(f"i2ibench has no protocol {protocol!r}: expected judge-only, or none")
-        options: dict[str, Any] = {"judge_only": True} if protocol else {}
+        if protocol not in (None, "judge-only", "paper"):
+            raise InputError(f"i2ibench has no protocol {protocol!r}: expected judge-only, paper, or none")
+        options: dict[str, Any] = {"judge_only": True} if protocol == "judge-only" else {}
         options |= {} if self.prompts is None else {"prompts": self.prompts}
         used = {name for item in self.items for name in item.sample.dimensions or ()}
-        return {name: {"use": f"i2i-{name}", **options} for name in DIMENSIONS if name in used}
+        return {
+            name: {"use": f"i2i-{name}", **options, **({"paper": True} if protocol == "paper" and marked else {})}
+            for name, marked in SYSTEM_PROMPTS.items()
+            if name in used
+        }
 
     def judges(self, metric: str, item: SuiteItem) -> bool:
         return metric in (item.sample.dimensions or ())

@@ -12,7 +12,7 @@ from ...engine.program import Program, ask, reply_value
 from ...image import Image
 from ...queries.kinds import Judge
 from ...queries.prompts import Prompts
-from ...queries.response_formats import Grade, Message, ResponseFormat, YesNo
+from ...queries.response_formats import Grade, ResponseFormat, YesNo
 from ...sample import EditSample
 from ...score import Evidence, Score
 from ..i2ibench.dimension import FIVE_LEVELS
@@ -48,8 +48,8 @@ class SingleQuestionJudge(ABC):
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         pictures, slots = self.judge_inputs(sample)
-        prompt = self.prompt_pack.render(self.topic, **slots)
-        question = Judge((Message((*pictures, prompt)),), self.form, f"baselines/{self.topic}", tuple(slots.items()))
+        messages = self.prompt_pack.messages(self.topic, pictures, slots)
+        question = Judge(messages, self.form, f"baselines/{self.topic}", tuple(slots.items()))
         reply = yield from ask(question)
         numbers = {name: float(p) for name, p in reply.probabilities.items()}
         evidence = Evidence(f"judge {question.topic}", sample.edited.digest, text=reply.text, numbers=numbers)

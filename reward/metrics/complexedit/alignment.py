@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 from ...card import Card
 from ...engine.program import Program
 from ...queries.kinds import Judge
-from ...queries.response_formats import Grade, Json, Message, ResponseFormat, YesNo
+from ...queries.response_formats import Grade, Json, ResponseFormat, YesNo
 from ...sample import EditSample, Operation
 from ...score import Evidence, Score
 from .judge_sampling import MAX_GRADE, JudgeSamples, expected_grade, sample_judgements, yes_probability
@@ -128,17 +128,19 @@ def _judgement(options: ComplexEditOptions, sample: EditSample) -> Judge:
         listed = "\n".join(f"{number}. {name}" for number, name in enumerate(names, start=1))
         operations = options.prompt_pack.render("operations_known", operations=listed)
     else:
-        operations = options.prompt_pack.render("operations_unknown")
-    prompt = options.prompt_pack.render(
-        "alignment",
-        instruction=sample.instruction,
-        operations=operations,
-        following=options.prompt_pack.render("rubric_following"),
-        preservation=options.prompt_pack.render("rubric_preservation"),
-    )
+        place = "that you give" if options.paper else "below"
+        operations = options.prompt_pack.render("operations_unknown", list_place=place)
+    words = {
+        "instruction": sample.instruction,
+        "operations": operations,
+        "place": "of the user's message" if options.paper else "above",
+        "following": options.prompt_pack.render("rubric_following"),
+        "preservation": options.prompt_pack.render("rubric_preservation"),
+    }
+    pictures = (sample.source, sample.edited)
+    messages = options.prompt_pack.messages("alignment", pictures, words, paper=options.paper)
     slots = (("instruction", sample.instruction), ("operations", json.dumps(names, ensure_ascii=False)))
-    message = Message((sample.source, sample.edited, prompt))
-    return Judge((message,), judgement_form(max(1, len(names))), "complexedit/alignment", slots)
+    return Judge(messages, judgement_form(max(1, len(names))), "complexedit/alignment", slots)
 
 
 @cache
@@ -165,9 +167,9 @@ def _question(
 ) -> Judge:
     """The query of one metric."""
     rubric_slot = {"rubric": options.prompt_pack.render(f"rubric_{rubric}")} if rubric else {}
-    prompt = options.prompt_pack.render(topic, instruction=sample.instruction, **rubric_slot)
-    message = Message((sample.source, sample.edited, prompt))
-    return Judge((message,), form, f"complexedit/{topic}", (("instruction", sample.instruction),))
+    slots = {"instruction": sample.instruction, **rubric_slot}
+    messages = options.prompt_pack.messages(topic, (sample.source, sample.edited), slots, paper=options.paper)
+    return Judge(messages, form, f"complexedit/{topic}", (("instruction", sample.instruction),))
 
 
 def _multiple_sources_not_applicable(sample: EditSample) -> Score:

@@ -29,6 +29,8 @@ class ComplexEditOptions:
         a smaller one.
     max_replacements: failed samples that are replaced by further draws; if more fail, the score fails.
     prompts: a folder whose `<name>.txt` files replace the prompts of the same names.
+    paper: criteria and rubrics are sent as a system prompt (figure 16), and the rest is
+        the user's message.
 
     Raises ValueError for an invalid option.
     """
@@ -38,6 +40,7 @@ class ComplexEditOptions:
     seed: int = 0
     max_replacements: int = 2
     prompts: str | None = None
+    paper: bool = False
     card: ClassVar[Card]
 
     def __post_init__(self) -> None:
@@ -63,6 +66,8 @@ class ComplexEditOptions:
             raise ValueError(
                 f"{name} sends one query in mode {self.mode}, got {', '.join(sampling_options)}: leave it out"
             )
+        if self.paper and self.mode != "numeric":
+            raise ValueError(f"{name} has the paper's system prompt in mode numeric only, not in {self.mode}")
         _ = self.prompt_pack  # read now; raises for a pack that is not a folder
 
     @cached_property

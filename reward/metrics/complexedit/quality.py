@@ -8,7 +8,7 @@ from typing import ClassVar
 from ...card import Card
 from ...engine.program import Program
 from ...queries.kinds import Judge
-from ...queries.response_formats import Grade, Message, ResponseFormat, YesNo
+from ...queries.response_formats import Grade, ResponseFormat, YesNo
 from ...sample import EditSample
 from ...score import Score
 from .judge_sampling import MAX_GRADE, expected_grade, sample_judgements, yes_probability
@@ -60,5 +60,6 @@ class PerceptualQuality(ComplexEditOptions):
         return score.with_signature(self.signature)
 
     def _question(self, sample: EditSample, topic: str, form: ResponseFormat) -> Judge:
-        prompt = self.prompt_pack.render(topic, rubric=self.prompt_pack.render("rubric_quality"))
-        return Judge((Message((sample.edited, prompt)),), form, f"complexedit/{topic}")
+        rubric = self.prompt_pack.render("rubric_quality")
+        messages = self.prompt_pack.messages(topic, (sample.edited,), {"rubric": rubric}, paper=self.paper)
+        return Judge(messages, form, f"complexedit/{topic}")

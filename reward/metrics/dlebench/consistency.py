@@ -46,7 +46,7 @@ class VisualConsistency(DleBenchOptions):
     )
     label_scale: ClassVar[LabelScale] = CONSISTENCY
     options_by_mode: ClassVar[Mapping[str, Sequence[str]]] = dict.fromkeys(
-        ("min_crop_side", "max_turns", "max_regions", "detection_threshold"), ("oracle", "tools")
+        ("min_crop_side", "max_turns", "max_regions", "detection_threshold", "paper"), ("oracle", "tools")
     )
 
     @cached_property

@@ -58,6 +58,7 @@ class SmallObjectFollowing(DleBenchOptions):
         "max_turns": ("tools",),
         "max_regions": ("tools",),
         "detection_threshold": ("tools",),
+        "paper": ("tools",),
     }
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ from ...engine.program import Program, ask
 from ...image import Image
 from ...queries.kinds import Judge
 from ...queries.prompts import Prompts
-from ...queries.response_formats import FreeText, Message
+from ...queries.response_formats import FreeText
 from ...sample import EditSample
 from ...score import Evidence, Score
 from .conversation import NoVerdict, run_conversation
@@ -35,7 +35,7 @@ class DleBenchOptions:
 
     With tools: max_turns: maximum number of replies of the judge. max_regions: maximum number of differences shown, the
     largest first. detection_threshold: minimum score of a detection. Differences are defined by options of the expert
-    `PixelDifferences`.
+    `PixelDifferences`. paper: judge and tools are introduced in a system prompt, as in table 16.
     """
 
     mode: str = "oracle"
@@ -45,6 +45,7 @@ class DleBenchOptions:
     detection_threshold: float = DETECTION_THRESHOLD
     min_crop_side: int = ENHANCE_BELOW
     max_tokens: int = 2048
+    paper: bool = False
 
     base_card: ClassVar[Card]
     label_scale: ClassVar[LabelScale]
@@ -100,30 +101,28 @@ class DleBenchOptions:
             f"sample {sample.id!r} has no {' and no '.join(missing)}: give them, or use mode=tools or mode=plain"
         )
 
-    def render_prompt(self, sample: EditSample, size: tuple[int, int]) -> str:
-        """The prompt of the mode with its slots filled. size: of the images that the tools refer to."""
+    def question(self, pictures: Sequence[Image], sample: EditSample, size: tuple[int, int]) -> Judge:
+        """The first query of the mode. size: of the images that the tools refer to."""
         prompts = self.prompt_pack
         parts = {name: prompts.render(f"{self._topic}_{name}") for name in ("labels", "checks", "examples")}
         pixels = f"{size[0]} x {size[1]}"
         tools = prompts.render("tools", size=pixels)
         answer = prompts.render("answer", labels=str(self.label_scale))
         slots = {"instruction": sample.instruction, "size": pixels, "tools": tools, "answer": answer}
-        return prompts.render(f"{self._topic}_{self.mode}", **parts, **slots)
+        topic = f"{self._topic}_{self.mode}"
+        messages = prompts.messages(topic, pictures, {**parts, **slots}, paper=self.paper)
+        form = FreeText(max_tokens=self.max_tokens)
+        return Judge(messages, form, f"dlebench/{topic}", (("instruction", sample.instruction),))
 
     @property
     def _topic(self) -> str:
         return self.base_card.aspect
 
-    def question(self, pictures: Sequence[Image], prompt: str, sample: EditSample) -> Judge:
-        form = FreeText(max_tokens=self.max_tokens)
-        topic = f"dlebench/{self._topic}_{self.mode}"
-        return Judge((Message((*pictures, prompt)),), form, topic, (("instruction", sample.instruction),))
-
     def score_single_turn(
         self, pictures: Sequence[Image], sample: EditSample, evidence: list[Evidence]
     ) -> Program[Score]:
         """The score from one query without tools. The reply is evidence."""
-        question = self.question(pictures, self.render_prompt(sample, pictures[0].size), sample)
+        question = self.question(pictures, sample, pictures[0].size)
         reply = yield from ask(question)
         evidence.append(Evidence("reply", pictures[1].digest, text=reply.text))
         try:
@@ -135,7 +134,7 @@ class DleBenchOptions:
         self, pictures: Sequence[Image], tools: tuple[Image, Image], sample: EditSample, evidence: list[Evidence]
     ) -> Program[Score]:
         """The score from a conversation. tools: the source and edited image for the tools, of one size."""
-        question = self.question(pictures, self.render_prompt(sample, tools[0].size), sample)
+        question = self.question(pictures, sample, tools[0].size)
         offered = offered_tools(
             *tools,
             sample.instruction,

@@ -13,7 +13,7 @@ from ...image import Image
 from ...queries.kinds import Detect, Detections, Judge, ReadText
 from ...queries.parsing import parse_yes_no
 from ...queries.prompts import Prompts
-from ...queries.response_formats import FreeText, Message, Reply, YesNo
+from ...queries.response_formats import FreeText, Reply, YesNo
 from ...sample import Position
 from ...score import Evidence
 from .conditions import Condition, count_matches, on_side_of, score_above, score_not_above
@@ -131,8 +131,8 @@ class EditInspector:
 
     def ask_yes_no(self, topic: str, pictures: Sequence[Image], slots: Mapping[str, str]) -> Program[Reply]:
         """The judge's reply to the prompt `topic` with the images in this order."""
-        prompt = self.prompts.render(topic, **slots)
-        question = Judge((Message((*pictures, prompt)),), YesNo(), f"edival/{topic}", tuple(slots.items()))
+        messages = self.prompts.messages(topic, pictures, slots)
+        question = Judge(messages, YesNo(), f"edival/{topic}", tuple(slots.items()))
         reply = yield from ask(question)
         numbers = {name: float(p) for name, p in reply.probabilities.items()}
         self.evidence.append(Evidence(f"judge {topic}", pictures[-1].digest, text=reply.text, numbers=numbers))
@@ -142,12 +142,7 @@ class EditInspector:
         """The judge's texts without surrounding blanks, one query per set of slots."""
         replies = yield from ask_many(
             [
-                Judge(
-                    (Message((self.prompts.render(topic, **slots),)),),
-                    FreeText(),
-                    f"edival/{topic}",
-                    tuple(slots.items()),
-                )
+                Judge(self.prompts.messages(topic, (), slots), FreeText(), f"edival/{topic}", tuple(slots.items()))
                 for slots in slot_sets
             ]
         )

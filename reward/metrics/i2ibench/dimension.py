@@ -14,7 +14,7 @@ from ...engine.program import Program, ask, reply_value
 from ...image import Image
 from ...queries.kinds import Judge
 from ...queries.prompts import Prompts
-from ...queries.response_formats import Levels, Message, Reply, ResponseFormat
+from ...queries.response_formats import Levels, Reply, ResponseFormat
 from ...sample import EditSample
 from ...score import Evidence, Score
 from .dimensions import DIMENSIONS, Dimension, Pipeline, unknown_dimensions
@@ -41,6 +41,7 @@ class DimensionMetric(ABC):
 
     dimension: its name in `DIMENSIONS`. judge_only: the ablation of section 4.3, one query for a level in every
     dimension; takes no other options. prompts: a folder whose `<name>.txt` files replace the prompts of the same names.
+    paper: what appendix F marks as a system prompt (blending, artifacts, following, success, knowledge) is sent as one.
 
     Not applicable to samples with another number of sources, with `dimensions` that do not include it, or without the
     `hint` or `text` it needs. Fails if one of a sample's `dimensions` is unknown.
@@ -50,9 +51,12 @@ class DimensionMetric(ABC):
     _: KW_ONLY
     judge_only: bool = False
     prompts: str | None = None
+    paper: bool = False
 
     pipeline: ClassVar[Pipeline]
     version: ClassVar[int] = 2
+    has_system_prompt: ClassVar[bool] = False
+    """Whether the paper marks a part of its prompt as a system prompt."""
     failure_modes: ClassVar[str]
 
     def __post_init__(self) -> None:
@@ -61,6 +65,8 @@ class DimensionMetric(ABC):
             raise ValueError(f"{type(self).__name__} has no dimension {self.dimension!r}: it has {', '.join(names)}")
         if self.judge_only and (changed := self._options()):
             raise ValueError(f"judge_only takes no other options, got {', '.join(changed)}: leave them out")
+        if self.paper and not self.has_system_prompt:
+            raise ValueError(f"{self.dimension} has no system prompt in the paper: leave paper out")
         _ = self.prompt_pack  # read now; raises for a pack that is not a folder
 
     @cached_property
@@ -126,12 +132,8 @@ class DimensionMetric(ABC):
         self, topic: str, form: ResponseFormat, parts: ImageParts, *, prompt: str = "", **slots: str
     ) -> Judge:
         """A judge query on `topic` with the prompt `prompt` (default: the prompt of the topic's name)."""
-        text = self.render_prompt(prompt or topic, **slots)
-        return Judge((Message((*parts, text)),), form, f"i2i/{topic}", tuple(slots.items()))
-
-    def render_prompt(self, prompt: str, **slots: str) -> str:
-        """A prompt with its slots filled."""
-        return self.prompt_pack.render(prompt, **slots)
+        messages = self.prompt_pack.messages(prompt or topic, parts, slots, paper=self.paper)
+        return Judge(messages, form, f"i2i/{topic}", tuple(slots.items()))
 
     def judge_only_score(self, sample: EditSample) -> Program[Score]:
         """The ablation: one query for a level of this dimension."""
@@ -140,9 +142,10 @@ class DimensionMetric(ABC):
         slot = required_field.removeprefix("target_")  # in prompts
         if slot:
             slots[slot] = getattr(sample, required_field)
-        prompt = self.render_prompt(f"level_{slot}" if slot else "level", **slots, meaning=self.dimension_info.meaning)
-        message = Message((*labelled_images(sample.sources, sample.edited), prompt))
-        return (yield from judge_value(Judge((message,), FIVE_LEVELS, "i2i/level", tuple(slots.items()))))
+        images = labelled_images(sample.sources, sample.edited)
+        prompt = f"level_{slot}" if slot else "level"
+        messages = self.prompt_pack.messages(prompt, images, {**slots, "meaning": self.dimension_info.meaning})
+        return (yield from judge_value(Judge(messages, FIVE_LEVELS, "i2i/level", tuple(slots.items()))))
 
 
 def labelled_images(sources: Sequence[Image] = (), edited: Image | None = None) -> ImageParts:

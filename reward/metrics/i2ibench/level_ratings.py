@@ -28,6 +28,7 @@ class FiveLevelRating(DimensionMetric):
     shown_images: ShownImages = "both"
 
     pipeline: ClassVar[Pipeline] = "five levels"
+    has_system_prompt: ClassVar[bool] = True
     failure_modes: ClassVar[str] = (
         "One impression of one judge: words written into the image may sway it, and an edit that changes next to "
         "nothing shows no seam and no flaw."
@@ -62,6 +63,7 @@ class YesNoRating(DimensionMetric):
     """
 
     pipeline: ClassVar[Pipeline] = "two levels"
+    has_system_prompt: ClassVar[bool] = True
     failure_modes: ClassVar[str] = (
         "Looks at what was asked for and at nothing else, in one question: what else has changed costs nothing, and "
         "words written into the image may sway the judge."

@@ -38,6 +38,11 @@ PIPELINES: Mapping[Pipeline, type[DimensionMetric]] = MappingProxyType(
         )
     }
 )
+
+SYSTEM_PROMPTS: Mapping[str, bool] = MappingProxyType(
+    {name: PIPELINES[dimension.pipeline].has_system_prompt for name, dimension in DIMENSIONS.items()}
+)
+"""Dimension -> whether the paper marks a part of its prompt as a system prompt; in the order of `DIMENSIONS`."""
 """The metric of each pipeline."""
 _NAME = "i2i-overall"
 
@@ -49,13 +54,14 @@ class I2IBenchOverall:
     Dimensions that are not applicable, which the inputs alone decide, are left out. If one fails or abstains, so does
     the whole. The paper's Overall is the mean over all values of all prompts (appendix D), not the mean of these means.
 
-    excluded_dimensions: dimensions to leave out for all samples, such as those without an expert. judge_only, prompts:
-    see `DimensionMetric`.
+    excluded_dimensions: dimensions to leave out for all samples, such as those without an expert. judge_only, prompts,
+    paper: see `DimensionMetric`.
     """
 
     excluded_dimensions: tuple[str, ...] = ()
     judge_only: bool = False
     prompts: str | None = None
+    paper: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "excluded_dimensions", tuple(self.excluded_dimensions))  # a spec may have a list
@@ -83,6 +89,7 @@ class I2IBenchOverall:
     def signature(self) -> str:
         options = [
             *(["judge_only"] if self.judge_only else []),
+            *(["paper=True"] if self.paper else []),
             *(f"excluded_dimensions={name}" for name in self.excluded_dimensions),
         ]
         return self.card.signature_with(options=[*options, *self.prompt_pack.options])
@@ -95,7 +102,12 @@ class I2IBenchOverall:
     def parts(self) -> Mapping[str, Metric]:
         """The metrics of all dimensions, of one source and of several."""
         return {
-            name: PIPELINES[dimension.pipeline](name, judge_only=self.judge_only, prompts=self.prompts)
+            name: PIPELINES[dimension.pipeline](
+                name,
+                judge_only=self.judge_only,
+                prompts=self.prompts,
+                paper=self.paper and SYSTEM_PROMPTS[name],
+            )
             for name, dimension in DIMENSIONS.items()
             if dimension.in_overall and not any(map(dimension.is_called, self.excluded_dimensions))
         }

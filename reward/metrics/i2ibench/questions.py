@@ -88,7 +88,7 @@ class QuestionSet(DimensionMetric):
         if self.protocol == "five_levels":
             return self.judge_only_score(sample)
         if self.protocol == "two_levels":
-            question = self.render_prompt(f"question_{_SUBJECTS[self.dimension]}")
+            question = self.prompt_pack.render(f"question_{_SUBJECTS[self.dimension]}")
             return judge_value(self._answer(sample, question))
         return self._share(sample)
 

@@ -12,7 +12,7 @@ from ...engine.program import Program, ask, unparsable_reply
 from ...image import Image
 from ...queries.kinds import Judge
 from ...queries.prompts import Prompts
-from ...queries.response_formats import FreeText, Message, Reply
+from ...queries.response_formats import FreeText, Reply
 from ...sample import EditSample
 from ...score import Evidence, Score
 from .reply_reading import HIGHEST, LOWEST, released_grade
@@ -87,8 +87,8 @@ class GradedEdit(ABC):
 
     def _question(self, topic: str, pictures: tuple[Image, ...], instruction: str, ending: str = "") -> Judge:
         slots = {"instruction": instruction} | ({"ending": ending} if ending else {})
-        prompt = self.prompt_pack.render(topic, **slots)
-        return Judge((Message((*pictures, prompt)),), _FORM, f"imgedit/{topic}", (("instruction", instruction),))
+        messages = self.prompt_pack.messages(topic, pictures, slots)
+        return Judge(messages, _FORM, f"imgedit/{topic}", (("instruction", instruction),))
 
 
 def _released_score(reply: Reply, sample: EditSample) -> Score:

@@ -12,7 +12,6 @@ from ...engine.program import Program, ask
 from ...image import Image
 from ...queries.kinds import Judge
 from ...queries.prompts import Prompts
-from ...queries.response_formats import Message
 from ...sample import EditSample
 from ...score import Evidence, Score
 from .grades import MAX_GRADE, PROTOCOLS, VieScoreProtocol, read_grades, response_format
@@ -74,9 +73,9 @@ class _TwoGrades(VieScoreOptions):
     def _score(self, sample: EditSample) -> Program[Score]:
         edited = sample.edited.resized(*sample.source.size, "bicubic")
         pictures, slots = self._inputs(sample.source, edited, sample.instruction)
-        prompt = self.prompt_pack.render(self.topic, **slots)
+        messages = self.prompt_pack.messages(self.topic, pictures, slots)
         form = response_format(self.protocol)
-        question = Judge((Message((*pictures, prompt)),), form, f"viescore/{self.topic}", tuple(slots.items()))
+        question = Judge(messages, form, f"viescore/{self.topic}", tuple(slots.items()))
         reply = yield from ask(question)
         grades, reasoning = read_grades(question, reply)
         named = dict(zip(self.grade_names, grades * 2 if len(grades) == 1 else grades, strict=False))

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.run.protocol_lock import read_protocol, run_spec_from_protocol, write_protocol
+from editcritic.benchmarks.run.run_settings import read_run_settings
 from editcritic.benchmarks.run.runner import execute
+from editcritic.benchmarks.run.suite_loading import load_suite
+from editcritic.benchmarks.run.suite_metric import metric_spec
 from editcritic.benchmarks.suites.results import load_results
+from editcritic.reward import SpecError, build
+from editcritic.reward.config import options_of, spec_table
+from editcritic.reward.queries.specs import Spec
+from editcritic.reward.trust import trusting
 
 from .all_suites import HOW, SUITES, recipe, write
 from .counting_experts import files
@@ -54,6 +67,54 @@ def test_a_suite_is_judged_whole(folder: Path, name: str) -> None:
     assert results.provenance["suite"] == name
     tables = json.loads((folder / "one" / name / "result.json").read_text())["tables"]
     assert any(cell["value"] is not None for row in tables[0]["rows"].values() for cell in row.values())
+
+
+@pytest.mark.parametrize("name", [*SUITES, "edival?vq=false&mode=singlepass"])
+def test_every_option_of_a_metric_reaches_it_or_the_refusal_says_whose_it_is(folder: Path, name: str) -> None:
+    suite = load_suite(SUITES.get(name, name), None if name == "sceneedit" else folder / name.partition("?")[0])
+    refused = []
+    for metric, spec in suite.metrics().items():
+        for part in parts_of(spec):
+            for option, parameter in options_of(part["use"]).items():
+                if isinstance(part.get(option), dict):  # the metric inside
+                    continue
+                text = f"{metric}?{urlencode({option: json.dumps(parameter.default, default=list)})}"
+                try:
+                    _, given = metric_spec(suite, None, text)
+                except InputError as error:
+                    refused.append(str(error))
+                else:
+                    assert any(option in one for one in parts_of(given) if one["use"] == part["use"])
+                    build(given)
+        with pytest.raises(InputError, match=f"{metric} has no option 'treshold': it has "):
+            metric_spec(suite, None, f"{metric}?treshold=1")
+    assert not [text for text in refused if not re.search("is an option of the suite|give --protocol|decides", text)]
+
+
+def parts_of(spec: Spec) -> list[dict[str, Any]]:
+    """A spec and those in it, as tables."""
+    table = spec_table(spec)
+    return [table, *(part for value in table.values() if isinstance(value, dict) for part in parts_of(value))]
+
+
+def test_options_of_metrics_are_part_of_results_and_locks(folder: Path, tmp_path: Path) -> None:
+    asked = replace(recipe(folder, "edival"), metrics=("if?threshold=0.3&max_box_size=null", "cc"))
+    built = asked.build()
+    signature = built.metric_set.metrics["if"].signature  # type: ignore[attr-defined]
+    assert signature == "edival-if@3/paper[threshold=0.3, max_box_size=None]"
+    assert list(built.metric_set.metrics) == ["if", "cc"]
+    write_protocol(tmp_path / "lock.toml", asked, built)
+    with trusting("tests"):
+        locked = run_spec_from_protocol(read_protocol(tmp_path / "lock.toml"), asked.data, asked.outputs, "mine")
+    assert locked.metrics == asked.metrics
+    assert replace(asked, metrics=locked.metrics).build().run_settings == built.run_settings
+    with pytest.raises(InputError, match=r"no option 'shown_images': it has .*; instruction-following"):
+        metric_spec(load_suite("i2ibench", folder / "i2ibench"), None, "local-attribute?shown_images=edited")
+    with pytest.raises(InputError, match="--metric if is there twice"):
+        replace(asked, metrics=("if?threshold=0.3", "if")).build().metric_set  # noqa: B018
+    (tmp_path / "run.toml").write_text("suite = 'edival'\nmetrics = ['if?reader=x.y:f']\n", encoding="utf-8")
+    with pytest.raises(SpecError, match="names the module"):
+        read_run_settings(tmp_path / "run.toml")
 
 
 def test_two_processes_write_what_one_writes(folder: Path) -> None:

@@ -1,11 +1,14 @@
 """Prompts are files; a prompt pack replaces some of them, and has a digest."""
 
 import os
+from importlib.resources import files
 from pathlib import Path
+from string import Formatter
 
 import pytest
 
 from editcritic.reward.queries.prompts import MAX_PROMPT_BYTES, MAX_PROMPTS, Prompts
+from editcritic.reward.queries.response_formats import Message
 from editcritic.reward.trust import trusting
 
 OURS = "editcritic.reward.metrics.edival"
@@ -114,3 +117,61 @@ def test_a_pack_has_so_many_files(pack):
         (pack / f"{number}.txt").touch()
     with pytest.raises(ValueError, match="has more than 1,000 files"):
         Prompts(OURS, str(pack))
+
+
+def test_a_pack_says_what_is_the_systems(tmp_path):
+    ours = Prompts(OURS)
+    (tmp_path / "color.txt").write_text(
+        "Rules.\n=== user ===\n{object}?\n=== system ===\nYes {or} no.", encoding="utf-8"
+    )
+    (tmp_path / "material.txt").write_text("{object}, {value}?", encoding="utf-8")
+    pack = Prompts(OURS, str(tmp_path))
+    slots = {"object": "=== system ===\ncup", "value": "blue", "or": "or"}  # a slot's text divides nothing
+    assert pack.messages("color", ("picture",), slots) == (
+        Message(("Rules.\n\nYes or no.",), "system"),
+        Message(("picture", "=== system ===\ncup?")),
+    )
+    assert pack.messages("material", ("picture",), slots, paper=True) == (
+        Message(("picture", "=== system ===\ncup, blue?")),
+    )
+    assert ours.messages("color", ("picture",), slots) == (Message(("picture", ours.render("color", **slots))),)
+    with pytest.raises(ValueError, match="'color' is a part of other messages"):
+        pack.render("color", **slots)
+    (tmp_path / "color.txt").write_text("Rules alone.\n=== user ===\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="'color' has nothing for the user's message"):
+        Prompts(OURS, str(tmp_path)).messages("color", (), slots)
+
+
+PAPERS = {
+    "complexedit": {"alignment", "quality"},
+    "dlebench": {"consistency_oracle", "consistency_tools", "following_tools"},
+    "i2ibench": {"blending", "artifacts", "following", "success", "knowledge"},
+}
+"""What figure 16, table 16 and appendix F mark as system prompts."""
+
+
+def prompts_of(metrics: str) -> dict[str, set[str]]:
+    """Our prompts -> their slots."""
+    folder = Path(str(files(f"editcritic.reward.metrics.{metrics}"))) / "prompts"
+    return {
+        path.stem: {slot for _, slot, _, _ in Formatter().parse(path.read_text(encoding="utf-8")) if slot}
+        for path in folder.glob("*.txt")
+    }
+
+
+@pytest.mark.parametrize("metrics", PAPERS)
+def test_what_the_paper_marks_is_a_system_prompt_in_its_protocol_only_and_loses_no_word(metrics):
+    prompts = Prompts(f"editcritic.reward.metrics.{metrics}")
+    divided = set()
+    for name, names in prompts_of(metrics).items():
+        slots = {slot: f"<{slot}>" for slot in names}
+        (joined,) = prompts.messages(name, ("picture",), slots)
+        *system, user = prompts.messages(name, ("picture",), slots, paper=True)
+        assert (joined.role, user.role, user.content[0]) == ("user", "user", "picture")
+        assert "===" not in str(joined.content[1])
+        if system:
+            divided.add(name)
+            words = [*str(system[0].content[0]).split(), *" ".join(map(str, user.content[1:])).split()]
+            assert sorted(words) == sorted(str(joined.content[1]).split())
+            assert "<instruction>" not in str(system[0].content[0])
+    assert divided == PAPERS[metrics]

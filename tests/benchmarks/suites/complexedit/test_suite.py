@@ -159,7 +159,8 @@ def test_one_level_may_lie_in_a_flat_folder(data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "signature"), [(None, "expected"), ("paper", "numeric"), ("token_probability", "token_probability")]
+    ("protocol", "signature"),
+    [(None, "expected"), ("paper", "numeric[paper=True]"), ("token_probability", "token_probability")],
 )
 def test_protocols_are_the_modes_and_the_paper_is_numeric(data: Path, protocol: str | None, signature: str) -> None:
     specs = ComplexEdit(data, levels=1, mode="expected").metrics(protocol)

@@ -168,7 +168,7 @@ def test_the_metrics_are_built_with_the_suites_options(data: Path) -> None:
 
 
 def test_what_cannot_be_judged_so_is_refused(data: Path) -> None:
-    with pytest.raises(InputError, match="tools, plain"):
+    with pytest.raises(InputError, match="one of plain, tools"):
         DleBench(data, mode="plain").metrics("oracle")
     with pytest.raises(InputError, match="no mode 'blind': expected one of oracle"):
         DleBench(data, mode="blind")

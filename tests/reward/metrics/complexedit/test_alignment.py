@@ -56,6 +56,19 @@ def test_the_judge_sees_source_then_edit_then_words(metric):
         assert query.form.temperature == 1.0
 
 
+def test_in_the_papers_protocol_rubrics_are_a_system_prompt_and_the_user_gives_the_triplet():
+    for query in queries_of(ComplexEditInstructionFollowing(n=2, paper=True), edit(operations=OPERATIONS)):
+        system, user = query.messages
+        assert (system.role, user.role) == ("system", "user")
+        assert "The scale of identity preservation:" in system.content[0]
+        assert "each operation of the user's message" in system.content[0]
+        assert user.content[:2] == (BEFORE, AFTER)
+        assert user.content[2].startswith(f"The instruction:\n{edit().instruction}")
+        assert "scale" not in user.content[2]
+    with pytest.raises(ValueError, match="in mode numeric only, not in expected"):
+        ComplexEditInstructionFollowing(mode="expected", paper=True)
+
+
 def test_instruction_and_operations_are_in_words_and_slots():
     sample = edit(operations=OPERATIONS)
     (query,) = queries_of(ComplexEditInstructionFollowing(n=1), sample)

@@ -64,6 +64,22 @@ def test_the_first_message_shows_source_and_edit_and_names_the_tools():
         assert name in words(question)
 
 
+@pytest.mark.parametrize("metric", [SmallObjectFollowing, VisualConsistency])
+def test_in_the_papers_protocol_the_tools_are_in_a_system_prompt_that_stays(metric):
+    verdict = says(metric.label_scale.labels[0])
+    experts = Experts(calls(ZOOM), verdict)
+    experts.score(metric(mode="tools", paper=True))
+    first, second = experts.judge_queries
+    assert [message.role for message in second.messages] == ["system", "user", "assistant", "user"]
+    assert second.messages[:2] == first.messages
+    system, user = first.messages
+    assert "detect_object looks for" in system.content[0]
+    assert INSTRUCTION not in system.content[0]
+    assert user.content[:2] == (SOURCE, EDITED)
+    assert INSTRUCTION in user.content[2]
+    assert "There are three tools" not in user.content[2]
+
+
 @pytest.mark.parametrize(
     ("call", "by_hand"),
     [

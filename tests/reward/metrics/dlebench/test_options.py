@@ -101,7 +101,8 @@ def test_all_there_is_to_it_reaches_the_judge():
 @pytest.mark.parametrize("mode", MODES)
 def test_a_prompt_has_the_instruction_the_labels_and_no_slot_left(metric, mode):
     made = metric(mode=mode)
-    text = made.render_prompt(edit(instruction="paint {the} cup"), (64, 48))
+    (message,) = made.question((), edit(instruction="paint {the} cup"), (64, 48)).messages
+    text = message.content[-1]
     assert "paint {the} cup" in text
     for label in made.label_scale.labels:
         assert text.count(label) >= 2
@@ -133,7 +134,7 @@ def rows():
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.txt")), ids=lambda path: path.stem)
 def test_every_word_of_a_prompt_is_in_the_table_of_criteria(path):
-    text = " ".join(path.read_text(encoding="utf-8").split())
+    text = " ".join(re.sub(r"=== (system|user) ===", "", path.read_text(encoding="utf-8")).split())
     assert "|" not in text
     for sentence in sorted((sentence for prompt, sentence in rows() if prompt == path.stem), key=len, reverse=True):
         assert sentence in text

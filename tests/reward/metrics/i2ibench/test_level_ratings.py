@@ -27,6 +27,18 @@ def test_without_probabilities_the_word_has_its_weight(word, value):
     assert score.value == value
 
 
+def test_in_the_papers_protocol_the_role_is_a_system_prompt():
+    world = World()
+    world.score(of("instruction-following", paper=True), single(instruction="xyzzy"))
+    (question,) = world.judged
+    system, user = question.messages
+    assert (system.role, user.role) == ("system", "user")
+    assert system.content[0].startswith("Check with care")
+    assert "xyzzy" in user.content[-1]
+    with pytest.raises(ValueError, match="no system prompt in the paper"):
+        of("physical-plausibility", paper=True)
+
+
 def test_blending_is_not_told_the_instruction():
     world = World()
     world.score(of("blending-naturalness"), single(instruction="xyzzy"))

@@ -1,0 +1,154 @@
+"""`editcritic bench prompts`: one suite under two prompt packs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlencode
+
+import typer
+
+from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
+from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
+from ..options import BootstrapSamples, By, Data, Experts, Json, Metric, SuiteProtocol, Trust
+
+if TYPE_CHECKING:
+    from ...benchmarks.run.run_config import RunConfig
+    from ...reward.queries.specs import Spec
+
+_OURS = "-"
+
+
+@exit_code_command
+def prompts(
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="A suite, with options as in `edival?vq=true`.")],
+    packs: Annotated[
+        list[str],
+        typer.Option("--prompts", help="Twice: the folders of two prompt packs, A and B; `-` for our own prompts."),
+    ],
+    outputs: Annotated[Path, typer.Option("--outputs", help="Folder of the editor's outputs.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Output folder: results in OUT/a and OUT/b.")],
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", help="TOML file with further settings, as of `bench run`."),
+    ] = None,
+    data: Data = None,
+    experts: Experts = None,
+    protocol: SuiteProtocol = None,
+    metric: Metric = None,
+    by: By = None,
+    max_items: Annotated[
+        int, typer.Option("--max-items", min=0, help="Maximum number of changed items listed per metric.")
+    ] = 10,
+    threshold: Annotated[float, typer.Option("--threshold", help="Decision threshold for metrics in [0, 1].")] = 0.5,
+    bootstrap_samples: BootstrapSamples = BOOTSTRAP_SAMPLES,
+    trust: Trust = None,
+    as_json: Json = False,
+) -> int:
+    """Score the same outputs under two prompt packs, and compare them metric by metric, B minus A.
+
+    What the paraphrase of a paper's prompts changes is such a difference: give the paper's as one pack, and `-` for
+    ours. Queries that no prompt changes, of detectors and the like, are asked once. The same command resumes.
+
+    Example: editcritic bench prompts gedit --outputs made/mine --prompts - --prompts packs/theirs -o results/prompts
+    """
+    from ...benchmarks.common.errors import InputError
+    from ...benchmarks.report.comparison import compare_results, render_comparison
+    from ...benchmarks.run.all_suites import SharedSpending
+    from ...benchmarks.run.rendezvous import SINGLE_PROCESS
+    from ...benchmarks.run.run_settings import RunSettings, read_run_settings
+    from ...benchmarks.run.runner import check_folders
+    from ...benchmarks.run.scoring_run import forward_warnings
+    from ...reward import default_experts, load_experts
+    from .run import execute_settings, print_problems, print_protocol, print_skipped, run_spec, save_settings
+
+    if len(packs) != 2:
+        raise InputError(f"--prompts: give two packs, A and B, as in `--prompts - --prompts FOLDER`; got {len(packs)}")
+    typed: dict[str, Any] = {
+        "outputs": outputs,
+        "data": data,
+        "experts": tuple(experts) if experts else None,
+        "protocol": protocol,
+        "metrics": tuple(metric) if metric else None,
+    }
+    given = {name: value for name, value in typed.items() if value is not None}
+    settings = RunSettings() if config is None else read_run_settings(config, (*given, "suite", "out"))
+    settings = settings.overridden(given)
+    if of_one := [name for name in ("lock", "journal", "ray") if getattr(settings, name)]:
+        raise InputError(f"{', '.join(of_one)}: these belong to one run, and here are two: leave them out")
+    loaded = load_experts(settings.experts, default_experts())
+    runs = [
+        settings.overridden({"suite": _with_pack(suite, pack), "out": out / name})
+        for name, pack in zip("ab", packs, strict=True)
+    ]
+    specs = [run_spec(one) for one in runs]
+    built = [spec.build(loaded) for spec in specs]
+    unchanged = _same_signatures(*built)
+    if len(unchanged) == len(built[0].metric_set.metrics):
+        raise InputError(f"--prompts: A and B are the same prompts for {', '.join(unchanged)}: nothing would differ")
+    labels = dict.fromkeys(name for item in built[0].suite.items for name in item.labels)
+    if missing := [label for label in by or () if label not in labels]:
+        raise InputError(f"--by: no item has the label {missing[0]!r:.80}: they have {', '.join(labels) or 'none'}")
+    print_problems(built[0].suite)
+    print_skipped(built[0])
+    print_protocol(built[0])
+    out.mkdir(parents=True, exist_ok=True)
+    shared = SharedSpending(out)
+    results = []
+    for one, spec, config_of_run, pack in zip(runs, specs, built, packs, strict=True):
+        assert one.out is not None
+        check_folders(one.out, config_of_run)
+        save_settings(one, one.out, spec.editor)
+        sharing = {"answer_log": shared.answer_log, "spent": shared.usage, "spent_s": shared.seconds}
+        with forward_warnings(echo):
+            result, interrupted = execute_settings(
+                one, one.out, spec, config_of_run, SINGLE_PROCESS, f"with {pack}", sharing
+            )
+        if interrupted:
+            return 130
+        assert result is not None
+        if result.stop_reason:
+            echo(f"editcritic: {result.stop_reason}")
+        results.append(result)
+    with progress_bar(None, "bootstrap"):
+        comparison = compare_results(
+            results[0].results,
+            results[1].results,
+            suite=built[0].suite,
+            threshold=threshold,
+            count=bootstrap_samples,
+            by=by or (),
+        )
+    if as_json:
+        print_json({**comparison.to_json(max_items), "prompts": packs, "unchanged_metrics": unchanged})
+    else:
+        echo(f"prompts of A: {_named(packs[0])}; of B: {_named(packs[1])}", stderr=False)
+        if unchanged:
+            echo(f"the same prompts, or none, in both: {', '.join(unchanged)}", stderr=False)
+        render(render_comparison(comparison, max_items))
+    return max(result.exit_code for result in results)
+
+
+def _with_pack(suite: str, pack: str) -> Spec:
+    from ...benchmarks.common.errors import InputError
+    from ...reward.config import spec_table
+
+    if "prompts" in spec_table(suite, "editcritic.suites"):
+        raise InputError(f"{suite} has prompts: give both packs by --prompts")
+    return suite if pack == _OURS else f"{suite}{'&' if '?' in suite else '?'}{urlencode({'prompts': pack})}"
+
+
+def _same_signatures(first: RunConfig, second: RunConfig) -> list[str]:
+    """The metrics that the packs leave as they are."""
+    from ...benchmarks.run.provenance import metric_signature
+
+    def signatures(one: RunConfig) -> Mapping[str, str]:
+        return {name: metric_signature(metric) for name, metric in one.metric_set.metrics.items()}
+
+    after = signatures(second)
+    return [name for name, signature in signatures(first).items() if after[name] == signature]
+
+
+def _named(pack: str) -> str:
+    return "ours" if pack == _OURS else pack
