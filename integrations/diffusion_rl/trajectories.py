@@ -8,8 +8,8 @@ selected rows and with gradients; encoders and decoders are not run.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType, TracebackType
 from typing import Any
@@ -116,7 +116,8 @@ class TrajectoryRecorder:
         pipeline = self._trajectory.pipeline
         with ExitStack() as stack:
             stack.enter_context(patched(pipeline.scheduler, "step", self._step))
-            stack.enter_context(_recorded_calls(denoiser(pipeline), self._calls))
+            handle = denoiser(pipeline).register_forward_hook(self._record_call, with_kwargs=True)
+            stack.callback(handle.remove)
             self._stack = stack.pop_all()
         return self._trajectory
 
@@ -125,12 +126,14 @@ class TrajectoryRecorder:
     ) -> None:
         self._stack.close()
 
+    def _record_call(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        self._calls.append((args, kwargs, output))
+
     def _step(
         self, original: Callable[..., Any], output: Tensor, timestep: Any, state: Tensor, *args_rest: Any, **kwargs: Any
     ) -> Any:
-        trajectory, index, calls = self._trajectory, self._index, list(self._calls)
-        self._calls.clear()
-        self._index += 1
+        trajectory, index, calls = self._trajectory, self._index, self._calls
+        self._calls, self._index = [], index + 1
         if state.shape[0] != trajectory.rows:
             raise ValueError(f"the call has {state.shape[0]} rows, but {trajectory.rows} generators: pass one per row")
         transition = (
@@ -189,30 +192,6 @@ def denoiser(pipeline: Any) -> nn.Module:
         if isinstance(module := getattr(pipeline, name, None), nn.Module):
             return module
     raise ValueError(f"{type(pipeline).__name__} has neither a transformer nor a unet to train")
-
-
-@contextmanager
-def _recorded_calls(module: nn.Module, calls: list[tuple[tuple[Any, ...], dict[str, Any], Any]]) -> Iterator[None]:
-    """Append arguments and output of each call. After `module.compile()` a hook would be compiled, too, and the first
-    one kept: there the compiled call is wrapped.
-    """
-    if module._compiled_call_impl is None:
-        handle = module.register_forward_hook(
-            lambda _, args, kwargs, output: calls.append((args, kwargs, output)), with_kwargs=True
-        )
-        try:
-            yield
-        finally:
-            handle.remove()
-        return
-
-    def call(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        output = original(*args, **kwargs)
-        calls.append((args, kwargs, output))
-        return output
-
-    with patched(module, "_compiled_call_impl", call):
-        yield
 
 
 def guided_prediction(output: Any, state: Tensor, guidance: tuple[float, float]) -> Tensor:

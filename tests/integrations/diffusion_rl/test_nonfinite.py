@@ -139,10 +139,15 @@ def test_after_three_in_a_row_the_run_ends_before_a_checkpoint_and_says_where(tr
     assert (checkpoint.step, left_out) == (3, [])  # type: ignore[union-attr]
 
 
-def test_updates_that_are_made_between_are_no_reason_to_end(trainer):
+@pytest.mark.parametrize("what", ["loss", "gradient"])
+def test_updates_that_are_made_between_are_no_reason_to_end(trainer, caplog, what):
     one = trainer(max_steps=5, overlap=False)
-    broken(one, lambda _: torch.is_grad_enabled() and one.step != 2, gradient=0.0)
+    if what == "loss":
+        broken(one, lambda _: torch.is_grad_enabled() and one.step != 2, gradient=0.0)
+    else:
+        one.weights[0].register_hook(lambda gradient: gradient if one.step == 2 else gradient * torch.nan)
     assert [row["skipped_updates"] for row in one.train()] == [1, 1, 0, 1, 1]
+    assert f"NaN or infinite is the {what} of" in caplog.text
 
 
 # -- in checkpoints and logs -------------------------------------------------------------------------------------------
@@ -160,11 +165,11 @@ def nan_moment(folder: Path) -> None:
     torch.save(state, folder / "optimizer.pt")
 
 
-def cut_off(name: str) -> Callable[[Path], object]:
+def cut_off(name: str) -> Callable[[Path], Any]:
     return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:-200])
 
 
-DAMAGES: list[tuple[Callable[[Path], object], str]] = [
+DAMAGES: list[tuple[Callable[[Path], Any], str]] = [
     (nan_weight, "the weight transformer.*lora.* is NaN or infinite"),
     (nan_moment, "optimizer state exp_avg of parameter 0 is NaN or infinite"),
     (cut_off("pytorch_lora_weights.safetensors"), "SafetensorError"),
