@@ -106,7 +106,9 @@ def _save_image(out: Path, numbered_image: NumberedImage, image: Image) -> Image
     if not path.is_file():
         path.parent.mkdir(exist_ok=True)
         with atomic_replacement(path) as temporary:
-            padded = PIL.ImageOps.pad(image.pil(), (IMAGE_SIDE, IMAGE_SIDE), PIL.Image.Resampling.LANCZOS, color="black")
+            padded = PIL.ImageOps.pad(
+                image.pil(), (IMAGE_SIDE, IMAGE_SIDE), PIL.Image.Resampling.LANCZOS, color="black"
+            )
             padded.save(temporary, "JPEG", quality=95, subsampling=0)
     return open_image(path)
 

@@ -161,9 +161,7 @@ def test_without_an_editable_object_one_is_added_whatever_else_could_be_done(pho
 
 def test_what_cannot_be_done_becomes_adding_also_where_that_was_done_before(photos: Path, tmp_path: Path) -> None:
     """Algorithm 2, line 6: a count of one is what all objects have, and a colour could always be changed instead."""
-    chains = chains_of_one_cup(
-        photos, tmp_path, 2, types=("subject_add", "count_change", "color_alter"), counts=(1,)
-    )
+    chains = chains_of_one_cup(photos, tmp_path, 2, types=("subject_add", "count_change", "color_alter"), counts=(1,))
     assert {tuple(kinds) for kinds in chains} == {
         ("subject_add", "subject_add"),
         ("subject_add", "color_alter"),
