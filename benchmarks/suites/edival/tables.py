@@ -26,12 +26,12 @@ _LEADERBOARD = (
     "root of IF times CC. Numbers of missing values count each similarity of CC, and for O those and IF."
 )
 _OVER_TURNS = (
-    "O over turns: square root of the mean IF over the turns times the mean CC (appendix O.4). No printed table has it; "
-    "the paper's section 1 orders editors by it, its table 3 by O at the last turn."
+    "O over turns: square root of the mean IF over the turns times the mean CC (appendix O.4). No printed table has "
+    "it; the paper's section 1 orders editors by it, its table 3 by O at the last turn."
 )
 _PASS_CONSISTENCY, _PASS_QUALITY = 0.90, 6.0
 _PASS_RATES = (
-    "Shares of edits; each result is that of one turn. The paper does not say whether its figure 1 has one turn or all. "
+    "Shares of the edits of each turn; the paper does not say whether its figure 1 has one turn or all. "
     "CC is that of the edit (equation 3); one with nothing to compare is left out."
 )
 _CHANGES = (

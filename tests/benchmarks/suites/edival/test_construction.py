@@ -25,7 +25,6 @@ from editcritic.reward import Box, Image, Pools, Task
 from editcritic.reward.metrics.edival.pools import update_pools
 from editcritic.reward.metrics.edival.task_parser import parse_task
 from editcritic.reward.queries import Failure
-from editcritic.reward.sample import TASK_TYPES
 
 from ..construction.scripted_experts import Places, Says, Script, photographs
 
