@@ -1,7 +1,7 @@
 """Statistics of a suite: operations and their order, target areas, types, luminance, sources.
 
 Complex-Edit (arXiv 2504.13143), section 2: operations per compound, and adjacent operations. EdiVal, table 2: types per
-turn. DLEBench, section 3.2: target area as a share of the image.
+turn; figure 13: objects. DLEBench, section 3.2: target area as a share of the image.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ...reward import EditSample, Image, ImageError
+from ...reward import EditSample, Image, ImageError, Pools
+from ...reward.metrics.edival.pools import update_pools
 from ..common.csv_text import csv_text
 from ..common.problems import num_problems
+from ..suites.edival.object_categories import CATEGORIES, category_of
 from ..suites.suite import Suite, SuiteItem
 
 Number = float | int | None
@@ -58,7 +60,7 @@ def suite_statistics(suite: Suite, *, luminance: bool = True) -> list[CountTable
     """Every non-empty table of the suite. luminance: decode the sources and compute their luminance."""
     steps = [list(_operations(item)) for item in suite.items]
     tables = [_sizes(suite), _types(suite.items), _labels(suite.items), _operation_counts(steps)]
-    tables += [*_adjacent(suite, steps), _areas(suite.items), _sources(suite.items)]
+    tables += [*_adjacent(suite, steps), _areas(suite.items), _sources(suite.items), _objects(suite.items)]
     if luminance:
         tables.append(_luminance_table(suite.items))
     return [table for table in tables if table.rows]
@@ -89,6 +91,26 @@ def _types(items: Sequence[SuiteItem]) -> CountTable:
         for kind in kinds
     }
     return CountTable("types", "Items by type", columns, rows)
+
+
+def _objects(items: Sequence[SuiteItem]) -> CountTable:
+    """EdiVal's figure 13: distinct names of objects in the base images, and how often they occur, by category."""
+    names: Counter[str] = Counter()
+    cases: set[str] = set()
+    for item in items:
+        sample = item.sample
+        task = sample.task or next((operation.task for operation in sample.operations), None)
+        if item.case not in cases and sample.pools is not None and task is not None:
+            introduced = update_pools(Pools(), task).all
+            names.update(name.casefold() for name in sample.pools.all if name not in introduced)
+        cases.add(item.case)
+    rows: dict[str, list[Number]] = {}
+    if names:
+        by_category = {category: [n for n in names if category_of(n) == category] for category in CATEGORIES}
+        rows = {title: [len(one), sum(names[name] for name in one)] for title, one in by_category.items()}
+        rows["all"] = [len(names), names.total()]
+    notes = ["Which word belongs to which category is ours. EdiVal's paper counts 724 objects, and does not say how."]
+    return CountTable("objects", "Objects of the base images", ["names", "occurrences"], rows, notes)
 
 
 def _labels(items: Sequence[SuiteItem]) -> CountTable:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 from ...reward.plain_text import one_line
 from ...reward.strict_json import json_lines
 from ..common.errors import InputError
+from ..suites.suite import LabelValue
 from ..suites.tables import TableCell
 from .charts import Chart, Point, Series, TableView, line_chart
 from .report_data import ReportData, ReportSection, metric_subject, metric_value
@@ -25,17 +27,22 @@ _SUBJECTS = {"following": "instruction following", "consistency": "consistency",
 
 
 def pareto_section(report: ReportData) -> ReportSection | None:
-    """Scatter charts of following, consistency and quality, for all pairs that the results have."""
-    axes = {subject: axis for subject in _SUBJECTS if (axis := _axis(report, subject)) is not None}
-    blocks: list[Chart | TableView] = []
+    """Scatter charts of following, consistency and quality, for all pairs that the results have.
+
+    One for each turn, the last one first, where the leaderboard has columns of turns.
+    """
     if len(report.editors) < 2:
         return None
-    for x_subject, y_subject in combinations(axes, 2):
-        x_title, xs = axes[x_subject]
-        y_title, ys = axes[y_subject]
-        points = _spots(report, xs, ys)
-        if len(points) >= 2:
-            blocks.append(scatter_chart(f"{x_title} against {y_title}", points, x_title, y_title))
+    turns = [turn for turn in report.groups("turn") if _columns_at(report.comparison.leaderboard.columns, turn)]
+    blocks: list[Chart | TableView] = []
+    for turn in reversed(turns) if turns else (None,):
+        axes = {subject: axis for subject in _SUBJECTS if (axis := _axis(report, subject, turn)) is not None}
+        for x_subject, y_subject in combinations(axes, 2):
+            x_title, xs = axes[x_subject]
+            y_title, ys = axes[y_subject]
+            points = _spots(report, xs, ys)
+            if len(points) >= 2:
+                blocks.append(scatter_chart(f"{x_title} against {y_title}", points, x_title, y_title))
     introduction = "The front holds the editors that no other editor dominates."
     return ReportSection("pareto", "Trade-offs", introduction, blocks) if blocks else None
 
@@ -49,19 +56,26 @@ def _spots(report: ReportData, xs: Mapping[str, TableCell], ys: Mapping[str, Tab
     return points
 
 
-def _axis(report: ReportData, subject: str) -> tuple[str, dict[str, TableCell]] | None:
-    """The last leaderboard column of this subject, else the mean of its first metric."""
+def _axis(report: ReportData, subject: str, turn: LabelValue | None) -> tuple[str, dict[str, TableCell]] | None:
+    """The last leaderboard column of this subject, else the mean of its first metric; both at a turn, if any."""
     board, weights = report.comparison.leaderboard, report.comparison.weights
     columns = [column for column in board.columns if _about(report, column) == subject]
     if columns:
-        column = columns[-1]
+        column = (columns if turn is None else _columns_at(columns, turn) or columns)[-1]
         title = f"{column}, {board.unit}" if board.unit else column
         cells = {e: TableCell.of(row[column], weights, board.scale) for e, row in board.rows.items() if column in row}
         return title, cells
     metric = next((name for name in report.metrics if report.subjects[name] == subject), None)
     if metric is None:
         return None
-    return metric, {one.editor: report.mean(one, one.rows, metric_value(metric)) for one in report.results}
+    at = {} if turn is None else {"turn": turn}
+    cells = {one.editor: report.mean(one, one.filter(**at), metric_value(metric)) for one in report.results}
+    return (metric if turn is None else f"{metric} turn {turn}"), cells
+
+
+def _columns_at(columns: Iterable[str], turn: LabelValue) -> list[str]:
+    """The columns that end in the number of a turn."""
+    return [column for column in columns if re.search(rf"(?<!\d){re.escape(str(turn))}$", column)]
 
 
 def _about(report: ReportData, column: str) -> str:

@@ -61,10 +61,19 @@ def build_edival(
         str,
         typer.Option(
             "--oversized",
-            help="Reject boxes with a side above 0.9 of the image's or an area above 0.4: `either` limit (paper), or "
-            "only both (`both`, released code).",
+            help="Reject boxes beyond --max-side or --max-area: `either` limit (paper), or only both (`both`, released "
+            "code).",
         ),
     ] = "either",
+    threshold: Annotated[
+        float, typer.Option("--threshold", min=0, max=1, help="Score above which a detection confirms an object.")
+    ] = 0.35,
+    max_side: Annotated[
+        float, typer.Option("--max-side", min=0, max=1, help="Longest side of a box, as a share of the image's.")
+    ] = 0.9,
+    max_area: Annotated[
+        float, typer.Option("--max-area", min=0, max=1, help="Largest area of a box, as a share of the image's.")
+    ] = 0.4,
     seed: Seed = 0,
     limit: Limit = None,
     prompts: PromptPack = None,
@@ -90,7 +99,7 @@ def build_edival(
             turns=turns,
             seed=seed,
             counts=parse_range(target_counts),
-            grounding=Grounding(oversized=OVERSIZED[oversized]),
+            grounding=Grounding(threshold, max_side, max_area, OVERSIZED[oversized]),
             prompts=load_prompts(prompts),
         )
     except ValueError as error:

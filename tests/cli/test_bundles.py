@@ -101,8 +101,8 @@ def test_the_doctor_tells_of_a_bundle(editcritic: Command) -> None:
     assert by_role["detector"]["expert"] == "Annotated, which queries GroundingDino"
     assert by_role["detector"]["download"] + by_role["features"]["download"] == 780_000_000
     assert sum(entry["download"] for entry in document["experts"]) <= 1.2e9
-    document = json.loads(editcritic("doctor", "--experts", "edival", "--json").stdout)
-    assert [bundle["name"] for bundle in document["bundles"]] == ["edival"]
+    document = json.loads(editcritic("doctor", "--experts", "edival-official", "--json").stdout)
+    assert [bundle["name"] for bundle in document["bundles"]] == ["edival-official"]
     by_role = {role: entry for entry in document["experts"] for role in entry["roles"]}
     assert by_role["features"]["gated"]
     assert by_role["features"]["licence"] == "DINOv3 License"

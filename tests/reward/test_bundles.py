@@ -65,6 +65,20 @@ def test_the_first_four_have_no_gated_models() -> None:
     assert "gated" in bundles()["edival"].unanswered
 
 
+@pytest.mark.parametrize(
+    ("name", "checkpoint"),
+    [
+        ("edival", "Qwen/Qwen2.5-VL-7B-Instruct"),  # sections 2.4, 2.5 and C.1
+        ("edival-official", "Qwen/Qwen2-VL-7B-Instruct"),  # appendix O.3, and the released code
+    ],
+)
+def test_each_bundle_of_edival_has_the_judge_that_its_source_names(name: str, checkpoint: str) -> None:
+    judges = {one: bundles()[one].roles["judge"] for one in ("edival", "edival-official")}
+    assert registered_models()[model_name(judges[name])].checkpoint == checkpoint
+    others = [{role: spec for role, spec in bundles()[one].roles.items() if role != "judge"} for one in judges]
+    assert others[0] == others[1]
+
+
 def test_every_model_of_a_bundle_is_registered_with_its_licence() -> None:
     for bundle in bundles().values():
         for role, spec in bundle.own_roles.items():

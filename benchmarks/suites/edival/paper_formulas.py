@@ -23,6 +23,14 @@ def overall(following: ArrayLike, consistent: ArrayLike) -> Numbers:
     return np.sqrt(np.asarray(following, np.float64) * np.maximum(consistent, 0.0))
 
 
+def overall_over_turns(following: Sequence[ArrayLike], consistent: Sequence[ArrayLike]) -> Numbers:
+    """EdiVal-O of appendix O.4: the geometric mean of the means of EdiVal-IF and of EdiVal-CC over the turns.
+
+    Undefined if one of them is.
+    """
+    return overall(np.mean(np.stack(following), axis=0), np.mean(np.stack(consistent), axis=0))
+
+
 def task_rate(rates: Sequence[ArrayLike], counts: Sequence[ArrayLike]) -> Numbers:
     """The success rate over all tasks, from the rate and count of each type. Table 16 from Tables 17, 18, 2.
 

@@ -13,7 +13,7 @@ from ..bootstrap import Statistic
 from ..results import OUTPUTS_ENTRY, ResultRow, Results
 from ..tables import Table
 from . import output_layout
-from .paper_formulas import all_followed, consistency, overall, relative_change, task_rate
+from .paper_formulas import all_followed, consistency, overall, overall_over_turns, relative_change, task_rate
 
 _HALF_TITLES = {
     "objects, features": "objects",
@@ -24,6 +24,15 @@ _HALF_TITLES = {
 _LEADERBOARD = (
     "IF: all instructions up to the turn followed. CC: mean of mean object and mean background similarity. O: square "
     "root of IF times CC. Numbers of missing values count each similarity of CC, and for O those and IF."
+)
+_OVER_TURNS = (
+    "O over turns: square root of the mean IF over the turns times the mean CC (appendix O.4). No printed table has "
+    "it; the paper's section 1 orders editors by it, its table 3 by O at the last turn."
+)
+_PASS_CONSISTENCY, _PASS_QUALITY = 0.90, 6.0
+_PASS_RATES = (
+    "Shares of the edits of each turn; the paper does not say whether its figure 1 has one turn or all. "
+    "CC is that of the edit (equation 3); one with nothing to compare is left out."
 )
 _CHANGES = (
     "Change of the mean: |mean rating at the turn - mean rating of the base images|, as printed in the paper. Mean "
@@ -48,6 +57,8 @@ def tables_of(mode: str, incomplete: str, results: Results, *, released: bool = 
                 tables.append(consistencies(counted, f"consistency-{shape}", rows, f", {title}"))
     if "vq" in judged:
         tables += [quality(counted), luminance(counted)]
+    if judged >= {"cc", "vq"}:
+        tables.append(pass_rates(counted))
     return tables
 
 
@@ -171,7 +182,7 @@ class CountedRows:
 
 
 def leaderboard(counted: CountedRows) -> Table:
-    """Table 3: IF, CC and O at each turn; O at the last turn ranks the editors."""
+    """Table 3: IF, CC and O at each turn; O at the last turn ranks the editors. O of appendix O.4 is beside it."""
     following = {turn: counted.results.mean(counted.images_at(turn), counted.followed) for turn in counted.turns}
     consistencies = {
         turn: Statistic.combine(
@@ -187,12 +198,19 @@ def leaderboard(counted: CountedRows) -> Table:
         for name, figures in (("IF", following), ("CC", consistencies), ("O", overalls))
         for turn in counted.turns
     }
-    notes = [
-        *counted.notes,
-        _LEADERBOARD,
-        *_consistency_notes(counted),
-    ]
-    return Table("leaderboard", f"EdiVal, {counted.mode}", list(row), {"all": row}, 100.0, "percent", notes=notes)
+    ranking_column = list(row)[-1]
+    notes = [*counted.notes, _LEADERBOARD, *_consistency_notes(counted)]
+    if len(counted.turns) > 1:
+        row["O over turns"] = Statistic.combine(
+            lambda *parts: overall_over_turns(parts[: len(following)], parts[len(following) :]),
+            *following.values(),
+            *consistencies.values(),
+        )
+        notes.append(_OVER_TURNS)
+    return Table(
+        "leaderboard", f"EdiVal, {counted.mode}", list(row), {"all": row}, 100.0, "percent", notes=notes,
+        ranking_column=ranking_column,
+    )  # fmt: skip
 
 
 def success_rates(counted: CountedRows) -> Table:
@@ -204,7 +222,11 @@ def success_rates(counted: CountedRows) -> Table:
         },
         "task rate": {_step_name(counted, turn): counted.rate(counted.operations(turn)) for turn in counted.turns},
     }
-    notes = [*counted.notes, "Task rate: share of the instructions of this turn that were followed."]
+    notes = [
+        *counted.notes,
+        "Image success: share of the images, as printed; O.4 speaks of a mean over task types, which no figure is.",
+        "Task rate: share of the instructions of this turn that were followed.",
+    ]
     if counted.mode == "singlepass":
         rows["marginal task rate"] = {
             _step_name(counted, turn): counted.rate(counted.last_operations(turn)) for turn in counted.turns
@@ -268,6 +290,28 @@ def luminance(counted: CountedRows) -> Table:
     return _by_turn(counted, "luminance", "Luminance quantiles (Rec. 709)", rows, notes)
 
 
+def pass_rates(counted: CountedRows) -> Table:
+    """Figure 1: shares of the edits with a consistency of at least 0.90, with a rating of at least 6, and with both."""
+
+    def consistent(row: ResultRow) -> float | None:
+        return _at_least(row.value("cc"), _PASS_CONSISTENCY)
+
+    def good(row: ResultRow) -> float | None:
+        return _at_least(row.value("vq"), _PASS_QUALITY)
+
+    criteria: Mapping[str, Callable[[ResultRow], float | None]] = {
+        "CC of at least 90 %": consistent,
+        "VQ of at least 6": good,
+        "both": lambda row: all_followed((consistent(row), good(row))),
+    }
+    rows: dict[str, dict[str, Statistic]] = {name: {} for name in criteria}
+    for turn in counted.turns:
+        edits = [row for row in counted.rows_at(turn) if not _is_inapplicable(row, "cc")]
+        for name, passes in criteria.items():
+            rows[name][_step_name(counted, turn)] = counted.results.mean(edits, passes)
+    return _by_turn(counted, "pass-rates", "Results that pass", rows, [*counted.notes, _PASS_RATES])
+
+
 # -- rows -------------------------------------------------------------------------------------------------------------
 
 
@@ -294,6 +338,15 @@ def _row_count(results: Results, rows: Iterable[ResultRow]) -> Statistic:
 def _is_official(row: ResultRow, metric: str) -> bool:
     score = row.score(metric)
     return score is not None and "/official" in score.metric
+
+
+def _is_inapplicable(row: ResultRow, metric: str) -> bool:
+    score = row.score(metric)
+    return score is not None and score.status == "not_applicable"
+
+
+def _at_least(value: float | None, threshold: float) -> float | None:
+    return None if value is None else float(value >= threshold)
 
 
 def _size_of_change(row: ResultRow) -> float | None:

@@ -8,8 +8,9 @@ import pytest
 
 from editcritic.benchmarks.human_eval.suite_statistics import AREA_BINS, suite_statistics
 from editcritic.benchmarks.sceneedit.compound_requests import compound_cases
+from editcritic.benchmarks.suites.edival import object_categories
 from editcritic.benchmarks.suites.suite import SuiteItem
-from editcritic.reward import Box, EditSample, Image, Operation
+from editcritic.reward import Box, EditSample, Image, Operation, Pools, Task
 
 from ..suites.tiny_suite import Toy
 
@@ -58,6 +59,30 @@ def test_target_areas_are_shares_of_the_picture():
     assert counts.rows["quantile 0.5"] == [None, pytest.approx(0.25)]
     assert "3 boxes; 1 items have none" in counts.notes
     assert sum(row[0] for row in list(counts.rows.values())[: len(AREA_BINS) - 1]) == 3
+
+
+def test_objects_of_the_base_images_are_those_that_the_first_turn_did_not_bring():
+    cup, chairs = ("red cup", "Two Chairs", "gadget"), ("red cup", "two chairs", "silver kettle")
+    first = sample("a/1", pools=Pools(all=(*cup, "blue cup")), task=Task("color_alter", object="red cup", value="blue"))
+    other = sample("b/1", pools=Pools(all=(*chairs, "lamp")), task=Task("subject_add", new="lamp"))
+    later = sample("a/2", pools=Pools(all=(*cup, "truck")), task=Task("subject_add", new="truck"))
+    single = Operation("Add dog", "subject_add", Task("subject_add", new="dog"))
+    joint = sample("c/1", pools=Pools(all=("leaves", "dog")), operations=(single,))
+    rows = table(suite_of(first, later, other, joint), "objects").rows
+    assert {name: row for name, row in rows.items() if row[0]} == {
+        "Furniture & Home": [1, 2],
+        "Food & Kitchen": [2, 3],
+        "Nature & Outdoors": [1, 1],
+        "Other": [1, 1],
+        "all": [5, 7],
+    }
+    assert len(rows) == 14, "thirteen categories and their sum"
+    assert all(table.name != "objects" for table in suite_statistics(suite_of(sample("a"))))
+
+
+def test_a_word_has_one_category():
+    words = [word for words in object_categories._WORDS.values() for word in words.split()]
+    assert len(words) == len(set(words))
 
 
 def test_light_is_that_of_each_cases_first_source():

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
@@ -185,11 +186,21 @@ def test_names_and_cards_tell_what_is_followed_kept_and_liked(report: ReportData
     assert dict(report.subjects) == {"following": "following", "consistency": "consistency", "quality": "quality"}
 
 
-def test_all_three_are_set_against_each_other(report: ReportData) -> None:
-    tables = [chart.grid for chart in charts(pareto_sections.pareto_section(report))]
-    heads = [tuple(grid.head[1:3]) for grid in tables if grid is not None]
-    last, kept = "following turn 3, percent", "consistency turn 3, percent"
-    assert heads == [(last, kept), (last, "quality"), (kept, "quality")]
+def test_all_three_are_set_against_each_other_at_each_turn(report: ReportData) -> None:
+    """Figures 10, 14 and 15 of EdiVal; a rating without a column is that of the turn, not a mean over turns."""
+    found = charts(pareto_sections.pareto_section(report))
+    heads = [tuple(chart.grid.head[1:3]) for chart in found if chart.grid is not None]
+    assert heads == [
+        pair
+        for turn in (3, 2, 1)
+        for following, kept in [(f"following turn {turn}, percent", f"consistency turn {turn}, percent")]
+        for pair in ((following, kept), (following, f"quality turn {turn}"), (kept, f"quality turn {turn}"))
+    ]
+    first = report.results[0]
+    means = [float(np.mean([row.value("quality") for row in first.filter(turn=turn)])) for turn in (1, 2, 3)]
+    assert len(set(means)) == 3, "or this does not tell turns apart"
+    shown = [chart.grid for chart in (found[7], found[4], found[1])]
+    assert [float(texts(grid.rows[0])[2].split()[0]) for grid in shown if grid] == pytest.approx(means, abs=0.005)
 
 
 def test_on_the_front_is_who_is_not_worse_in_both_ways() -> None:

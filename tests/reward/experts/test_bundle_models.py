@@ -61,6 +61,7 @@ MODELS = {
     "Qwen/Qwen3-VL-2B-Instruct": tiny_vlms.tiny_qwen3_vl,
     "Qwen/Qwen3-VL-8B-Instruct": tiny_vlms.tiny_qwen3_vl,
     "Qwen/Qwen2-VL-7B-Instruct": lambda folder: tiny_vlms.tiny_qwen2_vl(folder, mlp_ratio=4),
+    "Qwen/Qwen2.5-VL-7B-Instruct": tiny_vlms.tiny_qwen2_5_vl,
     "openmmlab-community/mm_grounding_dino_tiny_o365v1_goldg_v3det": lambda folder: tiny_detectors.grounding_dino(
         folder, mm=True
     ),

@@ -92,23 +92,17 @@ class EdiValAgent:
         return tuple(turns)
 
     def _type(self, rng: Random, used: set[TaskType], state: ChainState) -> TaskType:
-        """Sample a type that is new in the chain (any, once all are used); if it is infeasible, adding an object.
+        """`subject_add` without editable objects (section 2.3); else a sampled type that is new in the chain (any, once
+        all are used), or `subject_add`, used or not, if that is infeasible (algorithm 2, line 6).
 
-        If adding is used already, the next feasible type in the sampled order.
+        The published file has 23 turns with no editable object before them: 19 add one, 4 change the background.
         """
+        if not state.available:
+            return "subject_add"
         if used.issuperset(self.types):
             used.clear()
-        candidates = [task_type for task_type in self.types if task_type not in used]
-        rng.shuffle(candidates)
-        first = candidates[0]
-        if is_feasible(first, state.available, self.counts):
-            return first
-        if "subject_add" not in used:
-            return "subject_add"
-        return next(
-            (task_type for task_type in candidates if is_feasible(task_type, state.available, self.counts)),
-            "subject_add",
-        )
+        sampled = rng.choice([task_type for task_type in self.types if task_type not in used])
+        return sampled if is_feasible(sampled, state.available, self.counts) else "subject_add"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import PIL.Image
+import PIL.ImageOps
+
 from .....reward import Engine, Expert, Image
 from .....reward.atomic_files import atomic_replacement, write_atomically
 from .....reward.engine.engine_stats import Stats
@@ -95,12 +98,18 @@ def _construction_settings(agent: EdiValAgent, judge: Expert, detector: Expert) 
 
 
 def _save_image(out: Path, numbered_image: NumberedImage, image: Image) -> Image:
-    """The image as saved to the file: the judge sees what readers will see."""
+    """The image as saved to the file: the judge sees what readers will see.
+
+    One that is not square has black bars along two sides, as the paper's have (appendix P).
+    """
     path = out / PICTURES / f"{numbered_image.index}_input_raw.jpg"
     if not path.is_file():
         path.parent.mkdir(exist_ok=True)
         with atomic_replacement(path) as temporary:
-            image.resized(IMAGE_SIDE, IMAGE_SIDE).pil().save(temporary, "JPEG", quality=95, subsampling=0)
+            padded = PIL.ImageOps.pad(
+                image.pil(), (IMAGE_SIDE, IMAGE_SIDE), PIL.Image.Resampling.LANCZOS, color="black"
+            )
+            padded.save(temporary, "JPEG", quality=95, subsampling=0)
     return open_image(path)
 
 

@@ -89,7 +89,7 @@ def test_what_was_not_asked_for_is_left_out_and_named(run: Callable[..., tuple[R
     result, out = run("edival", "if", "--metric", "if")
     assert "none of" not in result.stdout
     assert "| | IF T1 | IF T2 | IF T3 |\n" in result.stdout
-    left_out = "CC T1, CC T2, CC T3, O T1, O T2, O T3"
+    left_out = "CC T1, CC T2, CC T3, O T1, O T2, O T3, O over turns"
     note = f"Not computed: cc, vq (not asked for). Left out, since they need it: {left_out}."
     assert note in result.stdout
     (written,) = out.rglob("leaderboard.md")
@@ -125,7 +125,7 @@ def test_what_failed_everywhere_is_missing_and_not_left_out(folder: Path) -> Non
     tables = {table.name: table for table in suite_tables(suite, results)}
     assert [(one.value, one.num_missing) for one in tables["quality"].rows["VQ"].values()] == [(None, COUNT)] * 3
     (note,) = (note for table in tables.values() for note in table.notes if note.startswith("Not computed: if, cc"))
-    assert note.endswith(", O T1, O T2, O T3.")
+    assert note.endswith(", O T1, O T2, O T3, O over turns.")
 
 
 def test_what_no_expert_is_bound_for_says_so(editcritic: Command, folder: Path, tmp_path: Path) -> None:

@@ -10,7 +10,13 @@ import pytest
 
 from editcritic.benchmarks.common.optional_imports import bench_library
 from editcritic.benchmarks.studies.validity.truth_agreement import spearman
-from editcritic.benchmarks.suites.edival.paper_formulas import consistency, overall, relative_change, task_rate
+from editcritic.benchmarks.suites.edival.paper_formulas import (
+    consistency,
+    overall,
+    overall_over_turns,
+    relative_change,
+    task_rate,
+)
 from editcritic.benchmarks.suites.published_figures import published_figures
 
 WITHIN = 0.011
@@ -47,6 +53,31 @@ def test_o_of_all_models_and_turns_is_the_root_of_if_times_cc(printed: dict[str,
         for turn in TURNS:
             computed = float(overall(row["EdiVal-IF"][turn], row["EdiVal-CC"][turn]))
             assert computed == pytest.approx(row["EdiVal-O"][turn], abs=WITHIN), (model, turn + 1)
+
+
+@pytest.mark.parametrize(
+    ("model", "by_hand"),
+    [
+        ("Seedream 4.0", (57.70 * 88.80) ** 0.5),  # (75.93 + 55.58 + 41.59) / 3, (92.51 + 88.03 + 85.86) / 3
+        ("Nano Banana", (52.2367 * 91.29) ** 0.5),
+        ("FLUX.1-Kontext-max", (49.4033 * 91.0767) ** 0.5),
+        ("GPT-Image-1", (55.4533 * 78.0933) ** 0.5),
+    ],
+)
+def test_o_of_appendix_o_4_is_the_root_of_both_means(printed: dict[str, Any], model: str, by_hand: float) -> None:
+    row = tables(printed)["table3_latency_if_cc_o"][model]
+    assert float(overall_over_turns(row["EdiVal-IF"], row["EdiVal-CC"])) == pytest.approx(by_hand, abs=1e-3)
+
+
+def test_section_1_orders_editors_by_the_o_of_appendix_o_4_and_table_3_by_the_last_turn(
+    printed: dict[str, Any],
+) -> None:
+    rows = tables(printed)["table3_latency_if_cc_o"]
+    over_turns = {name: float(overall_over_turns(row["EdiVal-IF"], row["EdiVal-CC"])) for name, row in rows.items()}
+    first = ["Seedream 4.0", "Nano Banana", "FLUX.1-Kontext-max", "GPT-Image-1"]
+    assert sorted(over_turns, key=lambda name: -over_turns[name])[:4] == first
+    assert sorted(rows, key=lambda name: -rows[name]["EdiVal-O"][2])[:4] == [*first[:2], first[3], first[2]]
+    assert any("section 1" in note.lower() and "O.4" in note for note in printed["notes"])
 
 
 def test_cc_of_all_models_and_turns_is_the_mean_of_objects_and_background(printed: dict[str, Any]) -> None:
@@ -139,6 +170,28 @@ def test_the_features_swap_of_table_6_correlates_cc(printed: dict[str, Any]) -> 
     assert correlations(list(chain(*usual)), list(chain(*swapped.values()))) == pytest.approx(
         tables(printed)["table6_tool_swap_pearson_spearman"]["dinov2_cc"], abs=WITHIN
     )
+
+
+def test_tables_6_and_7_print_the_same_correlations_under_other_names(printed: dict[str, Any]) -> None:
+    judges = {name: tables(printed)[f"{name}_judge_swap_pearson_spearman"] for name in ("table6", "table7")}
+    assert list(judges["table6"].values()) == list(judges["table7"].values())
+    assert set(judges["table6"]) ^ set(judges["table7"]) == {"IP2P", "Qwen2-VL-7B"}
+    assert any("Tables 6 and 7" in note and "IP2P" in note for note in printed["notes"])
+
+
+def test_consistency_of_all_pictures_lies_between_that_of_square_and_of_padded_ones(printed: dict[str, Any]) -> None:
+    names = ("table22_consistency", "table23_square", "table24_padded")
+    whole, square, padded = (tables(printed)[f"{name}_objdino_bgdino_objl1_bgl1"] for name in names)
+    assert whole.keys() == square.keys() == padded.keys()
+    for model, row in whole.items():
+        for value, ends in zip(row, zip(square[model], padded[model], strict=True), strict=True):
+            assert min(ends) - WITHIN <= value <= max(ends) + WITHIN, model
+
+
+def test_ranks_of_table_14_are_those_of_table_3(printed: dict[str, Any]) -> None:
+    rows = tables(printed)["table3_latency_if_cc_o"]
+    ranks = tables(printed)["table14_rank_artificial_analysis_rank_edival"]
+    assert {model: [rows[model]["rank"]] * 2 for model in ranks} == ranks
 
 
 def test_changes_of_visual_quality_are_those_of_the_means_from_one_base(printed: dict[str, Any]) -> None:

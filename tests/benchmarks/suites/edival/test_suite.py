@@ -120,7 +120,10 @@ def test_multipass_runs_from_the_published_layout_to_the_tables(data: Path, tmp_
     results = judged(suite, outputs)
     assert {name for row in results.rows for name in row.scores} == {"if", "cc", "vq"}
     tables = suite.tables(results)
-    assert [one.name for one in tables] == ["leaderboard", "rates", "types", "consistency", "quality", "luminance"]
+    assert [one.name for one in tables] == [
+        "leaderboard", "rates", "types", "consistency", "quality", "luminance", "pass-rates",
+    ]  # fmt: skip
+    assert tables[0].ranking_column == "O T3"
     board = values(tables[0])["all"]
     following, consistent, both = (board[f"{name} T3"] for name in ("IF", "CC", "O"))
     assert following is not None
@@ -133,7 +136,7 @@ def test_multipass_runs_from_the_published_layout_to_the_tables(data: Path, tmp_
     assert rates["image success"]["T1"] == rates["task rate"]["T1"]
     means = [row.value("if") for row in results.filter(turn=3)]
     assert rates["task rate"]["T3"] == pytest.approx(100 * sum(value or 0.0 for value in means) / COUNT)
-    assert all(0 < (cell or 0) <= 100 for cells in values(tables[-1]).values() for cell in cells.values())
+    assert all(0 < (cell or 0) <= 100 for cells in values(tables[-2]).values() for cell in cells.values())
 
 
 def test_singlepass_judges_every_instruction_of_one_picture(data: Path, tmp_path: Path) -> None:
@@ -255,6 +258,35 @@ def test_changes_of_quality_are_given_in_both_ways(data: Path) -> None:
         replace(row, scores={"vq": row.scores["vq"].with_signature("edival-vq@1/official/instruction")}) for row in rows
     ]
     assert any("linear light" in note for note in table(suite, Results("x", official), "luminance").notes)
+
+
+def test_the_shares_of_figure_1_have_both_thresholds_in_them(data: Path) -> None:
+    """CC and VQ of three pictures: (0.90, 6.0) passes, (0.95, 5.9) and (0.89, 8.0) do each by half."""
+    suite = EdiVal(data)
+    given = {"0": (0.90, 6.0), "1": (0.95, 5.9), "3": (0.89, 8.0)}
+    scores = {case: {"cc": Score.of(cc), "vq": Score.of(vq)} for case, (cc, vq) in given.items()}
+    rows = [row_of(suite, item.id, scores[item.case]) for item in suite.items]
+    shares = {name: row["T1"] for name, row in values(table(suite, Results("x", rows), "pass-rates")).items()}
+    two, one = pytest.approx(200 / 3), pytest.approx(100 / 3)
+    assert shares == {"CC of at least 90 %": two, "VQ of at least 6": two, "both": one}
+    scores["3"]["cc"] = Score.not_applicable("no object")
+    cell = ComputedTable.compute(table(suite, Results("x", rows), "pass-rates"), None).cells["VQ of at least 6"]["T1"]
+    assert (cell.value, cell.count, cell.num_missing) == (50.0, 2, 0)
+
+
+def test_o_over_turns_is_the_root_of_both_means(data: Path) -> None:
+    """IF 1, 2/3, 1/3 and CC 0.9, 0.8, 0.7 at three turns: the root of 2/3 times 0.8."""
+    suite = EdiVal(data)
+    rows = []
+    for item in suite.items:
+        turn = int(item.labels["turn"])
+        half = Score.of(1.0 - turn / 10)
+        followed = Score.of(float((item.case, turn) not in {("0", 2), ("1", 3)}))
+        scores = {"if": followed, "cc": Score.of(half.value or 0, parts={"objects": half, "background": half})}
+        rows.append(row_of(suite, item.id, scores))
+    board = values(table(suite, Results("x", rows), "leaderboard"))["all"]
+    assert board["O over turns"] == pytest.approx(100 * (2 / 3 * 0.8) ** 0.5)
+    assert board["O T3"] == pytest.approx(100 * (1 / 3 * 0.7) ** 0.5)
 
 
 def test_padded_pictures_have_a_table_of_their_own(data: Path) -> None:

@@ -37,10 +37,18 @@ def test_a_score_must_lie_strictly_above_the_threshold_of_its_task(follow, scene
     assert follow(task, scene(source=before, edited=equal)).value == 1.0 - detection_score
 
 
-def test_one_threshold_can_replace_them_all(follow, scene) -> None:
-    weak = scene(source={"dog": [DOG]}, edited={"dog": [at(0.5, score=0.38)]})
-    assert follow(Task("subject_remove", object="dog"), weak).value == 0
-    assert follow(Task("subject_remove", object="dog"), weak, threshold=0.40).value == 1
+@pytest.mark.parametrize(
+    ("task", "detected", "counts"),
+    [  # of table 8: its own threshold, 0.3, 0.4 for all
+        (Task("subject_remove", object="dog"), 0.38, (0, 0, 1)),
+        (Task("color_alter", object="dog", value="blue"), 0.33, (0, 1, 0)),
+        (Task("position_change", object="dog", position="left", reference="cat"), 0.37, (0, 1, 0)),
+    ],
+)
+def test_one_threshold_can_replace_them_all(follow, scene, task, detected, counts) -> None:
+    edited = {"dog": [at(0.2, score=detected)], "cat": [at(0.9)]}
+    weak = scene(source={"dog": [DOG]}, edited=edited)
+    assert tuple(follow(task, weak, threshold=one).value for one in (None, 0.30, 0.40)) == counts
 
 
 @pytest.mark.parametrize(
