@@ -31,7 +31,8 @@ class DleBench(Suite):
 
     mode: of both metrics, `oracle` (with boxes and references), `tools` or `plain`; only `oracle` needs boxes and
     references. context: size of a target's crop (`oracle`): `adaptive` is the paper's Eq. 1, a number is a factor of
-    the box's sides. max_turns: maximum replies of a judge with tools. paper, object_names: see `DleBenchOptions`. boxes: `xyxy`, or `xywh` (corner and size).
+    the box's sides. max_turns: maximum replies of a judge with tools. paper, object_names: see `DleBenchOptions`.
+    boxes: `xyxy`, or `xywh` (corner and size).
     annotations: a JSONL file whose fields are added to the lines with the same id, reference or image. prompts: a
     prompt pack.
 

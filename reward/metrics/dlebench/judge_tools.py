@@ -65,7 +65,7 @@ def offered_tools(
     enhance_below: int,
     object_names: str = "substring",
 ) -> tuple[OfferedTool, ...]:
-    """The tools for two images of one size. Only objects that the instruction names, by `object_names`, are detected."""
+    """The tools for two images of one size. Only what the instruction names, by `object_names`, is detected."""
     pictures = {SOURCE: source, EDITED: edited}
 
     def zoom_in(arguments: Mapping[str, Any]) -> Program[Observation]:

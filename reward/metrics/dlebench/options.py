@@ -32,9 +32,9 @@ class DleBenchOptions:
 
     mode: `oracle` (with target boxes and a reference), `tools` (the judge may use tools) or `plain` (two images and the
     rubric). prompts: a folder whose `<name>.txt` files replace the prompts of the same names. max_tokens: of a reply.
-    min_crop_side: crops with a shorter side below this, in pixels, are upscaled. paper: as in the paper where the default
-    is ours: all crops of the tools are upscaled, however large they are (up to `MAX_CROP_SIDE`), crops for a judge without
-    tools are not, and the prompts of judges with tools have worked examples of calls. Replaces `min_crop_side`.
+    min_crop_side: crops with a shorter side below this, in pixels, are upscaled. paper: instead, all crops of the
+    tools are upscaled, however large they are (up to `MAX_CROP_SIDE`), crops for a judge without tools are not, and the
+    prompts of judges with tools have worked examples of calls, as in the paper.
 
     With tools: max_turns: maximum number of replies of the judge. max_regions: maximum number of differences shown, the
     largest first. detection_threshold: minimum score of a detection. object_names: what the detector looks for:

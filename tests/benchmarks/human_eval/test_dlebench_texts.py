@@ -23,7 +23,7 @@ from ..suites.dlebench.layout import written
 
 def session(folder: Path, *kinds: str) -> AnnotationSession:
     data = written(folder / "data", count=2)
-    pool = SuitePool(DleBench(data), {name: data / "Source_Images" for name in ("one", "two")})
+    pool = SuitePool(DleBench(data), dict.fromkeys(("one", "two"), data / "Source_Images"))
     questions = pool.questions([QuestionType.parse(kind) for kind in kinds])
     return AnnotationSession(pool, questions, folder / "labels.jsonl", practice_questions=0)
 
