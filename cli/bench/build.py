@@ -177,8 +177,8 @@ def build_dlebench(
 ) -> int:
     """DLEBench: an edit that makes a wrong answer to a question true, and a reference image of it.
 
-    References wait for review in review.jsonl: fill in `accept`, `regenerate` (up to three times) or `discard`, correct what
-    is wrong in the line's other fields, and run the command again.
+    References wait for review in review.jsonl: fill in `accept`, `regenerate` (up to three times) or `discard`, correct
+    what is wrong in the line's other fields, and run the command again.
 
     Example: editcritic bench build dlebench questions.jsonl -o data/mine --judge qwen2.5-vl-7b --pipeline my:editor
     """

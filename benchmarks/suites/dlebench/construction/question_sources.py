@@ -1,7 +1,7 @@
-"""Files of visual questions: our JSONL, and two of the paper's sources (section 3.1) in the layout they are released in.
+"""Files of visual questions: our JSONL, and two of the paper's sources (section 3.1) in the layout of their release.
 
-V*-Bench: `direct_attributes/` and `relative_position/` with a `.json` beside each picture; the first option is the right
-one, and boxes are corner and size. MME-RealWorld: a JSON list, beside the folders of its pictures; it has no boxes.
+V*-Bench: `direct_attributes/` and `relative_position/` with a `.json` beside each picture; the first option is right,
+and boxes are corner and size. MME-RealWorld: a JSON list, beside the folders of its pictures; it has no boxes.
 Pixel-Reasoner's is a Parquet file whose columns are not documented: write its questions as JSONL.
 """
 
