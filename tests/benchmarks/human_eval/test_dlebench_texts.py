@@ -54,7 +54,7 @@ def test_an_edit_is_shown_beside_its_reference(tmp_path: Path, kind: str, roles:
 
 def test_following_counts_what_the_target_should_have_kept(tmp_path: Path) -> None:
     for kind in ("four-level", "yes-no", "pair"):
-        text = dimension_definition(QuestionType(kind, "IF"), "dlebench")  # type: ignore[arg-type]
+        text = dimension_definition(QuestionType(kind, "IF"), "dlebench")
         assert "other changes" not in text
         assert "kept all that the instruction does not name" in text
     assert "other changes" in dimension_definition(QuestionType("yes-no", "IF"), "")
