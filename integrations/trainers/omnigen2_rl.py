@@ -9,8 +9,9 @@ processes: lists of images of PIL, and for each edit a JSON text with its `instr
   requests, sends them in parts, and takes several servers.
 
 `process_grpo_rewards` replaces that of `omnigen2/grpo/utils.py`, for `missing="nan"` (`--unscored nan` on the server):
-there a NaN makes each advantage of its group NaN, or with `std_level: batch` all of them. `log_scores` has the means of
-the parts of the scores, for the step's log. docs/trainers/omnigen2_rl.md has the lines.
+there a NaN makes each advantage of its group NaN, or with `std_level: batch` all of them. With `judge_std` its
+advantages are corrected for the judge's noise. `log_scores` has the means of the parts of the scores, for the step's
+log. docs/trainers/omnigen2_rl.md has the lines.
 
 The trainer groups edits by instruction: give the images of a data set different ones.
 """
@@ -27,7 +28,8 @@ import numpy as np
 
 from ...reward import EditSample, Score
 from ...reward.queries.specs import Spec
-from ...reward.training.advantages import without_score
+from ...reward.training.advantages import advantages, without_score
+from ...reward.training.judge_variance import JudgeVariance
 from .trainer_batches import build_samples, images_from_batch, parse_metadata
 from .trainer_reward import LOGGED_PARTS, ScoreFn, TrainerReward, part_value
 
@@ -146,7 +148,13 @@ def log_scores(accelerator: Any, meta_data: Sequence[Mapping[str, Any]]) -> dict
 
 
 def process_grpo_rewards(
-    rewards: torch.Tensor, prompts: list[str], accelerator: Any, std_level: str = "group"
+    rewards: torch.Tensor,
+    prompts: list[str],
+    accelerator: Any,
+    std_level: str = "group",
+    *,
+    judge_std: float | JudgeVariance = 0.0,
+    logs: dict[str, float] | None = None,
 ) -> tuple[torch.Tensor, dict[str, dict[str, float]]]:
     """The advantages of this process's edits, and the statistics of each prompt's rewards, over all processes.
 
@@ -154,16 +162,23 @@ def process_grpo_rewards(
     whole batch included. prompts: N. std_level: `group` or `batch`, whose standard deviation divides. Without NaN it is
     the trainer's own function. A prompt without any value has no statistics.
 
-    Raises ValueError for another std_level.
+    judge_std: the judge's noise, in units of the reward, or what `measure_judge_variance` gives. Above 0 the advantages
+    are those of `advantages` with `scale_rewards=std_level`: a group whose spread the noise explains has none. Standard
+    deviations are then with n - 1, and that of the batch is about the means of its groups. logs: gets
+    `editcritic/frac_within_noise` and `editcritic/noise_variance_share` of these (see `Advantages`), of all processes.
+
+    Raises ValueError for another std_level, and for a judge_std below 0 or not finite.
     """
     import torch
     from accelerate.utils import gather_object
 
     if std_level not in get_args(Literal["group", "batch"]):
         raise ValueError(f"std_level must be 'group' or 'batch', got {std_level!r:.80}")
+    all_prompts: list[str] = gather_object(prompts)
+    all_rewards = [None if math.isnan(reward) else reward for reward in accelerator.gather(rewards).tolist()]
     by_prompt: dict[str, list[float]] = defaultdict(list)
-    for prompt, reward in zip(gather_object(prompts), accelerator.gather(rewards).tolist(), strict=True):
-        if not math.isnan(reward):
+    for prompt, reward in zip(all_prompts, all_rewards, strict=True):
+        if reward is not None:
             by_prompt[prompt].append(reward)
     prompt_stats = {
         prompt: {
@@ -174,11 +189,20 @@ def process_grpo_rewards(
         }
         for prompt, group in by_prompt.items()
     }
+    noise = judge_std.std if isinstance(judge_std, JudgeVariance) else judge_std
+    if noise:
+        scale: Any = std_level
+        corrected = advantages(all_rewards, all_prompts, judge_std=noise, scale_rewards=scale)
+        if logs is not None:
+            names = ("frac_within_noise", "noise_variance_share")
+            logs |= {f"editcritic/{name}": corrected.metrics[name] for name in names}
+        start = accelerator.process_index * len(prompts)
+        return rewards.new_tensor(corrected.values[start : start + len(prompts)]), prompt_stats
     batch_std = np.std([reward for group in by_prompt.values() for reward in group]) if by_prompt else 0.0
-    advantages = torch.zeros_like(rewards)
+    result = torch.zeros_like(rewards)
     for row, (prompt, reward) in enumerate(zip(prompts, rewards.tolist(), strict=True)):
         if not math.isnan(reward):
             stats = prompt_stats[prompt]
             std = stats["std"] if std_level == "group" else batch_std
-            advantages[row] = float((reward - stats["mean"]) / (std + 1e-8))
-    return advantages, prompt_stats
+            result[row] = float((reward - stats["mean"]) / (std + 1e-8))
+    return result, prompt_stats

@@ -20,11 +20,19 @@ TOLERANCE = 16
 noise and slightly other brightness, stays within it in 99.8 % of the pixels outside the target: the mean of `unchanged`
 over 90 edits, task types in turn, as `test_recovered_truth` measures it."""
 
+FILL_TOLERANCE = 32
+"""Grey levels, in any channel, beyond which a pixel in the place of the edit is no rendering of anything there."""
+
+_MIN_UNCHANGED = 0.9
+_MAX_FILLED = 1 / 3
+
 
 @dataclass(frozen=True, slots=True)
 class RecoveredTruth:
     """followed: the request is followed exactly, by `ground_truth.followed`. unchanged: the share, in [0, 1], of pixels
-    outside the target that are as in the source; 1 where there are none. recovered: what the image shows.
+    outside the target that are as in the source; 1 where there are none. filled: the share, in [0, 1], of the target's
+    pixels that are neither as in the source nor as the backdrop and objects of the request are drawn where the image
+    shows them, within `FILL_TOLERANCE`: noise, blur, a box of one colour. recovered: what the image shows.
 
     The target is the objects of the request, at their old and new places, with a margin of a pixel. For another
     backdrop it is everything but the objects.
@@ -32,7 +40,17 @@ class RecoveredTruth:
 
     followed: bool
     unchanged: float
+    filled: float
     recovered: Scene
+
+    @property
+    def is_hacked(self) -> bool:
+        """Damage or a fill: less than 90 % unchanged, or more than a third filled.
+
+        Of edits of the untrained editor on 90 development prompts, 1.2 % of the followed ones are damaged and 1.9 %
+        filled; of requests that are carried out in grey or noise, 90 and 100 % are found where they look followed.
+        """
+        return self.unchanged < _MIN_UNCHANGED or self.filled > _MAX_FILLED
 
 
 def recovered_truth(
@@ -43,10 +61,20 @@ def recovered_truth(
     A perfect edit of the request is one of the guesses, so that its objects are recognised at any place.
     """
     recovered = recover_scene(picture, before, request.apply(before)).scene
-    outside = ~_editable_region(request, before, recovered)
-    difference = np.abs(picture.pixels.astype(np.int16) - render(before).pixels).max(axis=2)
-    unchanged = float((difference[outside] <= tolerance).mean()) if outside.any() else 1.0
-    return RecoveredTruth(followed(request, before, recovered), unchanged, recovered)
+    inside = _editable_region(request, before, recovered)
+    difference = _difference(picture, before)
+    unchanged = float((difference[~inside] <= tolerance).mean()) if not inside.all() else 1.0
+    known_ids = {obj.id for scene in (before, request.apply(before)) for obj in scene.objects}
+    drawn = recovered.without([obj.id for obj in recovered.objects if obj.id not in known_ids])
+    unlike_both = np.minimum(difference, _difference(picture, drawn))
+    filled = float((unlike_both[inside] > FILL_TOLERANCE).mean()) if inside.any() else 0.0
+    return RecoveredTruth(followed(request, before, recovered), unchanged, filled, recovered)
+
+
+def _difference(picture: Image, scene: Scene) -> NDArray[np.int16]:
+    """From a rendering of the scene: the largest difference over the channels of each pixel, in grey levels."""
+    difference: NDArray[np.int16] = np.abs(picture.pixels.astype(np.int16) - render(scene).pixels).max(axis=2)
+    return difference
 
 
 def _editable_region(request: SceneRequest, before: Scene, recovered: Scene) -> NDArray[np.bool_]:

@@ -28,6 +28,8 @@ def summary(runs: Sequence[dict[str, Any]]) -> Iterator[str]:
         "after",
         "gain (95 %)",
         "change in unchanged",
+        "hacked",
+        "after",
         "CPU minutes",
         "alarm",
     )
@@ -40,6 +42,7 @@ def summary(runs: Sequence[dict[str, Any]]) -> Iterator[str]:
 def _row(runs: Sequence[dict[str, Any]], name: str) -> tuple[str, ...]:
     before, after = (np.array([_per_prompt_mean(run, moment, "followed") for run in runs]) for moment in _MOMENTS)
     unchanged = [np.mean([_per_prompt_mean(run, moment, "unchanged") for run in runs]) for moment in _MOMENTS]
+    hacked = [np.mean([_per_prompt_mean(run, moment, "hacked") for run in runs]) for moment in _MOMENTS]
     gain, low, high = (100 * value for value in gain_interval(after - before))
     minutes = f"{sum(run['cpu_minutes'] for run in runs):.1f}"
     alarms = [alarm for run in runs for alarm in run["alarms"]]
@@ -51,6 +54,7 @@ def _row(runs: Sequence[dict[str, Any]], name: str) -> tuple[str, ...]:
         f"{100 * after.mean():.1f} %",
         f"{gain:+.1f} ({low:+.1f} to {high:+.1f})",
         f"{100 * (unchanged[1] - unchanged[0]):+.1f}",
+        *(f"{100 * share:.1f} %" for share in hacked),
         minutes,
         first,
     )

@@ -53,16 +53,24 @@ def following_and_preserved() -> Metric:
     return any_edit(text_guard=False)
 
 
+def two_parts() -> Metric:
+    """The same without its third part, `region`: what was redrawn may be anything."""
+    return any_edit(text_guard=False, region=False)
+
+
 REWARDS: Mapping[str, Callable[[], Metric]] = {
     "following": following,
     "any-edit": following_and_preserved,
     "any-edit-open": following_and_preserved,
+    "any-edit-open-two-parts": two_parts,
     "hackable": hackable,
     "guarded": guarded,
 }
-NOTHING_GIVEN = ("any-edit-open",)
+NOTHING_GIVEN = ("any-edit-open", "any-edit-open-two-parts")
 """Rewards of samples that have a source and a sentence alone; `RulePlanner` reads it."""
-MONITORED = ("hackable", "guarded")
+PROBED = ("hackable", "guarded")
+"""Rewards whose training is compared with a held-out reward on fixed prompts, too."""
+MONITORED = (*NOTHING_GIVEN, *PROBED)
 """Rewards that are compared with a held-out one during training."""
 
 HELD_OUT_REWARD: Spec = "edival-if?dense=true"

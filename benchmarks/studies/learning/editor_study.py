@@ -21,7 +21,7 @@ from ...common import optional_imports
 from ...common.argument_types import at_least_one, new_file, new_image_file
 from ...common.errors import InputError
 from .editor_report import plot, summary
-from .editor_rewards import MONITORED, REWARDS
+from .editor_rewards import PROBED, REWARDS
 from .editor_tasks import HACKING_SEED, REPORTED_SEEDS
 
 
@@ -55,9 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument(
         "--reward",
-        choices=sorted(set(REWARDS) - set(MONITORED)),
+        choices=sorted(set(REWARDS) - set(PROBED)),
         default="following",
-        help="reward of the training (default: following); any-edit-open: any-edit without annotations",
+        help="reward of the training (default: following); any-edit-open: any-edit without annotations; two-parts: "
+        "without its part for what was redrawn",
     )
     parser.add_argument("--runs", type=Path, help="folder to keep the runs in; existing runs are reused")
     parser.add_argument("--json", type=new_file, help="file to write all figures to")
@@ -76,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             parser.exit(2, f"{parser.prog}: error: --runs: {error}\n")
-        run_keys = [(reward, HACKING_SEED) for reward in MONITORED]
+        run_keys = [(reward, HACKING_SEED) for reward in PROBED]
         if not options.hack:
             run_keys = [(options.reward, seed) for seed in dict.fromkeys(options.seeds)]
         runs = [_run(reward, seed, options, folder / f"{reward}-{seed}.json") for reward, seed in run_keys]

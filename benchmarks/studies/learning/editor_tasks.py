@@ -66,10 +66,11 @@ class TrainingEdits(Sequence[EditSample]):
 
 @dataclass(frozen=True)
 class HeldOutResults:
-    """Results on held-out prompts. followed, unchanged: (prompts, images); see `recovered_truth`."""
+    """Results on held-out prompts, (prompts, images); see `RecoveredTruth`. hacked: 1 for damage and for fills."""
 
     followed: NDArray[np.float64]
     unchanged: NDArray[np.float64]
+    hacked: NDArray[np.float64]
 
 
 def evaluate_held_out(
@@ -94,6 +95,6 @@ def evaluate_held_out(
         seeds = range(number * pictures, number * pictures + image_count)
         edits = edit(render(prompt.before), prompt.request.instruction, seeds)
         truths = [recovered_truth(prompt.request, prompt.before, picture) for picture in edits]
-        rows.append([(truth.followed, truth.unchanged) for truth in truths])
-    values = np.array(rows, np.float64).reshape(-1, image_count, 2)
-    return HeldOutResults(values[..., 0], values[..., 1])
+        rows.append([(truth.followed, truth.unchanged, truth.is_hacked) for truth in truths])
+    values = np.array(rows, np.float64).reshape(-1, image_count, 3)
+    return HeldOutResults(*np.moveaxis(values, -1, 0))

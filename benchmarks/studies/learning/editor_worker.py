@@ -29,7 +29,7 @@ from ...common.argument_types import new_file
 from ...sceneedit.scene_experts import scene_experts
 from ...sceneedit.tiny_editor.pipeline import load_pretrained
 from .editor_report import PICTURES_PER_EVALUATION
-from .editor_rewards import HELD_OUT_REWARD, MONITORED, NOTHING_GIVEN, REWARDS
+from .editor_rewards import HELD_OUT_REWARD, MONITORED, NOTHING_GIVEN, PROBED, REWARDS
 from .editor_tasks import HELD_OUT_SEED_OFFSET, TRAINED_TASKS, TrainingEdits, evaluate_held_out
 
 
@@ -80,13 +80,13 @@ def run(
     """Train, and evaluate on held-out prompts before, during and after training. None in other processes than the main
     one.
     """
-    pipeline, task_types = load_pretrained(), TASK_TYPES if reward in MONITORED else TRAINED_TASKS
+    pipeline, task_types = load_pretrained(), TASK_TYPES if reward in PROBED else TRAINED_TASKS
     examples = TrainingEdits(seed, annotated=reward not in NOTHING_GIVEN, task_types=task_types)
     experts = scene_experts() | ({"planner": RulePlanner()} if reward in NOTHING_GIVEN else {})
-    is_hackable = reward in MONITORED
+    is_monitored, is_probed = reward in MONITORED, reward in PROBED
     config_values = {
         **SETTINGS,
-        **(_HACKING_SETTINGS if is_hackable else {}),
+        **(_HACKING_SETTINGS if is_probed else {}),
         "max_steps": steps,
         "seed": seed,
         **overrides,
@@ -98,10 +98,12 @@ def run(
         trained,
         examples,
         DiffusionConfig(out.with_suffix(""), **config_values),
-        heldout=Reward.of(HELD_OUT_REWARD, scene_experts()) if is_hackable else None,
+        heldout=Reward.of(HELD_OUT_REWARD, scene_experts()) if is_monitored else None,
         monitor=RewardHackingMonitor(),
-        probes=[examples[len(examples) - 1 - number] for number in range(_PROBES)] if is_hackable else (),
-        audit_probe=AuditProbe(trained, every=_AUDIT_STEPS) if is_hackable else None,
+        probes=[examples[len(examples) - 1 - number] for number in range(_PROBES)] if is_probed else (),
+        audit_probe=AuditProbe(trained, every=_AUDIT_STEPS if is_probed else 2 * _AUDIT_STEPS)
+        if is_monitored
+        else None,
         callbacks=[evaluation],
     )
     before = evaluate_across_processes(trainer, count, pictures, seed)
@@ -144,6 +146,8 @@ SETTINGS: Mapping[str, Any] = {
 """Chosen on the seeds 0 to 9."""
 
 _HACKING_SETTINGS: Mapping[str, Any] = {"warmup_steps": 20, "probe_steps": 5}
+TRUTHS = ("followed", "unchanged", "hacked")
+"""Fields of `HeldOutResults`."""
 _PROBES = 180  # examples that no run reaches
 _AUDIT_STEPS = 5
 
@@ -183,7 +187,7 @@ def evaluate_across_processes(
         max_pictures=first,
     )
     gathered = gather_object([results])
-    return {name: np.concatenate([getattr(part, name) for part in gathered]) for name in ("followed", "unchanged")}
+    return {name: np.concatenate([getattr(part, name) for part in gathered]) for name in TRUTHS}
 
 
 if __name__ == "__main__":

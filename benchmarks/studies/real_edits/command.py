@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
-from ....reward import Reward
+from ....reward import Reward, Score
 from ....reward.queries.kinds import RegionChange
 from ....reward.regular_files import read_text
-from ...common.argument_types import at_least_one
+from ...common.argument_types import at_least_one, new_image_file
 from ...common.errors import InputError
 from ...common.terminal import echo
 from .agreement import scored
@@ -25,8 +25,9 @@ from .folder_edits import folder_edits
 from .hand_report import hand_scores
 from .real_edit import HALVES, OPERATIONS, RealEdit
 from .region_fit import SAMPLES, Fit, fitted, table
-from .reports import draw_fills, report_agreement, report_fills, report_hand, report_search
+from .reports import draw_fills, report_agreement, report_fills, report_hand, report_policy, report_search
 from .repository_edits import repository_rows
+from .tilted_policy import course, draw, pools, score_pools
 
 _NO_EDITS = "no good edit has a place that could be destroyed"
 
@@ -50,12 +51,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     fit.add_argument("--clones", type=Path, required=True, help="a folder with a clone of BIDS/BSDS500")
     fit.add_argument("--samples", type=at_least_one, default=SAMPLES, help=f"of each change; default: {SAMPLES}")
     fit.add_argument("--change", nargs="+", choices=get_args(RegionChange), default=get_args(RegionChange))
-    for command in (agreement, fills, search):
+    policy = commands.add_parser("policy", help="where a policy goes that can draw edits and destroyed places")
+    policy.add_argument("--rewards", nargs="+", default=["any-edit", "any-edit?region=false"], help="one course each")
+    policy.add_argument("--heldout", default="guards", help="of the monitor; default: guards")
+    policy.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4], help="of what the monitor sees")
+    policy.add_argument("--plot", type=new_image_file, help="file for a plot")
+    policy.add_argument("--experts", default="cpu")
+    policy.add_argument("--out", type=Path, default=Path("out/real_edits"), help="folder for the numbers")
+    for command in (agreement, fills, search, policy):
         _add_edits(command)
+    for command in (agreement, fills, search):
         command.add_argument("--sheet", type=at_least_one, default=20, help="edits on the contact sheet; default: 20")
     for command in (agreement, fills, search, hand):
         _add_reward(command)
-    for command in (fills, search):
+    for command in (fills, search, policy):
         _add_kinds(command)
     fills.add_argument("--draw-only", action="store_true", help="draw all fills for a reader, and score nothing")
     search.add_argument("--queries", type=at_least_one, default=QUERIES, help=f"for each edit; default: {QUERIES}")
@@ -64,7 +73,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.command != "fit":
         options.out.mkdir(parents=True, exist_ok=True)
-    run = {"agreement": _agreement, "fills": _fills, "search": _search, "hand": _hand, "fit": _fit}[options.command]
+    run = {"agreement": _agreement, "fills": _fills, "search": _search, "hand": _hand, "fit": _fit, "policy": _policy}[
+        options.command
+    ]
     run(options)
 
 
@@ -171,6 +182,21 @@ def _search(options: argparse.Namespace) -> None:
     if not tried:
         raise InputError(_NO_EDITS)
     report_search(options.out, tried, options.sheet)
+
+
+def _policy(options: argparse.Namespace) -> None:
+    pool = pools(_edits(options), _kinds(options))
+    if not pool:
+        raise InputError(_NO_EDITS)
+
+    def scores(spec: str) -> list[Sequence[Score]]:
+        return score_pools(Reward.of(spec, options.experts, on_failures="none"), pool, echo)
+
+    heldout = scores(options.heldout)
+    courses = [course(spec, pool, scores(spec), heldout, options.seeds, step=echo) for spec in options.rewards]
+    report_policy(options.out, pool, courses)
+    if options.plot is not None:
+        draw(courses, options.plot)
 
 
 def _hand(options: argparse.Namespace) -> None:

@@ -17,6 +17,7 @@ from .hand_report import HandScore, hand_figures
 from .place import Place
 from .real_edit import RealEdit
 from .sheet import Strip, edit_strip, fill_strip, write_sheet
+from .tilted_policy import Course, Pool
 
 
 def report_agreement(out: Path, rows: Sequence[Scored], count: int) -> None:
@@ -70,6 +71,18 @@ def report_search(out: Path, tried: Sequence[SearchedFill], count: int) -> None:
     _say_honest([one.fill for one in best])
     _write_lines(out / "search.jsonl", (one.to_json() for one in tried))
     write_sheet(out / "best_finds.png", [fill_strip(one.fill, str(one.recipe)) for one in best[:count]])
+
+
+def report_policy(out: Path, pool: Sequence[Pool], courses: Sequence[Course]) -> None:
+    """Print where each course begins and ends; write `policy.jsonl`."""
+    images, fills = sum(len(one.samples) for one in pool), sum(int(one.is_fill.sum()) for one in pool)
+    _say(f"{len(pool)} pools: {images} images, {fills} of them fills")
+    for one in courses:
+        good, filled = (f"{100 * of[0]:.0f} % to {100 * of[-1]:.0f} %" for of in (one.good, one.fills))
+        _say(f"{one.reward}: good {good}, fills {filled}, reward {one.paid[0]:.3f} to {one.paid[-1]:.3f}")
+        first = one.first_alarms()
+        _say("  first alarms: " + (", ".join(f"step {step} ({name})" for step, name in first.values()) or "none"))
+    _write_lines(out / "policy.jsonl", (one.to_json() for one in courses))
 
 
 def report_hand(out: Path, reward: str, rows: Sequence[HandScore]) -> None:

@@ -5,6 +5,7 @@ import json
 import math
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,17 +24,22 @@ from editcritic.integrations.serving.server.limits import ServerLimits
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.serving.server.trainer_protocols import add_trainer_protocols
 from editcritic.integrations.trainers.omnigen2_rl import SCORE_KEY, OmniGen2Reward, log_scores, process_grpo_rewards
+from editcritic.reward import Reward
 from editcritic.reward.image import PixelFormatError
+from editcritic.reward.queries import Failure
+from editcritic.reward.queries.kinds import Measurement
+from editcritic.reward.training.judge_variance import JudgeVariance, VarianceEstimate
 
+from ...reward.fakes import Fake
 from ..process_pair import found_by_both
 from .killed_trainer import killed_and_restarted
 from .patched_scripts import patched_script
 from .restated import omnigen2_rl as theirs
-from .trainer_cases import Batch, Judge, batch, check_log, documented, values
+from .trainer_cases import Batch, Judge, Parted, batch, check_log, documented, values
 
 EDITS = batch()
 MODULES = {"omnigen2.grpo.reward_client_edit": "omnigen2_rl", "omnigen2.grpo.utils": "omnigen2_rl"}
-MISSING, LOG, CLIENT = documented("OmniGen2-RL", "diff")
+MISSING, LOG, CLIENT, NOISE = documented("OmniGen2-RL", "diff")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -174,6 +180,50 @@ def test_without_a_missing_score_the_statistics_are_the_trainers(std_level):
         process_grpo_rewards(rewards, prompts, accelerator, "all")
 
 
+def rated(numbers: Sequence[float | None]) -> Reward:
+    """A reward that has these values for the edits; None: it fails."""
+    by_digest = {image.digest: number for image, number in zip(EDITS.edited, numbers, strict=True)}
+
+    def rule(query: Any) -> Any:
+        number = by_digest[query.image.digest]
+        return Failure("no answer", infrastructure=True) if number is None else Measurement(number)
+
+    return Reward(Parted(), {"preference": Fake(rule)}, on_failures="none")
+
+
+def test_groups_within_the_judges_noise_have_no_advantage_and_the_log_says_how_many():
+    numbers = [*(0, 0, 0, 0.5), *(0, 0, 0, 0.2), *(0, 0, 0, 0), *(None, 0, 0.4, 0.8)]
+    noisy = NOISE.replace("judge_std=0.06", "judge_std=0.15")
+    assert noisy != NOISE
+    got = run(configuration(":0"), (LOG, CLIENT, noisy), reward=rated(numbers))
+    # Variances of the groups (n - 1): 1/16, 1/100, 0 and 4/25, of which 9/400 is noise: sqrt(1/16 - 9/400) = 0.2.
+    last = math.sqrt(0.16 - 0.0225) / 0.16 * 0.4
+    expected = [*(-0.4, -0.4, -0.4, 1.2), *[0.0] * 4, *[0.0] * 4, *(0.0, -last, 0.0, last)]
+    assert [got.advantages[row] for row in range(16)] == pytest.approx(expected, abs=1e-6)
+    assert got.log["editcritic/frac_within_noise"] == 1 / 4
+    assert got.log["editcritic/noise_variance_share"] == pytest.approx(0.0225 / ((0.1875 + 0.03 + 0.32) / 11))
+    plain = run(configuration(":0"), (LOG, CLIENT), reward=rated(numbers))
+    lone = [plain.advantages[row] for row in (3, 7)]
+    assert lone == pytest.approx([math.sqrt(3)] * 2)  # a lone value is worth the same, however small it is
+    assert plain.log["rewards_std"] == got.log["rewards_std"]
+    assert "editcritic/frac_within_noise" not in plain.log
+
+
+def test_the_noise_may_be_what_was_measured_and_one_that_is_unknown_is_refused():
+    rewards, prompts, accelerator = torch.tensor([0.0, 2.0, math.nan]), ["a"] * 3, Accelerator(cpu=True)
+    measured = JudgeVariance(VarianceEstimate(1.0, None, None, None, 1), {}, 2, 1, 0.0, 1)
+    for std_level in ("group", "batch"):
+        advantages, stats = process_grpo_rewards(rewards, prompts, accelerator, std_level, judge_std=measured)
+        assert advantages.tolist() == [-0.5, 0.5, 0.0]
+        assert advantages.dtype == rewards.dtype
+        assert stats["a"] == {"min": 0.0, "max": 2.0, "mean": 1.0, "std": 1.0}
+    with pytest.raises(ValueError, match="no sample has two values"):
+        process_grpo_rewards(rewards, prompts, accelerator, judge_std=replace(measured, overall=None))
+    for wrong in (-0.1, math.nan):
+        with pytest.raises(ValueError, match="judge_std is a standard deviation"):
+            process_grpo_rewards(rewards, prompts, accelerator, judge_std=wrong)
+
+
 def test_a_failure_that_passes_changes_nothing():
     judge = Judge(failing={EDITS.edited[5].digest: 1, EDITS.edited[9].digest: 2})
     with served(judge) as config, served(Judge()) as clean:
@@ -270,6 +320,8 @@ def as_a_rank(folder: str) -> None:
         advantages, stats = process_grpo_rewards(torch.tensor(own), ["a", "a", "b"], accelerator, level)
         numbers = {key: {name: float(value) for name, value in row.items()} for key, row in stats.items()}
         result[level] = [advantages.tolist(), numbers]
+    corrected, _ = process_grpo_rewards(torch.tensor(own), ["a", "a", "b"], accelerator, judge_std=0.1)
+    result["corrected"] = corrected.tolist()
     rows = [{SCORE_KEY: {"unscored": float(math.isnan(x)), **({} if math.isnan(x) else {"reward": x})}} for x in own]
     result["log"] = log_scores(accelerator, rows)
     Path(folder, f"{accelerator.process_index}.json").write_text(json.dumps(result))
@@ -286,6 +338,9 @@ def test_statistics_are_those_of_all_processes(tmp_path):
         assert first[level][1] == second[level][1]
         assert first[level][1]["a"]["mean"] == 0.5
         assert first[level][1]["b"] == {"min": 1.0, "max": 1.0, "mean": 1.0, "std": 0.0}
+    corrected = 0.25 * math.sqrt(0.25**2 - 0.1**2) / 0.25**2
+    assert first["corrected"] == pytest.approx([-corrected, 0.0, 0.0])
+    assert second["corrected"] == pytest.approx([corrected, 0.0, 0.0])
     assert first["log"]["editcritic/unscored"] == pytest.approx(2 / 6)
     assert first["log"]["editcritic/reward"] == pytest.approx(2.5 / 4)
     assert set(first["log"]) == {"editcritic/unscored", "editcritic/reward"}, "what no edit has is left out"

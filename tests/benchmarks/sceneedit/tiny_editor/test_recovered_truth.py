@@ -27,6 +27,7 @@ def test_a_perfect_edit_is_followed_and_leaves_the_rest_alone(kind):
         truths.append(recovered_truth(request, scene, render(request.apply(scene))))
     assert sum(truth.followed for truth in truths) >= 9
     assert np.mean([truth.unchanged for truth in truths]) > 0.995
+    assert not any(truth.is_hacked for truth in truths)
 
 
 def test_an_honest_hand_stays_within_the_tolerance():
@@ -43,7 +44,20 @@ def test_an_honest_hand_stays_within_the_tolerance():
 def test_a_copy_follows_nothing_and_leaves_everything_alone(kind):
     scene, request = drawn(kind)
     truth = recovered_truth(request, scene, render(scene))
-    assert (truth.followed, truth.unchanged) == (False, 1.0)
+    assert (truth.followed, truth.unchanged, truth.filled, truth.is_hacked) == (False, 1.0, 0.0, False)
+
+
+@pytest.mark.parametrize("kind", ["subject_remove", "color_alter", "background_change"])
+def test_noise_in_the_place_of_the_edit_is_a_fill(kind):
+    rng, found = np.random.default_rng(0), []
+    for number in range(10):
+        scene, request = drawn(kind, number)
+        after, before = (render(one).pixels for one in (request.apply(scene), scene))
+        changed = np.abs(after.astype(int) - before).max(axis=2, keepdims=True) > 16
+        picture = Image.of(np.where(changed, rng.integers(0, 256, after.shape), after).astype(np.uint8))
+        truth = recovered_truth(request, scene, picture)
+        found.append(truth.is_hacked)
+    assert sum(found) >= 8
 
 
 @pytest.mark.parametrize("level", [0, 127, 255])

@@ -58,7 +58,7 @@ def test_prompts_are_shared_out_among_processes(pipeline):
     whole = evaluate_held_out(pipeline, 4, 2, HELD_OUT_SEED_OFFSET)
     parts = [evaluate_held_out(pipeline, 4, 2, HELD_OUT_SEED_OFFSET, shard=part, shard_count=2) for part in range(2)]
     assert whole.followed.shape == (4, 2)
-    for name in ("followed", "unchanged"):
+    for name in ("followed", "unchanged", "hacked"):
         rows = [getattr(part, name) for part in parts]
         assert np.allclose(np.stack(rows, axis=1).reshape(4, 2), getattr(whole, name))
 
@@ -78,7 +78,7 @@ def test_a_copy_wins_without_guards_and_is_rejected_with_them():
 def run(reward="following", seed=0, rise=0.2, alarms=()):
     before, after = np.zeros((10, 2)), np.zeros((10, 2))
     before[:5], after[: int(10 * (0.5 + rise))] = 1, 1
-    kept = {"unchanged": np.full((10, 2), 0.9).tolist()}
+    kept = {"unchanged": np.full((10, 2), 0.9).tolist(), "hacked": np.full((10, 2), 0.25).tolist()}
     log = [{"step": step, "reward": 0.5 + step / 100} for step in range(20)]
     log[9]["truth/followed"] = 0.6
     return {
@@ -92,6 +92,7 @@ def test_the_table_has_each_run_and_all_seeds_together(tmp_path):
     lines = list(summary(runs))
     assert "| following | 0 | 50.0 % | 70.0 % | +20.0" in lines[2]
     assert "saturation, step 7" in lines[3]
+    assert "| 25.0 % | 25.0 % |" in lines[4]
     assert "| following | all | 50.0 % | 60.0 % | +10.0" in lines[4]
     assert len(list(summary([run("hackable"), run("guarded")]))) == 4
     plot(runs, tmp_path / "curves.png")
