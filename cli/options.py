@@ -88,8 +88,9 @@ Experts = Annotated[
     list[str] | None,
     typer.Option(
         "--experts",
-        help="Models that the reward queries: a bundle (cpu, laptop, small, standard, large, edival), as in "
-        "`--experts small`; ROLE=SPEC, as in `--experts judge=qwen3-vl-8b`; several in quotes, later ones override: "
+        help="Models that the reward queries: a bundle (cpu, laptop, small, standard, large, edival, dlebench, "
+        "i2ibench), as in `--experts small`; ROLE=SPEC, as in `--experts judge=qwen3-vl-8b`; several in quotes, later "
+        "ones override: "
         "`--experts 'small judge=openai:http://127.0.0.1:8000/v1'`; a TOML file; or module:function returning role -> "
         "expert. Default: cpu, which needs no download. It judges annotated boxes, colours and text; other edits of "
         "photos get no score. docs/experts.md lists all specs.",

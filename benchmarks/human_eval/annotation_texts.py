@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ...reward.metrics.dlebench.labels import CONSISTENCY, FOLLOWING
 from .annotation_plan import QuestionType
+from .dlebench_texts import CRITERIA, GUIDES
 
 _DEFINITIONS: dict[str, str] = {
     "overall": "Which edit do you prefer overall? Consider instruction following, preservation and image quality "
@@ -47,9 +48,15 @@ class AnswerChoice:
     keys: tuple[str, ...]
 
 
-def dimension_definition(question_type: QuestionType) -> str:
-    """The definition shown to annotators; for an unknown dimension its name and the question."""
-    definition = _DEFINITIONS.get(_DIMENSION_ALIASES.get(question_type.dimension, question_type.dimension.lower()))
+def dimension_definition(question_type: QuestionType, suite: str = "") -> str:
+    """The definition shown to annotators; for an unknown dimension its name and the question.
+
+    A first line, and where the suite has levels of its own a guide to them below it.
+    """
+    dimension = _DIMENSION_ALIASES.get(question_type.dimension, question_type.dimension.lower())
+    definition = (CRITERIA if suite == "dlebench" else {}).get(dimension, _DEFINITIONS.get(dimension))
+    if suite == "dlebench" and question_type.kind == "four-level" and dimension in GUIDES:
+        return f"{definition}\n{GUIDES[dimension]}"
     if definition is None or (question_type.kind != "pair" and question_type.dimension == "overall"):
         return f"{question_type.dimension}. {_PROMPTS_BY_KIND[question_type.kind]}"
     return (

@@ -90,10 +90,10 @@ def shown_question(
         group_size=group_size,
         is_practice=scheduled.phase == "trial",  # a recheck looks like any other question
         question_type=question_type,
-        definition=definition or dimension_definition(question_type),
+        definition=definition or dimension_definition(question_type, pool.scale),
         instruction=_shown_instruction(question_type, samples[0]),
         hint=samples[0].hint,
-        pictures=tuple(_pictures(scheduled, samples)),
+        pictures=tuple(_pictures(scheduled, samples, pool.scale)),
         size=samples[0].source.size,
         choices=answer_choices(question_type, pool.scale),
         previous_answer=None if previous is None else displayed_answer(previous, scheduled),
@@ -121,7 +121,7 @@ def stored_answer(answer: LabelAnswer, scheduled: ScheduledQuestion) -> LabelAns
     return "A" if (answer == SIDES[0]) != scheduled.swapped else "B"
 
 
-def _pictures(scheduled: ScheduledQuestion, samples: Sequence[EditSample]) -> list[ShownPicture]:
+def _pictures(scheduled: ScheduledQuestion, samples: Sequence[EditSample], suite: str) -> list[ShownPicture]:
     question_type, first = scheduled.question.question_type, samples[0]
     sources = first.turns[0].sources if question_type.about_conversation else first.sources
     names = ["source"] if len(sources) == 1 else [f"source {number}" for number in range(1, len(sources) + 1)]
@@ -138,7 +138,10 @@ def _pictures(scheduled: ScheduledQuestion, samples: Sequence[EditSample]) -> li
         case "boxes":
             return pictures[:1]
         case _:
-            return [*pictures, ShownPicture("edited", first.edited)]
+            pictures.append(ShownPicture("edited", first.edited))
+            if suite == "dlebench" and first.reference is not None:  # section 7 of the paper
+                pictures.append(ShownPicture("reference", first.reference))
+            return pictures
 
 
 def _shown_instruction(question_type: QuestionType, sample: EditSample) -> str:

@@ -59,8 +59,9 @@ experts' `cache_bytes`. Passes are the bytes of the tensors that are alive in th
 For `small` and `standard` they are counted at a model's full width on a CPU, with few layers, and keys and values of \
 the other layers added: two pictures of 1024 x 1024 to each question of the judge, one of 800 x 1333 for the detector. \
 For `laptop` they are what the process holds at most beside weights and cache, for pictures of 1024 x 1024 \
-(`python -m editcritic.benchmarks.studies.performance.laptop_cost`). For `large` and `edival` they are estimated. \
-Nothing was measured on a GPU. The option `max_memory=8GiB` of an expert bounds weights, caches and passes together.
+(`python -m editcritic.benchmarks.studies.performance.laptop_cost`). For `large` and the bundles of papers they are \
+estimated. Nothing was measured on a GPU. The option `max_memory=8GiB` of an expert bounds weights, caches and passes \
+together.
 """
 
 _TIME = """\

@@ -161,8 +161,8 @@ def build_dlebench(
         Path,
         typer.Argument(
             metavar="QUESTIONS",
-            help="A JSONL file of visual questions (image, question, options, answer, boxes), or a folder "
-            "with a questions.jsonl; image paths relative to it.",
+            help="A JSONL file of visual questions (image, question, options, answer, boxes), a folder with a "
+            "questions.jsonl, a folder of V*-Bench, or MME-RealWorld's JSON; image paths relative to it.",
         ),
     ],
     out: Out,
@@ -170,7 +170,7 @@ def build_dlebench(
     pipeline: Annotated[str, typer.Option("--pipeline", help="Editor of the crops, as in `editcritic edit`.")],
     labels: Annotated[
         list[Path] | None,
-        typer.Option("--labels", help="Human labels of references from `judge label`. Repeatable."),
+        typer.Option("--labels", help="Human labels of references or boxes from `judge label`. Repeatable."),
     ] = None,
     seed: Seed = 0,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Use only the first N questions.")] = None,
@@ -186,18 +186,19 @@ def build_dlebench(
 ) -> int:
     """DLEBench: an edit that makes a wrong answer to a question true, and a reference image of it.
 
-    References wait for review in review.jsonl: fill in `accept`, `regenerate` or `discard`, and run the command again.
+    References wait for review in review.jsonl: fill in `accept`, `regenerate` (up to three times) or `discard`, correct
+    what is wrong in the line's other fields, and run the command again.
 
     Example: editcritic bench build dlebench questions.jsonl -o data/mine --judge qwen2.5-vl-7b --pipeline my:editor
     """
     from ...benchmarks.common.inputs import parse_pipeline_args
     from ...benchmarks.suites.construction.workspace import load_expert, load_prompts
-    from ...benchmarks.suites.dlebench.construction.counterfactual import read_questions
+    from ...benchmarks.suites.dlebench.construction.counterfactual import labelled_boxes, read_questions
     from ...benchmarks.suites.dlebench.construction.pipeline import DleBenchBuilder
     from ...reward.queries import Judge
     from ..editor_spec import EditorSpec
 
-    question_list = list(read_questions(questions))[:limit]
+    question_list = list(read_questions(questions, labelled_boxes(labels or ())))[:limit]
     judge_expert = load_expert(judge, "judge", Judge)
     prompt_pack = load_prompts(prompts)
     editor = EditorSpec(pipeline, parse_pipeline_args(pipeline_args or ()), batch_size, dtype, device, download).load()

@@ -50,6 +50,14 @@ def prepare(
     tables: Annotated[
         Path | None, typer.Option("--tables", help="With --stats: write the tables into this folder (CSV).")
     ] = None,
+    experts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--experts",
+            help="With --stats: a judge that names each instruction's target and a detector that finds it, for target "
+            "areas of suites without boxes, as in `--experts small` or `--experts 'judge=SPEC detector=SPEC'`.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Describe and locate the data of a suite; download it on request; check and open it.
@@ -61,8 +69,9 @@ def prepare(
     """
     from ...benchmarks.common.errors import InputError
 
-    if tables is not None and not stats:
-        raise InputError("--tables writes the statistics of a suite: give --stats")
+    for option in ("--tables",) * (tables is not None) + ("--experts",) * bool(experts):
+        if not stats:
+            raise InputError(f"{option} is for the statistics of a suite: give --stats")
     if check_csv is not None:
         if suite != "edival" or download or stats or out is not None or sources is not None:
             raise InputError("--check-csv compares an instruction file of edival: give no other option")
@@ -70,7 +79,7 @@ def prepare(
     if stats:
         if download or sources is not None:
             raise InputError("--stats counts the data that is there: download it first, without --stats")
-        return _print_statistics(suite, out, tables, as_json)
+        return _print_statistics(suite, out, tables, experts or [], as_json)
     return _prepare(suite, out or Path("data") / suite, sources, download, as_json)
 
 
@@ -124,14 +133,23 @@ def _check_instruction_file(csv: Path, as_json: bool) -> int:
 # -- statistics --------------------------------------------------------------------------------------------------------
 
 
-def _print_statistics(suite: str, data: Path | None, folder: Path | None, as_json: bool) -> int:
+def _print_statistics(suite: str, data: Path | None, folder: Path | None, experts: list[str], as_json: bool) -> int:
     from ...benchmarks.human_eval.suite_statistics import suite_statistics
+    from ...benchmarks.human_eval.target_areas import target_area_table, target_areas
     from ...benchmarks.run.suite_loading import load_suite
+    from ...reward import default_experts, load_experts
 
+    bound = load_experts(experts, default_experts())
     default = Path("data") / suite.partition("?")[0]
     loaded = load_suite(suite, data or (default if default.is_dir() else None))
     with progress_bar(None, "counting"):
         count_tables = suite_statistics(loaded)
+    if experts:
+        with progress_bar(len(loaded.items), "finding targets") as (step, _):
+            areas, problems = target_areas(loaded, bound, step=step)
+        for name, problem in list(problems.items())[:10]:
+            echo(f"editcritic: {name}: {problem}")
+        count_tables.append(target_area_table(list(areas.values()), len(problems)))
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         for count_table in count_tables:
@@ -140,7 +158,8 @@ def _print_statistics(suite: str, data: Path | None, folder: Path | None, as_jso
         print_json({"suite": loaded.name, "data": loaded.digest, "tables": [table.to_json() for table in count_tables]})
         return 0
     for count_table in count_tables:
-        render(_rendered(count_table))
+        if count_table.rows:
+            render(_rendered(count_table))
         for note in count_table.notes:
             echo(f"  {note}", stderr=False)
     return 0

@@ -52,6 +52,7 @@ def arguments(command: str, pair: tuple[Path, Path]) -> list[Any]:
         "app": ["app", "--port", "0"],
         "doctor": ["doctor"],
         "bench run": ["bench", "run", "sceneedit", "--outputs", a.parent, "-o", out],
+        "bench prepare": ["bench", "prepare", "sceneedit", "--stats"],
         "bench generate": [
             *["bench", "generate", "sceneedit", "--pipeline", "sceneedit", "--selector", "best-of?n=2", "-o", out]
         ],

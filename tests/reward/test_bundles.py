@@ -28,8 +28,9 @@ def address(monkeypatch: pytest.MonkeyPatch) -> None:
 def model_name(spec: Any) -> str:
     """The short name of the model in a spec; empty for a served one."""
     if isinstance(spec, dict):
-        spec = spec.get("otherwise", "")
-    return str(spec).partition("?")[0]
+        spec = spec.get("otherwise", spec["use"])
+    name = str(spec).partition("?")[0]
+    return "" if name.startswith("openai:") else name
 
 
 def written(experts: Any) -> dict[str, Any]:
@@ -59,10 +60,46 @@ def test_the_first_four_have_no_gated_models() -> None:
         }
         for name, bundle in bundles().items()
     }
-    assert [name for name, models in gated.items() if not models] == ["cpu", "laptop", "small", "standard"]
+    assert [name for name, models in gated.items() if not models] == ["cpu", "laptop", "small", "standard", "dlebench"]
     assert gated["large"] == {"sam3", "dinov3-vitl16"}
     assert "gated" in bundles()["large"].unanswered
     assert "gated" in bundles()["edival"].unanswered
+    assert "gated" in bundles()["i2ibench"].unanswered
+
+
+@pytest.mark.usefixtures("address")
+@pytest.mark.parametrize(
+    ("name", "metric", "models"),
+    [
+        ("dlebench", "dlebench-if?mode=tools&paper=true", {"detector": "GroundingDino", "enhancer": "RealEsrgan"}),
+        ("dlebench", "dlebench-vc?paper=true", {"detector": "GroundingDino", "enhancer": "RealEsrgan"}),
+        (
+            "i2ibench",
+            "i2i-overall",
+            {
+                "judge": "Vlm",
+                "segmenter": "Sa2va",
+                "features": "Dino",
+                "reader": "GotOcr",
+                "quality": "QInsight",
+                "aesthetics": "ArtiMuse",
+            },
+        ),
+    ],
+)
+def test_the_bundle_of_a_paper_has_its_experts(name: str, metric: str, models: dict[str, str]) -> None:
+    reward = Reward.of(metric, name)
+    assert not unbound_roles(reward.experts, reward.metric.card.roles)
+    assert {role: type(load_experts(name)[role]).__name__ for role in models} == models
+
+
+@pytest.mark.usefixtures("address")
+def test_nothing_makes_the_enhanced_crops_smaller_again_for_the_judge_of_dlebench() -> None:
+    assert "max_pixels" not in json.dumps(dict(bundles()["dlebench"].own_roles))
+
+
+def test_a_bundle_allows_no_code_of_others() -> None:
+    assert "trust_remote_code" not in json.dumps([dict(bundle.roles) for bundle in bundles().values()])
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,8 @@ class DleBench(Suite):
 
     mode: of both metrics, `oracle` (with boxes and references), `tools` or `plain`; only `oracle` needs boxes and
     references. context: size of a target's crop (`oracle`): `adaptive` is the paper's Eq. 1, a number is a factor of
-    the box's sides. max_turns: maximum replies of a judge with tools. boxes: `xyxy`, or `xywh` (corner and size).
+    the box's sides. max_turns: maximum replies of a judge with tools. paper, object_names: see `DleBenchOptions`.
+    boxes: `xyxy`, or `xywh` (corner and size).
     annotations: a JSONL file whose fields are added to the lines with the same id, reference or image. prompts: a
     prompt pack.
 
@@ -55,6 +56,8 @@ class DleBench(Suite):
         mode: str = "oracle",
         context: str | float = "adaptive",
         max_turns: int = _MAX_TURNS,
+        paper: bool = False,
+        object_names: str = "substring",
         boxes: BoxFormat = "xyxy",
         annotations: str | None = None,
         prompts: str | None = None,
@@ -66,7 +69,7 @@ class DleBench(Suite):
         if boxes not in get_args(BoxFormat):
             raise InputError(f"boxes are {' or '.join(get_args(BoxFormat))}, got {boxes!r}")
         self.mode, self.context, self.max_turns, self.boxes = mode, _context(context), max_turns, boxes
-        self.annotations, self.prompts = annotations, prompts
+        self.annotations, self.prompts, self.paper, self.object_names = annotations, prompts, paper, object_names
         for spec in self.metrics().values():
             try:
                 build(spec)
@@ -91,6 +94,10 @@ class DleBench(Suite):
             options["context"] = str(self.context)
         if self.max_turns != _MAX_TURNS:
             options["max_turns"] = self.max_turns
+        if self.paper:
+            options["paper"] = True
+        if self.object_names != "substring":
+            options["object_names"] = self.object_names
         if self.prompts is not None:
             options["prompts"] = Prompts(PACKAGE, self.prompts).digest
         return options if self.boxes == "xyxy" else {**options, "boxes": self.boxes}
@@ -116,8 +123,11 @@ class DleBench(Suite):
         if mode not in MODES or (mode == "oracle" != self.mode):
             raise InputError(f"dlebench has no protocol {mode!r} here: expected one of {', '.join(self.protocols)}")
         shared: dict[str, Any] = {"mode": mode} | ({} if self.prompts is None else {"prompts": self.prompts})
+        if (paper or self.paper) and mode != "plain":
+            shared["paper"] = True
         turn_options: dict[str, Any] = {"max_turns": self.max_turns} if self.max_turns != _MAX_TURNS else {}
-        turn_options |= {"paper": True} if paper else {}
+        if self.object_names != "substring":
+            turn_options["object_names"] = self.object_names
         crop_options = {"context": self.context} if self.context != "adaptive" else {}
         return {
             IF: {

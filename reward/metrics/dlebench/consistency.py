@@ -46,12 +46,13 @@ class VisualConsistency(DleBenchOptions):
     )
     label_scale: ClassVar[LabelScale] = CONSISTENCY
     options_by_mode: ClassVar[Mapping[str, Sequence[str]]] = dict.fromkeys(
-        ("min_crop_side", "max_turns", "max_regions", "detection_threshold", "paper"), ("oracle", "tools")
+        ("min_crop_side", "max_turns", "max_regions", "detection_threshold", "object_names", "paper"),
+        ("oracle", "tools"),
     )
 
     @cached_property
     def card(self) -> Card:
-        tools = {} if self.mode == "plain" else TOOL_KINDS
+        tools = TOOL_KINDS if self.has_tools else {}
         return replace(self.base_card.with_kinds({"judge": ("judge",), **tools}), requires=self.requires)
 
     def __call__(self, sample: EditSample) -> Program[Score]:

@@ -58,7 +58,8 @@ class SmallObjectFollowing(DleBenchOptions):
         "max_turns": ("tools",),
         "max_regions": ("tools",),
         "detection_threshold": ("tools",),
-        "paper": ("tools",),
+        "object_names": ("tools",),
+        "paper": ("oracle", "tools"),
     }
 
     def __post_init__(self) -> None:
@@ -67,9 +68,9 @@ class SmallObjectFollowing(DleBenchOptions):
 
     @cached_property
     def card(self) -> Card:
-        tools: Mapping[str, tuple[str, ...]] = {"tools": TOOL_KINDS, "oracle": {"enhancer": ("upscale",)}}.get(
-            self.mode, {}
-        )
+        tools: Mapping[str, tuple[str, ...]] = TOOL_KINDS if self.has_tools else {}
+        if self.mode == "oracle" and not self.paper:
+            tools = {"enhancer": ("upscale",)}
         return replace(self.base_card.with_kinds({"judge": ("judge",), **tools}), requires=self.requires)
 
     def __call__(self, sample: EditSample) -> Program[Score]:
@@ -113,7 +114,7 @@ class SmallObjectFollowing(DleBenchOptions):
         reference = resize_to_source(sample.reference, source, "reference", evidence)
         crop = crop_corners(corners, source.size, self.context)
         crops = [picture.crop(*crop) for picture in (source, edited, reference)]
-        pictures = yield from enlarge_small_crops(crops, self.min_crop_side)
+        pictures = yield from enlarge_small_crops(crops, self.enhance_below)
         shorter = min(corners[2] - corners[0], corners[3] - corners[1])
         x0, y0, x1, y1 = map(float, crop)
         numbers = {"shorter side": float(shorter), "context": context_factor(shorter, self.context)}

@@ -15,6 +15,11 @@ from .tools import Observation, ToolError, detect_program, localize_program, zoo
 
 SOURCE, EDITED = "Source Image", "Edited Image"
 
+OBJECT_NAMES = ("substring", "words")
+"""What a judge may have detected: a part of the instruction, or words of it in any order."""
+
+_ARTICLES = frozenset({"a", "an", "the"})
+
 _NAMES = {"sourceimage": SOURCE, "originalimage": SOURCE, "editedimage": EDITED}
 """The paper's prompts use Source Image, its examples Original Image."""
 
@@ -51,9 +56,16 @@ DETECT = _tool(
 
 
 def offered_tools(
-    source: Image, edited: Image, instruction: str, *, regions: int, threshold: float, enhance_below: int
+    source: Image,
+    edited: Image,
+    instruction: str,
+    *,
+    regions: int,
+    threshold: float,
+    enhance_below: int,
+    object_names: str = "substring",
 ) -> tuple[OfferedTool, ...]:
-    """The tools for two images of one size. Only objects that the instruction names can be detected."""
+    """The tools for two images of one size. Only what the instruction names, by `object_names`, is detected."""
     pictures = {SOURCE: source, EDITED: edited}
 
     def zoom_in(arguments: Mapping[str, Any]) -> Program[Observation]:
@@ -67,8 +79,12 @@ def offered_tools(
 
     def detect(arguments: Mapping[str, Any]) -> Program[Observation]:
         name, object_name = resolve_image_name(arguments["target_image"]), str(arguments["detect_object_name"])
-        if not object_name.strip() or _plain(object_name) not in _plain(instruction):
-            raise ToolError(f"{object_name!r} is not a part of the editing instruction: copy the object's name from it")
+        if not _is_named(object_name, instruction, object_names):
+            raise ToolError(
+                f"{object_name!r} is not a part of the editing instruction: copy the object's name from it"
+                if object_names == "substring"
+                else f"{object_name!r} has words that the editing instruction lacks: name the object in its words"
+            )
         return detect_program(pictures[name], " ".join(object_name.split()), name, threshold)
 
     return (OfferedTool(ZOOM, zoom_in), OfferedTool(LOCALIZE, differences), OfferedTool(DETECT, detect))
@@ -80,6 +96,13 @@ def resolve_image_name(image: str) -> str:
     if name is None:
         raise ToolError(f"there is no image {image!r}: there are {SOURCE} and {EDITED}")
     return name
+
+
+def _is_named(name: str, instruction: str, object_names: str) -> bool:
+    if object_names == "substring":
+        return bool(name.strip()) and _plain(name) in _plain(instruction)
+    words = set(re.findall(r"\w+", name.casefold())) - _ARTICLES
+    return bool(words) and words <= set(re.findall(r"\w+", instruction.casefold()))
 
 
 def _plain(text: str) -> str:

@@ -16,7 +16,8 @@ from ...queries.response_formats import FreeText
 from ...sample import EditSample
 from ...score import Evidence, Score
 from .conversation import NoVerdict, run_conversation
-from .judge_tools import offered_tools
+from .crops import MAX_CROP_SIDE
+from .judge_tools import OBJECT_NAMES, offered_tools
 from .labels import LabelScale
 from .tools import DETECTION_THRESHOLD, ENHANCE_BELOW, MAX_REGIONS
 from .verdict_parsing import parse_verdict
@@ -31,11 +32,15 @@ class DleBenchOptions:
 
     mode: `oracle` (with target boxes and a reference), `tools` (the judge may use tools) or `plain` (two images and the
     rubric). prompts: a folder whose `<name>.txt` files replace the prompts of the same names. max_tokens: of a reply.
-    min_crop_side: crops with a shorter side below this, in pixels, are upscaled.
+    min_crop_side: crops with a shorter side below this, in pixels, are upscaled. paper: instead, all crops of the
+    tools are upscaled, however large they are (up to `MAX_CROP_SIDE`), crops for a judge without tools are not, and the
+    prompts of judges with tools have worked examples of calls, and judge and tools are introduced in a system prompt, as
+    in the paper (table 16).
 
     With tools: max_turns: maximum number of replies of the judge. max_regions: maximum number of differences shown, the
-    largest first. detection_threshold: minimum score of a detection. Differences are defined by options of the expert
-    `PixelDifferences`. paper: judge and tools are introduced in a system prompt, as in table 16.
+    largest first. detection_threshold: minimum score of a detection. object_names: what the detector looks for:
+    `substring`, a part of the instruction (table 16), or `words`, words of the instruction in any order, as in the
+    paper's own transcripts (table 11). Differences are defined by options of the expert `PixelDifferences`.
     """
 
     mode: str = "oracle"
@@ -44,8 +49,9 @@ class DleBenchOptions:
     max_regions: int = MAX_REGIONS
     detection_threshold: float = DETECTION_THRESHOLD
     min_crop_side: int = ENHANCE_BELOW
-    max_tokens: int = 2048
+    object_names: str = "substring"
     paper: bool = False
+    max_tokens: int = 2048
 
     base_card: ClassVar[Card]
     label_scale: ClassVar[LabelScale]
@@ -66,7 +72,23 @@ class DleBenchOptions:
             raise ValueError(f"{name} needs detection_threshold in [0, 1), got {self.detection_threshold}")
         if self.min_crop_side < 0:
             raise ValueError(f"{name} needs min_crop_side of at least 0, got {self.min_crop_side}")
+        if self.paper and "min_crop_side" in self._changed():
+            raise ValueError(f"{name} upscales crops as in the paper, or by min_crop_side: leave out one of the two")
+        if self.object_names not in OBJECT_NAMES:
+            raise ValueError(f"{name} needs object_names of {' or '.join(OBJECT_NAMES)}, got {self.object_names!r}")
         _ = self.prompt_pack  # read now; raises for a pack that is not a folder
+
+    @property
+    def has_tools(self) -> bool:
+        """Whether the judge has tools in this mode."""
+        return self.mode in self.options_by_mode["max_turns"]
+
+    @property
+    def enhance_below(self) -> int:
+        """Crops with a shorter side below this, in pixels, are upscaled."""
+        if not self.paper:
+            return self.min_crop_side
+        return MAX_CROP_SIDE if self.has_tools else 0
 
     @cached_property
     def prompt_pack(self) -> Prompts:
@@ -105,6 +127,8 @@ class DleBenchOptions:
         """The first query of the mode. size: of the images that the tools refer to."""
         prompts = self.prompt_pack
         parts = {name: prompts.render(f"{self._topic}_{name}") for name in ("labels", "checks", "examples")}
+        if self.paper and self.has_tools:
+            parts["examples"] += "\n" + prompts.render(f"{self._topic}_calls")
         pixels = f"{size[0]} x {size[1]}"
         tools = prompts.render("tools", size=pixels)
         answer = prompts.render("answer", labels=str(self.label_scale))
@@ -140,7 +164,8 @@ class DleBenchOptions:
             sample.instruction,
             regions=self.max_regions,
             threshold=self.detection_threshold,
-            enhance_below=self.min_crop_side,
+            enhance_below=self.enhance_below,
+            object_names=self.object_names,
         )
         parse: Callable[[str], str] = partial(parse_verdict, self.label_scale)
         prompts = self.prompt_pack

@@ -54,9 +54,9 @@ def test_what_follows_what_within_a_compound_and_from_turn_to_turn():
 def test_target_areas_are_shares_of_the_picture():
     boxes = (Box(0.5, 0.5, 0.1, 0.05), Box(0.5, 0.5, 0.5, 0.5), Box(0.5, 0.5, 1.0, 1.0))
     counts = table(suite_of(sample("a", targets=boxes), sample("b")), "targets")
-    assert counts.rows["0.5 % to 1 %"] == [1, pytest.approx(1 / 3)]
-    assert counts.rows["25 % to 100 %"] == [2, pytest.approx(2 / 3)]
-    assert counts.rows["quantile 0.5"] == [None, pytest.approx(0.25)]
+    assert counts.rows["0.5 % to 0.8 %"] == [1, pytest.approx(1 / 3), pytest.approx(1 / 3)]
+    assert counts.rows["25 % to 100 %"] == [2, pytest.approx(2 / 3), 1.0]
+    assert counts.rows["quantile 0.5"] == [None, pytest.approx(0.25), None]
     assert "3 boxes; 1 items have none" in counts.notes
     assert sum(row[0] for row in list(counts.rows.values())[: len(AREA_BINS) - 1]) == 3
 

@@ -34,7 +34,11 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 INSTRUCTION = "Change the color of cup to blue"
 
 
-LOCAL = [name for name in bundles() if name not in ("cpu", "laptop", "large")]
+LOCAL = [
+    name
+    for name, bundle in bundles().items()
+    if {"judge", "detector", "features"} <= bundle.own_roles.keys() and name != "large"
+]
 
 
 def tiny_dinov2(folder: Path) -> None:

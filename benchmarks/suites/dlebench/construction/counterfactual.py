@@ -17,13 +17,13 @@ from typing import Any
 from .....reward import Box, Program
 from .....reward.queries.parsing import shorten
 from .....reward.queries.prompts import Prompts
-from .....reward.regular_files import read_text
-from .....reward.strict_json import parse_json
 from ....common.errors import InputError
 from ...construction.reply_rules import parse_fields, parse_sentence
 from ...construction.validated_replies import ConstructionRejected, RejectionLog, ask_until_valid
 from ...construction.workspace import PROMPTS, open_image
+from ...human_labels import read_labels
 from ..reader import parse_boxes
+from .question_sources import question_rows
 
 STAGE = "dlebench/counterfactual"
 TEMPERATURE = 0.7
@@ -48,11 +48,11 @@ _TEXT = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "stri
 _SCHEMA = json.dumps({"type": "object", "properties": dict.fromkeys(_FIELDS, _TEXT), "required": list(_FIELDS)})
 _FIELD_ALIASES: Mapping[str, Sequence[str]] = MappingProxyType(
     {
-        "id": ("id", "sample_id", "question_id", "index"),
-        "image": ("image", "image_path", "input_image"),
-        "question": ("question", "query", "text"),
-        "options": ("options", "choices", "answer_options"),
-        "answer": ("answer", "ground_truth", "correct_answer"),
+        "id": ("id", "sample_id", "question_id", "index", "Question_id"),
+        "image": ("image", "image_path", "input_image", "Image"),
+        "question": ("question", "query", "text", "Text"),
+        "options": ("options", "choices", "answer_options", "Answer choices"),
+        "answer": ("answer", "ground_truth", "correct_answer", "Ground truth"),
         "boxes": ("boxes", "bbox", "bboxes", "box", "target_boxes"),
     }
 )
@@ -83,44 +83,54 @@ class CounterfactualEdit:
     wrong: str
 
 
-def read_questions(path: Path) -> Iterator[VisualQuestion | tuple[str, str]]:
-    """The questions of a JSONL file (or of `questions.jsonl` in a folder); id and problem of an invalid line.
+def read_questions(
+    path: Path, boxes: Mapping[str, Sequence[Sequence[float]]] | None = None
+) -> Iterator[VisualQuestion | tuple[str, str]]:
+    """The questions of a file or folder, see `question_rows`; id and problem of an invalid one.
+
+    boxes: of questions without boxes of their own, by id, in pixels of the image: see `labelled_boxes`.
 
     Fields: `image` (a path beside the file), `question`, `options` (a list, or letter -> text), `answer` (a text or a
     letter), `boxes` (pixel corners of each target) and `id`; common aliases are accepted. Raises `InputError`.
     """
-    path = path / "questions.jsonl" if path.is_dir() else path
-    try:
-        lines = read_text(path, encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{path} cannot be read ({error}): give a JSONL file of questions, or a folder with it"
-        ) from None
-    if not any(line.strip() for line in lines):
-        raise InputError(f"{path} contains no questions: one JSON object per line is expected")
     ids: set[str] = set()
-    for number, line in enumerate(lines):
-        if not line.strip():
-            continue
-        name = f"{number:04}"
+    for question in question_rows(path):
+        name = question.name
         try:
-            row = parse_json(line)
+            row = question.read()
             if not isinstance(row, dict):
-                raise ValueError("one JSON object per line is expected")
+                raise ValueError("one JSON object per question is expected")
             name = re.sub(r"[^\w.-]", "_", str(_field(row, "id") or name))
             if name in ids:
                 raise ValueError(f"another line has the same id {name}")
             ids.add(name)
-            yield _question(row, name, path.parent)
-        except (ValueError, InputError) as error:
-            yield name, f"{path.name}:{number + 1}: {error}"
+            yield _question(row, name, question.folder, boxes or {})
+        except (ValueError, TypeError, OSError, InputError) as error:
+            yield name, f"{question.where}: {error}"
 
 
-def _question(row: Mapping[str, Any], name: str, folder: Path) -> VisualQuestion:
+def labelled_boxes(labels: Sequence[Path]) -> dict[str, Sequence[Sequence[float]]]:
+    """Boxes that people have drawn (`judge label`, kind `boxes`), by id; of several labels the last one.
+
+    Raises `InputError`.
+    """
+    found: dict[str, Sequence[Sequence[float]]] = {}
+    for label in read_labels(labels):
+        if label.kind == "boxes" and label.phase != "trial" and isinstance(label.id, str):
+            assert isinstance(label.label, tuple)
+            found[label.id] = label.label
+    return found
+
+
+def _question(
+    row: Mapping[str, Any], name: str, folder: Path, drawn: Mapping[str, Sequence[Sequence[float]]]
+) -> VisualQuestion:
+    if not _field(row, "boxes") and drawn.get(name):
+        row = {**row, "boxes": [list(corners) for corners in drawn[name]]}
     missing = [field for field in ("image", "question", "options", "answer", "boxes") if not _field(row, field)]
     if missing:
         fields = "; ".join(f"{field} (accepted: {', '.join(_FIELD_ALIASES[field])})" for field in missing)
-        hint = ": draw them with `editcritic judge label`" if "boxes" in missing else ""
+        hint = ": draw them with `editcritic judge label` and give its file as --labels" if "boxes" in missing else ""
         raise ValueError(f"lacks {fields}{hint}")
     image = folder / str(_field(row, "image"))
     raw_options = _field(row, "options")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from ....common.errors import InputError
 from ...construction.construction_report import ConstructionReport
 from ...construction.validated_replies import Rejection, RejectionLog, run_programs
 from ...construction.workspace import PROMPTS, ConstructionFolder, open_image
-from .counterfactual import CounterfactualEdit, VisualQuestion, counterfactual_program
+from ..reader import parse_boxes
+from .counterfactual import TYPES, CounterfactualEdit, VisualQuestion, counterfactual_program
 from .reference_images import PendingReference, ReferenceGenerator, pixel_boxes
 from .reference_review import REVIEW_FILE, ReferenceReview, read_reviews
 
@@ -62,6 +63,37 @@ class ConstructedSample:
             "context": [context_factor(min(x1 - x0, y1 - y0)) for x0, y0, x1, y1 in self.boxes],
             "size": list(size),
         }
+
+    def corrected(self, review: ReferenceReview) -> ConstructedSample:
+        """With the metadata as a reviewer has changed it. Raises `InputError` for what cannot be used."""
+        old = self.row()
+        changes = {key: value for key, value in review.metadata.items() if value != old[key]}
+        boxes = self.boxes
+        if "bbox" in changes:
+            try:
+                boxes = pixel_boxes(parse_boxes(changes.pop("bbox"), self.source.size), self.source.size)
+            except ValueError as error:
+                raise InputError(f"{review.where} has a bbox that cannot be used: {error}") from None
+        for key, value in changes.items():
+            if not isinstance(value, str) or not value.strip():
+                raise InputError(f"{review.where} has the {key} {value!r}: expected a text")
+        operations = {name: operation for operation, name in TYPES.values()}
+        type_ = changes.get("type", self.data.type)
+        if type_ not in operations:
+            raise InputError(f"{review.where} has the type {type_!r}: expected one of {', '.join(operations)}")
+        texts = {_DATA_FIELDS[key]: " ".join(value.split()) for key, value in changes.items()}
+        data = replace(self.data, **texts, operation=operations[type_])
+        return replace(self, boxes=boxes, data=data)
+
+
+_DATA_FIELDS = {
+    "edit_operation": "instruction",
+    "type": "type",
+    "modified_object": "object",
+    "prompt_clean": "clean",
+    "prompt_adv": "adverse",
+}
+"""Field of the data -> attribute of `CounterfactualEdit`."""
 
 
 @dataclass
@@ -111,12 +143,15 @@ class DleBenchBuilder:
         except JournalError as error:
             raise InputError(str(error)) from None
         with journal, Engine(log=journal.answer_log, window=self.window) as engine:
-            samples = list(self._samples(questions, engine, state, step))
+            samples = [
+                sample.corrected(reviews.get(sample.id, ReferenceReview()))
+                for sample in self._samples(questions, engine, state, step)
+            ]
             generator = ReferenceGenerator(self.editor, {"judge": self.judge}, engine, journal, self.seed)
             self._references(samples, reviews, generator, out, state)
             stats = engine.stats().since(Stats())
         folder.write_rejections(state.rejects)
-        path = folder.write_jsonl(DATA, (sample.row() for sample in state.finished.values()))
+        path = folder.write_jsonl(DATA, (sample.row() for sample in samples if sample.id in state.finished))
         folder.write_jsonl(REVIEW_FILE, _review_rows(questions, samples, reviews, state))
         files = (path, out / SOURCES, out / REFERENCES, out / REVIEW_FILE)
         num_finished = len(state.finished)
@@ -165,6 +200,9 @@ class DleBenchBuilder:
             review = reviews.get(sample.id, ReferenceReview())
             if reason := review.rejection_reason:
                 state.rejects.append(Rejection(sample.id, "rejected", reason))
+                continue
+            if review.decision == "accept" and (out / REFERENCES / sample.row()["reference_image"]).is_file():
+                state.finished[sample.id] = sample  # the accepted picture, whatever was corrected since
                 continue
             instruction, number, notes = sample.data.instruction, review.next_review.round, RejectionLog(sample.id)
             pending.append(PendingReference(sample.id, instruction, sample.boxes, number, sample.source, notes))

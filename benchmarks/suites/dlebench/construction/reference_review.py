@@ -1,14 +1,17 @@
 """DLEBench, step 3: human review of references in a file: accept, regenerate or discard.
 
 `review.jsonl` has a line per sample, with an empty `decision`. Running the command again applies the decisions: samples
-to regenerate get new references, with other seeds, as round 2 and then 3; samples rejected three times, or discarded,
-are left out of the data. Labels of `editcritic judge label` of the kind `reference` count as decisions, too.
+to regenerate get new references, with other seeds, up to three times (rounds 2 to 4); samples rejected after that, or
+discarded, are left out of the data. Labels of `editcritic judge label` of the kind `reference` count as decisions, too.
+
+A line also has the metadata: what a reviewer changes in `CORRECTABLE` fields goes into the data. An accepted reference
+stays as it is; otherwise it is made anew from the corrected instruction and boxes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +22,31 @@ from ...human_labels import read_labels
 
 REVIEW_FILE = "review.jsonl"
 DECISIONS = ("", "accept", "regenerate", "discard")
-MAX_ROUNDS = 3
-"""Maximum references of a sample, before it is left out (section 3.1)."""
+MAX_ROUNDS = 4
+"""Maximum references of a sample, before it is left out: the first and three more (section 3.1)."""
+CORRECTABLE = ("edit_operation", "type", "modified_object", "prompt_clean", "prompt_adv", "bbox")
+"""Fields of the data that a reviewer may change."""
+
+_SHOWN = ("image", "reference_image", "question", "answer", *CORRECTABLE)
 
 
 @dataclass(frozen=True, slots=True)
 class ReferenceReview:
-    """round: of the current reference, from 1. decision: one of `DECISIONS`, about that reference."""
+    """round: of the current reference, from 1. decision: one of `DECISIONS`, about that reference.
+
+    metadata: the line's `CORRECTABLE` fields. where: file and line, for messages.
+    """
 
     round: int = 1
     decision: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    where: str = REVIEW_FILE
 
     @property
     def next_review(self) -> ReferenceReview:
         """The review after the decision: of a new reference to review, or unchanged."""
-        return ReferenceReview(self.round + 1) if self.decision == "regenerate" and self.round < MAX_ROUNDS else self
+        is_regenerated = self.decision == "regenerate" and self.round < MAX_ROUNDS
+        return replace(self, round=self.round + 1, decision="") if is_regenerated else self
 
     @property
     def rejection_reason(self) -> str:
@@ -46,7 +59,8 @@ class ReferenceReview:
 
     def row(self, name: str, data: Mapping[str, Any]) -> dict[str, Any]:
         """A line of the file, with the relevant fields of the sample's data."""
-        shown = {key: data[key] for key in ("image", "reference_image", "edit_operation", "type") if key in data}
+        data = {**self.metadata, **data}  # of a sample that could not be made this time, what the line had
+        shown = {key: data[key] for key in _SHOWN if key in data}
         return {"id": name, **shown, "round": self.round, "decision": self.decision}
 
 
@@ -60,7 +74,9 @@ def read_reviews(folder: Path, labels: Sequence[Path] = ()) -> dict[str, Referen
             continue
         try:
             row = parse_json(line)
-            review = ReferenceReview(int(row["round"]), str(row["decision"]).strip().casefold())
+            metadata = {key: row[key] for key in CORRECTABLE if key in row}
+            decision = str(row["decision"]).strip().casefold()
+            review = ReferenceReview(int(row["round"]), decision, metadata, f"{path}:{number}")
             name = str(row["id"])
         except (ValueError, LookupError, TypeError) as error:
             raise InputError(f"{path}:{number} is not a review line: {error}") from None
@@ -71,7 +87,7 @@ def read_reviews(folder: Path, labels: Sequence[Path] = ()) -> dict[str, Referen
             )
         reviews[name] = review
     for name, decision in _decisions_from_labels(labels, reviews).items():
-        reviews[name] = ReferenceReview(reviews[name].round, decision)
+        reviews[name] = replace(reviews[name], decision=decision)
     return reviews
 
 

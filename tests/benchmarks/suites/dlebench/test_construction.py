@@ -146,19 +146,19 @@ def test_running_again_asks_neither_judge_nor_editor(questions: Path, tmp_path: 
     assert {path.name: path.read_bytes() for path in (tmp_path / "data").glob("*.jsonl")} == before
 
 
-def test_people_can_have_a_reference_made_again_and_three_turned_down_end_it(questions: Path, tmp_path: Path) -> None:
+def test_people_can_have_a_reference_made_again_three_times_and_then_it_ends(questions: Path, tmp_path: Path) -> None:
     out = tmp_path / "data"
     made(questions, out)
     seen = []
-    for _ in range(2):
+    for _ in range(3):
         decide(out, "regenerate")
         seen.append(made(questions, out)[2].seeds)
         assert {row["decision"] for row in lines(out / "review.jsonl")} == {""}
-    assert seen == [[3, 3, 3], [6, 6, 6]]
+    assert seen == [[3, 3, 3], [6, 6, 6], [9, 9, 9]]
     decide(out, "regenerate")
     report, _, editor = made(questions, out)
     assert (report.num_constructed, report.num_rejected, editor.seeds) == (0, 2, [])
-    assert "3 references were rejected" in lines(out / "rejections.jsonl")[0]["reason"]
+    assert "4 references were rejected" in lines(out / "rejections.jsonl")[0]["reason"]
     assert made(questions, out)[0].num_constructed == 0
 
 
@@ -173,6 +173,82 @@ def test_what_is_accepted_stays_and_what_is_discarded_is_left_out(questions: Pat
     decide(out, "perhaps")
     with pytest.raises(InputError, match=r"review.jsonl:1 has the decision 'perhaps'"):
         made(questions, out)
+
+
+def corrected(out: Path, decision: str, **changes: Any) -> None:
+    """The first line of the review as somebody has changed it."""
+    first, *others = lines(out / "review.jsonl")
+    rows = [{**first, "decision": decision, **changes}, *others]
+    (out / "review.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+RED = {
+    "edit_operation": "Changed the color of the pot from white to red.",
+    "prompt_adv": "The pot on the left is red.",
+    "modified_object": "pot on the left",
+    "type": "Change Material",
+    "bbox": [[12, 12, 20, 20]],
+}
+
+
+def test_what_people_correct_is_in_the_data_and_an_accepted_reference_stays(questions: Path, tmp_path: Path) -> None:
+    out = tmp_path / "data"
+    made(questions, out)
+    assert {"question", "answer", *RED} <= lines(out / "review.jsonl")[0].keys()
+    before = (out / "Reference_Images/astronaut.png").read_bytes()
+    corrected(out, "accept", **RED)
+    _, judge, editor = made(questions, out)
+    assert (editor.seeds, judge.queries.total()) == ([], 0)
+    first, second = lines(out / "data.jsonl")
+    assert {key: first[key] for key in RED} == RED
+    assert first["edit_ops"] == "alter_material"
+    assert second["edit_operation"] == COLOUR["edit_instruction"]
+    assert (out / "Reference_Images/astronaut.png").read_bytes() == before
+    (item, _) = DleBench(out).items
+    assert (item.sample.instruction, item.labels["type"]) == (RED["edit_operation"], "Change Material")
+
+
+def test_a_reference_to_regenerate_is_made_from_what_people_corrected(
+    questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "data"
+    made(questions, out)
+    corrected(out, "regenerate", **RED)
+    asked: list[str] = []
+    edit = Painter.edit
+
+    def recorded(self: Painter, images: Any, instructions: Any, seeds: Any, **options: Any) -> Any:
+        asked.extend(instructions)
+        return edit(self, images, instructions, seeds, **options)
+
+    monkeypatch.setattr(Painter, "edit", recorded)
+    assert made(questions, out)[2].seeds == [3]
+    assert asked == [RED["edit_operation"]]
+    source = Image.open(out / "Source_Images/astronaut.png").pixels
+    rows, columns = np.nonzero((source != Image.open(out / "Reference_Images/astronaut.png").pixels).any(axis=2))
+    # the box of 8 x 8 at (12, 12) grows by 24 to each side
+    assert (columns.max(), rows.max()) == (43, 43)
+    assert made(questions, out)[2].seeds == []  # the line keeps the corrections
+    assert lines(out / "data.jsonl")[0]["edit_operation"] == RED["edit_operation"]
+    assert lines(out / "review.jsonl")[0]["round"] == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"bbox": [[20, 20, 10, 10]]}, "bbox that cannot be used"),
+        ({"edit_operation": " "}, "expected a text"),
+        ({"modified_object": 7}, "expected a text"),
+        ({"type": "Change Mood"}, "expected one of Removal Object"),
+    ],
+)
+def test_a_correction_that_cannot_be_used_is_refused_with_its_line(
+    questions: Path, tmp_path: Path, changes: Mapping[str, Any], why: str
+) -> None:
+    made(questions, tmp_path / "data")
+    corrected(tmp_path / "data", "accept", **changes)
+    with pytest.raises(InputError, match=rf"review.jsonl:1 has .*{why}"):
+        made(questions, tmp_path / "data")
 
 
 def test_labels_of_people_are_decisions(questions: Path, tmp_path: Path) -> None:

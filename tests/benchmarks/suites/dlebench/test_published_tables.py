@@ -24,6 +24,12 @@ def test_types_and_their_counts_are_the_papers(published: dict[str, Any]) -> Non
     assert dict(TYPES) == published["counts_table2"]
 
 
+def test_samples_of_one_target_and_of_several_are_the_papers_1889(published: dict[str, Any]) -> None:
+    targets = published["targets_section3_2"]
+    assert targets["one"] + targets["several"] == 1889
+    assert sum(published["counts_table2"].values()) == 1909  # the paper's table 2 does not add up to that
+
+
 @pytest.mark.parametrize("criterion", ["IF", "VC"])
 def test_averages_over_the_types(published: dict[str, Any], criterion: str) -> None:
     cells = published["table4"][criterion]

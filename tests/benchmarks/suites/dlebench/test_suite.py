@@ -187,3 +187,20 @@ def test_a_prompt_pack_is_named_by_its_digest(data: Path, tmp_path: Path) -> Non
     assert f"prompts={digest}" in build(suite.metrics()[IF]).signature
     with pytest.raises(InputError, match="not a folder"):
         DleBench(data, prompts=str(tmp_path / "nowhere"))
+
+
+def test_the_papers_protocol_reaches_the_metrics_that_have_it(tmp_path: Path) -> None:
+    suite = DleBench(written(tmp_path / "data", count=2), paper=True, object_names="words")
+    oracle, tools, plain = (suite.metrics(mode) for mode in (None, "tools", "plain"))
+    assert oracle["dlebench-if"] == {"use": "dlebench-if", "mode": "oracle", "paper": True}  # it has no tools
+    assert oracle["dlebench-vc"] == {
+        "use": "dlebench-vc",
+        "mode": "oracle",
+        "paper": True,
+        "object_names": "words",
+    }
+    assert {"paper": True, "object_names": "words"}.items() <= dict(tools["dlebench-if"]).items()  # type: ignore[arg-type]
+    assert plain["dlebench-if"] == {"use": "dlebench-if", "mode": "plain"}
+    assert {"paper": True, "object_names": "words"}.items() <= suite.options.items()
+    with pytest.raises(InputError, match="object_names of substring or words"):
+        DleBench(tmp_path / "data", object_names="synonyms")

@@ -29,6 +29,8 @@ from .scripted_dlebench import (
     Finds,
     calls,
     edit,
+    noise,
+    patched,
     pictures,
     same,
     says,
@@ -281,3 +283,77 @@ def test_whatever_the_judge_says_the_conversation_ends_within_its_turns(replies,
     if score.status == "failed":
         assert len(questions) == 4
         assert "no verdict in 4 replies" in score.reason
+
+
+# -- as in the paper --------------------------------------------------------------------------------------------------
+
+BICYCLE = "Change the color of the bicycle from yellow to black."  # table 11, whose run asks for "yellow bicycle"
+
+
+@pytest.mark.parametrize(
+    ("name", "substring", "words"),
+    [
+        ("bicycle", True, True),
+        ("The Bicycle", True, True),
+        ("yellow bicycle", False, True),
+        ("the yellow  bicycle", False, True),
+        ("red bicycle", False, False),
+        ("bicycles", False, False),
+        ("the", True, False),
+        (" ", False, False),
+    ],
+)
+def test_the_detector_is_asked_for_a_part_of_the_instruction_or_for_words_of_it(name, substring, words):
+    for rule, expected in (("substring", substring), ("words", words)):
+        experts = Experts(calls(("detect_object", {**DETECT[1], "detect_object_name": name})), FLAWLESS)
+        experts.score(Following(object_names=rule), edit(instruction=BICYCLE))
+        assert experts.count(Detect) == expected, rule
+
+
+def test_the_two_calls_of_the_papers_run_are_answered_in_one_message():
+    both = calls(DIFFER, ("detect_object", {"target_image": "Original Image", "detect_object_name": "yellow bicycle"}))
+    experts = Experts(both, says("Multiple Anomalies"))
+    experts.detections = Detections(())
+    score = experts.score(VisualConsistency(mode="tools", object_names="words"), edit(instruction=BICYCLE))
+    assert score.metric == "dlebench-vc@2/tools[object_names=words]"
+    assert score.value == pytest.approx(1 / 3)
+    told = [item.text for item in score.evidence if item.what.startswith("told the judge")]
+    assert told[0].startswith("One region differs")
+    assert told[1].startswith("'yellow bicycle' was not found in Source Image.")
+
+
+@pytest.mark.parametrize(
+    ("side", "shown"),
+    [((600, 500), (2400, 2000)), ((1024, 300), (4096, 1200)), ((1025, 300), (1025, 300))],
+)
+def test_in_the_papers_protocol_all_crops_of_the_tools_are_enhanced_up_to_a_bound(side, shown):
+    source = noise(1, (1200, 900))
+    zoom = ("zoom_in_image", {"bbox_2d": [0, 0, *side], "target_image": "Source Image"})
+    sizes = []
+    for paper in (True, False):
+        experts = Experts(calls(zoom), FLAWLESS)
+        experts.score(Following(paper=paper), edit(sources=(source,), edited=noise(2, (1200, 900))))
+        sizes.append(pictures(experts.judge_queries[1])[0].size)
+        assert ("4 times as large" in words(experts.judge_queries[1])) == (sizes[-1] != side)
+    assert sizes == [shown, side]
+
+
+def test_in_the_papers_protocol_both_sides_of_a_difference_are_enhanced():
+    source = noise(1, (1200, 900))
+    edited = patched(source, (300, 300, 660, 640))
+    experts = Experts(calls(DIFFER), FLAWLESS)
+    experts.score(Following(paper=True), edit(sources=(source,), edited=edited))
+    plain = localize_differences(source, edited, enhance_below=0).pictures[0]
+    (pair,) = pictures(experts.judge_queries[1])
+    assert min(plain.size) > 256
+    assert (pair.width - 4, pair.height) == (4 * (plain.width - 4), 4 * plain.height)
+
+
+@pytest.mark.parametrize("metric", [Following, VisualConsistency])
+def test_in_the_papers_protocol_an_example_shows_a_reply_that_asks_for_a_tool(metric):
+    counts = []
+    for paper in (False, True):
+        experts = Experts(says("Flawless Execution" if metric is Following else "Perfect Consistency"))
+        experts.score(metric(paper=paper))
+        counts.append(words(experts.judge_queries[0]).count('</Start Thinking> <tool_call>{"name": "localize_diff'))
+    assert counts == [0, 1]

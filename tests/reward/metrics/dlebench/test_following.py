@@ -85,6 +85,16 @@ def test_small_crops_are_enlarged_all_three_alike():
     assert plain.count(Upscale) == 0
 
 
+def test_in_the_papers_protocol_nothing_invents_detail_for_a_judge_of_crops():
+    experts = Experts(says("Wrong Action"))
+    sample = edit(sources=(noise(1),), edited=noise(2), reference=noise(3), targets=(box(300, 200, 380, 280),))
+    score = experts.score(Oracle(paper=True, context=0), sample)
+    assert [picture.size for picture in pictures(experts.judge_queries[0])] == [(80, 80)] * 3
+    assert experts.count(Upscale) == 0
+    assert Oracle(paper=True).card.roles == ("judge",)
+    assert score.metric == "dlebench-if@2/oracle[paper=True, context=0]"
+
+
 def test_the_context_is_an_option_that_the_evidence_and_the_signature_tell():
     metric = Oracle(context=0.5, min_crop_side=0)
     experts = Experts(says("Wrong Action"))

@@ -37,6 +37,8 @@ def test_a_mode_that_does_not_exist_is_refused_with_those_that_do(metric):
         (SmallObjectFollowing, {"mode": "tools", "context": 1.0}),
         (SmallObjectFollowing, {"mode": "plain", "min_crop_side": 1}),
         (VisualConsistency, {"mode": "plain", "max_turns": 3}),
+        (VisualConsistency, {"mode": "plain", "paper": True}),
+        (SmallObjectFollowing, {"object_names": "words"}),
     ],
 )
 def test_an_option_that_the_mode_does_not_use_is_refused(metric, options):
@@ -54,6 +56,8 @@ def test_an_option_that_the_mode_does_not_use_is_refused(metric, options):
         {"detection_threshold": 1.0},
         {"detection_threshold": -0.1},
         {"min_crop_side": -1},
+        {"min_crop_side": 100, "paper": True},
+        {"object_names": "synonyms"},
         {"prompts": "/nowhere/at/all"},
     ],
 )

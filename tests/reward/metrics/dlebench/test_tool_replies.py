@@ -28,6 +28,20 @@ def test_a_verdict_is_one():
     assert read(says("Wrong Action")) == FinalAnswer("Wrong Action")
 
 
+@pytest.mark.parametrize(
+    ("act", "expected"),
+    [
+        ("<Start Final Answer> Over Modification </Start Final Answer>", FinalAnswer("Over Modification")),
+        (f"<tool_call> {A} {B} </tool_call>", ["a", "b"]),
+    ],
+)
+@pytest.mark.parametrize("closing", ["</Start Thinking>", "<Start Thinking>"])
+def test_tags_are_read_as_in_the_papers_transcripts(act, expected, closing):
+    """Where the second opening tag stands for the closing one, too (001:493 and 496)."""
+    step = read(f"<Start Thinking> 1. **Scan:** the gate of the fence is shut in both. {closing} {act}")
+    assert (step if isinstance(step, FinalAnswer) else names(step)) == expected
+
+
 def test_calls_are_read_in_order_with_their_parameters():
     step = read(calls(ZOOM, DETECT))
     assert names(step) == ["zoom_in_image", "detect_object"]
