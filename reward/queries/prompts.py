@@ -51,6 +51,10 @@ class Prompts:
             f"prompt {name!r} uses {sorted(template_slots - slots.keys())}, but only {sorted(slots)} are filled here"
         )
 
+    def pack_says(self, name: str, words: str) -> bool:
+        """Whether the pack replaces this prompt by one with these words, such as a key of the reply it asks for."""
+        return words in _decoded(self.contents.get(name, b""))
+
     @property
     def digest(self) -> str:
         """Digest of the prompt pack, for results; empty for our own prompts, which the metric's version identifies."""
