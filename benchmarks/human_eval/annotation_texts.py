@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...reward.metrics.dlebench.labels import CONSISTENCY, FOLLOWING
+from . import i2ibench_texts
 from .annotation_plan import QuestionType
 
 _DEFINITIONS: dict[str, str] = {
@@ -47,8 +48,14 @@ class AnswerChoice:
     keys: tuple[str, ...]
 
 
-def dimension_definition(question_type: QuestionType) -> str:
-    """The definition shown to annotators; for an unknown dimension its name and the question."""
+def dimension_definition(question_type: QuestionType, suite: str = "") -> str:
+    """The definition shown to annotators; for an unknown dimension its name and the question.
+
+    A first line, and where the suite has a guide of its own that below it.
+    """
+    if suite == "i2ibench" and (guide := i2ibench_texts.definition(question_type.dimension)):
+        first, _, rest = guide.partition("\n")
+        return f"{first} {_PROMPTS_BY_KIND[question_type.kind]}\n{rest}"
     definition = _DEFINITIONS.get(_DIMENSION_ALIASES.get(question_type.dimension, question_type.dimension.lower()))
     if definition is None or (question_type.kind != "pair" and question_type.dimension == "overall"):
         return f"{question_type.dimension}. {_PROMPTS_BY_KIND[question_type.kind]}"

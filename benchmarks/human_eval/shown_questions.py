@@ -90,7 +90,7 @@ def shown_question(
         group_size=group_size,
         is_practice=scheduled.phase == "trial",  # a recheck looks like any other question
         question_type=question_type,
-        definition=definition or dimension_definition(question_type),
+        definition=definition or dimension_definition(question_type, pool.scale),
         instruction=_shown_instruction(question_type, samples[0]),
         hint=samples[0].hint,
         pictures=tuple(_pictures(scheduled, samples)),

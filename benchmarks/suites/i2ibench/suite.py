@@ -159,6 +159,10 @@ class I2IBench(Suite):
     def judges(self, metric: str, item: SuiteItem) -> bool:
         return metric in (item.sample.dimensions or ())
 
+    def asks_about(self, dimension: str, item: SuiteItem) -> bool:
+        """A dimension of I2I-Bench is asked about where it is one of the prompt's; others, as `overall`, anywhere."""
+        return dimension not in DIMENSIONS or self.judges(dimension, item)
+
     def tables(self, results: Results) -> list[Table]:
         """Overall, tables 1 and 2, success, category by dimension, single against multi."""
 

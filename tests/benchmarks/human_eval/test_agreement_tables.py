@@ -114,8 +114,9 @@ def test_win_ratios_go_with_scores_over_editors():
     all_results = [results(name, [row("a", following=mean), row("b", following=mean)]) for name, mean in named]
     duels = [("one", "two"), ("one", "three"), ("two", "three")]
     labels = [make_label("A", ((a, item), (b, item)), "pair") for a, b in duels for item in "ab"]
-    table = tables_of(labels, *all_results)["wins-pearson-following"]
-    assert value(table, "3 editors", "Pearson") == pytest.approx(1.0)
+    table = tables_of(labels, *all_results)["wins-pearson"]
+    assert list(table.rows) == ["following"]
+    assert value(table, "following", "Pearson") == pytest.approx(1.0)
     assert {name: value(tables_of(labels, *all_results)["wins-following"], name, "win ratio") for name in names} == {
         "one": 1.0,
         "two": 0.5,
