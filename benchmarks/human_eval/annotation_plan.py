@@ -1,8 +1,9 @@
 """Annotation plan: which questions annotators are asked, on which dimension, in which order.
 
-I2I-Bench, section 3.3 and appendix B: one dimension at a time, about 30 practice questions first, 20 % rechecked, and a
-dimension with more than 10 % errors void; a set of editors of its own for each dimension of one source. EdiVal, appendix Q: yes or no. Complex-Edit, section 4.1: two images of
-one instruction, one metric at a time and overall. DLEBench, section 3 and 5.3: boxes, references, four levels.
+I2I-Bench, section 3.3 and appendix B: one dimension at a time, about 30 practice questions first, 20 % checked, and a
+dimension with more than 10 % errors void; a set of editors of its own for each dimension of one source. EdiVal,
+appendix Q: yes or no. Complex-Edit, section 4.1: two images of one instruction, one metric at a time and overall.
+DLEBench, section 3 and 5.3: boxes, references, four levels.
 """
 
 from __future__ import annotations

@@ -232,7 +232,12 @@ def _questions(
     skipped: Sequence[str],
 ) -> list[LabelQuestion]:
     """Of each type, those about each item. Raises `InputError` for none and for too many."""
-    every = (question for question_type in question_types for item in items_of(question_type) for question in of(question_type, item))
+    every = (
+        question
+        for question_type in question_types
+        for item in items_of(question_type)
+        for question in of(question_type, item)
+    )
     questions = list(islice(every, MAX_QUESTIONS + 1))
     if len(questions) > MAX_QUESTIONS:
         raise InputError(f"there are more than {MAX_QUESTIONS:,} questions: give --num-items to ask about fewer")

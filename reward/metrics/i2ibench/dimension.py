@@ -40,7 +40,8 @@ class DimensionMetric(ABC):
     """One dimension of I2I-Bench by one pipeline; values in [0, 1].
 
     dimension: its name in `DIMENSIONS`. judge_only: the ablation of section 4.3, one query for a level in every
-    dimension, their own where they ask a judge for a level of their subject; takes no other options. prompts: a folder whose `<name>.txt` files replace the prompts of the same names.
+    dimension, their own where they ask a judge for a level of their subject; takes no other options. prompts: a folder
+    whose `<name>.txt` files replace the prompts of the same names.
 
     Not applicable to samples with another number of sources, with `dimensions` that do not include it, or without the
     `hint` or `text` it needs. Fails if one of a sample's `dimensions` is unknown.

@@ -18,7 +18,6 @@ from .dimensions import Pipeline
 AnsweringView = Literal["full", "edited"]
 
 
-
 def questions_under(key: str) -> Json:
     """The response format of the question writing: five to seven questions under a key."""
     questions = {"type": "array", "items": {"type": "string"}, "minItems": 5, "maxItems": 7}
@@ -99,7 +98,9 @@ class QuestionSet(DimensionMetric):
         topic = f"questions_{_SUBJECTS[self.dimension]}"
         printed_key = f"{_SUBJECTS[self.dimension].removesuffix('_multi')}_questions"  # in the prompts of appendix F
         key = printed_key if self.prompt_pack.pack_says(topic, printed_key) else "questions"
-        writing = self.judge_query(topic, questions_under(key), labelled_images(sample.sources), instruction=sample.instruction)
+        writing = self.judge_query(
+            topic, questions_under(key), labelled_images(sample.sources), instruction=sample.instruction
+        )
         written = yield from ask(writing)
         questions = [question.strip() for question in reply_value(writing, written)[key]]
         if not all(questions):

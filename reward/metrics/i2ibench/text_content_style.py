@@ -78,7 +78,11 @@ class TextContentStyle(DimensionMetric):
         images = labelled_images(edited=sample.edited)
         printed = self.prompt_pack.pack_says("text_style", "analysis")
         question = self.judge_query(
-            "text_style", PRINTED_STYLE if printed else STYLE, images, instruction=sample.instruction, text=sample.target_text
+            "text_style",
+            PRINTED_STYLE if printed else STYLE,
+            images,
+            instruction=sample.instruction,
+            text=sample.target_text,
         )
         reading, reply = yield from ask(ReadText(sample.edited, sample.target_text), question)
         value = reply_value(question, reply)

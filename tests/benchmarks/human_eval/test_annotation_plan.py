@@ -157,9 +157,7 @@ def test_a_dimension_is_void_for_whoever_has_more_than_a_tenth_of_the_checked_fi
         keys = labels_to_check([one for one in labels if one.dimension == "following" and one.annotator == "ann"], 0.2)
         assert len(keys) == 102
         checked = [one for one in labels if one.annotator == "bob" and label_key(one) in keys]
-        answers = [
-            make_label("no" if number < wrong else "yes", one.id, by="us") for number, one in enumerate(checked)
-        ]
+        answers = [make_label("no" if number < wrong else "yes", one.id, by="us") for number, one in enumerate(checked)]
         own = [one for one in labels if one.annotator == "ann"]
         checks = check_annotators(own, known_answers(answers))
         assert [(one.dimension, one.num_known, one.is_void) for one in checks] == [

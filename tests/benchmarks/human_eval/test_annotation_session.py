@@ -164,7 +164,7 @@ def test_a_void_dimension_goes_to_another_annotator(opened: Opened) -> None:
     answers = [label.model_copy(update={"label": "no"}) for label in read_labels([opened.labels])]
     session = opened("yes-no:following", editors=("one",), known_answers=known_answers(answers))
     answered(session, lambda question: "yes")
-    with pytest.raises(AnnotationError, match="8 of 8 differ from the known answer .* void, another annotator"):
+    with pytest.raises(AnnotationError, match=r"8 of 8 differ from the known answer .* void, another annotator"):
         session.repeat_dimension("ann", "yes-no", "following")
     assert session.question("bob") is not None
 
