@@ -326,7 +326,7 @@ class AnnotationSession:
                 raise AnnotationError(f"{dimension} has unanswered questions: answer them first")
             own = [label for label in self._labels if label.annotator == annotator]
             for check in check_annotators(own, self.known_answers):
-                if check.is_void and QuestionType(check.kind, check.dimension) == question_type:
+                if check.is_void and (check.kind, check.dimension) == (kind, dimension):
                     raise AnnotationError(f"{check}")
             number = max(scheduled.round for scheduled in last_round) + 1
             state.schedule += self._round(annotator, question_type, last_round, number)
