@@ -19,7 +19,7 @@ from . import weighted_statistics
 from .box_agreement import MATCH_IOU, box_table
 from .krippendorff import LEVELS, alpha
 from .label_matching import JudgedItem, LabelMetric, Pooling, ScoreLookup, case_indices, group_by_label
-from .preference_agreement import compare_averages, preference_columns, win_ratios
+from .preference_agreement import compare_averages, preference_columns, win_correlations, win_ratios
 from .weighted_statistics import PairedObservations
 
 STATISTIC_DESCRIPTIONS: Mapping[str, str] = {
@@ -69,6 +69,7 @@ def agreement_tables(
     if not counted:
         raise InputError(f"none of the {len(labels)} labels is of the main phase: nothing to compare")
     tables: list[Table] = []
+    correlations: dict[str, Statistic] = {}
     num_unmatched_total = 0
     for kind in LABEL_KINDS:
         for dimension in dict.fromkeys(label.dimension for label in counted if label.kind == kind):
@@ -86,9 +87,13 @@ def agreement_tables(
             metric = lookup.metric_for(dimension, metrics or {})
             tables += _agreement_table(kind, dimension, judged, metric, group_by, pool, notes)
             if kind == "pair":
-                tables += win_ratios(dimension, judged, metric)
+                wins, correlation = win_ratios(dimension, judged, metric)
+                tables += [] if wins is None else [wins]
+                correlations |= {} if correlation is None else {dimension: correlation}
                 if dimension == OVERALL and average_metrics:
                     tables.append(compare_averages(judged, average_metrics, group_by, pool, notes))
+    if correlations:
+        tables.append(win_correlations(correlations))
     if not tables:
         reason = f"{num_unmatched_total} match no row of the results" if num_unmatched_total else "too few annotators"
         raise InputError(f"no label can be compared: {reason}; ids and editors must match the results")

@@ -1,15 +1,18 @@
 """Annotation plan: which questions annotators are asked, on which dimension, in which order.
 
-I2I-Bench, section 3.3 and appendix B: one dimension at a time, about 30 practice questions first, 20 % rechecked, and a
-dimension with more than 10 % errors repeated. EdiVal, appendix Q: yes or no. Complex-Edit, section 4.1: two images of
-one instruction, one metric at a time and overall. DLEBench, section 3 and 5.3: boxes, references, four levels.
+I2I-Bench, section 3.3 and appendix B: one dimension at a time, about 30 practice questions first, 20 % checked, and a
+dimension with more than 10 % errors void; a set of editors of its own for each dimension of one source. EdiVal,
+appendix Q: yes or no. Complex-Edit, section 4.1: two images of one instruction, one metric at a time and overall.
+DLEBench, section 3 and 5.3: boxes, references, four levels.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from math import comb
 
 from ..common.errors import InputError
 from ..suites.human_labels import LABEL_KINDS, OVERALL, Label, LabelKind, Phase
@@ -70,6 +73,20 @@ class ScheduledQuestion:
     phase: Phase
     swapped: bool
     round: int = 1
+
+
+def editor_sets(
+    dimensions: Sequence[str], editors: Sequence[str], size: int, seed: int = 0
+) -> Mapping[str, tuple[str, ...]]:
+    """Another set of `size` editors for each dimension, drawn by seed. Raises `InputError` for too few sets."""
+    names, available = list(dict.fromkeys(dimensions)), comb(len(editors), size)
+    if size < 2 or available < len(names):
+        raise InputError(
+            f"{len(editors)} editors have {available} sets of {size} for {len(names)} dimensions: each needs another "
+            "one, of two editors or more"
+        )
+    sets = list(combinations(editors, size))
+    return dict(zip(names, random.Random(f"{seed} editors").sample(sets, len(names)), strict=True))
 
 
 def annotation_order(

@@ -310,7 +310,7 @@ class AnnotationSession:
     def repeat_dimension(self, annotator: str, kind: LabelKind, dimension: str) -> int:
         """Schedule all questions of a dimension again; returns the number of the round.
 
-        Raises `AnnotationError` before its last round is complete.
+        Raises `AnnotationError` before its last round is complete, and for a dimension that is void for the annotator.
         """
         with self._lock:
             state = self._state(annotator)
@@ -324,6 +324,10 @@ class AnnotationSession:
                 raise AnnotationError(f"there are no questions about {dimension} ({kind})")
             if any(not state.labels_of(scheduled) for scheduled in last_round):
                 raise AnnotationError(f"{dimension} has unanswered questions: answer them first")
+            own = [label for label in self._labels if label.annotator == annotator]
+            for check in check_annotators(own, self.known_answers):
+                if check.is_void and (check.kind, check.dimension) == (kind, dimension):
+                    raise AnnotationError(f"{check}")
             number = max(scheduled.round for scheduled in last_round) + 1
             state.schedule += self._round(annotator, question_type, last_round, number)
             return number

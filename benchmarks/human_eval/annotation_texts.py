@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...reward.metrics.dlebench.labels import CONSISTENCY, FOLLOWING
+from . import i2ibench_texts
 from .annotation_plan import QuestionType
 from .dlebench_texts import CRITERIA, GUIDES
 
@@ -51,8 +52,11 @@ class AnswerChoice:
 def dimension_definition(question_type: QuestionType, suite: str = "") -> str:
     """The definition shown to annotators; for an unknown dimension its name and the question.
 
-    A first line, and where the suite has levels of its own a guide to them below it.
+    A first line, and where the suite has a guide of its own that below it.
     """
+    if suite == "i2ibench" and (guide := i2ibench_texts.definition(question_type.dimension)):
+        first, _, rest = guide.partition("\n")
+        return f"{first} {_PROMPTS_BY_KIND[question_type.kind]}\n{rest}"
     dimension = _DIMENSION_ALIASES.get(question_type.dimension, question_type.dimension.lower())
     definition = (CRITERIA if suite == "dlebench" else {}).get(dimension, _DEFINITIONS.get(dimension))
     if suite == "dlebench" and question_type.kind == "four-level" and dimension in GUIDES:

@@ -1,10 +1,13 @@
 """Annotator checks: consistency on repeated questions, and errors on questions with a known answer.
 
-I2I-Bench, appendix B: 20 % of questions are rechecked, and a dimension with more than 10 % errors is repeated.
+I2I-Bench, appendix B: the authors answer a random 20 % of the questions of each dimension themselves; where more than
+10 % of the annotator's labels differ, all of that dimension is void, and another annotator labels it.
 """
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +17,7 @@ from .annotation_plan import label_key
 from .box_agreement import MATCH_IOU, mean_matched_iou
 
 MAX_ERROR_RATE = 0.1
-"""Error rate above which a dimension has to be repeated."""
+"""Error rate above which a dimension is void, or has to be repeated."""
 
 KnownAnswers = Mapping[tuple[object, ...], Label]
 """Gold labels by `label_key`."""
@@ -38,17 +41,20 @@ class AnnotatorCheck:
 
     @property
     def error_rate(self) -> float | None:
-        """Errors as a share of all checks; None without checks."""
-        return (
-            (self.num_inconsistent + self.num_wrong) / (self.num_repeated + self.num_known)
-            if self.num_repeated + self.num_known
-            else None
-        )
+        """Errors as a share of the known answers; without any, of the repeated questions; None without checks."""
+        if self.num_known:
+            return self.num_wrong / self.num_known
+        return self.num_inconsistent / self.num_repeated if self.num_repeated else None
+
+    @property
+    def is_void(self) -> bool:
+        """Whether too many labels differ from known answers: they do not count, and another annotator is needed."""
+        return self.num_wrong > MAX_ERROR_RATE * self.num_known
 
     @property
     def needs_repeat(self) -> bool:
-        """Whether the dimension has to be repeated."""
-        return self.error_rate is not None and self.error_rate > MAX_ERROR_RATE
+        """Whether the annotator has to repeat the dimension, having contradicted their own labels too often."""
+        return not self.is_void and self.num_inconsistent > MAX_ERROR_RATE * self.num_repeated
 
     def __str__(self) -> str:
         prefix = f"{self.dimension} ({self.kind}), {self.annotator}: "
@@ -60,7 +66,11 @@ class AnnotatorCheck:
             else []
         )
         parts += [f"{self.num_wrong} of {self.num_known} differ from the known answer"] if self.num_known else []
-        verdict = f"above {MAX_ERROR_RATE:.0%}: repeat the dimension" if self.needs_repeat else "ok"
+        verdict = "ok"
+        if self.is_void:
+            verdict = f"above {MAX_ERROR_RATE:.0%}: void, another annotator labels the dimension"
+        elif self.needs_repeat:
+            verdict = f"above {MAX_ERROR_RATE:.0%}: repeat the dimension"
         return prefix + f"{', '.join(parts)} ({self.error_rate:.0%} errors, {verdict})"
 
     def to_json(self) -> dict[str, Any]:
@@ -73,6 +83,7 @@ class AnnotatorCheck:
             "num_known": self.num_known,
             "num_wrong": self.num_wrong,
             "error_rate": self.error_rate,
+            "is_void": self.is_void,
             "needs_repeat": self.needs_repeat,
         }
 
@@ -107,6 +118,24 @@ def check_annotators(labels: Sequence[Label], known_labels: KnownAnswers) -> lis
             )
         )
     return checks
+
+
+def without_void(labels: Sequence[Label], checks: Sequence[AnnotatorCheck]) -> list[Label]:
+    """The labels but those of a dimension that is void for its annotator."""
+    void = {(check.annotator, check.kind, check.dimension) for check in checks if check.is_void}
+    return [label for label in labels if (label.annotator, label.kind, label.dimension) not in void]
+
+
+def labels_to_check(labels: Sequence[Label], share: float, seed: int = 0) -> frozenset[tuple[object, ...]]:
+    """Keys of a random share of each annotator's labels of each dimension, for others to answer unseen."""
+    groups: dict[tuple[str, str, str], list[Label]] = {}
+    for label in effective_labels(labels):
+        if label.phase == "main":
+            groups.setdefault((label.annotator, label.kind, label.dimension), []).append(label)
+    rng = random.Random(f"{seed} check")
+    return frozenset(
+        label_key(label) for group in groups.values() for label in rng.sample(group, math.ceil(share * len(group)))
+    )
 
 
 def known_answers(labels: Sequence[Label]) -> KnownAnswers:

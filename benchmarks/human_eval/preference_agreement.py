@@ -16,7 +16,7 @@ from statistics import fmean
 import numpy as np
 
 from ..common.errors import InputError
-from ..suites.bootstrap import Statistic
+from ..suites.bootstrap import Numbers, Statistic
 from ..suites.human_labels import OVERALL
 from ..suites.results import ResultRow
 from ..suites.tables import Table
@@ -79,13 +79,15 @@ def compare_averages(
     )
 
 
-def win_ratios(dimension: str, judged: Sequence[JudgedItem], metric: LabelMetric | None) -> list[Table]:
+def win_ratios(
+    dimension: str, judged: Sequence[JudgedItem], metric: LabelMetric | None
+) -> tuple[Table | None, Statistic | None]:
     """Each editor's win ratio over its judgements; and over editors, the correlation of the win ratio with the mean of
-    the metric over the compared images. Empty if the pairs are not of two editors.
+    the metric over the compared images. None if the pairs are not of two editors, and without a third one.
     """
     editors = sorted({editor for item in judged for editor, _ in item.item_keys})
     if len(editors) < 2:
-        return []
+        return None, None
     cases = case_indices(judged)
     rows: dict[str, dict[str, Statistic]] = {}
     for editor in editors:
@@ -107,13 +109,25 @@ def win_ratios(dimension: str, judged: Sequence[JudgedItem], metric: LabelMetric
     columns = list(rows[editors[0]])
     slug = dimension.replace("/", "-")
     notes = ["a win counts 1, a tie 0.5"]
-    tables = [Table(f"wins-{slug}", f"{dimension}: win ratios", columns, rows, digits=3, notes=notes)]
-    if metric is not None and len(editors) > 2:
-        sides = ([row[column] for row in rows.values()] for column in reversed(columns))
-        rows_over_editors = {f"{len(editors)} editors": {"Pearson": weighted_statistics.pearson_over(*sides)}}
-        title = f"{dimension}: {metric.name} and win ratio, over editors"
-        tables.append(Table(f"wins-pearson-{slug}", title, ["Pearson"], rows_over_editors, digits=3))
-    return tables
+    table = Table(f"wins-{slug}", f"{dimension}: win ratios", columns, rows, digits=3, notes=notes)
+    if metric is None or len(editors) < 3:
+        return table, None
+    sides = ([row[column] for row in rows.values()] for column in reversed(columns))
+    return table, weighted_statistics.pearson_over(*sides)
+
+
+def win_correlations(by_dimension: Mapping[str, Statistic]) -> Table:
+    """The correlations of `win_ratios`, and their plain mean over all dimensions but `overall` (I2I-Bench, table 3)."""
+    rows = {dimension: {"Pearson": statistic} for dimension, statistic in by_dimension.items()}
+    of_dimensions = [statistic for dimension, statistic in by_dimension.items() if dimension != OVERALL]
+    if len(of_dimensions) > 1:
+        rows["mean"] = {"Pearson": Statistic.combine(_plain_mean, *of_dimensions)}
+    return Table("wins-pearson", "win ratios and metrics, over editors", ["Pearson"], rows, digits=3)
+
+
+def _plain_mean(*values: Numbers) -> Numbers:
+    mean: Numbers = np.mean(values, axis=0)
+    return mean
 
 
 def _mean(

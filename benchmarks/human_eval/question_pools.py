@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations, islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol, TypeVar
 
 from ...reward import EditSample
@@ -16,7 +18,7 @@ from ..run.editor_outputs import Outputs, UnnamedOutputs
 from ..suites.human_labels import LabelKind
 from ..suites.results import ResultRow, Results
 from ..suites.suite import Suite, SuiteItem
-from .annotation_plan import LabelQuestion, QuestionType
+from .annotation_plan import LabelQuestion, QuestionType, editor_sets
 
 MAX_QUESTIONS = 100_000
 """Of a session: the pairs of a large group are many, and nobody answers more."""
@@ -49,7 +51,10 @@ class QuestionPool(Protocol):
     def questions(
         self, question_types: Sequence[QuestionType], *, items: int | None = None, seed: int = 0
     ) -> list[LabelQuestion]:
-        """Every question with images, of `items` items sampled by seed (all: None). Raises `InputError` for none."""
+        """Every question with images, of `items` items of each type sampled by seed (all: None).
+
+        Raises `InputError` for none.
+        """
         ...
 
     def unscored_results(self) -> list[Results]:
@@ -59,10 +64,15 @@ class QuestionPool(Protocol):
 
 @dataclass
 class SuitePool:
-    """Outputs of editors for the items of a suite. editors: name -> outputs folder."""
+    """Outputs of editors for the items of a suite.
+
+    editors: name -> outputs folder. editors_per_dimension: for pairs of edits of one source, each dimension compares
+    another set of so many editors, drawn by seed (I2I-Bench, section 3.3: four of nine). None: all.
+    """
 
     suite: Suite
     editors: Mapping[str, Path]
+    editors_per_dimension: int | None = None
     skipped: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -84,7 +94,24 @@ class SuitePool:
     def questions(
         self, question_types: Sequence[QuestionType], *, items: int | None = None, seed: int = 0
     ) -> list[LabelQuestion]:
-        return _questions(self._of, question_types, _sampled(self.suite.items, items, seed), self.skipped)
+        of = self._of
+        if self.editors_per_dimension is not None:
+            dimensions = [one.dimension for one in question_types if one.kind == "pair" and self._has_single(one)]
+            sets = editor_sets(dimensions, list(self.editors), self.editors_per_dimension, seed)
+            of = partial(self._of, sets=sets)
+
+        def sampled(question_type: QuestionType) -> Sequence[SuiteItem]:
+            asked = [item for item in self.suite.items if self.suite.asks_about(question_type.dimension, item)]
+            return _sampled(asked, items, seed)
+
+        return _questions(of, question_types, sampled, self.skipped)
+
+    def _has_single(self, question_type: QuestionType) -> bool:
+        """Whether it is asked about an edit of one source."""
+        return any(
+            len(item.sample.sources) == 1 and self.suite.asks_about(question_type.dimension, item)
+            for item in self.suite.items
+        )
 
     def unscored_results(self) -> list[Results]:
         rows = [ResultRow(item.id, item.case, item.labels) for item in self.suite.items]
@@ -95,7 +122,9 @@ class SuitePool:
         texts = {name: str(UnnamedOutputs.of(self.suite, folder)) for name, folder in self.editors.items()}
         return {name: text for name, text in texts.items() if text}
 
-    def _of(self, question_type: QuestionType, item: SuiteItem) -> list[LabelQuestion]:
+    def _of(
+        self, question_type: QuestionType, item: SuiteItem, sets: Mapping[str, Sequence[str]] = MappingProxyType({})
+    ) -> list[LabelQuestion]:
         if question_type.about_conversation and not (
             item.previous and item.labels.get("kind") == question_type.dimension
         ):
@@ -105,7 +134,10 @@ class SuitePool:
                 self.skipped.append(f"{item.id} has no reference")
                 return []
             return [LabelQuestion(question_type, (("", item.id),))]
-        editors = [name for name in self.editors if self._has(name, item)]
+        compared: Sequence[str] = list(self.editors)
+        if question_type.kind == "pair" and len(item.sample.sources) == 1:
+            compared = sets.get(question_type.dimension, compared)
+        editors = [name for name in compared if self._has(name, item)]
         if question_type.kind == "pair":
             return [LabelQuestion(question_type, ((a, item.id), (b, item.id))) for a, b in combinations(editors, 2)]
         return [LabelQuestion(question_type, ((name, item.id),)) for name in editors]
@@ -160,7 +192,8 @@ class SamplePool:
         groups: dict[str, list[EditSample]] = {}
         for sample in self.samples.values():
             groups.setdefault(sample.group, []).append(sample)
-        return _questions(self._of, question_types, _sampled(list(groups.values()), items, seed), self.skipped)
+        sampled = _sampled(list(groups.values()), items, seed)
+        return _questions(self._of, question_types, lambda _: sampled, self.skipped)
 
     def unscored_results(self) -> list[Results]:
         rows = [ResultRow(name, sample.source.digest, {}) for name, sample in self.samples.items()]
@@ -195,11 +228,16 @@ def _sampled(items: Sequence[T], count: int | None, seed: int) -> Sequence[T]:
 def _questions(
     of: Callable[[QuestionType, T], Iterable[LabelQuestion]],
     question_types: Sequence[QuestionType],
-    items: Sequence[T],
+    items_of: Callable[[QuestionType], Sequence[T]],
     skipped: Sequence[str],
 ) -> list[LabelQuestion]:
     """Of each type, those about each item. Raises `InputError` for none and for too many."""
-    every = (question for question_type in question_types for item in items for question in of(question_type, item))
+    every = (
+        question
+        for question_type in question_types
+        for item in items_of(question_type)
+        for question in of(question_type, item)
+    )
     questions = list(islice(every, MAX_QUESTIONS + 1))
     if len(questions) > MAX_QUESTIONS:
         raise InputError(f"there are more than {MAX_QUESTIONS:,} questions: give --num-items to ask about fewer")

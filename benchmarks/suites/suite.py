@@ -103,6 +103,10 @@ class Suite(ABC):
         """Whether a metric is computed for an item; other items are not in its denominators."""
         return True
 
+    def asks_about(self, dimension: str, item: SuiteItem) -> bool:
+        """Whether people are asked about a dimension of an item."""
+        return True
+
     def find_output(self, outputs: Path, item: SuiteItem) -> Path | None:
         """The output image of an item, in the published layout of outputs."""
         return find_image(outputs / item.output_path)

@@ -40,6 +40,14 @@ def agreement(
         list[Path] | None,
         typer.Option("--labels", help="File of human labels (JSONL, written by `judge label`). Repeatable."),
     ] = None,
+    gold_labels: Annotated[
+        Path | None,
+        typer.Option(
+            "--gold-labels",
+            help="Labels with known answers, as of `judge label --check`: a dimension of which more than a tenth of an "
+            "annotator's labels differ is void.",
+        ),
+    ] = None,
     swap_results: Annotated[
         list[Path] | None,
         typer.Option(
@@ -145,7 +153,7 @@ def agreement(
     """
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.human_eval import agreement_tables, expert_swap
-    from ...benchmarks.human_eval.annotator_checks import check_annotators, known_answers
+    from ...benchmarks.human_eval.annotator_checks import check_annotators, known_answers, without_void
     from ...benchmarks.human_eval.label_matching import ScoreLookup
     from ...benchmarks.human_eval.table_output import compute_tables, report_tables
     from ...benchmarks.suites.human_labels import read_labels
@@ -160,6 +168,7 @@ def agreement(
                 "RESULTS": results,
                 "--labels": labels,
                 "--swap-results": swap_results,
+                "--gold-labels": gold_labels,
                 "--metric": metric,
                 "--range": ranges,
                 "--threshold": thresholds,
@@ -214,13 +223,14 @@ def agreement(
             raise InputError(f"--pool is each or item, got {pool!r}")
         lookup = ScoreLookup(loaded)
         label_list = read_labels(labels or ())
-        checks = check_annotators(label_list, known_answers([label for label in label_list if label.phase == "answer"]))
+        gold = [label for label in label_list if label.phase == "answer"]
+        checks = check_annotators(label_list, known_answers(read_labels([gold_labels]) if gold_labels else gold))
         more = {"checks": [check.to_json() for check in checks if check.error_rate is not None]}
         for check in checks:
-            if check.needs_repeat:
+            if check.needs_repeat or check.is_void:
                 echo(f"editcritic: {check}")
         tables = agreement_tables.agreement_tables(
-            label_list,
+            without_void(label_list, checks),
             lookup,
             metrics=_dimension_metrics(metric, ranges, thresholds, tie_margins),
             group_by=("type",) if group_by is None else group_by,

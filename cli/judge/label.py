@@ -43,7 +43,25 @@ def label(
         typer.Option(
             "--num-items",
             min=1,
-            help="Number of randomly chosen items; of samples, of sources with their instruction. Default: all.",
+            help="Number of randomly chosen items of each question; of samples, of sources with their instruction. "
+            "Default: all.",
+        ),
+    ] = None,
+    editors_per_dimension: Annotated[
+        int | None,
+        typer.Option(
+            "--editors-per-dimension",
+            min=2,
+            help="Pairs of edits of one source compare another set of so many editors for each dimension. Default: "
+            "all editors.",
+        ),
+    ] = None,
+    check: Annotated[
+        Path | None,
+        typer.Option(
+            "--check",
+            help="Ask about a random fifth (--recheck-share) of each annotator's labels in this file, of each "
+            "dimension, without practice. The answers are --gold-labels of `judge agreement`.",
         ),
     ] = None,
     gold_labels: Annotated[
@@ -104,13 +122,13 @@ def label(
     from ...benchmarks.common.optional_imports import require_app
     from ...benchmarks.human_eval.annotation_plan import QuestionType
     from ...benchmarks.human_eval.annotation_session import AnnotationSession
-    from ...benchmarks.human_eval.annotator_checks import known_answers
+    from ...benchmarks.human_eval.annotator_checks import known_answers, labels_to_check
     from ...benchmarks.human_eval.question_pools import SuitePool
     from ...benchmarks.human_eval.question_sources import open_source
     from ...benchmarks.suites.human_labels import read_labels
 
     has_page = imported is None and export is None and sheet is None
-    require_distinct_files(labels=out, gold_labels=gold_labels, imported=imported, export=export)
+    require_distinct_files(labels=out, gold_labels=gold_labels, check=check, imported=imported, export=export)
     if not out.resolve().parent.is_dir():
         raise InputError(f"there is no folder {out.parent} for {out.name}: make it first")
     if export is not None and export.suffix.lower() not in (".csv", ".jsonl"):
@@ -122,7 +140,17 @@ def label(
     source = open_source(suite, data, outputs or ())
     pool = source.pool
     types = [QuestionType.parse(text) for text in question or ()] or source.default_types
+    if editors_per_dimension is not None:
+        if not isinstance(pool, SuitePool):
+            raise InputError("--editors-per-dimension is for editors of a suite, and samples have none")
+        pool.editors_per_dimension = editors_per_dimension
     questions = pool.questions(types, items=num_items, seed=seed)
+    if check is not None:
+        keys = labels_to_check(read_labels([check]), recheck_share, seed)
+        questions = [one for one in questions if one.key in keys]
+        if not questions:
+            raise InputError(f"--check {check} has no label of these questions: give those that it was made with")
+        practice_questions, recheck_share = 0, 0.0
     gold = {} if gold_labels is None else known_answers(read_labels([gold_labels]))
     definitions = dict(_definition(text) for text in definition or ())
     session = AnnotationSession(
@@ -147,12 +175,12 @@ def label(
     document |= {"labels": len(session.labels), "missing_images": len(pool.skipped)}
     checks = session.checks()
     if as_json:
-        print_json({**document, "checks": [check.to_json() for check in checks]})
+        print_json({**document, "checks": [one.to_json() for one in checks]})
         return code
     if sheet is not None:
         echo(f"{document['sheet_questions']} questions are in {sheet / 'questions.csv'}", stderr=False)
-    for check in checks:
-        echo(str(check), stderr=False)
+    for one in checks:
+        echo(str(one), stderr=False)
     return code
 
 

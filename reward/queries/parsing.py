@@ -121,7 +121,7 @@ def parse_option(options: Sequence[str], text: str) -> str | None:
     An answer is rejected if another option is in the same clause; one at the beginning without a label also if another
     option is anywhere in the text, which may weigh them.
     """
-    words = _without_markup(text)
+    words = re.sub(r"\A\s*[0-9][.)]\s+", "", _without_markup(text))  # the number that a prompt gives the option
     by_lowercase = {option.casefold(): option for option in options}
     any_option = rf"\b(?:{'|'.join(map(re.escape, sorted(by_lowercase, key=len, reverse=True)))})\b"
     mentioned = {option.casefold() for option in re.findall(any_option, words, re.IGNORECASE)}

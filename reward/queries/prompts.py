@@ -84,6 +84,10 @@ class Prompts:
         content = self.contents.get(name)
         return _read_own(self.package, name) if content is None else _decoded(content)
 
+    def pack_says(self, name: str, words: str) -> bool:
+        """Whether the pack replaces this prompt by one with these words, such as a key of the reply it asks for."""
+        return words in _decoded(self.contents.get(name, b""))
+
     @property
     def digest(self) -> str:
         """Digest of the prompt pack, for results; empty for our own prompts, which the metric's version identifies."""

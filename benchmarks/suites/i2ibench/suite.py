@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 
 from ....reward import ImageError
 from ....reward.metrics.i2ibench.dimension import PACKAGE
-from ....reward.metrics.i2ibench.overall import SYSTEM_PROMPTS
+from ....reward.metrics.i2ibench.dimensions import Pipeline
+from ....reward.metrics.i2ibench.overall import PIPELINES, SYSTEM_PROMPTS
 from ....reward.queries.prompts import Prompts
 from ....reward.queries.specs import Spec
 from ....reward.sample_limits import SampleTooLarge
@@ -27,11 +28,35 @@ from .tables import i2ibench_tables
 HALVES = ("all", "single", "multi")
 
 
+def _both(*names: str) -> tuple[str, ...]:
+    return (*names, *(f"multi-{name}" for name in names))
+
+
+def _by(pipeline: Pipeline) -> tuple[str, ...]:
+    return tuple(name for name, dimension in DIMENSIONS.items() if dimension.pipeline == pipeline)
+
+
+_METRIC_OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "content": ("content", _by("text")),
+    "letters": ("letters", _by("text")),
+    "inverted": ("inverted", ("multi-non-edited-fidelity",)),
+    "transfer": ("protocol", ("multi-cross-source-attribute",)),
+    "consistency": ("protocol", ("multi-inter-subject-consistency",)),
+    "answering_view": ("answering_view", _by("questions")),
+    "shown_images": ("shown_images", _both("blending-naturalness")),
+    "quality_scale": ("scale", _both("image-quality")),
+    "aesthetics_scale": ("scale", _both("aesthetic-quality")),
+}
+"""Option of the suite -> option of metrics, and the dimensions that have it: where the paper says it in two ways."""
+
+
 class I2IBench(Suite):
     """A folder with `prompts.jsonl` (see `reader`), or that file itself; outputs are `{id}.png`.
 
     half: `single` or `multi` for the prompts of one half only. prompts: a prompt pack for the judge. Labels of items:
-    `category` and `half`; cases are scenes.
+    `category` and `half`; cases are scenes. The other options are those of metrics, see `reward.metrics.i2ibench`:
+    content=part, letters=exact, inverted=true, answering_view=edited, shown_images=edited, transfer=two_levels,
+    consistency=five_levels or two_levels, quality_scale and aesthetics_scale as in [1,10].
     """
 
     name: ClassVar[str] = "i2ibench"
@@ -43,7 +68,22 @@ class I2IBench(Suite):
         "",
     )
 
-    def __init__(self, data: Path | None = None, *, half: str = "all", prompts: str | None = None) -> None:
+    def __init__(
+        self,
+        data: Path | None = None,
+        *,
+        half: str = "all",
+        prompts: str | None = None,
+        content: str = "whole",
+        letters: str = "folded",
+        inverted: bool = False,
+        answering_view: str = "full",
+        shown_images: str = "both",
+        transfer: str = "questions",
+        consistency: str = "questions",
+        quality_scale: Sequence[float] | None = None,
+        aesthetics_scale: Sequence[float] | None = None,
+    ) -> None:
         if data is None:
             raise InputError(
                 "i2ibench needs the folder of its prompts: give --data; none are published, but "
@@ -56,6 +96,17 @@ class I2IBench(Suite):
         except ValueError as error:
             raise InputError(str(error)) from None
         self.half, self.prompts = half, prompts
+        self._dimension_options = _dimension_options(
+            content=content,
+            letters=letters,
+            inverted=inverted,
+            answering_view=answering_view,
+            shown_images=shown_images,
+            transfer=transfer,
+            consistency=consistency,
+            quality_scale=None if quality_scale is None else list(quality_scale),
+            aesthetics_scale=None if aesthetics_scale is None else list(aesthetics_scale),
+        )
         self.problems: Problems[DataProblem] = Problems()
         selected = [
             prompt
@@ -70,11 +121,17 @@ class I2IBench(Suite):
             json.dumps([_item_digest_fields(item) for item in self.items]).encode()
         ).hexdigest()
         self.items = share_cases(self.items)
+        for name in self._dimension_options:
+            if not self._dimensions & {*_METRIC_OPTIONS[name][1]}:
+                raise InputError(f"{name} is for {', '.join(_METRIC_OPTIONS[name][1])}: no prompt has them")
 
     @property
     def options(self) -> Mapping[str, LabelValue]:
         """Options that the results depend on besides the data; a prompt pack as its digest."""
         options: dict[str, LabelValue] = {} if self.half == "all" else {"half": self.half}
+        options |= {
+            name: str(value) if isinstance(value, list) else value for name, value in self._dimension_options.items()
+        }
         return options if self.prompts is None else {**options, "prompts": Prompts(PACKAGE, self.prompts).digest}
 
     def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:
@@ -87,15 +144,29 @@ class I2IBench(Suite):
             raise InputError(f"i2ibench has no protocol {protocol!r}: expected judge-only, paper, or none")
         options: dict[str, Any] = {"judge_only": True} if protocol == "judge-only" else {}
         options |= {} if self.prompts is None else {"prompts": self.prompts}
-        used = {name for item in self.items for name in item.sample.dimensions or ()}
-        return {
+        if protocol == "judge-only" and self._dimension_options:
+            raise InputError(f"judge-only asks for a level alone: leave {', '.join(self._dimension_options)} out")
+        specs: dict[str, dict[str, Any]] = {
             name: {"use": f"i2i-{name}", **options, **({"paper": True} if protocol == "paper" and marked else {})}
             for name, marked in SYSTEM_PROMPTS.items()
-            if name in used
+            if name in self._dimensions
         }
+        for suite_option, value in self._dimension_options.items():
+            option, names = _METRIC_OPTIONS[suite_option]
+            for name in specs.keys() & names:
+                specs[name][option] = value
+        return specs
+
+    @property
+    def _dimensions(self) -> set[str]:
+        return {name for item in self.items for name in item.sample.dimensions or ()}
 
     def judges(self, metric: str, item: SuiteItem) -> bool:
         return metric in (item.sample.dimensions or ())
+
+    def asks_about(self, dimension: str, item: SuiteItem) -> bool:
+        """A dimension of I2I-Bench is asked about where it is one of the prompt's; others, as `overall`, anywhere."""
+        return dimension not in DIMENSIONS or self.judges(dimension, item)
 
     def tables(self, results: Results) -> list[Table]:
         """Overall, tables 1 and 2, success, category by dimension, single against multi."""
@@ -129,6 +200,21 @@ class I2IBench(Suite):
             labels = {"category": prompt.category.name, "half": "multi" if prompt.category.multi else "single"}
             items.append(SuiteItem(prompt.id, prompt.scene, prompt.id, sample, labels=labels))
         return items
+
+
+def _dimension_options(**values: Any) -> dict[str, Any]:
+    """Those that differ from the metrics' defaults. Raises `InputError` for what a metric refuses."""
+    changed = {}
+    for name, value in values.items():
+        option, (dimension, *_) = _METRIC_OPTIONS[name]
+        metric = PIPELINES[DIMENSIONS[dimension].pipeline]
+        try:
+            metric(dimension, **{option: value})
+        except ValueError as error:
+            raise InputError(str(error)) from None
+        if value != getattr(metric, option):
+            changed[name] = value
+    return changed
 
 
 def _item_digest_fields(item: SuiteItem) -> list[Any]:

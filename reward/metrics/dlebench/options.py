@@ -34,8 +34,7 @@ class DleBenchOptions:
     rubric). prompts: a folder whose `<name>.txt` files replace the prompts of the same names. max_tokens: of a reply.
     min_crop_side: crops with a shorter side below this, in pixels, are upscaled. paper: instead, all crops of the
     tools are upscaled, however large they are (up to `MAX_CROP_SIDE`), crops for a judge without tools are not, and the
-    prompts of judges with tools have worked examples of calls, and judge and tools are introduced in a system prompt, as
-    in the paper (table 16).
+    prompts of judges with tools have worked examples of calls and a system prompt with role and tools (table 16).
 
     With tools: max_turns: maximum number of replies of the judge. max_regions: maximum number of differences shown, the
     largest first. detection_threshold: minimum score of a detection. object_names: what the detector looks for:

@@ -40,8 +40,9 @@ class DimensionMetric(ABC):
     """One dimension of I2I-Bench by one pipeline; values in [0, 1].
 
     dimension: its name in `DIMENSIONS`. judge_only: the ablation of section 4.3, one query for a level in every
-    dimension; takes no other options. prompts: a folder whose `<name>.txt` files replace the prompts of the same names.
-    paper: what appendix F marks as a system prompt (blending, artifacts, following, success, knowledge) is sent as one.
+    dimension, their own where they ask a judge for a level of their subject; takes no other options. prompts: a folder
+    whose `<name>.txt` files replace the prompts of the same names. paper: what appendix F marks as a system prompt
+    (blending, artifacts, following, success, knowledge) is sent as one.
 
     Not applicable to samples with another number of sources, with `dimensions` that do not include it, or without the
     `hint` or `text` it needs. Fails if one of a sample's `dimensions` is unknown.
@@ -57,6 +58,7 @@ class DimensionMetric(ABC):
     version: ClassVar[int] = 2
     has_system_prompt: ClassVar[bool] = False
     """Whether the paper marks a part of its prompt as a system prompt."""
+    judge_only_version: ClassVar[int] = 2
     failure_modes: ClassVar[str]
 
     def __post_init__(self) -> None:
@@ -93,7 +95,7 @@ class DimensionMetric(ABC):
     def card(self) -> Card:
         return Card(
             f"i2i-{self.dimension}",
-            self.version,
+            self.judge_only_version if self.judge_only else self.version,
             self.dimension_info.meaning,
             kinds=JUDGE_KINDS if self.judge_only else self.kinds,
             protocols=() if self.judge_only else self.protocols,

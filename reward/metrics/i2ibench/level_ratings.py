@@ -27,6 +27,7 @@ class FiveLevelRating(DimensionMetric):
 
     shown_images: ShownImages = "both"
 
+    judge_only_version: ClassVar[int] = 3
     pipeline: ClassVar[Pipeline] = "five levels"
     has_system_prompt: ClassVar[bool] = True
     failure_modes: ClassVar[str] = (
@@ -52,6 +53,13 @@ class FiveLevelRating(DimensionMetric):
         images = labelled_images(sample.sources, sample.edited)
         slots = {} if self._topic == "blending" else {"instruction": sample.instruction}
         return judge_value(self.judge_query(self._topic, FIVE_LEVELS, images, **slots))
+
+    def judge_only_score(self, sample: EditSample) -> Program[Score]:
+        """Blending and Instruction Following ask their own question: table 3 has the same figures for both rows there.
+
+        Not so Editing Artifacts, whose figures differ.
+        """
+        return super().judge_only_score(sample) if self._topic == "artifacts" else self.score(sample)
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ class I2IBenchOverall:
         both = WeightedMean(self.parts, name=_NAME).card
         return replace(
             both,
-            version=2,
+            version=3,
             summary="good in every dimension of I2I-Bench that applies",
             source="I2I-Bench, sections 3.2 and 4.1, appendix D",
             failure_modes=(

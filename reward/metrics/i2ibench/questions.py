@@ -17,15 +17,17 @@ from .dimensions import Pipeline
 
 AnsweringView = Literal["full", "edited"]
 
-QUESTIONS = Json.from_schema(
-    {
-        "type": "object",
-        "properties": {"questions": {"type": "array", "items": {"type": "string"}, "minItems": 5, "maxItems": 7}},
-        "required": ["questions"],
-        "additionalProperties": False,
-    }
-)
-"""The response format of the question writing: five to seven questions."""
+
+def questions_under(key: str) -> Json:
+    """The response format of the question writing: five to seven questions under a key."""
+    questions = {"type": "array", "items": {"type": "string"}, "minItems": 5, "maxItems": 7}
+    return Json.from_schema(
+        {"type": "object", "properties": {key: questions}, "required": [key], "additionalProperties": False}
+    )
+
+
+QUESTIONS = questions_under("questions")
+"""What our prompts ask for."""
 
 _SUBJECTS: Mapping[str, str] = MappingProxyType(
     {
@@ -94,9 +96,13 @@ class QuestionSet(DimensionMetric):
 
     def _share(self, sample: EditSample) -> Program[Score]:
         topic = f"questions_{_SUBJECTS[self.dimension]}"
-        writing = self.judge_query(topic, QUESTIONS, labelled_images(sample.sources), instruction=sample.instruction)
+        printed_key = f"{_SUBJECTS[self.dimension].removesuffix('_multi')}_questions"  # in the prompts of appendix F
+        key = printed_key if self.prompt_pack.pack_says(topic, printed_key) else "questions"
+        writing = self.judge_query(
+            topic, questions_under(key), labelled_images(sample.sources), instruction=sample.instruction
+        )
         written = yield from ask(writing)
-        questions = [question.strip() for question in reply_value(writing, written)["questions"]]
+        questions = [question.strip() for question in reply_value(writing, written)[key]]
         if not all(questions):
             raise unparsable_reply(f"{writing.topic}: one of the questions is empty", written)
         queries = [self._answer(sample, question) for question in questions]

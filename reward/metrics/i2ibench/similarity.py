@@ -1,8 +1,9 @@
 """Hybrid similarity (equation 2): a judge names regions, a segmenter localises them, features compare them.
 
-If the segmenter finds nothing in one of the images, the metrics abstain: there are no features to compare, and whether
-the object is missing or was not recognised is unknown. If it found the object in the source, the edit is the cause, and
-the tables count the edit as the lowest value. A cosine below 0 counts as 0.
+If the segmenter finds nothing in one of the images, there are no features of a region that was to stay, and the metrics
+abstain: whether the object is missing or was not recognised is unknown. If it found the object in the source, the edit
+is the cause, and the tables count the edit as the lowest value. Outside of an edited region of which nothing is there,
+as after a removal, lies the whole picture (NOT M of an empty M). A cosine below 0 counts as 0.
 """
 
 from __future__ import annotations
@@ -63,13 +64,17 @@ class OutsideSimilarity(DimensionMetric):
     """Similarity of source and edited image outside the edited region, which the judge names and the segmenter finds.
 
     The judge's command refers to the edited image alone. The inverse of its mask is applied to both images, the edited
-    one at the source's size. Abstains if the mask is empty, as after a removal, or covers the whole image.
+    one at the source's size. If the segmenter finds nothing in the edited image, as after a removal, the whole images
+    are compared, which is our reading: the formula allows it, and the paper does not speak of it. Abstains if the mask
+    covers the whole image.
     """
 
     pipeline: ClassVar[Pipeline] = "outside"
+    version: ClassVar[int] = 3
     failure_modes: ClassVar[str] = (
-        "An unchanged copy has 1.0, or none. The judge is shown the edit before it says what was edited: damage that "
-        "it takes for the edit costs nothing."
+        "An unchanged copy has 1.0. The judge is shown the edit before it says what was edited: damage that it takes "
+        "for the edit costs nothing. Where the segmenter finds nothing, the whole picture is compared, and with it the "
+        "edit, whether it is a removal or was only not found."
     )
 
     @property
@@ -85,13 +90,14 @@ class OutsideSimilarity(DimensionMetric):
         command = _command(question, reply, reply.text)
         mask = yield from ask(Segment(edited, command))
         evidence = [reply_evidence(question, reply), _segmented(edited, mask, command)]
-        if not mask.values.any():
-            return Score.abstained(f"nothing in the edited picture is what was meant by {command!r}", evidence=evidence)
         if mask.values.all():
             return Score.abstained("nothing lies outside of what was edited", evidence=evidence)
         outside = mask.inverted()
         cosine = yield from _cosine(source, outside, edited.resized(*source.size), outside)
-        return Score.of(max(cosine, 0.0), _in_words(cosine), evidence=evidence)
+        reason = _in_words(cosine)
+        if not mask.values.any():
+            reason = f"nothing is what was meant by {command!r}, so the whole pictures are compared: {reason}"
+        return Score.of(max(cosine, 0.0), reason, evidence=evidence)
 
 
 @dataclass(frozen=True)

@@ -114,8 +114,9 @@ def test_win_ratios_go_with_scores_over_editors():
     all_results = [results(name, [row("a", following=mean), row("b", following=mean)]) for name, mean in named]
     duels = [("one", "two"), ("one", "three"), ("two", "three")]
     labels = [make_label("A", ((a, item), (b, item)), "pair") for a, b in duels for item in "ab"]
-    table = tables_of(labels, *all_results)["wins-pearson-following"]
-    assert value(table, "3 editors", "Pearson") == pytest.approx(1.0)
+    table = tables_of(labels, *all_results)["wins-pearson"]
+    assert list(table.rows) == ["following"]
+    assert value(table, "following", "Pearson") == pytest.approx(1.0)
     assert {name: value(tables_of(labels, *all_results)["wins-following"], name, "win ratio") for name in names} == {
         "one": 1.0,
         "two": 0.5,
@@ -233,6 +234,21 @@ def test_agree_prints_each_statistic_with_n_and_interval(editcritic, tmp_path):
     accuracy = first["rows"]["all"]["accuracy"]
     assert accuracy["count"] == 6
     assert accuracy["low"] <= accuracy["value"] <= accuracy["high"]
+
+
+def test_a_void_dimension_is_in_no_table_of_the_command(editcritic, tmp_path):
+    folder = write(tmp_path / "results", results("one", rows(1.0, 0.0, 1.0, 0.0)))
+    labels = labels_file(tmp_path / "l.jsonl", [make_label("yes", f"{n}", by=by) for n in range(4) for by in "ab"])
+    gold = labels_file(tmp_path / "gold.jsonl", [make_label("no", "0", by="us")])
+    assert editcritic("judge", "agreement", folder, "--labels", labels, "--gold-labels", gold).exit_code == 2
+    labels_file(
+        tmp_path / "l.jsonl", [make_label("yes" if by == "a" else "no", f"{n}", by=by) for n in range(4) for by in "ab"]
+    )
+    ran = editcritic("judge", "agreement", folder, "--labels", labels, "--gold-labels", gold, "--json")
+    document = json.loads(ran.stdout)
+    assert [check["is_void"] for check in document["checks"]] == [True, False]
+    assert document["tables"][0]["rows"]["all"]["accuracy"]["count"] == 4  # those of b alone
+    assert "following (yes-no), a: 1 of 1 differ from the known answer" in ran.stderr.replace("\n", " ")
 
 
 @pytest.mark.parametrize(

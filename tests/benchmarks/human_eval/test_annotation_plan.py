@@ -11,9 +11,15 @@ from editcritic.benchmarks.human_eval.annotation_plan import (
     LabelQuestion,
     QuestionType,
     annotation_order,
+    editor_sets,
     label_key,
 )
-from editcritic.benchmarks.human_eval.annotator_checks import check_annotators, known_answers
+from editcritic.benchmarks.human_eval.annotator_checks import (
+    check_annotators,
+    known_answers,
+    labels_to_check,
+    without_void,
+)
 from editcritic.benchmarks.human_eval.question_pools import SuitePool
 
 from ..suites.tiny_suite import Toy, outputs
@@ -137,10 +143,72 @@ def test_more_than_a_tenth_of_errors_means_again():
     assert (check.error_rate, check.needs_repeat) == (0.1, False)
     known = known_answers([make_label("no", f"{n}", by="us", phase="answer") for n in range(2, 5)])
     (check,) = check_annotators(labels, known)
-    assert (check.num_known, check.num_wrong, check.needs_repeat) == (3, 3, True)
-    assert "2 of 20 repeated questions have different answers, 3 of 3 differ from the known answer (22 % errors" in str(
+    assert (check.num_known, check.num_wrong, check.is_void, check.needs_repeat) == (3, 3, True, False)
+    assert "2 of 20 repeated questions have different answers, 3 of 3 differ from the known answer (100% errors" in str(
         check
-    ).replace("22%", "22 %")
+    )
+
+
+def test_a_dimension_is_void_for_whoever_has_more_than_a_tenth_of_the_checked_fifth_wrong():
+    """I2I-Bench: of 510 labels 102 are checked; 10 wrong (9.8 %) stand, 11 (10.8 %) do not."""
+    for wrong, void in ((10, False), (11, True)):
+        labels = [make_label("yes", f"{n}", by=name) for n in range(510) for name in ("ann", "bob")]
+        labels += [make_label("yes", f"{n}", dimension="preservation") for n in range(510)]
+        keys = labels_to_check([one for one in labels if one.dimension == "following" and one.annotator == "ann"], 0.2)
+        assert len(keys) == 102
+        checked = [one for one in labels if one.annotator == "bob" and label_key(one) in keys]
+        answers = [make_label("no" if number < wrong else "yes", one.id, by="us") for number, one in enumerate(checked)]
+        own = [one for one in labels if one.annotator == "ann"]
+        checks = check_annotators(own, known_answers(answers))
+        assert [(one.dimension, one.num_known, one.is_void) for one in checks] == [
+            ("following", 102, void),
+            ("preservation", 0, False),
+        ]
+        kept = without_void(labels, checks)
+        assert len(kept) == (1020 if void else 1530)
+        assert {one.annotator for one in kept if one.dimension == "following"} == ({"bob"} if void else {"ann", "bob"})
+
+
+def test_a_fifth_of_everyones_labels_of_each_dimension_is_checked():
+    labels = [
+        make_label("yes", f"{name}{n}", by=name, dimension=dimension)
+        for name in ("ann", "bob")
+        for dimension in ("following", "preservation")
+        for n in range(10)
+    ]
+    labels += [make_label("no", f"ann{n}", phase="recheck") for n in range(10)]
+    keys = labels_to_check(labels, 0.2)
+    asked = Counter((one.annotator, one.dimension) for one in labels if one.phase == "main" and label_key(one) in keys)
+    assert set(asked.values()) == {2}
+    assert len(asked) == 4
+    assert labels_to_check(labels, 0.2, seed=1) != keys
+
+
+def test_each_dimension_has_its_own_four_of_nine_editors():
+    dimensions, editors = [f"d{n}" for n in range(15)], [f"e{n}" for n in range(9)]
+    sets = editor_sets(dimensions, editors, 4)
+    assert list(sets) == dimensions
+    assert {len(set(chosen)) for chosen in sets.values()} == {4}
+    assert len({frozenset(chosen) for chosen in sets.values()}) == 15
+    assert editor_sets(dimensions, editors, 4, seed=1) != sets
+    for few, size in ((editors[:5], 4), (editors[:3], 4), (editors, 1)):
+        with pytest.raises(InputError, match=rf"{len(few)} editors have \d+ sets of {size} for 15 dimensions"):
+            editor_sets(dimensions, few, size)
+
+
+def test_nine_editors_are_six_questions_an_item_instead_of_thirty_six(tmp_path):
+    suite = Toy(count=1)
+    editors = {f"e{n}": outputs(tmp_path / f"e{n}", suite) for n in range(9)}
+    items = len(suite.items)
+    assert len(SuitePool(suite, editors).questions(PAIRS[:1])) == 36 * items
+    questions = SuitePool(suite, editors, editors_per_dimension=4).questions(PAIRS)
+    compared = {
+        one.dimension: {editor for q in questions if q.question_type == one for editor, _ in q.item_keys}
+        for one in PAIRS
+    }
+    assert Counter(one.question_type for one in questions) == dict.fromkeys(PAIRS, 6 * items)
+    assert [len(chosen) for chosen in compared.values()] == [4, 4]
+    assert compared["following"] != compared["overall"]
 
 
 def test_a_new_round_is_checked_by_itself():

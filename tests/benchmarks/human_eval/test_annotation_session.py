@@ -159,6 +159,16 @@ def test_a_dimension_with_many_errors_is_asked_anew_and_only_the_last_round_coun
     assert opened(recheck_share=0.5).question("ann") is None  # the second round, too, is known from the file
 
 
+def test_a_void_dimension_goes_to_another_annotator(opened: Opened) -> None:
+    answered(opened("yes-no:following", editors=("one",)), lambda question: "yes")
+    answers = [label.model_copy(update={"label": "no"}) for label in read_labels([opened.labels])]
+    session = opened("yes-no:following", editors=("one",), known_answers=known_answers(answers))
+    answered(session, lambda question: "yes")
+    with pytest.raises(AnnotationError, match=r"8 of 8 differ from the known answer .* void, another annotator"):
+        session.repeat_dimension("ann", "yes-no", "following")
+    assert session.question("bob") is not None
+
+
 def test_practice_is_held_against_the_known_answer_or_against_others(opened: Opened) -> None:
     session = opened("yes-no:following", editors=("one",), practice_questions=2)
     assert session.submit("ann", 0, "yes", 1.0) == Feedback(None, None, "", "none")

@@ -109,6 +109,22 @@ def test_a_sheet_is_written_answered_and_read_back_and_again_adds_nothing(editcr
     assert "0 questions are in" in ran.stdout  # all are answered
 
 
+def test_others_answer_a_fifth_of_the_labels_without_seeing_them(editcritic, tmp_path):
+    command = ("judge", "label", *two_editors(tmp_path)[:-1])
+    pairs = [(("one", f"{n}/{turn}"), ("two", f"{n}/{turn}")) for n in range(3) for turn in (1, 2)]
+    labels = label_files.labels_file(
+        tmp_path / "labels.jsonl", [make_label("A", pair, "pair", dimension="overall") for pair in pairs]
+    )
+    sheet, share = ("--sheet", tmp_path / "sheet", "--annotator", "us"), ("--recheck-share", "0.2")
+    ran = editcritic(*command, tmp_path / "checked.jsonl", "--check", labels, *share, *sheet)
+    assert "2 questions are in" in ran.stdout  # a fifth of six, rounded up
+    path = answered_sheet(tmp_path / "sheet", "Tie")
+    editcritic(*command, tmp_path / "checked.jsonl", "--check", labels, *share, "--import", path)
+    assert [label.label for label in read_labels([tmp_path / "checked.jsonl"])] == ["tie"] * 2
+    ran = editcritic(*command, labels, "--gold-labels", tmp_path / "checked.jsonl", "--export", tmp_path / "all.csv")
+    assert "2 of 2 differ from the known answer (100% errors, above 10%: void, another annotator" in ran.stdout
+
+
 def test_pictures_that_no_item_names_are_told_beside_the_missing_ones(editcritic, tmp_path):
     command = ("judge", "label", *two_editors(tmp_path))
     (tmp_path / "two" / "1_turn_2.png").rename(tmp_path / "two" / "1-2.png")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from editcritic.benchmarks.suites.i2ibench.categories import CATEGORIES
 from editcritic.benchmarks.suites.i2ibench.tables import (
     OVERALL,
     title_of,
@@ -45,3 +46,20 @@ def test_overall_of_every_row_by_quota(published: dict[str, Any], table: str, ro
 def test_mean_correlations_are_plain_means(published: dict[str, Any], half: str, judge: str) -> None:
     *values, printed = published["table3_pearson"][half][judge]
     assert np.mean(values) == pytest.approx(printed, abs=0.0001)
+
+
+def test_the_gaps_to_lmm4edit_are_those_of_table_6(published: dict[str, Any]) -> None:
+    *theirs, mean = published["table6_pearson"]["single"]["lmm4edit"]
+    *ours, _ = published["table3_pearson"]["single"]["ours"]
+    assert np.mean(theirs) == pytest.approx(mean, abs=0.0001)
+    gaps = dict(zip(published["table1_single"]["columns"], np.subtract(ours, theirs), strict=False))
+    printed = {"Blending-Naturalness": 1.3434, "Spatial-Accuracy": -0.0352, "World-Knowledge": 0.6743}
+    assert {name: gaps[name] for name in printed} == pytest.approx(printed)
+
+
+def test_the_categories_of_figure_4_have_our_names(published: dict[str, Any]) -> None:
+    titles = {category.title for category in CATEGORIES.values()}
+    for editor, dimensions in published["figure4_categories"].items():
+        table = next(table for table in published.values() if editor in table.get("rows", {}))
+        assert dimensions.keys() <= set(table["columns"])
+        assert {name for cells in dimensions.values() for name in cells} <= titles | {"highest", "lowest"}

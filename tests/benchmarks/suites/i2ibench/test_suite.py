@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.run.suite_loading import load_suite
 from editcritic.benchmarks.suites.bootstrap import bootstrap_weights
 from editcritic.benchmarks.suites.i2ibench.categories import CATEGORIES
 from editcritic.benchmarks.suites.i2ibench.suite import I2IBench
@@ -118,7 +119,7 @@ def test_scenes_are_what_is_drawn_for_intervals(data: Path) -> None:
 def test_the_ablation_asks_for_levels_alone(data: Path, tmp_path: Path) -> None:
     suite, judge = I2IBench(data, half="single"), Sure(lambda *_: 1.0)
     judged(suite, outputs(tmp_path / "out", suite), judge, "judge-only")
-    assert set(judge.queries) == {"i2i/level"}
+    assert set(judge.queries) == {"i2i/level", "i2i/following"}  # Instruction Following is a level of its own
     assert build(suite.metrics("judge-only")["local-attribute"]).signature.endswith("[judge_only]")
 
 
@@ -176,3 +177,68 @@ def test_a_prompt_pack_is_named_by_its_digest(data: Path, tmp_path: Path) -> Non
     assert f"prompts={digest}" in build(suite.metrics()["instruction-following"]).signature
     with pytest.raises(InputError, match="not a folder"):
         I2IBench(data, prompts=str(tmp_path / "nowhere"))
+
+
+EVERY = {
+    "text-rendering": ["text-content-style", "blending-naturalness", "image-quality", "physical-plausibility"],
+    "basic-combination": ["non-edited-fidelity", "cross-source-attribute", "inter-subject-consistency"],
+    "combination-text-rendering": ["text-content-style", "aesthetic-quality"],
+}
+OPTIONS = [
+    ("content=part", {"text-content-style": "content=part", "multi-text-content-style": "content=part"}),
+    ("letters=exact", {"text-content-style": "letters=exact", "multi-text-content-style": "letters=exact"}),
+    ("inverted=true", {"multi-non-edited-fidelity": "inverted=True"}),
+    ("shown_images=edited", {"blending-naturalness": "shown_images=edited"}),
+    ("transfer=two_levels", {"multi-cross-source-attribute": "protocol=two_levels"}),
+    ("consistency=five_levels", {"multi-inter-subject-consistency": "protocol=five_levels"}),
+    ("quality_scale=[1,10]", {"image-quality": "scale=(1, 10)"}),
+    ("aesthetics_scale=[0,10]", {"multi-aesthetic-quality": "scale=(0, 10)"}),
+]
+
+
+@pytest.fixture
+def every(tmp_path: Path) -> Path:
+    lines = [{**one, "dimensions": EVERY[one["category"]]} for one in rows() if one["category"] in EVERY]
+    return written(tmp_path / "every", lines)
+
+
+@pytest.mark.parametrize(("option", "changed"), OPTIONS)
+def test_variants_of_the_paper_are_options_of_the_suite(every: Path, option: str, changed: dict[str, str]) -> None:
+    plain, suite = load_suite("i2ibench", every), load_suite(f"i2ibench?{option}", every)
+    for name, spec in suite.metrics().items():
+        signature = build(plain.metrics()[name]).signature
+        assert build(spec).signature == (f"{signature}[{changed[name]}]" if name in changed else signature)
+    assert suite.options.keys() == {option.partition("=")[0]}
+    assert suite.digest == plain.digest
+    with pytest.raises(InputError, match="judge-only asks for a level alone: leave"):
+        suite.metrics("judge-only")
+
+
+def test_questions_may_be_answered_by_the_edited_picture_alone(every: Path) -> None:
+    metrics = load_suite("i2ibench?answering_view=edited", every).metrics()
+    assert {name for name, spec in metrics.items() if "answering_view=edited" in build(spec).signature} == {
+        "physical-plausibility",
+        "multi-cross-source-attribute",
+        "multi-inter-subject-consistency",
+    }
+
+
+@pytest.mark.parametrize(
+    ("option", "reason"),
+    [
+        ("content=some", "content is one of whole, part, got 'some'"),
+        ("transfer=five_levels", "has no protocol 'five_levels': it has questions, two_levels"),
+        ("quality_scale=[5,1]", "scale must be the lowest and the highest rating"),
+        ("half=single&inverted=true", "inverted is for multi-non-edited-fidelity: no prompt has them"),
+    ],
+)
+def test_options_that_metrics_do_not_have_are_refused(every: Path, option: str, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        load_suite(f"i2ibench?{option}", every)
+
+
+def test_options_are_in_the_results(data: Path, every: Path, tmp_path: Path) -> None:
+    suite = load_suite("i2ibench?consistency=five_levels&half=multi", every)
+    judged(suite, outputs(tmp_path / "out", suite), Sure(says), out=tmp_path / "results")
+    held = load_results(tmp_path / "results")
+    assert held.provenance["suite_options"] == {"consistency": "five_levels", "half": "multi"}

@@ -60,6 +60,26 @@ def test_blending_may_be_judged_by_the_edited_picture_alone():
         of("blending-naturalness", shown_images="all")
 
 
+@pytest.mark.parametrize("prefix", ["", "multi-"])
+def test_by_a_judge_alone_their_own_question_is_asked_but_for_artifacts(prefix):
+    sample = several() if prefix else single()
+    for name, same in (("blending-naturalness", True), ("instruction-following", True), ("editing-artifacts", False)):
+        world = World()
+        full, alone = of(prefix + name), of(prefix + name, judge_only=True)
+        scores = [world.score(metric, sample)[0] for metric in (full, alone)]
+        assert (len({query.digest for query in world.judged}) == 1) is same
+        assert (scores[0].value == scores[1].value) is same
+        assert alone.signature == f"i2i-{prefix}{name}@3[judge_only]"
+
+
+def test_a_level_may_repeat_its_number_in_the_prompt():
+    for reply, value in (("3. fair", 0.5), ("2) good (Minor artifacts.)", 0.75)):
+        (score,) = World(says={"artifacts": reply}).score(of("editing-artifacts"), single())
+        assert score.value == value
+    (score,) = World(says={"artifacts": "1. excellent\n2. good\n3. fair"}).score(of("editing-artifacts"), single())
+    assert score.status == "failed"
+
+
 @pytest.mark.parametrize(("dimension", "topic"), [("local-attribute", "success"), ("world-knowledge", "knowledge")])
 def test_two_levels_are_the_probability_of_yes(dimension, topic):
     for reply, value in ((Reply("no", {"yes": 0.375, "no": 0.625}), 0.375), ("Yes.", 1.0), ("no", 0.0)):

@@ -1,13 +1,14 @@
 """The overall: which dimensions are in it, what is left out of it, and that no question is asked twice for it."""
 
 import json
+from collections import Counter
 
 import pytest
 
 from editcritic.reward import build, spec_of
 from editcritic.reward.metrics.i2ibench.dimensions import DIMENSIONS
 from editcritic.reward.metrics.i2ibench.overall import I2IBenchOverall
-from editcritic.reward.queries import Failure
+from editcritic.reward.queries import Abstention, Failure
 
 from .scripted_i2ibench import EDITED, World, mask, several, single
 
@@ -26,9 +27,9 @@ def test_it_is_the_mean_of_the_dimensions_for_as_many_sources(sample, names):
     (score,) = World().score(I2IBenchOverall(), sample)
     assert score.parts.keys() == names
     assert score.value == pytest.approx(sum(part.value or 0.0 for part in score.parts.values()) / 15)
-    assert score.metric == "i2i-overall@2"
+    assert score.metric == "i2i-overall@3"
     for name, part in score.parts.items():
-        assert part.metric == f"i2i-{name}@2"
+        assert part.metric == f"i2i-{name}@{3 if name == 'non-edited-fidelity' else 2}"
 
 
 @pytest.mark.parametrize("sample", [single(), several()])
@@ -74,8 +75,17 @@ def test_artifacts_of_several_sources_are_not_in_it_even_where_they_apply():
     assert score.value == 0.75
 
 
+def test_a_removal_has_a_reward():
+    masks = {(EDITED, "Please segment the cat"): mask()}
+    world = World(says={"segment_edited": "Please segment the cat"}, masks=masks)
+    (score,) = world.score(I2IBenchOverall(), single(instruction="Remove the cat", target_text="", hint=""))
+    values = [part.value for part in score.parts.values() if part.value is not None]
+    assert len(values) == 13  # without text and knowledge
+    assert score.value == pytest.approx(sum(values) / 13)
+
+
 def test_one_that_abstains_makes_it_abstain_and_one_that_fails_makes_it_fail():
-    gone = {(EDITED, "Please segment the cup"): mask()}
+    gone = {(EDITED, "Please segment the cup"): Abstention("no segmenter")}
     (score,) = World(masks=gone).score(I2IBenchOverall(), single())
     assert (score.status, score.value) == ("abstained", None)
     assert score.reason.startswith("non-edited-fidelity: ")
@@ -89,7 +99,7 @@ def test_dimensions_that_nobody_can_judge_may_be_left_out():
     (score,) = world.score(metric, single())
     assert score.parts.keys() == SINGLE - {"image-quality", "aesthetic-quality"}
     assert set(metric.card.roles) == {"judge", "segmenter", "features", "reader"}
-    assert score.metric == "i2i-overall@2[excluded_dimensions=image quality, excluded_dimensions=Aesthetic-Quality]"
+    assert score.metric == "i2i-overall@3[excluded_dimensions=image quality, excluded_dimensions=Aesthetic-Quality]"
     with pytest.raises(ValueError, match="no dimension of I2I-Bench is called 'beauty'"):
         I2IBenchOverall(excluded_dimensions=("beauty",))
     with pytest.raises(ValueError, match="leave one in"):
@@ -108,8 +118,8 @@ def test_a_prompt_pack_is_for_every_dimension(tmp_path):
 def test_by_a_judge_alone_every_dimension_is_a_level():
     world = World()
     (score,) = world.score(I2IBenchOverall(judge_only=True), single())
-    assert score.value == 0.25
-    assert {query.topic for query in world.judged} == {"i2i/level"}
+    assert score.value == pytest.approx((0.75 + 1.0 + 13 * 0.25) / 15)  # good, excellent, poor
+    assert Counter(query.topic for query in world.judged) == {"i2i/level": 13, "i2i/blending": 1, "i2i/following": 1}
     assert len(world.queries) == 15
     assert I2IBenchOverall(judge_only=True).card.roles == ("judge",)
 

@@ -48,6 +48,27 @@ def test_sixteen_edits_of_one_prompt_have_their_questions_written_once(dimension
     assert set(world.seen.values()) == {1}
 
 
+@pytest.mark.parametrize("dimension", SUBJECTS)
+def test_a_pack_may_ask_for_the_key_that_the_paper_prints(dimension, tmp_path):
+    topic, key = f"questions_{SUBJECTS[dimension]}", f"{SUBJECTS[dimension].removesuffix('_multi')}_questions"
+    (tmp_path / f"{topic}.txt").write_text(f"Ask about {{instruction}}, under “{key}”.", encoding="utf-8")
+    pack = str(tmp_path)
+    five = QUESTIONS[:5]
+    world = World(says={topic: {key: five}, "answer": no_to(five[2])})
+    (score,) = world.score(of(dimension, prompts=pack), sample_for(dimension))
+    assert score.value == 0.8  # yes yes no yes yes
+    (ours,) = world.score(of(dimension), sample_for(dimension))
+    assert ours.status == "failed"
+    (other,) = World(says={topic: {"questions": five}}).score(of(dimension, prompts=pack), sample_for(dimension))
+    assert other.status == "failed"
+
+
+def test_a_pack_in_other_words_keeps_our_key(tmp_path):
+    (tmp_path / "questions_physical.txt").write_text("Ask about {instruction}.", encoding="utf-8")
+    (score,) = World().score(of("physical-plausibility", prompts=str(tmp_path)), single())
+    assert score.value == 1.0
+
+
 def test_another_instruction_has_its_own_questions():
     world = World()
     world.score(of("physical-plausibility"), single(), single(instruction="remove the cup"))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from editcritic.reward.queries import Embed, Mask, Segment
+from editcritic.reward.queries import Abstention, Embed, Failure, Mask, Segment
 
 from ...fakes import picture
 from .scripted_i2ibench import EDITED, FIRST, LEFT, SECOND, World, mask, of, several, single
@@ -57,12 +57,33 @@ def test_its_value_is_the_cosine_and_never_below_zero(before, after, value, reas
     assert score.reason == reason
 
 
-@pytest.mark.parametrize(("mask", "reason"), [(empty(), "Please segment the cup"), (full(), "nothing lies outside")])
-def test_it_abstains_where_nothing_is_found_or_nothing_is_left(mask, reason):
-    world = World(masks={CUP: mask})
+def test_after_a_removal_the_whole_pictures_are_compared():
+    masks = {CUP: empty(), (FIRST, CUP): empty(of=FIRST)}
+    world = World(masks=masks, vectors=lambda image, inside: (1, 0) if image == FIRST else (0.6, 0.8))
+    (score,) = world.score(of("non-edited-fidelity"), single())
+    assert score.value == pytest.approx(0.6)  # (1, 0) . (0.6, 0.8), both of length 1
+    assert score.reason == f"nothing is what was meant by {CUP!r}, so the whole pictures are compared: cosine 0.600"
+    assert [embed.regions[0].inside.values.all() for embed in queries_of(world, Embed)] == [True, True]
+    assert score.metric == "i2i-non-edited-fidelity@3"
+    (unchanged,) = world.score(of("non-edited-fidelity"), single(edited=FIRST))
+    assert unchanged.value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"), [(Failure("out of memory"), "failed"), (Abstention("several masks"), "abstained")]
+)
+def test_a_segmenter_without_an_answer_gives_no_number(answer, status):
+    world = World(masks={CUP: answer})
+    (score,) = world.score(of("non-edited-fidelity"), single())
+    assert (score.status, score.value) == (status, None)
+    assert queries_of(world, Embed) == []
+
+
+def test_it_abstains_where_nothing_is_left():
+    world = World(masks={CUP: full()})
     (score,) = world.score(of("non-edited-fidelity"), single())
     assert score.status == "abstained"
-    assert reason in score.reason
+    assert "nothing lies outside" in score.reason
     assert queries_of(world, Embed) == []
     assert [item.what for item in score.evidence] == ["judge i2i/segment_edited", "segment"]
 

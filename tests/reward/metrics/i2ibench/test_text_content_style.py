@@ -47,6 +47,28 @@ def test_other_writing_in_the_picture_may_be_left_out():
         of("text-content-style", content="some")
 
 
+@pytest.mark.parametrize(
+    ("read", "value"), [("OPEN", 0.75), (" OPEN\n", 0.75), ("open", 0.075), ("OPEN!", 0.6), ("OPEn", 0.375)]
+)
+def test_letters_may_count_as_they_are(read, value):
+    # Style 4 is 0.75. Of 4 letters 0 are right: x 0.1; 4 of 5: x 0.8; 3 of 4: x 0.5.
+    score = scored(read, 4, "OPEN", letters="exact")
+    assert score.value == pytest.approx(value)
+    assert score.metric == "i2i-text-content-style@2[letters=exact]"
+    assert scored(read, 4, "OPEN").value == pytest.approx(0.75)
+    with pytest.raises(ValueError, match="letters is one of folded, exact, got 'bare'"):
+        of("text-content-style", letters="bare")
+
+
+def test_a_pack_may_ask_for_the_reply_that_the_paper_prints(tmp_path):
+    words = 'Rate {instruction} and {text}: {{"analysis": {{"score": 1}}}}'
+    (tmp_path / "text_style.txt").write_text(words, encoding="utf-8")
+    for reply, value in (({"analysis": {**STYLE, "score": 4}}, 0.75), ({**STYLE, "score": 4}, None)):
+        world = World(says={"text_style": reply})
+        (score,) = world.score(of("text-content-style", prompts=str(tmp_path)), single())
+        assert score.value == value
+
+
 def test_the_judge_is_shown_the_edited_picture_and_told_instruction_and_text():
     for dimension, sample in (("text-content-style", single()), ("multi-text-content-style", several())):
         world = World()
