@@ -28,6 +28,7 @@ from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, share_
 from ..tables import Table
 from . import tables
 from .complexity_curves import MEANS, Mean
+from .construction.atomic_operations import CATEGORIES
 from .output_layout import images_by_row, level_folder
 from .reader import ComplexEditRow, find_files, read_split
 
@@ -155,6 +156,8 @@ class ComplexEdit(Suite):
         if self._prompts is not None:
             options["prompts"] = ComplexEditInstructionFollowing(prompts=self._prompts).prompt_pack.digest
         return options
+
+    operation_categories: ClassVar[Mapping[str, str]] = CATEGORIES
 
     dependent_options: ClassVar[Mapping[str, str]] = MappingProxyType(
         {"n": "mode", "seed": "mode", "max_replacements": "mode"}

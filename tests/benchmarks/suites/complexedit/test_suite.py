@@ -206,7 +206,9 @@ class Seeded:
 
     id, nfe, batch_size = "seeded", 1, 1
 
-    def edit(self, images: Sequence[Any], instructions: Sequence[str], seeds: Sequence[int]) -> Sequence[Image]:
+    def edit(
+        self, images: Sequence[Any], instructions: Sequence[str], seeds: Sequence[int], *, history: Any = None
+    ) -> Sequence[Image]:
         return [picture(seed % 997, 5) for seed in seeds]
 
 
