@@ -157,9 +157,8 @@ def _table_notes(kind: LabelKind, metric: LabelMetric) -> list[str]:
             tie_note = f"score differences up to {metric.tie_width:g} are ties of the metric"
             return [tie_note, "differences are first editor by name minus second, whichever was shown as A"]
         case "four-level" | "stars":
-            return [
-                f"the metric's level is the nearest of {len(ANSWERS[kind])} levels from {metric.low:g} to {metric.high:g}"
-            ]
+            number = {"four-level": "four", "stars": "five"}[kind]
+            return [f"the metric's level is the nearest of {number} levels from {metric.low:g} to {metric.high:g}"]
         case _:
             threshold = metric.low + metric.threshold * (metric.high - metric.low)
             return [f"the metric's label is yes from {threshold:g}"]

@@ -11,7 +11,7 @@
 | `id` | of the suite's item; a list of two for a pair |
 | `editor` | editor of the image, as named in results; a list of two for a pair; `""` for images of no editor |
 | `dimension` | the judged quality, e.g. `following`; `overall` for the overall impression |
-| `label` | `A`, `B` or `tie` (A is the first of the two, wherever it was shown); `yes` or `no`; 1 to 4 or 5, 1 is worst; |
+| `label` | `A`, `B` or `tie` (A is the first of the two, wherever it was shown); `yes` or `no`; 1 (worst) to 4 or 5; |
 | | boxes as lists `x0, y0, x1, y1` in pixels of the source, or none; `accept` or `regenerate` |
 | `annotator` | name of the annotator |
 | `time` | ISO 8601 |
