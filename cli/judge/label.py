@@ -34,8 +34,8 @@ def label(
         typer.Option(
             "--question",
             help="KIND:DIMENSION, e.g. pair:overall, yes-no:following, four-level:consistency, "
-            "stars:realism, boxes:target, reference:reference. Repeatable. Default: pair:overall for several edits of a source, "
-            "yes-no:following for one.",
+            "stars:realism, boxes:target, reference:reference. Repeatable. Default: pair:overall for several edits "
+            "of a source, yes-no:following for one.",
         ),
     ] = None,
     num_items: Annotated[

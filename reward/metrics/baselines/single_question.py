@@ -128,7 +128,7 @@ class JudgeRealism(SingleQuestionJudge):
         kinds={"judge": ("judge",)},
         requires=("edited", "instruction"),
         source=(
-            "Ours. Complex-Edit (arXiv 2504.13143), table 3 and section 5.3, has stars of a person for realistic style; "
+            "Ours. Complex-Edit (arXiv 2504.13143), table 3 and section 5.3, has a person's stars for realistic style; "
             "it prints no question and no rule, and no figure of this metric is the paper's."
         ),
         failure_modes=(

@@ -74,7 +74,7 @@ def test_a_prompt_pack_is_asked_and_signed(metric, tmp_path):
     packed = type(metric)(prompts=str(tmp_path))
     (query,), score = score_with_queries(packed, sample(), Reply("yes"))
     assert query.messages[0].content[-1] == "Just say it."
-    assert packed.signature.startswith(f"{metric.card.name}@2[prompts=")
+    assert packed.signature.startswith(f"{metric.card.signature}[prompts=")
     assert score.status == "failed" or score.metric == packed.signature
     assert build(spec_of(packed)) == packed
     with pytest.raises(ValueError, match="not a folder"):
