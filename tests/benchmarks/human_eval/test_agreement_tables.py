@@ -59,7 +59,7 @@ def test_four_levels_as_dlebench_has_them():
 
 
 def test_stars_have_a_mean_by_editor_without_a_metric():
-    """By hand: (1 + 3 + 5) / 3 = 3 stars and (4 + 5) / 2 = 4.5; at the nearest level, stars 1 and 3 meet 0.1 and 0.6."""
+    """By hand: (1 + 3 + 5) / 3 = 3 stars and (4 + 5) / 2 = 4.5; stars 1 and 3 are nearest to 0.1 and 0.6."""
     every = [results(name, rows(0.1, 0.6, 0.9)) for name in ("one", "two")]
     labels = [make_label(s, f"{n}", "stars", editor="one", dimension="realism") for n, s in enumerate([1, 3, 5])]
     labels += [make_label(s, f"{n}", "stars", editor="two", dimension="realism") for n, s in enumerate([4, 5])]
