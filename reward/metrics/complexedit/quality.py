@@ -74,7 +74,8 @@ class PerceptualQuality(ComplexEditOptions):
         return score.with_signature(self.signature)
 
     def _question(self, sample: EditSample, answer: str, form: ResponseFormat) -> Judge:
-        pack, instruction, slots = self.prompt_pack, "", ()
+        pack, instruction = self.prompt_pack, ""
+        slots: tuple[tuple[str, str], ...] = ()
         if self.instruction:
             instruction = "\n\n" + pack.render("instruction_known", instruction=sample.instruction)
             slots = (("instruction", sample.instruction),)

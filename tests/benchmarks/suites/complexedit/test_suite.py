@@ -46,7 +46,7 @@ class Judging(Expert):
             slots = dict(query.slots)
             operations = json.loads(slots["operations"])
             following = 9 - slots["instruction"].count(" and ") + odd
-            grades = {"instruction_following": following, "identity_preservation": 4}
+            grades: dict[str, Any] = {"instruction_following": following, "identity_preservation": 4}
             if operations:
                 grades["operations"] = [{"operation": one, "score": following} for one in operations]
             return Reply(json.dumps({"reasoning": "seen", **grades}))
