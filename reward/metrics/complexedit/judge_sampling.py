@@ -129,16 +129,17 @@ def yes_probability(options: ComplexEditOptions, question: Judge) -> Program[Sco
     reasoning_form = FreeText(max_tokens=1024, temperature=1.0)
     samples = yield from sample_judgements(options, replace(question, form=reasoning_form))
     last = Message((options.prompt_pack.render("answer_yes_no"),))
-    shares = []
+    shares, probabilities = [], []
     for reasoning in samples.values:
         turns = (*question.messages, Message((reasoning,), "assistant"), last)
         share, evidence = yield from _yes_share(replace(question, messages=turns))
         shares.append(share)
+        probabilities.append(evidence)
     value = fmean(shares)
     numbers = {"mean": value, "std": pstdev(shares), "lowest": min(shares), "highest": max(shares)}
     measured = Evidence("measurements", numbers={**numbers, "n": float(len(shares))})
     reason = f"yes with probability {value:.3f} after {len(shares)} reasonings, times {MAX_GRADE}"
-    return Score.of(MAX_GRADE * value, reason, evidence=[measured, evidence, *samples.failed_draws])
+    return Score.of(MAX_GRADE * value, reason, evidence=[measured, *probabilities, *samples.failed_draws])
 
 
 def _yes_share(question: Judge) -> Program[tuple[float, Evidence]]:
