@@ -13,13 +13,22 @@ import numpy as np
 
 from ..common.errors import InputError
 from ..suites.bootstrap import Statistic
-from ..suites.human_labels import ANSWERS, LABEL_KINDS, OVERALL, Label, LabelKind, effective_labels
+from ..suites.human_labels import (
+    ANSWERS,
+    LABEL_KINDS,
+    LEVEL_KINDS,
+    OVERALL,
+    Label,
+    LabelKind,
+    effective_labels,
+    nearest_level,
+)
 from ..suites.tables import Table
 from . import weighted_statistics
 from .box_agreement import MATCH_IOU, box_table
 from .krippendorff import LEVELS, alpha
 from .label_matching import JudgedItem, LabelMetric, Pooling, ScoreLookup, case_indices, group_by_label
-from .preference_agreement import compare_averages, preference_columns, win_correlations, win_ratios
+from .preference_agreement import compare_averages, mean_stars, preference_columns, win_correlations, win_ratios
 from .weighted_statistics import PairedObservations
 
 STATISTIC_DESCRIPTIONS: Mapping[str, str] = {
@@ -86,6 +95,8 @@ def agreement_tables(
             notes = _notes(judged, num_unmatched, skipped, min_raters, pool)
             metric = lookup.metric_for(dimension, metrics or {})
             tables += _agreement_table(kind, dimension, judged, metric, group_by, pool, notes)
+            if kind == "stars":
+                tables.append(mean_stars(dimension, judged))
             if kind == "pair":
                 wins, correlation = win_ratios(dimension, judged, metric)
                 tables += [] if wins is None else [wins]
@@ -150,8 +161,9 @@ def _table_notes(kind: LabelKind, metric: LabelMetric) -> list[str]:
         case "pair":
             tie_note = f"score differences up to {metric.tie_width:g} are ties of the metric"
             return [tie_note, "differences are first editor by name minus second, whichever was shown as A"]
-        case "four-level":
-            return [f"the metric's level is the nearest of four levels from {metric.low:g} to {metric.high:g}"]
+        case "four-level" | "stars":
+            number = {"four-level": "four", "stars": "five"}[kind]
+            return [f"the metric's level is the nearest of {number} levels from {metric.low:g} to {metric.high:g}"]
         case _:
             threshold = metric.low + metric.threshold * (metric.high - metric.low)
             return [f"the metric's label is yes from {threshold:g}"]
@@ -172,7 +184,7 @@ def _columns(
         "SRCC": weighted_statistics.srcc(values),
     }
     columns |= {"MAE": weighted_statistics.mae(values), "kappa": weighted_statistics.kappa(decisions)}
-    return columns if kind == "four-level" else {**columns, "F1": weighted_statistics.f1(decisions)}
+    return columns if kind in LEVEL_KINDS else {**columns, "F1": weighted_statistics.f1(decisions)}
 
 
 def _label(kind: LabelKind, metric: LabelMetric) -> Callable[[JudgedItem], float | None]:
@@ -187,13 +199,13 @@ def _label(kind: LabelKind, metric: LabelMetric) -> Callable[[JudgedItem], float
         share = metric.normalized(item.rows[0])
         if share is None:
             return None
-        return round(3 * share) / 3 if kind == "four-level" else float(share >= metric.threshold)
+        return nearest_level(kind, share) if kind in LEVEL_KINDS else float(share >= metric.threshold)
 
     return label_of
 
 
 def _nearest_label(kind: LabelKind, vote: float | None) -> float | None:
-    return vote if vote is None or kind != "four-level" else round(3 * vote) / 3
+    return vote if vote is None or kind not in LEVEL_KINDS else nearest_level(kind, vote)
 
 
 def _observed(rows: Sequence[tuple[str, float | None, float | None]], cases: Mapping[str, int]) -> PairedObservations:

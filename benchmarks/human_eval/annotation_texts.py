@@ -19,6 +19,8 @@ _DEFINITIONS: dict[str, str] = {
     "the instruction was followed.",
     "quality": "Does the edited image look natural: light and shadow, edges, textures, hands and letters? Ignore the "
     "instruction.",
+    "realism": "Does the edited image look like a photograph, or like a drawing, a painting or a rendering? A style "
+    "that was asked for does not count.",
     "target": "Draw a tight box around each object that the instruction is about.",
     "reference": "Does this image show exactly what the instruction asks for, without other changes?",
     "content-memory": "Does the last edit keep to what earlier instructions set for all later ones?",
@@ -32,6 +34,7 @@ _PROMPTS_BY_KIND = {
     "pair": "Which of the two is better on this dimension?",
     "yes-no": "Yes or no?",
     "four-level": "How good is the edit on this dimension, from 4 (flawless) to 1 (failed)?",
+    "stars": "How many stars has the edit on this dimension, from 5 (best) to 1 (worst)?",
     "boxes": "Draw a box around each instance.",
     "reference": "Accept it, or regenerate it?",
 }
@@ -84,6 +87,8 @@ def answer_choices(question_type: QuestionType, suite: str) -> tuple[AnswerChoic
         case "four-level":
             names = _levels(question_type, suite)
             return tuple(AnswerChoice(level, f"{level}: {names[level]}", (str(level),)) for level in (4, 3, 2, 1))
+        case "stars":
+            return tuple(AnswerChoice(stars, "★" * stars, (str(stars),)) for stars in (5, 4, 3, 2, 1))
         case "reference":
             return (
                 AnswerChoice("accept", "Accept", ("a", "1")),

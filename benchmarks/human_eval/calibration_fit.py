@@ -23,7 +23,7 @@ from ...reward.metrics import Metric
 from ...reward.metrics.calibration import CalibrationInput, CalibrationMap, CalibrationOutput, spec_text
 from ...reward.queries.specs import entry_point_names
 from ..common.errors import InputError
-from ..suites.human_labels import LABEL_KINDS, Label, LabelKind, effective_labels
+from ..suites.human_labels import LABEL_KINDS, LEVEL_KINDS, Label, LabelKind, effective_labels
 from ..suites.results import ResultRow
 from .label_matching import JudgedItem, ScoreLookup
 from .monotone_regression import FOLDS, MonotoneFit, fit_pairs, fit_points, preference_probability
@@ -206,7 +206,7 @@ def _build_calibration(
     if label_set.kind != "pair":
         meaning_of_label = (
             "people's mean label"
-            if label_set.kind == "four-level"
+            if label_set.kind in LEVEL_KINDS
             else f"the share of people who say {_positive_label(label_set.kind)}"
         )
         output = CalibrationOutput(

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Literal
 
 from ..common.errors import InputError
-from ..suites.human_labels import Label, LabelKind
+from ..suites.human_labels import LEVEL_KINDS, Label, LabelKind
 from ..suites.results import ResultRow, Results
 
 ItemKeys = tuple[tuple[str, str], ...]
@@ -81,7 +81,7 @@ class JudgedItem:
         if pool == "each":
             return list(values)
         mean = fmean(values)
-        return [mean if kind in ("pair", "four-level") else None if mean == 0.5 else float(mean > 0.5)]
+        return [mean if kind in ("pair", *LEVEL_KINDS) else None if mean == 0.5 else float(mean > 0.5)]
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,7 @@ def _fields(row: Mapping[str, str]) -> dict[str, Any]:
     match kind:
         case "boxes":
             fields["label"] = parse_json(answer)
-        case "four-level":
+        case "four-level" | "stars":
             fields["label"] = int(answer) if answer.isascii() and answer.isdigit() and len(answer) < 5 else answer
         case _:
             fields["label"] = answer

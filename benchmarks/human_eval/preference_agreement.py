@@ -79,6 +79,22 @@ def compare_averages(
     )
 
 
+def mean_stars(dimension: str, judged: Sequence[JudgedItem]) -> Table:
+    """Each editor's mean stars over its judgements, as in table 3 of Complex-Edit, which has one judgement of each."""
+    cases = case_indices(judged)
+    rows: dict[str, dict[str, Statistic]] = {}
+    for editor in sorted({editor for item in judged for editor, _ in item.item_keys}):
+        ratings = [
+            (cases[item.case], 1 + 4 * share, 0.0)
+            for item in judged
+            if item.item_keys[0][0] == editor
+            for share in item.ratings.values()
+        ]
+        rows[editor or "all"] = {"stars": PairedObservations.of(ratings, len(cases)).mean(lambda x, _: x)}
+    slug = dimension.replace("/", "-")
+    return Table(f"stars-{slug}", f"{dimension}: mean stars, 1 to 5", ["stars"], rows, digits=2)
+
+
 def win_ratios(
     dimension: str, judged: Sequence[JudgedItem], metric: LabelMetric | None
 ) -> tuple[Table | None, Statistic | None]:

@@ -21,7 +21,7 @@ from ..common.csv_text import csv_text
 from ..common.errors import InputError
 from ..common.problems import Problems
 from ..run.editor_outputs import MissingOutput
-from ..suites.human_labels import ANSWERS, LabelAnswer, LabelKind
+from ..suites.human_labels import ANSWERS, LEVEL_KINDS, LabelAnswer, LabelKind
 from .annotation_plan import ScheduledQuestion
 from .annotation_session import AnnotationError, AnnotationSession, clean_annotator_name
 from .label_sheets import ImportedLabels, import_csv, import_jsonl, sheet_rows
@@ -151,7 +151,7 @@ def _parsed_answer(text: str, kind: LabelKind) -> LabelAnswer:
     word = text.lower()
     if kind == "boxes":
         return () if word == "none" else tuple(map(_corners, text.split("/")))
-    if kind == "four-level" and word in ("1", "2", "3", "4", "1.0", "2.0", "3.0", "4.0"):
+    if kind in LEVEL_KINDS and word.removesuffix(".0") in map(str, ANSWERS[kind]):
         return int(word[0])
     if word in (*SIDES, "tie") if kind == "pair" else word in ANSWERS[kind]:
         return word

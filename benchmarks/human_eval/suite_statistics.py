@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -59,9 +59,11 @@ class CountTable:
 
 def suite_statistics(suite: Suite, *, luminance: bool = True) -> list[CountTable]:
     """Every non-empty table of the suite. luminance: decode the sources and compute their luminance."""
-    steps = [list(_operations(item)) for item in suite.items]
+    begun = _beginnings(suite.items)
+    steps = [[] if item.id in begun else list(_operations(item)) for item in suite.items]
     tables = [_sizes(suite), _types(suite.items), _labels(suite.items), _operation_counts(steps)]
-    tables += [*_adjacent(suite, steps), _areas(suite.items), _sources(suite.items), _objects(suite.items)]
+    tables += [*_adjacent(suite, steps), *_by_category(suite, steps), _areas(suite.items), _sources(suite.items)]
+    tables.append(_objects(suite.items))
     if luminance:
         tables.append(_luminance_table(suite.items))
     return [table for table in tables if table.rows]
@@ -137,6 +139,32 @@ def _operations(item: SuiteItem) -> Iterator[str]:
         yield operation.name or (operation.task.type if operation.task is not None else "(unnamed)")
     if not item.sample.operations and (kind := _type(item)):
         yield kind
+
+
+def _beginnings(items: Sequence[SuiteItem]) -> set[str]:
+    """Items whose operations begin those of another item of the case: levels of one sequence, which counts once."""
+    by_case: dict[str, list[SuiteItem]] = {}
+    for item in items:
+        by_case.setdefault(item.case, []).append(item)
+    begun: set[str] = set()
+    for case_items in by_case.values():
+        longer = {
+            other.sample.operations[:length]
+            for other in case_items
+            for length in range(1, len(other.sample.operations))
+        }
+        begun |= {item.id for item in case_items if item.sample.operations in longer}
+    return begun
+
+
+def _by_category(suite: Suite, steps: Sequence[Sequence[str]]) -> list[CountTable]:
+    """Figure 3 of Complex-Edit: the operations and their order by category, where the suite has categories."""
+    categories = suite.operation_categories
+    if not categories:
+        return []
+    named = [[categories.get(name, "(other)") for name in names] for names in steps]
+    tables = [_operation_counts(named), *_adjacent(suite, named)]
+    return [replace(one, name=f"{one.name}-by-category", title=f"{one.title}, by category") for one in tables]
 
 
 def _operation_counts(steps: Iterable[Sequence[str]]) -> CountTable:

@@ -7,11 +7,11 @@
 
 | field | content |
 |---|---|
-| `kind` | `pair`, `yes-no`, `four-level`, `boxes` or `reference` |
+| `kind` | `pair`, `yes-no`, `four-level`, `stars`, `boxes` or `reference` |
 | `id` | of the suite's item; a list of two for a pair |
 | `editor` | editor of the image, as named in results; a list of two for a pair; `""` for images of no editor |
 | `dimension` | the judged quality, e.g. `following`; `overall` for the overall impression |
-| `label` | `A`, `B` or `tie` (A is the first of the two, wherever it was shown); `yes` or `no`; 1 to 4, 4 is best; |
+| `label` | `A`, `B` or `tie` (A is the first of the two, wherever it was shown); `yes` or `no`; 1 (worst) to 4 or 5; |
 | | boxes as lists `x0, y0, x1, y1` in pixels of the source, or none; `accept` or `regenerate` |
 | `annotator` | name of the annotator |
 | `time` | ISO 8601 |
@@ -42,7 +42,7 @@ SCHEMA = 1
 OVERALL = "overall"
 """The dimension of the overall impression."""
 
-LabelKind = Literal["pair", "yes-no", "four-level", "boxes", "reference"]
+LabelKind = Literal["pair", "yes-no", "four-level", "stars", "boxes", "reference"]
 LABEL_KINDS: tuple[LabelKind, ...] = get_args(LabelKind)
 Phase = Literal["main", "trial", "recheck", "answer"]
 
@@ -53,10 +53,21 @@ ANSWERS: dict[LabelKind, tuple[LabelAnswer, ...]] = {
     "pair": ("A", "tie", "B"),
     "yes-no": ("no", "yes"),
     "four-level": (1, 2, 3, 4),
+    "stars": (1, 2, 3, 4, 5),
     "boxes": (),
     "reference": ("regenerate", "accept"),
 }
 """Allowed labels of each kind, the lowest first; boxes are drawn instead."""
+
+LEVEL_KINDS: tuple[LabelKind, ...] = ("four-level", "stars")
+"""Kinds whose labels are levels, from 1 on."""
+
+
+def nearest_level(kind: LabelKind, share: float) -> float:
+    """The level of a kind that is nearest to a share in [0, 1], as `Label.value`."""
+    steps = len(ANSWERS[kind]) - 1
+    return round(steps * share) / steps
+
 
 _MAX_LINE_BYTES = 1 << 20  # bytes of a line
 
@@ -123,12 +134,12 @@ class Label(BaseModel):
 
     @property
     def value(self) -> float | None:
-        """As a number: 1 for A, -1 for B, 0 for a tie; 1 for yes and accept, 0 for no; levels as (level - 1) / 3."""
+        """As a number: 1 for A, -1 for B, 0 for a tie; 1 for yes and accept, 0 for no; levels from 0 to 1."""
         match self.kind:
             case "pair":
                 return {"A": 1.0, "tie": 0.0, "B": -1.0}[str(self.label)]
-            case "four-level":
-                return (int(str(self.label)) - 1) / 3
+            case "four-level" | "stars":
+                return (int(str(self.label)) - 1) / (len(ANSWERS[self.kind]) - 1)
             case "boxes":
                 return None
             case _:

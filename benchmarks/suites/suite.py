@@ -78,6 +78,8 @@ class Suite(ABC):
     """Digest of the data as read: equal for equal items, independent of paths."""
     reading: Reading = "upright"
     """How the files of outputs are read."""
+    operation_categories: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Name of an operation -> its category, for statistics by category."""
     dependent_options: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """Option -> the option, or `protocol`, that decides it where it is not given."""
 

@@ -20,7 +20,14 @@ NEW_FILE = "labels.jsonl"
 
 QUESTION_TYPES = (
     *("pair:overall", "pair:following", "pair:preservation", "pair:quality", "yes-no:following", "yes-no:preservation"),
-    *("four-level:following", "four-level:consistency", "four-level:quality", "boxes:target", "reference:reference"),
+    *(
+        "four-level:following",
+        "four-level:consistency",
+        "four-level:quality",
+        "stars:realism",
+        "boxes:target",
+        "reference:reference",
+    ),
 )
 """Offered by the page; others can be typed."""
 

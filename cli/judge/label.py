@@ -33,9 +33,9 @@ def label(
         list[str] | None,
         typer.Option(
             "--question",
-            help="KIND:DIMENSION, e.g. pair:overall, yes-no:following, four-level:consistency, boxes:target, "
-            "reference:reference. Repeatable. Default: pair:overall for several edits of a source, "
-            "yes-no:following for one.",
+            help="KIND:DIMENSION, e.g. pair:overall, yes-no:following, four-level:consistency, "
+            "stars:realism, boxes:target, reference:reference. Repeatable. Default: pair:overall for several edits "
+            "of a source, yes-no:following for one.",
         ),
     ] = None,
     num_items: Annotated[

@@ -19,7 +19,7 @@ class BaselineJudge:
     seams cannot be separated from its noise.
     """
 
-    topics = ("yes_no", "quality", "level", "edit_score", "edit_score_quality")
+    topics = ("yes_no", "quality", "realism", "level", "edit_score", "edit_score_quality")
 
     def __init__(self, perception: PerceptionCache, comparisons: EditComparisonCache) -> None:
         self._perception, self._comparisons = perception, comparisons
@@ -28,6 +28,9 @@ class BaselineJudge:
         """Raises `UnanswerableError`."""
         if topic == "quality":
             return grade_reply(self._perception.perceive(query.images[-1]).visual_quality, query)
+        if topic == "realism":  # scenes have one style: what spoils it are noise and seams
+            assert isinstance(query.form, Levels)
+            return level_reply(self._perception.perceive(query.images[-1]).visual_quality, query.form.options)
         if topic == "edit_score_quality":
             quality = self._perception.perceive(query.images[-1]).visual_quality
             return _grades(query, slots, "looks are all that is graded", natural=quality, clean=quality)

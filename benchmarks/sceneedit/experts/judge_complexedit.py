@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from statistics import fmean
 
 from ....reward import Image
 from ....reward.queries import Judge, Reply
+from ....reward.queries.response_formats import FreeText, Json
 from .edit_comparison import EditComparison, EditComparisonCache
 from .instruction_parser import UnanswerableError
 from .perception import PerceptionCache
@@ -38,10 +40,17 @@ class ComplexEditJudge:
 
     def answer(self, topic: str, query: Judge, slots: Mapping[str, str]) -> Reply:
         """Raises `UnanswerableError`."""
+        if isinstance(query.form, FreeText):
+            return Reply("I look at the pictures and then say it.")  # the reasons before a yes or no
         if topic.startswith("quality"):
             (edited,) = _shown(topic, query, 1)
             clean = self._perception.perceive(edited).visual_quality
-            return yes_no_reply(clean) if topic == "quality_yes_no" else grade_reply(clean, query)
+            if topic == "quality_yes_no":
+                return yes_no_reply(clean)
+            if isinstance(query.form, Json):
+                grade = sample_index(binomial_probabilities(clean, _HIGHEST), query, "quality", query.form.temperature)
+                return _in_form(query.form, {"reasoning": f"{clean:.0%} of it is clean", "perceptual_quality": grade})
+            return grade_reply(clean, query)
         source, edited = _shown(topic, query, 2)
         operations = slots.get("operations", "")
         comparison = self._comparisons.get(
@@ -69,14 +78,17 @@ def _shown(topic: str, query: Judge, count: int) -> tuple[Image, ...]:
 def _aligned(comparison: EditComparison, query: Judge, *, has_operations: bool) -> Reply:
     """Every request graded by itself, their mean, and preservation."""
     shares = [outcome.credit for outcome in comparison.outcomes] if has_operations else [comparison.credit]
+    assert isinstance(query.form, Json)
+    temperature = query.form.temperature
     grades = [
-        sample_index(binomial_probabilities(share, _HIGHEST), query, f"operation {index}")
+        sample_index(binomial_probabilities(share, _HIGHEST), query, f"operation {index}", temperature)
         for index, share in enumerate(shares)
     ]
     changes = [change.description for change in comparison.unrequested_changes] or ["all else is as it was"]
     done_count = sum(outcome.success_probability >= 0.5 for outcome in comparison.outcomes)
     reasoning = f"{done_count} of {len(comparison.outcomes)} wishes are carried out; {'; '.join(changes)}"
-    return json_reply(
+    return _in_form(
+        query.form,
         {
             "reasoning": reasoning,
             "operations": [
@@ -84,7 +96,12 @@ def _aligned(comparison: EditComparison, query: Judge, *, has_operations: bool) 
             ],
             "instruction_following": round(fmean(grades)),
             "identity_preservation": sample_index(
-                binomial_probabilities(comparison.preservation, _HIGHEST), query, "preservation"
+                binomial_probabilities(comparison.preservation, _HIGHEST), query, "preservation", temperature
             ),
-        }
+        },
     )
+
+
+def _in_form(form: Json, values: Mapping[str, object]) -> Reply:
+    """Those of the values that the reply is to have."""
+    return json_reply({name: values[name] for name in json.loads(form.schema)["properties"]})

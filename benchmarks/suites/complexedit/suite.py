@@ -10,13 +10,13 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from ....reward.metrics.complexedit.alignment import ComplexEditInstructionFollowing, IdentityPreservation
-from ....reward.metrics.complexedit.options import MODES, ComplexEditOptions, ScoringMode
+from ....reward.metrics.complexedit.alignment import ComplexEditInstructionFollowing, IdentityPreservation, Operations
+from ....reward.metrics.complexedit.options import MODES, ComplexEditOptions, Sampling, ScoringMode
 from ....reward.metrics.complexedit.quality import PerceptualQuality
 from ....reward.queries.specs import Spec
 from ....reward.sample_limits import SampleTooLarge
@@ -28,6 +28,7 @@ from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, share_
 from ..tables import Table
 from . import tables
 from .complexity_curves import MEANS, Mean
+from .construction.atomic_operations import CATEGORIES
 from .output_layout import images_by_row, level_folder
 from .reader import ComplexEditRow, find_files, read_split
 
@@ -51,6 +52,10 @@ class ComplexEdit(Suite):
     `expected` and `token_probability` need one pass and a judge with probabilities. seed: of the sampled grades;
     max_replacements: maximum number of failed grades that are sampled again. prompts: a folder of prompts that override
     ours. mean: of the three scores for O, `arithmetic` (the paper's) or `geometric`.
+
+    Ablations of tables 1 and 2 and section 4.1.4, as the metrics have them: reasoning (None: for IF and IP, not PQ),
+    rubric, sampling, pq_instruction. operations: `listed`, which is ours, tells the judge the atomic operations of IF
+    and IP; the paper's protocol has `hidden`.
 
     Raises `InputError` for unusable data. Invalid rows are `problems`.
     """
@@ -76,6 +81,11 @@ class ComplexEdit(Suite):
         max_replacements: int = 2,
         mean: Mean = "arithmetic",
         prompts: str | None = None,
+        operations: Operations = "hidden",
+        reasoning: bool | None = None,
+        rubric: bool = True,
+        sampling: Sampling = "sampled",
+        pq_instruction: bool = False,
     ) -> None:
         if data is None:
             raise InputError(
@@ -87,6 +97,8 @@ class ComplexEdit(Suite):
         self.levels = _levels(levels)
         self._sampling: dict[str, Any] = {"n": n, "seed": seed, "max_replacements": max_replacements}
         self._prompts = prompts
+        self._judging: dict[str, Any] = {"operations": operations, "pq_instruction": pq_instruction}
+        self._judging |= {"reasoning": reasoning, "rubric": rubric, "sampling": sampling}
         self._metrics(mode)  # rejects invalid options before reading data
         split_data = read_split(find_files(Path(data), split))
         self.rows = split_data.rows
@@ -120,7 +132,11 @@ class ComplexEdit(Suite):
                 case,
                 case if len(self.levels) == 1 else f"C{level}/{case}",
                 edit_request(
-                    edit.compounds[level - 1], edit.image, id=f"{case}/C{level}", operations=edit.sequence[:level]
+                    edit.compounds[level - 1],
+                    edit.image,
+                    id=f"{case}/C{level}",
+                    operations=edit.sequence[:level],
+                    metadata={"compounds": edit.compounds[:level]},  # what a step is judged by, section 5.4.2
                 ),
                 labels={"level": level, "split": self.split},
             )
@@ -136,10 +152,13 @@ class ComplexEdit(Suite):
             "levels": ",".join(map(str, self.levels)),
             "mode": self.mode,
         }
-        options |= {**(self._sampling if self.mode == "numeric" else {}), "mean": self.mean}
+        options |= {**(self._sampling if "n" in self._metrics(self.mode)["if"] else {}), "mean": self.mean}
+        options |= self._not_of_the_paper()
         if self._prompts is not None:
             options["prompts"] = ComplexEditInstructionFollowing(prompts=self._prompts).prompt_pack.digest
         return options
+
+    operation_categories: ClassVar[Mapping[str, str]] = CATEGORIES
 
     dependent_options: ClassVar[Mapping[str, str]] = MappingProxyType(
         {"n": "mode", "seed": "mode", "max_replacements": "mode"}
@@ -162,24 +181,34 @@ class ComplexEdit(Suite):
         (figure 16); other modes by their names.
         Raises `InputError` for another one, and for `numeric` options with another mode.
         """
+        if protocol == _PAPER and (changed := self._not_of_the_paper()):
+            named = ", ".join(f"{name}={value}" for name, value in changed.items())
+            raise InputError(f"the paper's protocol of complex-edit has not {named}: leave it out, or the protocol")
         mode = {None: self.mode, _PAPER: "numeric"}.get(protocol, protocol)
         if mode not in MODES:
             raise InputError(f"complex-edit has no protocol {protocol!r}: expected one of paper, {', '.join(MODES)}")
         return self._metrics(mode, {"paper": True} if protocol == _PAPER else {})
 
+    def _not_of_the_paper(self) -> dict[str, Any]:
+        """The options of the judgements that differ from the paper's choice."""
+        paper = {"operations": "hidden", "pq_instruction": False, "reasoning": None, "rubric": True}
+        return {name: value for name, value in self._judging.items() if value != {**paper, "sampling": "sampled"}[name]}
+
     def _metrics(self, mode: str, paper: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Spec]:
-        options: dict[str, Any] = {
-            "mode": mode,
-            **({} if self._prompts is None else {"prompts": self._prompts}),
-            **paper,
-        }
-        try:
-            cards = {name: kind(**options, **self._sampling).card for name, kind in _KINDS.items()}
-        except ValueError as error:
-            raise InputError(str(error)) from None
-        if mode == "numeric":
-            options |= self._sampling
-        return {name: {"use": card.name, **options} for name, card in cards.items()}
+        specs: dict[str, Spec] = {}
+        for name, kind in _KINDS.items():
+            options: dict[str, Any] = {"mode": mode, **paper}
+            options |= {} if self._prompts is None else {"prompts": self._prompts}
+            for option, value in self._not_of_the_paper().items():
+                option = "instruction" if option == "pq_instruction" else option
+                if option in {field.name for field in fields(kind)}:
+                    options[option] = value
+            try:
+                metric = kind(**options, **self._sampling)
+            except ValueError as error:
+                raise InputError(str(error)) from None
+            specs[name] = {"use": metric.card.name, **options, **({} if metric.asks_once else self._sampling)}
+        return specs
 
     def find_output(self, outputs: Path, item: SuiteItem) -> Path | None:
         """By row number, or by order of names: see `output_layout.py`. Raises `InputError` if it is ambiguous."""

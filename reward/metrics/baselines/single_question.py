@@ -114,6 +114,37 @@ class JudgeQuality(SingleQuestionJudge):
 
 
 @dataclass(frozen=True)
+class JudgeRealism(SingleQuestionJudge):
+    """A judge's rating of whether the edited image looks like a photograph: excellent 1, good 0.75, … bad 0.
+
+    Our own question, for sources that are photographs. The expectation over the judge's probabilities of the five
+    words; without probabilities, the value of its word.
+    """
+
+    card: ClassVar[Card] = Card(
+        "judge-realism",
+        1,
+        "a judge, asked at once, says that the edited image looks like a photograph",
+        kinds={"judge": ("judge",)},
+        requires=("edited", "instruction"),
+        source=(
+            "Ours. Complex-Edit (arXiv 2504.13143), table 3 and section 5.3, has a person's stars for realistic style; "
+            "it prints no question and no rule, and no figure of this metric is the paper's."
+        ),
+        failure_modes=(
+            "A photograph of anything wins, an unchanged copy included, and so does a rendering that a judge takes for "
+            "a photograph. The source is not looked at: a drawing that was edited well has a low value."
+        ),
+        aspect="quality",
+    )
+    topic: ClassVar[str] = "realism"
+    form: ClassVar[ResponseFormat] = FIVE_LEVELS
+
+    def judge_inputs(self, sample: EditSample) -> tuple[tuple[Image, ...], dict[str, str]]:
+        return (sample.edited,), {"instruction": sample.instruction}
+
+
+@dataclass(frozen=True)
 class JudgeLevels(SingleQuestionJudge):
     """A judge's rating of how well the instruction was followed: excellent 1, good 0.75, fair 0.5, poor 0.25, bad 0.
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 from ...engine.program import Abstained, Ask, Failed, Program, ask, unparsable_reply
 from ...queries.kinds import Judge, Outcome
 from ...queries.outcomes import Abstention, Failure
-from ...queries.response_formats import Grade, Reply
+from ...queries.response_formats import FreeText, Grade, Message, Reply
 from ...score import Evidence, Score
 from .options import DRAWS_PER_SEED, ComplexEditOptions
 
@@ -51,14 +51,15 @@ class JudgeSamples:
 
 
 def sample_judgements(options: ComplexEditOptions, question: Judge) -> Program[JudgeSamples]:
-    """`options.n` samples of one judgement, queried in one batch.
+    """`options.n` samples of one judgement, queried in one batch; one that is never replaced if it is deterministic.
 
     A sample that failed or cannot be parsed is replaced by the next unused draw, so that metrics that share a judgement
     replace the same draws. Raises `Failed` with the raw replies if more than `options.max_replacements` failed, else
     `Abstained` if the judge abstained on one.
     """
     first = options.seed * DRAWS_PER_SEED
-    draws = range(first, first + options.n)
+    num_samples, num_replacements = (1, 0) if options.asks_once else (options.n, options.max_replacements)
+    draws = range(first, first + num_samples)
     values: dict[int, Any] = {}
     failed: dict[int, Failure] = {}
     while draws:
@@ -70,12 +71,12 @@ def sample_judgements(options: ComplexEditOptions, question: Judge) -> Program[J
                 failed[draw] = value
             else:
                 values[draw] = value
-        if len(failed) > options.max_replacements:
+        if len(failed) > num_replacements:
             raise Failed(_too_many_failures(options, question, failed), tuple(failed.values()))
         for value in values.values():
             if isinstance(value, Abstention):
                 raise Abstained(value.reason, outcomes)
-        draws = range(first + options.n + replaced, first + options.n + len(failed))
+        draws = range(first + num_samples + replaced, first + num_samples + len(failed))
     return JudgeSamples(
         tuple(values),
         tuple(values.values()),
@@ -99,6 +100,8 @@ def _reason(failure: Failure) -> str:
 
 def _too_many_failures(options: ComplexEditOptions, question: Judge, failed: dict[int, Failure]) -> str:
     reasons = "; ".join(list(dict.fromkeys(map(_reason, failed.values())))[:3])
+    if options.asks_once:
+        return f"{question.topic}: the deterministic measurement failed: {reasons}"
     return (
         f"{question.topic}: {len(failed)} measurements failed, and only {options.max_replacements} of {options.n} "
         f"may be replaced (max_replacements={options.max_replacements}): {reasons}"
@@ -110,16 +113,43 @@ def _failed_draw_evidence(draw: int, failure: Failure) -> Evidence:
     return Evidence("measurement that failed", text=f"{_reason(failure)}{raw_output}", numbers={"draw": float(draw)})
 
 
-def yes_probability(question: Judge) -> Program[Score]:
-    """Ten times P(yes) / (P(yes) + P(no)). Raises `Failed` for a judge that gives no probabilities."""
+def yes_no_answer(options: ComplexEditOptions) -> str:
+    """The end of a question for yes or no: the word alone, or first the reasons for it."""
+    return options.prompt_pack.render("answer_reasons" if options.reasoning else "answer_yes_no")
+
+
+def yes_probability(options: ComplexEditOptions, question: Judge) -> Program[Score]:
+    """Ten times P(yes) / (P(yes) + P(no)); with reasoning, the mean over the samples of the reasoning.
+
+    Raises `Failed` for a judge that gives no probabilities.
+    """
+    if not options.reasoning:
+        value, evidence = yield from _yes_share(question)
+        return Score.of(MAX_GRADE * value, f"yes with probability {value:.3f}, times {MAX_GRADE}", evidence=[evidence])
+    reasoning_form = FreeText(max_tokens=1024, temperature=1.0)
+    samples = yield from sample_judgements(options, replace(question, form=reasoning_form))
+    last = Message((options.prompt_pack.render("answer_yes_no"),))
+    shares, probabilities = [], []
+    for reasoning in samples.values:
+        turns = (*question.messages, Message((reasoning,), "assistant"), last)
+        share, evidence = yield from _yes_share(replace(question, messages=turns))
+        shares.append(share)
+        probabilities.append(evidence)
+    value = fmean(shares)
+    numbers = {"mean": value, "std": pstdev(shares), "lowest": min(shares), "highest": max(shares)}
+    measured = Evidence("measurements", numbers={**numbers, "n": float(len(shares))})
+    reason = f"yes with probability {value:.3f} after {len(shares)} reasonings, times {MAX_GRADE}"
+    return Score.of(MAX_GRADE * value, reason, evidence=[measured, *probabilities, *samples.failed_draws])
+
+
+def _yes_share(question: Judge) -> Program[tuple[float, Evidence]]:
+    """P(yes) / (P(yes) + P(no)), with both as evidence."""
     reply = yield from ask(question)
     yes, no = (reply.probabilities.get(option) for option in ("yes", "no"))
     if yes is None or no is None or yes + no <= 0:
         raise _without_probabilities(question, "token_probability", reply)
-    value = yes / (yes + no)
     numbers = {"yes": yes, "no": no, **_mass(reply)}
-    evidence = Evidence("probabilities", question.images[-1].digest, text=reply.text, numbers=numbers)
-    return Score.of(MAX_GRADE * value, f"yes with probability {value:.3f}, times {MAX_GRADE}", evidence=[evidence])
+    return yes / (yes + no), Evidence("probabilities", question.images[-1].digest, text=reply.text, numbers=numbers)
 
 
 def expected_grade(question: Judge) -> Program[Score]:

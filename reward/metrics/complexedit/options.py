@@ -11,6 +11,7 @@ from ...queries.prompts import Prompts
 
 ScoringMode = Literal["numeric", "token_probability", "expected"]
 MODES: tuple[ScoringMode, ...] = get_args(ScoringMode)
+Sampling = Literal["sampled", "deterministic"]
 
 DRAWS_PER_SEED = 1000
 """Draws per seed: seed s has the DRAWS_PER_SEED draws from s * DRAWS_PER_SEED on."""
@@ -28,6 +29,14 @@ class ComplexEditOptions:
     n: samples that are averaged. seed: selects the draws; seeds share no draws, and a larger `n` adds draws to those of
         a smaller one.
     max_replacements: failed samples that are replaced by further draws; if more fail, the score fails.
+
+    The cells of tables 1 and 2; the defaults are the paper's choice:
+
+    reasoning: before the grade. None: in mode `numeric` for following and preservation, not for quality; not in other
+        modes. True with `token_probability`: each of `n` samples reasons first, and is then asked for yes or no.
+    rubric: with what the grades of the scale stand for. Mode `token_probability` has none.
+    sampling: `deterministic`: one query at temperature 0 instead of `n` samples (the paper's probability mass of 1e-7).
+
     prompts: a folder whose `<name>.txt` files replace the prompts of the same names.
     paper: criteria and rubrics are sent as a system prompt (figure 16), and the rest is
         the user's message.
@@ -41,6 +50,9 @@ class ComplexEditOptions:
     max_replacements: int = 2
     prompts: str | None = None
     paper: bool = False
+    reasoning: bool | None = None
+    rubric: bool = True
+    sampling: Sampling = "sampled"
     card: ClassVar[Card]
 
     def __post_init__(self) -> None:
@@ -57,18 +69,37 @@ class ComplexEditOptions:
                 f"{name} has {DRAWS_PER_SEED} draws per seed, got n + max_replacements = "
                 f"{self.n + self.max_replacements}: lower n"
             )
+        if self.sampling not in get_args(Sampling):
+            raise ValueError(f"unknown sampling {self.sampling!r}: {name} has {', '.join(get_args(Sampling))}")
+        if self.mode == "expected" and self.reasoning:
+            raise ValueError(f"{name} has no reasoning in mode expected: leave it out, or take mode numeric")
+        if self.mode == "token_probability" and not self.rubric:
+            raise ValueError(f"{name} has no rubric in mode token_probability: leave the option out")
+        if self.mode != "numeric" and self.sampling != "sampled":
+            raise ValueError(f"{name} has sampling={self.sampling} in mode numeric only: leave it out")
         sampling_options = [
             option
             for option in self._non_default_options()
             if option.partition("=")[0] in ("n", "seed", "max_replacements")
         ]
-        if self.mode != "numeric" and sampling_options:
-            raise ValueError(
-                f"{name} sends one query in mode {self.mode}, got {', '.join(sampling_options)}: leave it out"
-            )
+        if self.asks_once and sampling_options:
+            how = "by deterministic sampling" if self.mode == "numeric" else f"in mode {self.mode}"
+            raise ValueError(f"{name} sends one query {how}, got {', '.join(sampling_options)}: leave it out")
         if self.paper and self.mode != "numeric":
             raise ValueError(f"{name} has the paper's system prompt in mode numeric only, not in {self.mode}")
         _ = self.prompt_pack  # read now; raises for a pack that is not a folder
+
+    @property
+    def asks_once(self) -> bool:
+        """Whether one query is sent, and nothing averaged."""
+        if self.mode == "numeric":
+            return self.sampling == "deterministic"
+        return not (self.mode == "token_probability" and self.reasoning)
+
+    @property
+    def temperature(self) -> float:
+        """Of grades in mode `numeric`: the released code's 1.0, or 0."""
+        return 0.0 if self.sampling == "deterministic" else 1.0
 
     @cached_property
     def prompt_pack(self) -> Prompts:

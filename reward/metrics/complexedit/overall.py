@@ -13,7 +13,7 @@ from ...engine.program import Program
 from ...sample import EditSample
 from ...score import Score
 from ..compose import Metric, WeightedMean
-from .alignment import ComplexEditInstructionFollowing, IdentityPreservation
+from .alignment import AlignmentOptions, ComplexEditInstructionFollowing, IdentityPreservation
 from .judge_sampling import MAX_GRADE
 from .options import MODES, ComplexEditOptions
 from .quality import PerceptualQuality
@@ -22,7 +22,7 @@ MeanType = Literal["arithmetic", "geometric"]
 
 
 @dataclass(frozen=True)
-class ComplexEditOverall(ComplexEditOptions):
+class ComplexEditOverall(AlignmentOptions):
     """The mean of the three scores, from 0 to 10; `parts` has them: `following`, `preservation`, `quality`.
 
     mean: `arithmetic` (the paper's), or `geometric`, which is low if one part is. If a part has no value, neither has
@@ -33,7 +33,7 @@ class ComplexEditOverall(ComplexEditOptions):
     mean: MeanType = "arithmetic"
     card: ClassVar[Card] = Card(
         name="complex-edit-o",
-        version=2,
+        version=3,
         summary="the instruction was followed, all else is as it was, and the edited image looks natural",
         range=(0.0, float(MAX_GRADE)),
         unit="grade 0-10",
@@ -63,11 +63,11 @@ class ComplexEditOverall(ComplexEditOptions):
     @cached_property
     def parts(self) -> Mapping[str, Metric]:
         """The three metrics."""
-        options = {option.name: getattr(self, option.name) for option in fields(ComplexEditOptions)}
+        shared = {option.name: getattr(self, option.name) for option in fields(ComplexEditOptions)}
         return {
-            "following": ComplexEditInstructionFollowing(**options),
-            "preservation": IdentityPreservation(**options),
-            "quality": PerceptualQuality(**options),
+            "following": ComplexEditInstructionFollowing(**shared, operations=self.operations),
+            "preservation": IdentityPreservation(**shared, operations=self.operations),
+            "quality": PerceptualQuality(**shared),
         }
 
     @property

@@ -58,6 +58,18 @@ def test_four_levels_as_dlebench_has_them():
     assert value(table, "all", "accuracy") == 0.75
 
 
+def test_stars_have_a_mean_by_editor_without_a_metric():
+    """By hand: (1 + 3 + 5) / 3 = 3 stars and (4 + 5) / 2 = 4.5; stars 1 and 3 are nearest to 0.1 and 0.6."""
+    every = [results(name, rows(0.1, 0.6, 0.9)) for name in ("one", "two")]
+    labels = [make_label(s, f"{n}", "stars", editor="one", dimension="realism") for n, s in enumerate([1, 3, 5])]
+    labels += [make_label(s, f"{n}", "stars", editor="two", dimension="realism") for n, s in enumerate([4, 5])]
+    table = tables_of(labels, *every)["stars-realism"]
+    assert [value(table, editor, "stars") for editor in ("one", "two")] == pytest.approx([3.0, 4.5])
+    metric = {"realism": LabelMetric(("following",), 0, 1)}
+    agreement = tables_of(labels[:2], *every, metrics=metric)["agreement-stars-realism"]
+    assert value(agreement, "all", "accuracy") == 1.0
+
+
 def test_grades_of_another_range_are_brought_to_shares_and_refused_without_it():
     scored = results("one", rows(10.0, 5.0, 0.0, 10.0))
     labels = [make_label(level, f"{number}", "four-level", editor="one") for number, level in enumerate([4, 3, 1, 4])]

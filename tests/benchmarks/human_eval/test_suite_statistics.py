@@ -1,6 +1,7 @@
 """What a suite asks for, counted."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from editcritic.benchmarks.human_eval.suite_statistics import AREA_BINS, suite_statistics
 from editcritic.benchmarks.sceneedit.compound_requests import compound_cases
+from editcritic.benchmarks.suites.complexedit.construction.atomic_operations import CATEGORIES
 from editcritic.benchmarks.suites.edival import object_categories
 from editcritic.benchmarks.suites.suite import SuiteItem
 from editcritic.reward import Box, EditSample, Image, Operation, Pools, Task
@@ -49,6 +51,25 @@ def test_what_follows_what_within_a_compound_and_from_turn_to_turn():
     assert operations.rows["add"] == [3, 3 / 5, 2, 2, 1]
     turns = table(Toy(count=5), "adjacency")
     assert turns.rows["color_alter"] == [3, 0]
+
+
+def test_levels_of_one_sequence_count_once_and_by_category():
+    """Three levels of one row. By hand: Add, Remove and Change Color once each, and one pair between categories."""
+    steps = tuple(Operation(f"{name}!", name) for name in ("Add an Object", "Remove an Object", "Change Color"))
+    items = [
+        replace(suite_of(sample(f"r/C{level}", operations=steps[:level])).items[0], case="r") for level in (1, 2, 3)
+    ]
+    suite = suite_of(*(item.sample for item in items))
+    suite.items = items
+    suite.operation_categories = CATEGORIES
+    assert {name: row[0] for name, row in table(suite, "operations").rows.items()} == {step.name: 1 for step in steps}
+    assert table(suite, "adjacency").rows["Add an Object"] == [0, 1, 0]
+    objects, colour = "Object Manipulation and Transformation", "Color and Tone Adjustments"
+    assert {name: row[0] for name, row in table(suite, "operations-by-category").rows.items()} == {
+        objects: 2,
+        colour: 1,
+    }
+    assert table(suite, "adjacency-by-category").rows == {objects: [1, 1], colour: [0, 0]}
 
 
 def test_target_areas_are_shares_of_the_picture():

@@ -18,6 +18,7 @@ PAIR = (("one", "7/C3"), ("two", "7/C3"))
         make_label("B", PAIR, "pair", dimension="overall", swapped=True, seconds=2.5),
         make_label("no", "12/multipass/2", editor="omnigen"),
         make_label(4, "a", "four-level", phase="recheck", round=2),
+        make_label(5, "a", "stars", dimension="realism"),
         make_label(((0, 0, 10, 5), (3, 4, 5, 6)), "a", "boxes", dimension="target", note="two of them"),
         make_label((), "a", "boxes", dimension="target"),
         make_label("regenerate", "a", "reference", dimension="reference"),
@@ -32,6 +33,7 @@ def test_what_is_written_is_read_again(tmp_path, label):
 def test_a_label_as_a_number_is_about_the_first_of_the_two():
     assert [make_label(one, PAIR, "pair").value for one in ("A", "tie", "B")] == [1.0, 0.0, -1.0]
     assert [make_label(one, "a", "four-level").value for one in (1, 2, 3, 4)] == pytest.approx([0, 1 / 3, 2 / 3, 1])
+    assert [make_label(one, "a", "stars").value for one in (1, 2, 3, 4, 5)] == [0, 0.25, 0.5, 0.75, 1]
     assert [make_label("yes", "a").value, make_label("no", "a").value] == [1.0, 0.0]
     assert make_label((), "a", "boxes").value is None
 

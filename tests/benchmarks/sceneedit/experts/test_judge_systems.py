@@ -116,7 +116,7 @@ def test_credit_for_a_compound_goes_to_the_steps_that_were_done():
     assert len(edits) > 4
     grades: dict[bool, list[float]] = {True: [], False: []}
     for case in edits:
-        (score,) = Reward.of("complex-edit-if?n=2", EXPERTS)([case.sample])
+        (score,) = Reward.of("complex-edit-if?n=2&operations=listed", EXPERTS)([case.sample])
         for step, credit in zip(case.steps_followed, score.credits.values(), strict=True):
             grades[step].append(credit.value or 0.0)
     assert fmean(grades[True]) > 8.5

@@ -40,6 +40,15 @@ def test_the_geometric_mean_is_not_what_was_printed(printed: dict[str, Any]) -> 
     assert len(off) > 15
 
 
+def test_imagen3_at_c1_follows_from_its_differences(printed: dict[str, Any]) -> None:
+    """By hand: 6.55 + 2.38 = 8.93 and 7.26 + 0.90 = 8.16; with the mean of three the rest of O is 15.55."""
+    _, ip_c8, _, o_c8 = printed["table3_C8_real"]["Imagen3"]
+    _, ip_drop, _, o_drop = printed["table4_real_Imagen3_C8_minus_C1"]
+    ip_c1, o_c1 = ip_c8 - ip_drop, o_c8 - o_drop
+    assert (ip_c1, o_c1) == pytest.approx((8.93, 8.16))
+    assert 3 * o_c1 - ip_c1 == pytest.approx(15.55), "IF + PQ"
+
+
 def test_tables_3_and_4_are_of_the_same_grades_but_for_rounding(printed: dict[str, Any]) -> None:
     for model, levels in printed["table4_real"].items():
         assert levels["C8"] == pytest.approx(printed["table3_C8_real"][model], abs=WITHIN), model

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.common.inputs import load_selector
+from editcritic.benchmarks.run.output_generation import SelectionConfig, generate_outputs
 from editcritic.benchmarks.suites.complexedit.complexity_curves import level_curve
 from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit
 from editcritic.benchmarks.suites.results import ResultRow, Results
@@ -19,6 +21,7 @@ from editcritic.reward.engine.engine import Engine
 from editcritic.reward.queries import Judge, Reply
 from editcritic.reward.queries.response_formats import Grade, Json
 
+from ..tiny_suite import picture
 from .layout import ROWS, compound, edited, on_hub, outputs, saved
 
 
@@ -40,18 +43,13 @@ class Judging(Expert):
         if isinstance(form, Json):
             import json
 
-            operations = json.loads(dict(query.slots)["operations"])
-            following = 10 - len(operations) + odd
-            return Reply(
-                json.dumps(
-                    {
-                        "reasoning": "seen",
-                        "operations": [{"operation": one, "score": following} for one in operations],
-                        "instruction_following": following,
-                        "identity_preservation": 4,
-                    }
-                )
-            )
+            slots = dict(query.slots)
+            operations = json.loads(slots["operations"])
+            following = 9 - slots["instruction"].count(" and ") + odd
+            grades: dict[str, Any] = {"instruction_following": following, "identity_preservation": 4}
+            if operations:
+                grades["operations"] = [{"operation": one, "score": following} for one in operations]
+            return Reply(json.dumps({"reasoning": "seen", **grades}))
         assert isinstance(form, Grade)
         if query.topic.endswith("/quality"):
             return Reply(str(7 + odd), probabilities={str(grade): float(grade == 7) for grade in range(11)})
@@ -131,7 +129,7 @@ def test_it_runs_from_the_published_layout_to_the_tables_and_judges_each_alignme
 
 
 def test_operations_have_a_grade_of_their_own(data: Path, tmp_path: Path) -> None:
-    suite = ComplexEdit(data, levels="1-2", n=2)
+    suite = ComplexEdit(data, levels="1-2", n=2, operations="listed")
     results = judged(suite, outputs(tmp_path, range(1, 3)), Judging())
     table = next(one for one in suite.tables(results) if one.name == "operations")
     cells = {name: row["IF"] for name, row in ComputedTable.compute(table, None).cells.items()}
@@ -166,7 +164,7 @@ def test_protocols_are_the_modes_and_the_paper_is_numeric(data: Path, protocol: 
     specs = ComplexEdit(data, levels=1, mode="expected").metrics(protocol)
     metrics = [Reward.of(spec, {"judge": Judging()}).metric for spec in specs.values()]
     assert list(specs) == ["if", "ip", "pq"]
-    assert [metric.signature for metric in metrics] == [f"{metric.card.name}@2/{signature}" for metric in metrics]  # type: ignore[attr-defined]
+    assert [metric.signature for metric in metrics] == [f"{metric.card.name}@3/{signature}" for metric in metrics]  # type: ignore[attr-defined]
 
 
 def test_the_expected_mode_asks_three_questions_a_picture(data: Path, tmp_path: Path) -> None:
@@ -175,6 +173,62 @@ def test_the_expected_mode_asks_three_questions_a_picture(data: Path, tmp_path: 
     assert len(judge.queries) == 3 * ROWS
     assert values(suite, results, "leaderboard")["all"] == pytest.approx({"IF": 5.0, "IP": 5.0, "PQ": 7.0, "O": 17 / 3})
     assert [one.name for one in suite.tables(results)] == ["leaderboard", "levels"], "nothing was measured repeatedly"
+
+
+def test_a_step_of_sequential_editing_is_judged_by_the_published_compound(tmp_path: Path) -> None:
+    """Section 5.4.2. The joined atomic sentences of step 2 would be "Make the cup blue and remove the fork"."""
+    import datasets
+
+    atomic = ["Make the cup blue", "Remove the fork", "Add a plum"]
+    published = ["Make the cup blue", "Give the table a blue cup and no fork.", "A blue cup and a plum, but no fork."]
+    row = {
+        "sequence": [{"name": "Change Color", "instruction": text} for text in atomic],
+        "compound": [{"reasoning": "why", "compound_instruction": text} for text in published],
+    }
+    table = datasets.Dataset.from_dict({"image": [picture(1).pil()], "edit": [row]})
+    table.cast_column("image", datasets.Image()).to_parquet(tmp_path / "test_real-00000-of-00001.parquet")
+    asked: list[str] = []
+
+    class Recording(Judging):
+        def _reply(self, query: Judge) -> Reply:
+            asked.append(dict(query.slots)["instruction"])
+            return super()._reply(query)
+
+    suite = ComplexEdit(tmp_path, levels=3)
+    reward = Reward.of("complex-edit-if?n=1", {"judge": Recording()})
+    selection = SelectionConfig(load_selector("sequential?n=2"), reward)
+    report = generate_outputs(suite, tmp_path / "made", Seeded(), selection=selection)
+    assert (len(report.generated), report.failed) == (1, [])
+    assert asked == [text for text in published for _ in range(2)]
+
+
+class Seeded:
+    """An editor whose images differ by seed."""
+
+    id, nfe, batch_size = "seeded", 1, 1
+
+    def edit(
+        self, images: Sequence[Any], instructions: Sequence[str], seeds: Sequence[int], *, history: Any = None
+    ) -> Sequence[Image]:
+        return [picture(seed % 997, 5) for seed in seeds]
+
+
+def test_ablations_are_options_of_the_suite_and_none_is_the_papers_protocol(data: Path) -> None:
+    suite = ComplexEdit(data, levels=1, reasoning=False, rubric=False, pq_instruction=True)
+    signatures = [Reward.of(spec, {"judge": Judging()}).metric.signature for spec in suite.metrics().values()]  # type: ignore[attr-defined]
+    same = "numeric[reasoning=False, rubric=False"
+    assert signatures == [
+        f"complex-edit-if@3/{same}]",
+        f"complex-edit-ip@3/{same}]",
+        f"complex-edit-pq@3/{same}, instruction=True]",
+    ]
+    given = {"reasoning": False, "rubric": False, "pq_instruction": True}
+    assert {name: suite.options[name] for name in given} == given
+    with pytest.raises(InputError, match="has not pq_instruction=True, reasoning=False, rubric=False: leave it out"):
+        suite.metrics("paper")
+    assert not given.keys() & ComplexEdit(data, levels=1).options.keys()
+    once = ComplexEdit(data, levels=1, sampling="deterministic").metrics()["pq"]
+    assert once == {"use": "complex-edit-pq", "mode": "numeric", "sampling": "deterministic"}
 
 
 def scripted(grade: Callable[[int, int], Score]) -> Results:

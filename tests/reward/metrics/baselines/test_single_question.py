@@ -3,7 +3,7 @@
 import pytest
 
 from editcritic.reward.config import build
-from editcritic.reward.metrics.baselines.single_question import JudgeLevels, JudgeQuality, JudgeYesNo
+from editcritic.reward.metrics.baselines.single_question import JudgeLevels, JudgeQuality, JudgeRealism, JudgeYesNo
 from editcritic.reward.queries import Failure, Reply
 from editcritic.reward.queries.specs import spec_of
 
@@ -21,7 +21,7 @@ def score_with_queries(metric, one, reply):
     return seen, alone(metric(one), rule)
 
 
-METRICS = [JudgeYesNo(), JudgeQuality(), JudgeLevels()]
+METRICS = [JudgeYesNo(), JudgeQuality(), JudgeLevels(), JudgeRealism()]
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,7 @@ METRICS = [JudgeYesNo(), JudgeQuality(), JudgeLevels()]
         (JudgeQuality(), Reply("85"), 85.0),
         (JudgeLevels(), Reply("good", {"excellent": 0.5, "good": 0.5}), 0.875),
         (JudgeLevels(), Reply("poor"), 0.25),
+        (JudgeRealism(), Reply("good", {"fair": 0.5, "good": 0.5}), 0.625),  # of five stars 3.5
     ],
 )
 def test_an_answer_is_worth_what_its_form_says(metric, reply, value):
@@ -55,6 +56,7 @@ def test_words_that_are_no_answer_fail_and_are_told(metric):
         (JudgeYesNo(), "baselines/yes_no", ["source", "edited", "make it blue"]),
         (JudgeQuality(), "baselines/quality", ["edited"]),
         (JudgeLevels(), "baselines/level", ["source", "edited", "make it blue"]),
+        (JudgeRealism(), "baselines/realism", ["edited", "make it blue"]),
     ],
 )
 def test_the_judge_sees_what_the_paper_shows_it(metric, topic, seen):
@@ -72,7 +74,7 @@ def test_a_prompt_pack_is_asked_and_signed(metric, tmp_path):
     packed = type(metric)(prompts=str(tmp_path))
     (query,), score = score_with_queries(packed, sample(), Reply("yes"))
     assert query.messages[0].content[-1] == "Just say it."
-    assert packed.signature.startswith(f"{metric.card.name}@2[prompts=")
+    assert packed.signature.startswith(f"{metric.card.signature}[prompts=")
     assert score.status == "failed" or score.metric == packed.signature
     assert build(spec_of(packed)) == packed
     with pytest.raises(ValueError, match="not a folder"):

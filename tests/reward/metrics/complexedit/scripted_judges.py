@@ -20,10 +20,10 @@ def edit(name: str = "s", **fields: Any) -> EditSample:
     return EditSample(id=name, **options)
 
 
-def verdict(following: int, preservation: int, operations: Sequence[int] = (5,), why: str = "I looked") -> Reply:
-    """What a judge answers to the alignment judgement."""
+def verdict(following: int, preservation: int, operations: Sequence[int] = (), why: str = "I looked") -> Reply:
+    """What a judge answers to the alignment judgement; operations: grades of those that were listed."""
     items = [{"operation": f"no. {place}", "score": score} for place, score in enumerate(operations, start=1)]
-    reply = {"reasoning": why, "operations": items}
+    reply = {"reasoning": why, **({"operations": items} if items else {})}
     return Reply(json.dumps({**reply, "instruction_following": following, "identity_preservation": preservation}))
 
 
@@ -32,7 +32,7 @@ def known(query: Judge) -> Outcome:
     number = int(query.digest[:12], 16)
     match query.form:
         case Json():
-            count = len(json.loads(dict(query.slots)["operations"])) or 1
+            count = len(json.loads(dict(query.slots)["operations"]))
             return verdict(number % 11, number // 11 % 11, [number // 121 % 11] * count)
         case YesNo():
             return Reply("yes", {"yes": (number % 101) / 101, "no": 1 - (number % 101) / 101})

@@ -71,7 +71,7 @@ def test_in_the_papers_protocol_rubrics_are_a_system_prompt_and_the_user_gives_t
 
 def test_instruction_and_operations_are_in_words_and_slots():
     sample = edit(operations=OPERATIONS)
-    (query,) = queries_of(ComplexEditInstructionFollowing(n=1), sample)
+    (query,) = queries_of(ComplexEditInstructionFollowing(n=1, operations="listed"), sample)
     assert query.slots == (
         ("instruction", sample.instruction),
         ("operations", '["Remove the cup", "Turn the wall green"]'),
@@ -80,11 +80,18 @@ def test_instruction_and_operations_are_in_words_and_slots():
     assert "\n1. Remove the cup\n2. Turn the wall green\n" in words(query)
 
 
-def test_unknown_operations_are_an_empty_list_and_one_item_for_the_whole():
-    (query,) = queries_of(ComplexEditInstructionFollowing(n=1), edit())
-    assert dict(query.slots)["operations"] == "[]"
-    assert "the one operation of the list" in words(query)
-    assert query.form == judgement_form(1)
+@pytest.mark.parametrize("metric", BOTH)
+def test_the_papers_triplet_has_no_operations(metric):
+    """Section 3.1.1: input, output, instruction. A reply with the two grades of figure 16 (a) is all there is."""
+    judge = Heard(lambda query: verdict(7, 9))
+    (score,) = scored(metric(n=1), judge, edit(operations=OPERATIONS))
+    (query,) = judge.queries
+    assert "1. Remove the cup" not in words(query)
+    assert "of several operations" not in words(query)
+    assert (dict(query.slots)["operations"], query.form) == ("[]", judgement_form())
+    assert (score.value, score.credits) == (7.0 if metric is ComplexEditInstructionFollowing else 9.0, {})
+    (listed,) = queries_of(metric(n=1, operations="listed"), edit())
+    assert listed.digest == queries_of(metric(n=1), edit())[0].digest, "there is nothing to list"
 
 
 def test_both_rubrics_are_in_the_words_following_first():
@@ -103,11 +110,13 @@ def test_an_instruction_with_braces_is_put_in_as_it_is():
 def test_the_judge_is_to_reason_before_it_grades():
     names = [*json.loads(judgement_form(3).schema)["properties"]]
     assert names == ["reasoning", "operations", "instruction_following", "identity_preservation"]
+    assert [*json.loads(judgement_form().schema)["properties"]] == [names[0], *names[2:]]
+    assert [*json.loads(judgement_form(reasoning=False).schema)["properties"]] == names[2:]
 
 
 @pytest.mark.parametrize("metric", BOTH)
 def test_an_unchanged_copy_reaches_the_judge_as_two_pictures_and_its_answer_the_score(metric):
-    judge = Heard(lambda query: verdict(0, 10, [0]))
+    judge = Heard(lambda query: verdict(0, 10))
     (score,) = scored(metric(n=4), judge, edit(edited=BEFORE))
     assert all(query.images == (BEFORE, BEFORE) for query in judge.queries)
     assert len(judge.queries) == 4
@@ -141,12 +150,12 @@ def test_the_spread_and_the_reasoning_nearest_to_the_mean_are_evidence():
     (reason,) = [item for item in score.evidence if item.what == "reasoning nearest to the mean"]
     assert grades == "2 4 9"
     assert (reason.text, reason.numbers) == ("near", {"draw": 1.0, "grade": 4.0})
-    assert score.metric == "complex-edit-if@2/numeric[n=3]"
+    assert score.metric == "complex-edit-if@3/numeric[n=3]"
 
 
 def test_operations_are_credited_in_order_with_their_means():
     rule = drawn(verdict(5, 9, [10, 0]), verdict(6, 9, [8, 3]))
-    score = score_of(ComplexEditInstructionFollowing(n=2), rule, edit(operations=OPERATIONS))
+    score = score_of(ComplexEditInstructionFollowing(n=2, operations="listed"), rule, edit(operations=OPERATIONS))
     assert {name: credit.value for name, credit in score.credits.items()} == {
         "1: Remove the cup": 9.0,
         "2: Turn the wall green": 1.5,
@@ -157,31 +166,41 @@ def test_operations_are_credited_in_order_with_their_means():
 
 
 def test_the_value_stays_the_judges_where_its_operations_say_otherwise_and_that_is_noted():
-    apart = score_of(ComplexEditInstructionFollowing(n=1), drawn(verdict(9, 9, [2, 3])), edit(operations=OPERATIONS))
+    apart = score_of(
+        ComplexEditInstructionFollowing(n=1, operations="listed"),
+        drawn(verdict(9, 9, [2, 3])),
+        edit(operations=OPERATIONS),
+    )
     assert apart.value == 9.0
     assert numbers(apart, "operations") == {"mean over operations": 2.5, "value": 9.0}
-    agreed = score_of(ComplexEditInstructionFollowing(n=1), drawn(verdict(4, 9, [3, 5])), edit(operations=OPERATIONS))
+    agreed = score_of(
+        ComplexEditInstructionFollowing(n=1, operations="listed"),
+        drawn(verdict(4, 9, [3, 5])),
+        edit(operations=OPERATIONS),
+    )
     assert [item.what for item in agreed.evidence] == ["measurements", "reasoning nearest to the mean"]
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_a_list_of_another_length_is_a_failed_measurement(count):
     rule = drawn(verdict(9, 9, [5] * count), verdict(4, 9, [4, 4]))
-    score = score_of(ComplexEditInstructionFollowing(n=1), rule, edit(operations=OPERATIONS))
+    score = score_of(ComplexEditInstructionFollowing(n=1, operations="listed"), rule, edit(operations=OPERATIONS))
     assert score.value == 4.0
     assert numbers(score, "replaced") == {"measurements": 1.0}
 
 
 def test_there_are_no_credits_without_operations_nor_for_preservation():
-    assert score_of(ComplexEditInstructionFollowing(n=2), known).credits == {}
-    assert score_of(IdentityPreservation(n=2), known, edit(operations=OPERATIONS)).credits == {}
+    assert score_of(ComplexEditInstructionFollowing(n=2, operations="listed"), known).credits == {}
+    assert score_of(IdentityPreservation(n=2, operations="listed"), known, edit(operations=OPERATIONS)).credits == {}
 
 
 @given(st.lists(st.lists(st.integers(0, 10), min_size=3, max_size=3), min_size=1, max_size=5))
 def test_the_mean_of_the_credits_is_the_mean_over_operations(rows):
     operations = tuple(Operation(name) for name in ("one", "two", "one"))  # the same twice stays two
     rule = drawn(*[verdict(0, 0, row) for row in rows])
-    score = score_of(ComplexEditInstructionFollowing(n=len(rows)), rule, edit(operations=operations))
+    score = score_of(
+        ComplexEditInstructionFollowing(n=len(rows), operations="listed"), rule, edit(operations=operations)
+    )
     mean = sum(map(sum, rows)) / (3 * len(rows))
     assert sum(value_of(credit) for credit in score.credits.values()) / 3 == pytest.approx(mean)
     assert len(score.credits) == 3

@@ -31,12 +31,26 @@ ALL = [ComplexEditInstructionFollowing, IdentityPreservation, PerceptualQuality,
             {"mode": "token_probability", "seed": 5, "max_replacements": 1},
             "got seed=5, max_replacements=1: leave it out",
         ),
+        ({"sampling": "greedy"}, "unknown sampling 'greedy'"),
+        ({"sampling": "deterministic", "n": 3}, "one query by deterministic sampling, got n=3: leave it out"),
+        ({"sampling": "deterministic", "mode": "expected"}, "in mode numeric only"),
+        ({"mode": "expected", "reasoning": True}, "no reasoning in mode expected"),
+        ({"mode": "token_probability", "rubric": False}, "no rubric in mode token_probability"),
         ({"prompts": "/nowhere/to/be/found"}, "is not a folder"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(metric, options, says):
     with pytest.raises(ValueError, match=says):
         metric(**options)
+
+
+def test_operations_and_instruction_are_refused_where_nobody_is_told_them():
+    with pytest.raises(ValueError, match="operations=listed in mode numeric with reasoning only"):
+        ComplexEditInstructionFollowing("expected", operations="listed")
+    with pytest.raises(ValueError, match="operations=listed in mode numeric with reasoning only"):
+        IdentityPreservation(reasoning=False, operations="listed")
+    with pytest.raises(ValueError, match="no instruction in mode token_probability"):
+        PerceptualQuality("token_probability", instruction=True)
 
 
 def test_an_unknown_mean_is_refused_with_those_there_are():

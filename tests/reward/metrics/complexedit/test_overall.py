@@ -91,7 +91,7 @@ def test_the_other_modes_take_three_questions(mode, query_count):
     (score,) = scored(ComplexEditOverall(mode), judge, edit())
     assert topics(judge) == query_count
     assert score.status == "scored"
-    assert score.metric == f"complex-edit-o@2/{mode}"
+    assert score.metric == f"complex-edit-o@3/{mode}"
 
 
 @given(*[st.integers(0, 10)] * 3)
@@ -107,13 +107,13 @@ def test_overall_is_the_mean_of_the_parts(following, preservation, quality):
     geometric = score_of(ComplexEditOverall(n=2, mean="geometric"), rule)
     assert geometric.value == pytest.approx((following * preservation * quality) ** (1 / 3))
     assert value_of(geometric) <= value_of(score) + 1e-9
-    assert geometric.metric == "complex-edit-o@2/numeric[n=2, mean=geometric]"
+    assert geometric.metric == "complex-edit-o@3/numeric[n=2, mean=geometric]"
 
 
 def test_parts_are_signed_as_the_metrics_they_are():
     score = score_of(ComplexEditOverall(n=2, seed=1), known)
     assert [part.metric for part in score.parts.values()] == [
-        f"complex-edit-{name}@2/numeric[n=2, seed=1]" for name in ("if", "ip", "pq")
+        f"complex-edit-{name}@3/numeric[n=2, seed=1]" for name in ("if", "ip", "pq")
     ]
 
 
@@ -153,4 +153,4 @@ def test_candidates_of_one_group_share_nothing_but_their_source():
 
 def test_scores_can_be_written_as_json():
     text = json.dumps(score_of(ComplexEditOverall(n=2), known).to_json(), allow_nan=False)
-    assert '"complex-edit-ip@2/numeric[n=2]"' in text
+    assert '"complex-edit-ip@3/numeric[n=2]"' in text

@@ -136,7 +136,7 @@ def worth(text):
     rule = lambda query: parse_reply(query.form, text)  # noqa: E731
     sample = edit(operations=OPERATIONS)
     return [
-        score_of(metric(n=1, max_replacements=0), rule, sample)
+        score_of(metric(n=1, max_replacements=0, operations="listed"), rule, sample)
         for metric in (ComplexEditInstructionFollowing, IdentityPreservation)
     ]
 
