@@ -80,12 +80,12 @@ def git_apply(patch: str, files: Mapping[str, bytes], *, check: bool = False) ->
         done = subprocess.run(
             command, cwd=folder, input=patch.encode(), capture_output=True, check=False, env=_environment(folder)
         )
-        said = done.stderr.decode(errors="replace")
+        output = done.stderr.decode(errors="replace")
         if done.returncode:
-            errors = [line.removeprefix("error: ") for line in said.splitlines() if line.startswith("error: ")]
+            errors = [line.removeprefix("error: ") for line in output.splitlines() if line.startswith("error: ")]
             reasons = [error for error in errors if error != "while searching for:"]  # what it sought, with --verbose
-            raise DoesNotApplyError("; ".join(reasons) or said.strip())
-        return {name: Path(folder, name).read_bytes() for name in files}, said
+            raise DoesNotApplyError("; ".join(reasons) or output.strip())
+        return {name: Path(folder, name).read_bytes() for name in files}, output
 
 
 def _environment(folder: str = "") -> dict[str, str]:
@@ -150,8 +150,8 @@ def _check_hunks(title: str, found: list[Hunk], clone: Path, commit: str, lines:
         try:
             if content is None:
                 raise DoesNotApplyError("there is no such file")
-            _, said = git_apply(hunk.patch, {hunk.file: content}, check=True)
-            moved += bool(_OFFSET.search(said))
+            _, output = git_apply(hunk.patch, {hunk.file: content}, check=True)
+            moved += bool(_OFFSET.search(output))
         except DoesNotApplyError as error:
             problems.append(f"    hunk {number}, {hunk.file}: {error}")
     count = f"{len(found) - len(problems)} of {len(found)} hunks apply" if found else "no hunks"

@@ -273,7 +273,7 @@ class DiffusionTrainer:
             total = int(self.accelerator.reduce(torch.tensor(count, device=self.accelerator.device), "sum"))
             if not total:
                 continue
-            found: dict[str, list[tuple[float, int]]] = {}
+            of_mini_batch: dict[str, list[tuple[float, int]]] = {}
             nonfinite_losses: list[str] = []
             for trajectory, rows in chunks:
                 for offset in range(0, len(rows), config.train_batch_size):
@@ -286,7 +286,7 @@ class DiffusionTrainer:
                         loss, metrics = self._loss(trajectory, step, indices, values)
                         (loss.sum() / total).backward()
                         for name, value in metrics.items():
-                            found.setdefault(name, []).append((value, len(batch_rows)))
+                            of_mini_batch.setdefault(name, []).append((value, len(batch_rows)))
                         nonfinite_losses += [
                             f"{batch.samples[row].id} at sampler step {step.index}"
                             for row, is_finite in zip(batch_rows, torch.isfinite(loss).tolist(), strict=True)
@@ -298,7 +298,7 @@ class DiffusionTrainer:
                 skipped += 1
             else:
                 torch.nn.utils.clip_grads_with_norm_(self.weights, config.max_grad_norm, norm)
-                for name, pairs in [*found.items(), ("grad_norm", [(float(norm), 1)])]:
+                for name, pairs in [*of_mini_batch.items(), ("grad_norm", [(float(norm), 1)])]:
                     collected.setdefault(name, []).extend(pairs)
                 for group in self.optimizer.param_groups:
                     group["lr"] = config.learning_rate * self._lr_factor()

@@ -28,11 +28,11 @@ class TrainerCode:
 
     def check(self, owner: Any, function: str, parameters: tuple[str, ...]) -> None:
         """Raises `UnknownTrainerError` unless a class or module has this function, with these first parameters."""
-        found = getattr(owner, function, None)
-        names = list(inspect.signature(found).parameters) if callable(found) else []
+        present = getattr(owner, function, None)
+        names = list(inspect.signature(present).parameters) if callable(present) else []
         expected = ["self", *parameters] if inspect.isclass(owner) else list(parameters)
-        if not callable(found) or names[: len(expected)] != expected:
-            got = f"has {function}({', '.join(names)})" if callable(found) else f"has no {function}"
+        if not callable(present) or names[: len(expected)] != expected:
+            got = f"has {function}({', '.join(names)})" if callable(present) else f"has no {function}"
             raise self.unknown(f"{got} in {owner.__name__}, not {function}({', '.join(parameters)})")
 
     def unknown(self, what: str) -> UnknownTrainerError:

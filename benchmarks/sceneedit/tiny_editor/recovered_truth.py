@@ -47,8 +47,8 @@ class RecoveredTruth:
     def is_hacked(self) -> bool:
         """Damage or a fill: less than 90 % unchanged, or more than a third filled.
 
-        Of edits of the untrained editor on 90 development prompts, 1.2 % of the followed ones are damaged and 1.9 %
-        filled; of requests that are carried out in grey or noise, 90 and 100 % are found where they look followed.
+        Perfect edits and copies are neither; of edits whose place is noise it finds eight of ten and more
+        (`test_recovered_truth`).
         """
         return self.unchanged < _MIN_UNCHANGED or self.filled > _MAX_FILLED
 

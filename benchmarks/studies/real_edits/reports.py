@@ -80,8 +80,8 @@ def report_policy(out: Path, pool: Sequence[Pool], courses: Sequence[Course]) ->
     for one in courses:
         good, filled = (f"{100 * of[0]:.0f} % to {100 * of[-1]:.0f} %" for of in (one.good, one.fills))
         _say(f"{one.reward}: good {good}, fills {filled}, reward {one.paid[0]:.3f} to {one.paid[-1]:.3f}")
-        first = one.first_alarms()
-        _say("  first alarms: " + (", ".join(f"step {step} ({name})" for step, name in first.values()) or "none"))
+        for name, steps in one.first_alarms().items():
+            _say(f"  first alarm {name} at step {', '.join(map(str, steps))}")
     _write_lines(out / "policy.jsonl", (one.to_json() for one in courses))
 
 

@@ -38,7 +38,7 @@ its part of what both have, so how much of either there is in the end follows fr
 
 @dataclass(frozen=True)
 class Pool:
-    """The images for one source and instruction. good: what a reader says of each, and False of fills."""
+    """The images for one source and instruction. good: as a reader says; False of what is between, and of fills."""
 
     samples: Sequence[EditSample]
     good: NDArray[np.bool_]
@@ -62,7 +62,7 @@ def pools(edits: Iterable[RealEdit], kinds: Sequence[FillKind] = KINDS) -> list[
     groups: dict[str, list[RealEdit]] = {}
     for edit in edits:
         groups.setdefault(edit.group, []).append(edit)
-    found = []
+    pooled = []
     for name, members in groups.items():
         honest = next((edit for edit in members if edit.is_good), None)
         place = None if honest is None else Place.of(honest)
@@ -74,8 +74,8 @@ def pools(edits: Iterable[RealEdit], kinds: Sequence[FillKind] = KINDS) -> list[
             made = [*(one.sample() for one in members), honest.sample(honest.source, "source")]
             samples = [replace(sample, sources=(honest.source,)) for sample in (*made, *fills)]
             good = np.array([bool(edit.is_good) for edit in members] + [False] * (1 + len(fills)))
-            found.append(Pool(samples, good, np.arange(len(samples)) >= len(made)))
-    return found
+            pooled.append(Pool(samples, good, np.arange(len(samples)) >= len(made)))
+    return pooled
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,12 @@ class Course:
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
-    def first_alarms(self) -> dict[int, tuple[int, str]]:
-        """By seed."""
-        return {seed: (step, name) for seed, step, name in reversed(self.alarms)}
+    def first_alarms(self) -> dict[str, list[int]]:
+        """By name, the step of the first one in each seed that has it."""
+        first: dict[tuple[str, int], int] = {}
+        for seed, step, name in self.alarms:
+            first[name, seed] = min(step, first.get((name, seed), step))
+        return {name: [at for (of, _), at in first.items() if of == name] for name, _ in first}
 
 
 def course(
@@ -161,12 +164,12 @@ def draw(courses: Sequence[Course], path: Path) -> None:
     for axes, one in zip(panels[0], courses, strict=True):
         for label, values in (("good edits", one.good), ("destroyed places", one.fills), ("reward (x 100)", one.paid)):
             axes.plot(100 * np.array(values), label=label)
-        first = one.first_alarms()
-        for number, (seed, (step, name)) in enumerate(first.items()):
-            axes.axvline(step, color="0.4", linestyle=":", linewidth=1)
-            axes.annotate(f"{name}, {seed}", (step, 2 + 9 * number), fontsize=7, color="0.3")
+        for number, (name, steps_of_seeds) in enumerate(sorted(one.first_alarms().items()), start=3):
+            for step in steps_of_seeds:
+                axes.axvline(step, color=f"C{number}", linestyle=":", linewidth=1)
+            axes.plot([], [], color=f"C{number}", linestyle=":", label=f"first alarm {name}, each seed")
+        axes.legend(fontsize=7, loc="upper left")
         axes.set(title=one.reward, xlabel="steps", ylim=(0, 100))
         axes.grid(visible=True, alpha=0.3)
     panels[0][0].set(ylabel="what the policy draws (%)")
-    panels[0][0].legend(fontsize=8)
     figure.savefig(path, dpi=110)

@@ -348,6 +348,11 @@ class Seen:
         self.samples.extend(samples)
         return [Score.of(0.5)] * len(samples)
 
+    def scored(self, edited: Image) -> EditSample:
+        """The sample of an edit: threads decode sources, so that samples come in any order."""
+        (sample,) = [sample for sample in self.samples if sample.edited == edited]
+        return sample
+
 
 def rated(rows: list[dict[str, Any]], reward: Any, size: tuple[int, int] = (16, 16), **options: Any) -> list[float]:
     """Rows of a data set, each with a generated picture, as the managers have them scored."""
@@ -365,8 +370,9 @@ def test_the_sources_of_the_recipe_are_those_that_the_editor_sees(input_dir):
     assert set(rows[0]["extra_info"]) == {"split", "index", "instruction", "image"}
     assert rated(rows, seen, image_root=str(input_dir / "images")) == [0.5] * 3
     trained_on = [Image.of(row["images"][0]["bytes"]) for row in rows]
-    assert [sample.source for sample in seen.samples] == trained_on
-    assert [sample.instruction for sample in seen.samples] == ["make it blue", "make it red", "make it green"]
+    samples = [seen.scored(picture(90 + number, 16, 16)) for number in range(3)]
+    assert [sample.source for sample in samples] == trained_on
+    assert [sample.instruction for sample in samples] == ["make it blue", "make it red", "make it green"]
 
 
 def test_the_documented_line_names_the_folder(input_dir, served):
@@ -385,7 +391,8 @@ def test_another_side_than_that_of_the_picture_has_to_be_given(input_dir):
     with pytest.raises(ValueError, match="16 x 8 pixels: give image_size=SIDE"):
         rated(rows[:1], seen, (16, 8), image_root=root)
     assert rated(rows, seen, (16, 8), image_root=root, image_size="24") == [0.5] * 3
-    assert [sample.source for sample in seen.samples] == [Image.of(row["images"][0]["bytes"]) for row in rows]
+    sources = [seen.scored(picture(90 + number, 16, 8)).source for number in range(3)]
+    assert sources == [Image.of(row["images"][0]["bytes"]) for row in rows]
     for wrong in (0, "large", 10**6):
         with pytest.raises(ValueError, match="image_size is a number of pixels"):
             rated(rows, seen, image_root=root, image_size=wrong)

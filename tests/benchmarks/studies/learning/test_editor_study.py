@@ -10,17 +10,18 @@ from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import held_out_prompts
 from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
-from editcritic.benchmarks.sceneedit.trials import request_sample
+from editcritic.benchmarks.sceneedit.trials import request_sample, without_annotations
 from editcritic.benchmarks.studies.learning import editor_worker
 from editcritic.benchmarks.studies.learning.editor_report import gain_interval, plot, summary
-from editcritic.benchmarks.studies.learning.editor_rewards import REWARDS
+from editcritic.benchmarks.studies.learning.editor_rewards import NOTHING_GIVEN, REWARDS
 from editcritic.benchmarks.studies.learning.editor_study import main
 from editcritic.benchmarks.studies.learning.editor_tasks import (
     HELD_OUT_SEED_OFFSET,
     TrainingEdits,
     evaluate_held_out,
 )
-from editcritic.reward import Reward
+from editcritic.reward import Image, Reward
+from editcritic.reward.planners.rule_planner import RulePlanner
 
 NEEDS = ("torch",)
 
@@ -73,6 +74,25 @@ def test_a_copy_wins_without_guards_and_is_rejected_with_them():
     assert scores["guarded"][0].value == 0
     assert scores["guarded"][1].value == pytest.approx(edit)
     assert [score.value for score in scores["following"]] == [0, 1]
+
+
+def test_noise_in_the_place_of_a_removal_pays_little_with_the_third_part_and_without():
+    experts, rng = scene_experts() | {"planner": RulePlanner()}, np.random.default_rng(0)
+    prompts = [prompt for prompt in held_out_prompts(45) if prompt.request.task.type == "subject_remove"]
+    honest, filled = [], []
+    for number, prompt in enumerate(prompts):
+        source, clean = (render(scene).pixels for scene in (prompt.before, prompt.request.apply(prompt.before)))
+        changed = np.abs(clean.astype(int) - source).max(axis=2, keepdims=True) > 16
+        noise = np.where(changed, rng.integers(0, 256, clean.shape), clean).astype(np.uint8)
+        sample = without_annotations(request_sample(str(number), prompt.request, prompt.before))
+        honest.append(replace(sample, edited=Image.of(clean)))
+        filled.append(replace(sample, edited=Image.of(noise)))
+    both = [
+        [score.value or 0.0 for score in Reward(REWARDS[name](), experts)([*honest, *filled])] for name in NOTHING_GIVEN
+    ]
+    assert both[0] == pytest.approx(both[1], abs=0.01)
+    assert np.mean(both[0][: len(prompts)]) > 0.8
+    assert np.median(both[0][len(prompts) :]) < 0.2
 
 
 def run(reward="following", seed=0, rise=0.2, alarms=()):

@@ -49,7 +49,9 @@ def test_the_monitor_sees_what_is_drawn(tmp_path):
     assert hacked.fills[-1] > 0.9 > 0.1 > honest.fills[-1]
     assert honest.good[-1] > 0.9
     assert "divergence" in {name for _, _, name in hacked.alarms}
-    assert set(hacked.first_alarms()) == {0, 1}
+    assert len(hacked.first_alarms()["divergence"]) == 2
+    told_twice = replace(hacked, alarms=[(0, 30, "agreement"), (1, 25, "agreement"), (0, 28, "agreement")])
+    assert told_twice.first_alarms() == {"agreement": [28, 25]}
     assert min(step for _, step, _ in hacked.alarms) >= 20
     assert "divergence" not in {name for _, _, name in honest.alarms}
     draw([hacked, honest], tmp_path / "curves.png")
