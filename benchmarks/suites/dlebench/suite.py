@@ -31,8 +31,8 @@ class DleBench(Suite):
 
     mode: of both metrics, `oracle` (with boxes and references), `tools` or `plain`; only `oracle` needs boxes and
     references. context: size of a target's crop (`oracle`): `adaptive` is the paper's Eq. 1, a number is a factor of
-    the box's sides. max_turns: maximum replies of a judge with tools. paper, object_names: see `DleBenchOptions`.
-    boxes: `xyxy`, or `xywh` (corner and size).
+    the box's sides. max_turns: maximum replies of a judge with tools. object_names: see `DleBenchOptions`. boxes:
+    `xyxy`, or `xywh` (corner and size).
     annotations: a JSONL file whose fields are added to the lines with the same id, reference or image. prompts: a
     prompt pack.
 
@@ -56,7 +56,6 @@ class DleBench(Suite):
         mode: str = "oracle",
         context: str | float = "adaptive",
         max_turns: int = _MAX_TURNS,
-        paper: bool = False,
         object_names: str = "substring",
         boxes: BoxFormat = "xyxy",
         annotations: str | None = None,
@@ -69,7 +68,7 @@ class DleBench(Suite):
         if boxes not in get_args(BoxFormat):
             raise InputError(f"boxes are {' or '.join(get_args(BoxFormat))}, got {boxes!r}")
         self.mode, self.context, self.max_turns, self.boxes = mode, _context(context), max_turns, boxes
-        self.annotations, self.prompts, self.paper, self.object_names = annotations, prompts, paper, object_names
+        self.annotations, self.prompts, self.object_names = annotations, prompts, object_names
         for spec in self.metrics().values():
             try:
                 build(spec)
@@ -94,8 +93,6 @@ class DleBench(Suite):
             options["context"] = str(self.context)
         if self.max_turns != _MAX_TURNS:
             options["max_turns"] = self.max_turns
-        if self.paper:
-            options["paper"] = True
         if self.object_names != "substring":
             options["object_names"] = self.object_names
         if self.prompts is not None:
@@ -110,20 +107,20 @@ class DleBench(Suite):
             "plain": "a judge alone",
         }
         modes = [self.mode, *(mode for mode in MODES if mode not in (self.mode, "oracle"))]
-        paper = {"paper": "the same, with the paper's system prompt for tools"} if self.mode != "plain" else {}
+        paper = {"paper": "the same, with the paper's system prompt and use of the enhancer"} if self.mode != "plain" else {}
         return {mode: meanings[mode] for mode in modes} | paper
 
     def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:
         """protocol: a mode instead of the suite's own, `tools` or `plain`; `oracle` only if it is the suite's own.
 
-        `paper`: the suite's own mode, with judge and tools introduced in a system prompt (table 16).
+        `paper`: the suite's own mode to the letter of the paper, see `DleBenchOptions.paper`; a judge alone has none.
         """
         paper = protocol == "paper" and self.mode != "plain"
         mode = self.mode if paper or protocol is None else protocol
         if mode not in MODES or (mode == "oracle" != self.mode):
             raise InputError(f"dlebench has no protocol {mode!r} here: expected one of {', '.join(self.protocols)}")
         shared: dict[str, Any] = {"mode": mode} | ({} if self.prompts is None else {"prompts": self.prompts})
-        if (paper or self.paper) and mode != "plain":
+        if paper:
             shared["paper"] = True
         turn_options: dict[str, Any] = {"max_turns": self.max_turns} if self.max_turns != _MAX_TURNS else {}
         if self.object_names != "substring":

@@ -20,6 +20,7 @@ from editcritic.benchmarks.run.run_spec import RunSpec
 from editcritic.benchmarks.run.runner import execute
 from editcritic.benchmarks.run.suite_loading import load_suite
 from editcritic.reward import Expert
+from editcritic.reward.metrics.dlebench.labels import CONSISTENCY, FOLLOWING
 from editcritic.reward.queries import Grade, Judge, Levels, Reply, YesNo
 from editcritic.reward.queries.response_formats import Json
 from editcritic.reward.reward import default_experts
@@ -46,8 +47,8 @@ LOOKERS = "editcritic.benchmarks.sceneedit.scene_experts:scene_experts"
 
 
 class Drawn(Expert):
-    """Replies in the requested response format, by the digest of the query; in JSON, two grades of VIEScore; for free
-    text, a label of DLEBench.
+    """Replies in the requested response format, by the digest of the query; in JSON, the grades of VIEScore and of
+    Complex-Edit; for free text, a label of the criterion of DLEBench.
     """
 
     id = "drawn@1"
@@ -69,9 +70,14 @@ def _drawn(query: Judge) -> Reply:
         case Grade():
             options = [str(grade) for grade in range(form.low, form.high + 1)]
         case Json():
-            return Reply(json.dumps({"score": [int(11 * share), int(1100 * share) % 11], "reasoning": "."}))
+            first, second = int(11 * share), int(1100 * share) % 11
+            grades: dict[str, object] = {"score": [first, second]}
+            if query.topic == "complexedit/alignment":
+                grades = {"instruction_following": first, "identity_preservation": second}
+            return Reply(json.dumps({"reasoning": ".", **grades}))
         case _:
-            label = ("Wrong Action", "Flawless Execution", "Single Anomaly", "Perfect Consistency")[int(4 * share)]
+            scale = CONSISTENCY if "consistency" in query.topic else FOLLOWING
+            label = scale.labels[int(4 * share)]
             return Reply(f"<Start Thinking>.</Start Thinking><Start Final Answer>{label}</Start Final Answer>")
     chosen = int(share * len(options))
     left = (1 - share) / (len(options) - 1)

@@ -69,6 +69,28 @@ def test_a_suite_is_judged_whole(folder: Path, name: str) -> None:
     assert any(cell["value"] is not None for row in tables[0]["rows"].values() for cell in row.values())
 
 
+PRINTED = {
+    "complex-edit": {"leaderboard", "levels", "measurements"},
+    "dlebench": {"leaderboard", "criteria", "labels-if", "labels-vc"},
+    "edival": {"leaderboard", "rates", "types", "consistency", "quality", "luminance", "pass-rates"},
+    "i2ibench": {"leaderboard", "single", "multi", "success", "categories-single", "categories-multi", "single-multi"},
+}
+"""The tables of papers that one editor's run gives. The pages of `docs/protocols` have the command of every other table
+and figure (a report, people's answers, several runs), or say that it cannot be."""
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_in_the_papers_protocol_every_table_of_a_run_has_numbers(folder: Path, name: str, tmp_path: Path) -> None:
+    whole = replace(recipe(folder, name), suite=name, protocol="paper")
+    execute(whole.build(), HOW, out=tmp_path / name)
+    rows = load_results(tmp_path / name).rows
+    assert {score.status for row in rows for score in row.scores.values()} == {"scored"}
+    tables = {table["name"]: table for table in json.loads((tmp_path / name / "result.json").read_text())["tables"]}
+    assert tables.keys() == PRINTED[name]
+    for table in tables.values():
+        assert any(cell["value"] is not None for row in table["rows"].values() for cell in row.values()), table["name"]
+
+
 @pytest.mark.parametrize("name", [*SUITES, "edival?vq=false&mode=singlepass"])
 def test_every_option_of_a_metric_reaches_it_or_the_refusal_says_whose_it_is(folder: Path, name: str) -> None:
     suite = load_suite(SUITES.get(name, name), None if name == "sceneedit" else folder / name.partition("?")[0])

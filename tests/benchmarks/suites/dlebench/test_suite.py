@@ -190,17 +190,16 @@ def test_a_prompt_pack_is_named_by_its_digest(data: Path, tmp_path: Path) -> Non
 
 
 def test_the_papers_protocol_reaches_the_metrics_that_have_it(tmp_path: Path) -> None:
-    suite = DleBench(written(tmp_path / "data", count=2), paper=True, object_names="words")
-    oracle, tools, plain = (suite.metrics(mode) for mode in (None, "tools", "plain"))
-    assert oracle["dlebench-if"] == {"use": "dlebench-if", "mode": "oracle", "paper": True}  # it has no tools
-    assert oracle["dlebench-vc"] == {
-        "use": "dlebench-vc",
-        "mode": "oracle",
-        "paper": True,
-        "object_names": "words",
+    data = written(tmp_path / "data", count=2)
+    oracle = DleBench(data, object_names="words")
+    assert dict(oracle.metrics("paper")) == {
+        IF: {"use": IF, "mode": "oracle", "paper": True},  # it has no tools
+        VC: {"use": VC, "mode": "oracle", "paper": True, "object_names": "words"},
     }
-    assert {"paper": True, "object_names": "words"}.items() <= dict(tools["dlebench-if"]).items()  # type: ignore[arg-type]
-    assert plain["dlebench-if"] == {"use": "dlebench-if", "mode": "plain"}
-    assert {"paper": True, "object_names": "words"}.items() <= suite.options.items()
+    assert oracle.options["object_names"] == "words"
+    tools = DleBench(data, mode="tools").metrics("paper")
+    assert tools[IF] == {"use": IF, "mode": "tools", "paper": True}
+    with pytest.raises(InputError, match="no protocol 'paper' here: expected one of plain, tools"):
+        DleBench(data, mode="plain").metrics("paper")
     with pytest.raises(InputError, match="object_names of substring or words"):
         DleBench(tmp_path / "data", object_names="synonyms")

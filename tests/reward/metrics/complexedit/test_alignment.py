@@ -57,7 +57,9 @@ def test_the_judge_sees_source_then_edit_then_words(metric):
 
 
 def test_in_the_papers_protocol_rubrics_are_a_system_prompt_and_the_user_gives_the_triplet():
-    for query in queries_of(ComplexEditInstructionFollowing(n=2, paper=True), edit(operations=OPERATIONS)):
+    for query in queries_of(
+        ComplexEditInstructionFollowing(n=2, paper=True, operations="listed"), edit(operations=OPERATIONS)
+    ):
         system, user = query.messages
         assert (system.role, user.role) == ("system", "user")
         assert "The scale of identity preservation:" in system.content[0]
