@@ -2,7 +2,8 @@
 
 V*-Bench: `direct_attributes/` and `relative_position/` with a `.json` beside each picture; the first option is right,
 and boxes are corner and size. MME-RealWorld: a JSON list, beside the folders of its pictures; it has no boxes.
-Pixel-Reasoner's is a Parquet file whose columns are not documented: write its questions as JSONL.
+Pixel-Reasoner's is a Parquet file with question, answer and pictures; where its wrong options are is documented
+nowhere: write its questions as JSONL.
 """
 
 from __future__ import annotations
