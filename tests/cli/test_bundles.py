@@ -53,6 +53,21 @@ def arguments(command: str, pair: tuple[Path, Path]) -> list[Any]:
         "doctor": ["doctor"],
         "bench run": ["bench", "run", "sceneedit", "--outputs", a.parent, "-o", out],
         "bench prepare": ["bench", "prepare", "sceneedit", "--stats"],
+        "bench prompts": [
+            *[
+                "bench",
+                "prompts",
+                "sceneedit",
+                "--prompts",
+                "-",
+                "--prompts",
+                a.parent,
+                "--outputs",
+                a.parent,
+                "-o",
+                out,
+            ]
+        ],
         "bench generate": [
             *["bench", "generate", "sceneedit", "--pipeline", "sceneedit", "--selector", "best-of?n=2", "-o", out]
         ],

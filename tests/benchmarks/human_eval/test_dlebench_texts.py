@@ -78,7 +78,9 @@ def test_every_label_is_explained_and_the_steps_lead_to_all_four(tmp_path: Path,
     assert all(label in steps for label in scale.labels if label != "Flawless Execution")
     view = question_html(shown, "ann", PictureStore(str(tmp_path)))
     assert "<summary>How to decide</summary>" in view
-    assert "<summary>" not in question_html(asked(tmp_path / "pair", "pair:overall"), "ann", PictureStore(""))
+    assert "<summary>" not in question_html(
+        asked(tmp_path / "pair", "pair:overall"), "ann", PictureStore(str(tmp_path))
+    )
 
 
 def test_a_sheet_has_the_guide_too(tmp_path: Path) -> None:
