@@ -107,7 +107,7 @@ class DleBench(Suite):
             "plain": "a judge alone",
         }
         modes = [self.mode, *(mode for mode in MODES if mode not in (self.mode, "oracle"))]
-        paper = {"paper": "the same, with the paper's system prompt and use of the enhancer"} if self.mode != "plain" else {}
+        paper = {"paper": "the same, with the paper's system prompt and enhancer"} if self.mode != "plain" else {}
         return {mode: meanings[mode] for mode in modes} | paper
 
     def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:

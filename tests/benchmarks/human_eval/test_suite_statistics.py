@@ -53,7 +53,7 @@ def test_what_follows_what_within_a_compound_and_from_turn_to_turn():
     assert turns.rows["color_alter"] == [3, 0]
 
 
-def test_levels_of_one_sequence_count_once_and_by_category():
+def test_levels_of_one_sequence_count_once_and_by_category(monkeypatch):
     """Three levels of one row. By hand: Add, Remove and Change Color once each, and one pair between categories."""
     steps = tuple(Operation(f"{name}!", name) for name in ("Add an Object", "Remove an Object", "Change Color"))
     items = [
@@ -61,7 +61,7 @@ def test_levels_of_one_sequence_count_once_and_by_category():
     ]
     suite = suite_of(*(item.sample for item in items))
     suite.items = items
-    suite.operation_categories = CATEGORIES
+    monkeypatch.setattr(suite, "operation_categories", CATEGORIES)
     assert {name: row[0] for name, row in table(suite, "operations").rows.items()} == {step.name: 1 for step in steps}
     assert table(suite, "adjacency").rows["Add an Object"] == [0, 1, 0]
     objects, colour = "Object Manipulation and Transformation", "Color and Tone Adjustments"

@@ -18,6 +18,10 @@ def told(query):
     return "\n".join(part for message in query.messages for part in message.content if isinstance(part, str))
 
 
+def temperature(query):
+    return getattr(query.form, "temperature", None)
+
+
 def answered(query):
     """7, in whatever form."""
     if not isinstance(query.form, Json):
@@ -37,7 +41,7 @@ def test_the_grid_of_reasoning_and_rubric(reasoning, rubric):
         reasons = isinstance(query.form, Json) and "reasoning" in json.loads(query.form.schema)["properties"]
         assert (reasons, "Reason first" in told(query)) == (reasoning, reasoning)
         assert ("The scale of" in told(query)) == rubric
-        assert query.form.temperature == 1.0
+        assert temperature(query) == 1.0
     alignment, quality = (next(q for q in judge.queries if q.topic.endswith(name)) for name in ("alignment", "quality"))
     assert "At 10 all the changes it asks for are there" in told(alignment), "the ends of the scale are no rubric"
     assert "10 stands for perfect harmony" in told(quality)
@@ -56,7 +60,7 @@ def test_the_default_is_the_best_cell_of_each_column():
 def test_deterministic_sampling_asks_once_at_temperature_nought():
     judge = Heard(answered)
     (score,) = scored(ComplexEditOverall(sampling="deterministic"), judge, edit())
-    assert [(query.topic, query.form.temperature, query.draw) for query in judge.queries] == [
+    assert [(query.topic, temperature(query), query.draw) for query in judge.queries] == [
         ("complexedit/alignment", 0.0, 0),
         ("complexedit/quality", 0.0, 0),
     ]
@@ -81,7 +85,7 @@ def test_token_probability_after_reasoning_is_the_mean_over_the_reasonings():
         {"mean": 0.7, "std": 0.2, "lowest": 0.5, "highest": 0.9, "n": 2}
     )
     reasons, decisions = judge.queries[:2], judge.queries[2:]
-    assert all(query.form.temperature == 1.0 and "yes or no" not in told(query) for query in reasons)
+    assert all(temperature(query) == 1.0 and "yes or no" not in told(query) for query in reasons)
     for query in decisions:
         assert [message.role for message in query.messages] == ["user", "assistant", "user"]
         assert query.form == YesNo()

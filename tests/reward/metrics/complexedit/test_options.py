@@ -5,7 +5,7 @@ import json
 import pytest
 
 from editcritic.benchmarks.suites.published_figures import published_figures
-from editcritic.reward import spec_of
+from editcritic.reward import Card, spec_of
 from editcritic.reward.config import build
 from editcritic.reward.metrics.complexedit.alignment import ComplexEditInstructionFollowing, IdentityPreservation
 from editcritic.reward.metrics.complexedit.options import MODES
@@ -102,7 +102,8 @@ def test_cards_quote_the_correlations_of_the_published_table():
     table = published_figures("complexedit")["tables"]
     rows = table["table2_scoring_methods"]
     for place, metric in enumerate(ALL[:3]):
+        card: Card = metric.card  # type: ignore[attr-defined]
         for row in ("numeric_rubric", "numeric_rubric_cot", "token_probability"):
-            assert f"{rows[row][place]:.3f}" in metric.card.source
+            assert f"{rows[row][place]:.3f}" in card.source
     for value in table["metaeval_pairwise_correlation"]["overall_mean"].values():
         assert f"{value:.3f}" in ComplexEditOverall.card.source

@@ -16,7 +16,7 @@ from editcritic.reward import EditSample, Engine, Image, Score
 from editcritic.reward.config import build
 from editcritic.reward.metrics import Metric
 from editcritic.reward.metrics.compose import score_with_signature
-from editcritic.reward.queries import Failure, Judge, Mask, Measurement, RecognizedText, Reply
+from editcritic.reward.queries import Abstention, Failure, Judge, Mask, Measurement, RecognizedText, Reply
 from editcritic.reward.queries.kinds import Embed, Embeddings, Query, Rate, ReadText, Segment
 
 from ...fakes import Fake, picture
@@ -95,7 +95,7 @@ class World:
     def __init__(
         self,
         says: Mapping[str, Any] | None = None,
-        masks: Mapping[Any, Mask] | None = None,
+        masks: Mapping[Any, Mask | Abstention] | None = None,
         vectors: Callable[[Image, Mask], Sequence[float]] | None = None,
         read: Callable[[Image], str] = lambda image: "open",
         ratings: Mapping[str, Callable[[Image], float]] | None = None,
