@@ -168,8 +168,7 @@ def _walk_png(data: bytes) -> _Walked:
         raise ImageError("is damaged: a PNG must begin with IHDR")
     width, height, depth, colour = struct.unpack_from(">IIBB", data, 16)
     kept, compressed = [data[:8]], 0
-    metadata: dict[bytes, bytes] = {}
-    profile = b""
+    texts: dict[bytes, bytes] = {}
     name = b""
     for count, (name, start, end) in enumerate(_png_chunks(data)):
         if count >= MAX_CHUNKS:
@@ -181,11 +180,8 @@ def _walk_png(data: bytes) -> _Walked:
             compressed += (end - start) * (name == b"IDAT")
         elif name == b"IHDR":
             raise ImageError("is damaged: a PNG has one IHDR")
-        elif name in (b"eXIf", b"tEXt", b"zTXt", b"iTXt"):
-            metadata.setdefault(*_png_metadata(name, data[start + 8 : min(end - 4, start + 8 + _MAX_METADATA)]))
-        elif name == b"iCCP" and not profile:
-            compressed_profile = data[start + 8 : min(end - 4, start + 8 + _MAX_METADATA)].partition(b"\0")[2][1:]
-            profile = _inflated(compressed_profile, MAX_PROFILE_BYTES + 1)
+        elif name in (b"eXIf", b"iCCP", b"tEXt", b"zTXt", b"iTXt"):
+            _add_png_text(texts, name, data[start + 8 : min(end - 4, start + 8 + _MAX_METADATA)])
         if name == b"IEND":
             break
     if name != b"IEND":
@@ -193,8 +189,9 @@ def _walk_png(data: bytes) -> _Walked:
     rows = height * (1 + width * depth * _PNG_CHANNELS.get(colour, 4) // 8)
     if compressed > 2**16 + rows * 5 // 4:  # empty blocks of deflate cost time and produce nothing
         raise ImageError(f"has {compressed:,} compressed bytes, more than its pixels need: save it anew")
-    exif = metadata.get(b"eXIf") or _raw_profile(metadata.get(b"Raw profile type exif", b""))
-    return (width, height), _orientation(exif, metadata.get(b"XML:com.adobe.xmp", b"")), b"".join(kept), profile
+    exif = texts.get(b"eXIf") or _raw_profile(texts.get(b"Raw profile type exif", b""))
+    orientation = _orientation(exif, texts.get(b"XML:com.adobe.xmp", b""))
+    return (width, height), orientation, b"".join(kept), texts.get(b"iCCP", b"")
 
 
 def _png_chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
@@ -209,28 +206,25 @@ def _png_chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
         start = end
 
 
-def _png_metadata(name: bytes, payload: bytes) -> tuple[bytes, bytes]:
-    """Keyword and text of a chunk; EXIF has its chunk's name."""
-    if name == b"eXIf":
-        return name, payload
-    keyword, _, text = payload.partition(b"\0")
-    if keyword not in (b"Raw profile type exif", b"XML:com.adobe.xmp"):
-        return b"", b""
-    compressed = name == b"zTXt"
+def _add_png_text(texts: dict[bytes, bytes], name: bytes, payload: bytes) -> None:
+    """Add what a chunk says, by its keyword or its name, if it is the first that says it; even a damaged one is."""
+    key, _, text = (name, b"", payload) if name == b"eXIf" else payload.partition(b"\0")
+    key = name if name == b"iCCP" else key
+    if key in texts or key not in (b"eXIf", b"iCCP", b"Raw profile type exif", b"XML:com.adobe.xmp"):
+        return
+    compressed = name in (b"iCCP", b"zTXt")
     if name == b"iTXt":
         compressed = text[:1] == b"\x01"
         text = text[2:].split(b"\0", 2)[-1]
     elif compressed:
         text = text[1:]
-    return keyword, _inflated(text, _MAX_METADATA) if compressed else text
-
-
-def _inflated(data: bytes, limit: int) -> bytes:
-    """Its first bytes; none of what is damaged."""
-    try:
-        return zlib.decompressobj().decompress(data, limit)
-    except zlib.error:
-        return b""
+    if compressed:
+        limit = MAX_PROFILE_BYTES + 1 if name == b"iCCP" else _MAX_METADATA - sum(map(len, texts.values()))
+        try:
+            text = zlib.decompressobj().decompress(text, limit) if limit > 0 else b""
+        except zlib.error:
+            text = b""
+    texts[key] = text
 
 
 def _raw_profile(text: bytes) -> bytes:

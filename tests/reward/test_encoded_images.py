@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import PIL.features
@@ -287,6 +288,30 @@ def test_bombs_in_chunks_of_text_are_not_opened() -> None:
         png_chunk(b"iTXt", b"XML:com.adobe.xmp\0\x01\0\0\0" + bomb),
     ]
     assert Image.of(with_chunks(*chunks * 20)) == Image.of(encoded())
+
+
+@pytest.mark.parametrize("damage", [b"", b"\xff" * 8])
+def test_chunks_of_one_keyword_are_inflated_once(damage: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten megabytes of them took a minute. A megabyte of what comes out is looked at, and no more."""
+    inflated: list[int] = []
+
+    class Counted:
+        def decompress(self, data: bytes, limit: int) -> bytes:
+            text = zlib.decompressobj().decompress(data, limit)
+            inflated.append(len(text))
+            return text
+
+    monkeypatch.setattr(encoded_images, "zlib", Mock(wraps=zlib, decompressobj=Counted))
+    bomb = zlib.compress(bytes(2**20))[: -len(damage) or None] + damage
+    chunks = [
+        png_chunk(b"zTXt", b"Raw profile type exif\0\0" + bomb),
+        png_chunk(b"zTXt", b"XML:com.adobe.xmp\0\0" + bomb),
+        png_chunk(b"iTXt", b"XML:com.adobe.xmp\0\x01\0\0\0" + bomb),
+        png_chunk(b"iCCP", b"a\0\0" + bomb),
+    ]
+    assert Image.of(with_chunks(*chunks * 100)) == Image.of(encoded())
+    assert len(inflated) <= 3
+    assert sum(inflated) <= encoded_images._MAX_METADATA + encoded_images.MAX_PROFILE_BYTES + 1
 
 
 def test_an_orientation_counts_wherever_it_is_written() -> None:

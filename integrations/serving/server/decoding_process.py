@@ -27,6 +27,8 @@ from ....reward.forks import at_fork, keep_in_child
 from ....reward.image_decoding import Pixels, image_errors, pixels_of
 
 _MAX_IDLE = 2
+_MAX_THREAD_BYTES = 2**21
+"""Of a file: 0.7 megapixels of noise as PNG have as many. A file of few pixels can cost its length, too."""
 _SLACK_BYTES = 2**30
 _BYTES_PER_PIXEL = 24
 """Of the decoder, PIL and the array, together with some room: 16-bit noise takes 18."""
@@ -36,11 +38,11 @@ _WALL_FACTOR = 10
 
 
 def decode_bounded(picture: EncodedImage, own_process_above: int) -> Pixels:
-    """A picture to pixels; one of more than `own_process_above` pixels in a process of its own.
+    """A picture to pixels; one of more than `own_process_above` pixels, or of a long file, in a process of its own.
 
     Raises ImageError, and what PIL raises: see `image_errors`.
     """
-    if picture.size[0] * picture.size[1] <= own_process_above:
+    if picture.size[0] * picture.size[1] <= own_process_above and len(picture.content) <= _MAX_THREAD_BYTES:
         return pixels_of(picture)
     process = _pool.take()
     try:
