@@ -100,6 +100,7 @@ class RecordingReader:
         self.log = AnswerLog(path, read_only=True)
         with contextlib.ExitStack() as refused:
             refused.callback(self.log.close)
+            self.log.verify(rows=False)
             self._rows = self.log.samples()
             if not self._rows:
                 raise InputError(

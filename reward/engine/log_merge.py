@@ -141,6 +141,7 @@ class _Merger:
         self._db.execute("create temp table seen (kind text, key text, value text, primary key (kind, key))")
 
     def add(self, log: AnswerLog, kinds: dict[str, _Kind]) -> None:
+        log.verify(rows=False)
         counts = MergedLog(str(log.path))
         self.report.logs.append(counts)
         try:

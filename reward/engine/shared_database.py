@@ -1,13 +1,15 @@
 """SQLite files that several processes of one machine write to, and that may come from a stranger.
 
 A database can contain code that runs when it is used: triggers, views, generated columns, expressions in indexes and
-checks. So a file is used only if each entry of its schema is, to the letter, one that we make.
+checks. So a file is used only if each entry of its schema is, to the letter, one that we make. Its pages can lead into
+each other, so that a scan visits more rows than there are atoms: so each statement has steps in proportion to the file.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import re
 import shutil
@@ -17,6 +19,7 @@ import tempfile
 import threading
 from collections.abc import Set
 from pathlib import Path
+from typing import Any, NoReturn
 
 from ..forks import at_fork
 
@@ -25,6 +28,16 @@ DATABASE_ERRORS: tuple[type[Exception], ...] = (sqlite3.Error, UnicodeDecodeErro
 
 _MAX_ENTRIES = 64
 """Entries of a schema that are looked at; ours have fewer."""
+
+_STEPS_BETWEEN = 100_000
+"""Instructions of SQLite's machine between two looks at the budget and at signals: a millisecond or two."""
+
+_MIN_STEPS = 5_000_000
+_STEPS_PER_BYTE = 64
+"""What a statement may take. A scan of our tables takes 30 to 60 steps a row, and a row has 32 bytes or more."""
+
+_BLANKS = re.compile(r"[ \t\n\f\r]+")
+"""Those of SQLite; other blanks of Unicode are letters to it."""
 
 _META = re.compile(
     r"create table meta ?\( ?key text primary key, value text not null(, checksum text not null)? ?\) without rowid",
@@ -120,7 +133,15 @@ class SharedDatabase:
     def _open(self) -> sqlite3.Connection:
         if self.path != ":memory:":
             self._require_own_files()
-        return sqlite3.connect(self.path, timeout=60.0, check_same_thread=False, isolation_level=None)
+        return self._bounded(self.path)
+
+    def _bounded(self, database: str | Path, *, uri: bool = False) -> sqlite3.Connection:
+        db = sqlite3.connect(
+            database, uri=uri, timeout=60.0, check_same_thread=False, isolation_level=None, factory=_BoundedConnection
+        )
+        if self.path != ":memory:":
+            db.bound(self.path)  # before the schema is loaded
+        return db
 
     def _require_own_files(self) -> None:
         """Raise unless the file, and what SQLite would write or replay beside it, are files that we may have made.
@@ -151,9 +172,7 @@ class SharedDatabase:
         options = "mode=ro&immutable=1"
         if wal.is_file() and wal.stat().st_size:
             options, file = "mode=rw", self._copy_of(file, wal)
-        return sqlite3.connect(
-            f"{file.as_uri()}?{options}", uri=True, timeout=60.0, check_same_thread=False, isolation_level=None
-        )
+        return self._bounded(f"{file.as_uri()}?{options}", uri=True)
 
     def _copy_of(self, file: Path, wal: Path) -> Path:
         self._copy = tempfile.TemporaryDirectory(prefix="editcritic-")
@@ -205,6 +224,75 @@ class SharedDatabase:
         self.lock = threading.RLock()
 
 
+class _BoundedConnection(sqlite3.Connection):
+    """Ends a statement that takes more steps than its file has room for rows, and one during which a signal came.
+
+    SQLite swallows what a callback raises, and so what Python's handler of a signal raises within it.
+    """
+
+    _path: str | Path = ""
+    _steps = 0
+
+    def bound(self, path: str | Path) -> None:
+        self._path = path
+        self.set_progress_handler(self._is_over, _STEPS_BETWEEN)
+
+    def execute(self, *arguments: Any) -> Any:
+        self._steps = 0
+        return self.cursor(_Cursor).execute(*arguments)
+
+    def executescript(self, script: str) -> Any:
+        self._steps = 0
+        return self.cursor(_Cursor).executescript(script)
+
+    def _is_over(self) -> bool:
+        self._steps += _STEPS_BETWEEN
+        return self._steps > _MIN_STEPS and self._steps > self._limit()
+
+    def _limit(self) -> int:
+        files = [path for path in (Path(self._path), Path(f"{self._path}-wal")) if path.is_file()]
+        return max(_MIN_STEPS, _STEPS_PER_BYTE * sum(path.stat().st_size for path in files))
+
+    def refuse(self, error: sqlite3.OperationalError) -> NoReturn:
+        """Raise why a statement ended."""
+        if "interrupted" not in str(error):
+            raise error
+        if self._steps <= self._limit():
+            raise KeyboardInterrupt
+        raise sqlite3.DatabaseError("a statement takes more steps than the file has room for rows") from None
+
+
+class _Cursor(sqlite3.Cursor):
+    """Of a `_BoundedConnection`; a new one for each statement."""
+
+    def execute(self, *arguments: Any) -> Any:
+        try:
+            return super().execute(*arguments)
+        except sqlite3.OperationalError as error:
+            self.connection.refuse(error)
+
+    def executescript(self, script: str) -> Any:
+        try:
+            return super().executescript(script)
+        except sqlite3.OperationalError as error:
+            self.connection.refuse(error)
+
+    def __next__(self) -> Any:
+        try:
+            return super().__next__()
+        except sqlite3.OperationalError as error:
+            self.connection.refuse(error)
+
+    def fetchone(self) -> Any:
+        return next(self, None)
+
+    def fetchmany(self, size: int = 1) -> list[Any]:
+        return list(itertools.islice(self, size))
+
+    def fetchall(self) -> list[Any]:
+        return list(self)
+
+
 def _use_wal(db: sqlite3.Connection) -> None:
     """Switch to WAL. SQLite's timeout does not cover this switch, so retry while another process performs it."""
     from tenacity import Retrying, retry_if_exception_message, stop_after_attempt, wait_fixed
@@ -220,7 +308,7 @@ _Entry = tuple[str, str, str, str]
 
 def _entry(row: tuple[object, ...]) -> _Entry:
     kind, name, table, sql = ("" if item is None else str(item) for item in row)
-    return kind, name, table, " ".join(sql.split())
+    return kind, name, table, _BLANKS.sub(" ", sql).strip()
 
 
 @functools.cache

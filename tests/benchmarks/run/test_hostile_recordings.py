@@ -4,8 +4,12 @@ import json
 import os
 import random
 import shutil
+import signal
 import sqlite3
 import struct
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +22,7 @@ from editcritic.benchmarks.run.recordings import RecordingWriter
 from editcritic.benchmarks.run.run_journal import RowJournal
 from editcritic.cli.app import app
 from editcritic.reward import AnswerLog, Reward, default_experts
+from editcritic.reward.engine import shared_database
 from editcritic.reward.engine.answer_log import MAX_ROW_BYTES, LogError
 from editcritic.reward.engine.shared_database import SharedDatabase
 from editcritic.reward.queries.kinds import Detect, Detections
@@ -115,6 +120,48 @@ def view_of(table: str) -> Callable[[Path], None]:
     return remade(table, f"create view {table} as {ENDLESS} {columns} from endless")
 
 
+def entangled(table: str, levels: int = 6) -> Callable[[Path], None]:
+    """A tree of pages where all the children of each page are one page: a scan has 10^15 rows."""
+
+    def run(path: Path) -> None:
+        with closing(sqlite3.connect(path, isolation_level=None)) as db:
+            db.execute("pragma journal_mode = delete")
+            roots = dict(db.execute("select name, rootpage from sqlite_master"))
+        data = bytearray(path.read_bytes())
+        size = int.from_bytes(data[16:18], "big")
+        root = roots.get(table, 1)
+        head = 100 if root == 1 else 0  # of the file
+        page = data[(root - 1) * size : root * size]
+        with_rowid = page[head] in (5, 13)
+        data += page[head:].ljust(size, b"\0") if root > 1 else _schema_leaf(page)
+        for _ in range(levels):
+            data += _inner_page(size, len(data) // size, with_rowid)
+        data[(root - 1) * size : root * size] = _inner_page(size, len(data) // size, with_rowid, bytes(page[:head]))
+        data[28:32] = struct.pack(">I", len(data) // size)
+        data[24:28] = data[92:96]
+        path.write_bytes(data)
+
+    return run
+
+
+def _schema_leaf(page: bytearray) -> bytes:
+    """The first page without the head of the file; its cells keep their place."""
+    cells = int.from_bytes(page[105:107], "big")
+    pointers = page[100 : 108 + 2 * int.from_bytes(page[103:105], "big")]
+    return bytes(pointers.ljust(cells, b"\0") + page[cells:])
+
+
+def _inner_page(size: int, child: int, with_rowid: bool, head: bytes = b"") -> bytes:
+    """As many cells as fit, all for the same child."""
+    cell = struct.pack(">I", child) + (b"\1" if with_rowid else b"\5\5\0\0\0\0")
+    count = (size - len(head) - 12) // (len(cell) + 2)
+    begin = size - count * len(cell)
+    kind = 5 if with_rowid else 2
+    page = head + struct.pack(">BHHHBI", kind, 0, count, begin, 0, child)
+    page += b"".join(struct.pack(">H", begin + len(cell) * number) for number in range(count))
+    return page.ljust(begin, b"\0") + cell * count
+
+
 FILES: dict[str, Callable[[Path], None]] = {
     "cut": cut,
     "zero bytes": write(b""),
@@ -144,6 +191,11 @@ FILES: dict[str, Callable[[Path], None]] = {
     "huge schema": execute("update meta set value = hex(zeroblob(20000000)) where key = 'schema'"),
     "blob as schema": execute("update meta set value = x'ff00' where key = 'schema'"),
     "many tables": execute(*(f"create table t{number} (a)" for number in range(200))),
+    "no-break space": remade(  # to SQLite a letter of the column's type
+        "samples",
+        "create table samples (number integer primary key, sample text\u00a0not\u00a0null, checksum text not null)",
+    ),
+    "entangled schema": entangled("sqlite_master"),
 }
 
 
@@ -195,6 +247,47 @@ def test_a_journal_that_is_none_of_ours_is_refused_and_left_alone(kind: str, tmp
         with pytest.raises(error, match=name), Journal(folder) as journal:
             _ = journal.answer_log
         assert (folder / name).read_bytes() == before
+
+
+@pytest.mark.parametrize("table", ["samples", "answers", "experts", "meta", "rewritings", "queries", "image_files"])
+def test_a_scan_of_pages_that_lead_into_each_other_ends(
+    table: str, editcritic: Command, folder: Folder, recording: Path
+) -> None:
+    """It went on in SQLite's code, whatever signal came. Looking single rows up in such a table is quick."""
+    entangled(table)(recording)
+    before = recording.read_bytes()
+    refused(editcritic("dev", "replay", recording), recording)
+    refused(editcritic("log", "merge", recording, "--out", folder / "merged.db"), recording)
+    with pytest.raises(LogError, match="damaged"), AnswerLog(recording, read_only=True) as log:
+        log.verify()
+    assert recording.read_bytes() == before
+    editcritic("score", folder / "samples.jsonl", "--reward", folder.cheap, "--cache", recording)
+
+
+def test_a_statement_has_steps_in_proportion_to_its_file(recording: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_database, "_MIN_STEPS", 500_000)
+    entangled("samples")(recording)
+    with AnswerLog(recording, read_only=True) as log, pytest.raises(sqlite3.DatabaseError, match="more steps than"):
+        log.samples()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_statement_and_is_no_damage(number: int, code: int, recording: Path) -> None:
+    entangled("samples")(recording)
+    script = (
+        "import sys; from editcritic.reward.engine import shared_database as d, answer_log as a; "
+        "d._MIN_STEPS = 10**15; from editcritic.benchmarks.common.interruption import end_after; "
+        "log = a.AnswerLog(sys.argv[1], read_only=True); print('reading', flush=True); end_after(log.samples)"
+    )
+    command = [sys.executable, "-c", script, str(recording)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "reading\n"
+        time.sleep(0.5)
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (code, "editcritic: interrupted\n")
 
 
 def test_every_entry_of_a_schema_of_ours_is_known() -> None:

@@ -156,9 +156,7 @@ def pictures() -> Mapping[str, Callable[[], bytes]]:
     exif = segment(0xE1, exif_junk(1000))
     jpeg = saved("JPEG", quality=50)
     return {
-        "PNG, one keyword": lambda: png(
-            between=filled(png_chunk(b"zTXt", b"XML:com.adobe.xmp\0\0" + zeros(2**20)))
-        ),
+        "PNG, one keyword": lambda: png(between=filled(png_chunk(b"zTXt", b"XML:com.adobe.xmp\0\0" + zeros(2**20)))),
         "PNG, damaged texts": lambda: png(
             between=filled(png_chunk(b"zTXt", b"Raw profile type exif\0\0" + zeros(2**20)[:-30] + b"\xff" * 20))
         ),
@@ -178,7 +176,9 @@ def pictures() -> Mapping[str, Callable[[], bytes]]:
         "TIFF, LZW": lambda: saved("TIFF", compression="tiff_lzw"),
         "TIFF, deflate": lambda: saved("TIFF", compression="tiff_adobe_deflate"),
         "TIFF, strips of one row": lambda: tiff(8, zlib.compress(bytes(SIDE), 9), 1),
-        "TIFF, empty blocks": lambda: tiff(8, b"\x78\x9c" + b"\0\0\0\xff\xff" * 300 + zlib.compress(bytes(SIDE), 9)[2:], 1),
+        "TIFF, empty blocks": lambda: tiff(
+            8, b"\x78\x9c" + b"\0\0\0\xff\xff" * 300 + zlib.compress(bytes(SIDE), 9)[2:], 1
+        ),
         "GIF": lambda: saved("GIF", photograph()),
         "GIF, clear codes": gif_clears,
         "GIF, comments": lambda: gif(filled(b"!\xfe\x01a\0")),

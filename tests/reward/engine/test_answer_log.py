@@ -198,7 +198,7 @@ def test_a_log_that_may_only_be_read_is_named(tmp_path, monkeypatch):
     connect = sqlite3.connect
     # Simulates a read-only file, since the tests may run as root.
     monkeypatch.setattr(
-        sqlite3, "connect", lambda path, **options: connect(f"file:{path}?mode=ro", uri=True, **options)
+        sqlite3, "connect", lambda path, **options: connect(f"file:{path}?mode=ro", **{**options, "uri": True})
     )
     with pytest.raises(LogError, match="log cannot be used as an answer log: attempt to write a readonly database"):
         AnswerLog(tmp_path / "log")
