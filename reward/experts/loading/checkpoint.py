@@ -12,12 +12,13 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, TypedDict
 from weakref import WeakValueDictionary
 
 from ...forks import at_fork, keep_in_child, was_held
 from ...queries.expert import ExpertDown
-from .hub_files import modification_stamp, require_regular_files, weights_identity
+from .hub_files import modification_stamp, require_own_files, weights_identity
 from .placing import (
     compile_layers,
     empty_device_cache,
@@ -320,7 +321,7 @@ class Checkpoint:
 
     def _load(self) -> LoadedModel:
         for folder in (self.name, self.base):
-            require_regular_files(folder)
+            require_own_files(folder)
         torch, transformers = import_libraries()
         device, dtype = self._device_and_dtype(torch)
         loader = getattr(transformers, self._loader) if isinstance(self._loader, str) else self._loader
@@ -329,13 +330,15 @@ class Checkpoint:
             options["base"] = self.base
         if self._is_fixed:
             options["device_map"] = self._device_map or {"": device}
+        if isinstance(self._loader, str) and Path(self.name).is_dir():
+            options["local_files_only"] = True
         if self._quantisation:
             options["quantization_config"] = quantization_config(transformers, self._quantisation, dtype)
         try:
             with refuse_remote_code():
                 processor = self._load_processor(transformers)
                 model, info = loader.from_pretrained(self.name, **options, **self._options)
-        except (ImportError, OSError, ValueError, KeyError, RuntimeError) as error:
+        except Exception as error:  # of damaged configurations, tokenizers and weights libraries raise anything
             if isinstance(error, ExpertDown):
                 raise
             if "ignore_mismatched_sizes" in str(error):
@@ -386,6 +389,8 @@ class Checkpoint:
         if not self.base:
             source["revision"] = self._revision
         load = getattr(transformers, self._processor) if isinstance(self._processor, str) else self._processor
+        if isinstance(self._processor, str) and Path(self.base or self.name).is_dir():
+            source["local_files_only"] = True
         try:
             processor = load.from_pretrained(**source, **backend)
             # The processor of a text-only model is its tokenizer, which has backends of its own.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from ...queries.expert import ExpertDown
 from .large_file_digests import large_file_digests
@@ -77,11 +79,54 @@ def folder_digest(folder: Path) -> str:
     return state.hexdigest()
 
 
-def require_regular_files(name: str) -> None:
-    """Raise `ExpertDown` for a FIFO, a device or a socket in a model's folder: libraries would wait for it."""
+def require_own_files(name: str) -> None:
+    """Raise `ExpertDown` for what makes libraries wait, or read or fetch something that is not in a model's folder.
+
+    A FIFO, a device or a socket; an index that names weights elsewhere; a configuration, at any depth, that names a
+    kernel or a backbone on the hub: transformers runs the one, and asks for the other with the user's token.
+    """
     for path in Path(name).rglob("*") if name and Path(name).is_dir() else ():
         if path.exists() and not path.is_file() and not path.is_dir():
             raise ExpertDown(f"{path} is no regular file: a model's folder has files and folders only")
+        if path.name.endswith(_INDEX_SUFFIX):
+            weight_map = _json_of(path).get("weight_map")
+            for file in weight_map.values() if isinstance(weight_map, dict) else ():
+                if not isinstance(file, str) or not file or Path(file).name != file or "\\" in file:
+                    raise ExpertDown(f"{path} names weights in {file!r:.80}, which is no file beside it: it is damaged")
+        elif path.suffix == ".json" and "config" in path.name:
+            _require_nothing_fetched(path, _json_of(path))
+
+
+def _json_of(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > _MAX_CONFIG_BYTES:
+            raise ExpertDown(f"{path} has more than {_MAX_CONFIG_BYTES:,} bytes: it is no configuration")
+        table = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise ExpertDown(f"{path} is not JSON: {error}") from error
+    return table if isinstance(table, dict) else {}
+
+
+def _require_nothing_fetched(path: Path, config: Any) -> None:
+    """Null and false are what a model of its own files says."""
+    values = [config]
+    while values:
+        value = values.pop()
+        inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        for key, item in inner:
+            values.append(item)
+            named = [text for text in (item.values() if isinstance(item, dict) else [item]) if isinstance(text, str)]
+            if (key in _KERNELS and any("/" in text for text in named)) or (key in _FROM_HUB and named):
+                raise ExpertDown(
+                    f"{path} has {key}={item!r:.80}, which would be fetched from the hub: a model in a folder is read "
+                    "from its files alone. Set it to null, or give the model by its name on the hub"
+                )
+
+
+_INDEX_SUFFIX = ".index.json"
+_MAX_CONFIG_BYTES = 64 * 2**20
+_KERNELS = frozenset({"attn_implementation", "_attn_implementation", "_attn_implementation_internal"})
+_FROM_HUB = frozenset({"backbone", "audio_tokenizer"})
 
 
 def modification_stamp(name: str) -> str:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import pickle
+import socket
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -60,3 +64,111 @@ def test_a_fifo_in_a_models_folder_is_not_waited_for(file: str, tmp_path: Path) 
         Checkpoint(str(tmp_path), "AutoModel", "AutoImageProcessor", device="cpu").use(),
     ):
         pass
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    transformers = pytest.importorskip("transformers")
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
+    transformers.Dinov2Model(transformers.Dinov2Config(**size)).save_pretrained(tmp_path / "tiny")
+    transformers.BitImageProcessorPil(size={"shortest_edge": 28}).save_pretrained(tmp_path / "tiny")
+    return tmp_path / "tiny"
+
+
+def loaded(folder: Path) -> object:
+    with Checkpoint(str(folder), "AutoModel", "AutoImageProcessor", device="cpu").use() as model:
+        return model
+
+
+def change(file: Path, **values: object) -> None:
+    file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
+
+
+@pytest.fixture
+def no_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect(*_: object) -> None:
+        raise AssertionError("somebody is asked over the network")
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    monkeypatch.setattr(socket, "getaddrinfo", connect)
+
+
+@pytest.mark.usefixtures("no_requests")
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"attn_implementation": "owner/kernel@main"},
+        {"_attn_implementation": {"": "eager", "text_config": "owner/kernel:name"}},
+        {"backbone": "owner/model"},
+        {"backbone_config": {"model_type": "timm_backbone", "backbone": "resnet50"}},
+        {"text_config": [{"vision_config": {"attn_implementation": "owner/kernel"}}]},
+    ],
+)
+def test_a_configuration_fetches_nothing(values: dict[str, object], tiny: Path) -> None:
+    change(tiny / "config.json", **values)
+    with pytest.raises(ExpertDown, match=r"config\.json has \w+=.* which would be fetched from the hub"):
+        loaded(tiny)
+
+
+@pytest.mark.usefixtures("no_requests")
+def test_an_honest_configuration_is_loaded_from_its_folder_alone(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import transformers
+
+    change(tiny / "config.json", backbone=None, use_pretrained_backbone=False, attn_implementation="eager")
+    asked = []
+    load = transformers.AutoModel.from_pretrained
+    monkeypatch.setattr(
+        transformers.AutoModel,
+        "from_pretrained",
+        lambda *args, **options: asked.append(options) or load(*args, **options),
+    )
+    assert loaded(tiny)
+    assert [options["local_files_only"] for options in asked] == [True]
+
+
+@pytest.mark.usefixtures("no_requests")
+@pytest.mark.parametrize("file", ["../../etc/passwd", "/etc/passwd", "..\\weights.safetensors", "", 7, None])
+def test_an_index_names_files_beside_it(file: object, tiny: Path) -> None:
+    (tiny / "model.safetensors").rename(tiny / "model-1.safetensors")
+    (tiny / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": file}}))
+    with pytest.raises(ExpertDown, match=r"index\.json names weights in .*, which is no file beside it"):
+        loaded(tiny)
+
+
+def pickled(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Ran()))
+
+
+class Ran:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, (str(Path(os.environ["RAN"])),)
+
+
+@pytest.mark.usefixtures("no_requests")
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pickled,
+        lambda folder: (folder / "model.safetensors").write_bytes(b"\xff" * 100),
+        lambda folder: (folder / "model.safetensors").write_bytes((10**9).to_bytes(8, "little") + b"{" * 100),
+        lambda folder: (folder / "model.safetensors").write_bytes(b""),
+        lambda folder: (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:-1000]),
+        lambda folder: (folder / "config.json").write_bytes(b"[" * 100_000),
+        lambda folder: (folder / "config.json").write_text("[]"),
+        lambda folder: change(folder / "config.json", hidden_size="16"),
+        lambda folder: change(folder / "config.json", model_type=["dinov2"]),
+        lambda folder: change(folder / "config.json", num_attention_heads=0),
+        lambda folder: change(folder / "config.json", auto_map={"AutoModel": "code.Model"}, model_type="other"),
+        lambda folder: change(folder / "config.json", quantization_config={"quant_method": "gptq", "bits": 4}),
+        lambda folder: change(folder / "preprocessor_config.json", image_processor_type=7),
+    ],
+)
+def test_a_damaged_model_is_down_with_words(
+    damage: Callable[[Path], object], tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAN", str(tmp_path / "ran"))
+    damage(tiny)
+    with pytest.raises(ExpertDown, match="tiny"):
+        loaded(tiny)
+    assert not (tmp_path / "ran").exists()
