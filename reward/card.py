@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from math import inf, isinf
 from typing import Literal
 
 Aspect = Literal["following", "consistency", "overall", "quality", "cheating", ""]
@@ -70,6 +71,12 @@ class Card:
         """The signature of a protocol or mode with its non-default options, as in `edival-if@3/paper[dense]`."""
         option_list = ", ".join(options)
         return self.signature + (f"/{protocol}" if protocol else "") + (f"[{option_list}]" if option_list else "")
+
+    def has_in_range(self, value: float) -> bool:
+        """Whether a value lies in the range, but for rounding."""
+        low, high = (-inf if self.range[0] is None else self.range[0], inf if self.range[1] is None else self.range[1])
+        room = 1e-6 * (1.0 if isinf(high - low) else high - low)
+        return low - room <= value <= high + room
 
     @property
     def is_unit_range(self) -> bool:

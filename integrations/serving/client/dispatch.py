@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ....reward import EditSample, ImageError, Score
+from ....reward import Card, EditSample, ImageError, Score
 from ....reward.retry import OUTAGE, FailureWindow, RetryPolicy, failed_rows
 from ....reward.timeout_compat import TIMEOUTS, timeout
 from ..http_protocol import Detail, ImageEncoding, scores_from_json
@@ -241,6 +241,8 @@ class Dispatcher:
             served_reward = f"{response.data.get('reward')!s:.100}"
             self._replicas.mark_down(replica, f"it scored with {served_reward} instead of {reward_info.signature}")
             return f"{replica.url} serves another reward: {served_reward} instead of {reward_info.signature}"
+        if reward_info is not None:
+            scores = [_in_range(score, reward_info.card, replica.url) for score in scores]
         rows = response.data["scores"]
         scores = [self._late_score if row.get("late") else score for row, score in zip(rows, scores, strict=True)]
         failures = len(failed_rows(scores))
@@ -267,3 +269,10 @@ class Dispatcher:
     def _count_retry(self, reason: str, message: str) -> None:
         self.stats.retries[reason] += 1
         log.info("retry (%s): %s", reason, message)
+
+
+def _in_range(score: Score, card: Card, url: str) -> Score:
+    """The score, or a failed one where no such reward gives that value."""
+    if score.value is None or card.has_in_range(score.value):
+        return score
+    return Score.failed(f"{url} sent the value {score.value:g}, which its card's range {card.range} does not have")

@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 from urllib.parse import quote
+
+from pydantic import TypeAdapter
 
 from ....reward import Card
 from ....reward.queries.identity import signature_with_identity
@@ -66,18 +69,21 @@ class RewardInfo:
 
     @staticmethod
     def of(data: Mapping[str, Any]) -> RewardInfo:
-        """Raises ValueError if the data has no card or identity."""
+        """Raises ValueError if the data has no card, one that no reward has, or no identity."""
         try:
             values = {
                 card_field.name: data["card"][card_field.name]
                 for card_field in fields(Card)
                 if card_field.name in data["card"]
             }
-            values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+            card = TypeAdapter(Card).validate_python(values)
+            low, high = (math.nan if end is None else end for end in card.range)
+            if not card.name or low >= high or math.inf in (abs(low), abs(high)):
+                raise ValueError(f"no reward has the name {card.name!r:.80} and the range {card.range}")
             spec, experts = dict(data.get("spec") or {}), dict(data.get("experts") or {})
             if not isinstance(data["identity"], str):
                 raise TypeError("the identity is no text")
-            return RewardInfo(data["identity"], Card(**values), spec, experts)
+            return RewardInfo(data["identity"], card, spec, experts)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"its /v1/reward has no card or identity ({type(error).__name__}: {error})") from None
 

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import hashlib
 import json
+import math
 import pickle
 import threading
 import time
@@ -282,6 +283,42 @@ def test_a_server_that_wants_to_be_asked_again_at_once_is_not_flooded():
 def test_a_description_without_an_identity_is_no_judge_server(identity):
     with pytest.raises(ValueError, match="identity"):
         RewardInfo.of({"card": {"name": "rehearsal", "version": 1, "summary": "s"}, "identity": identity})
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"range": [1, 0]},
+        {"range": [0, 0]},
+        {"range": [0, "much"]},
+        {"range": [0, math.inf]},
+        {"range": [0]},
+        {"name": ""},
+        {"name": {"a": 1}},
+        {"version": "newest"},
+        {"requires": [["edited"]]},
+        {"aspect": "beauty"},
+        {"parts": 7},
+    ],
+)
+def test_a_card_that_no_reward_has_is_refused(odd):
+    card = {"name": "rehearsal", "version": 1, "summary": "s"}
+    assert RewardInfo.of({"card": card, "identity": "a" * 16}).card.range == (0.0, 1.0)
+    with pytest.raises(ValueError, match="no card"):
+        RewardInfo.of({"card": {**card, **odd}, "identity": "a" * 16})
+
+
+def test_a_value_outside_of_the_cards_range_is_a_failure():
+    def generous(request):
+        response = scored(request)
+        for row, value in zip(response["scores"], (1000.0, -0.1, 1.0000001), strict=False):
+            row["value"] = value
+        return response
+
+    with answering((200, {}, generous)) as (url, _):
+        scores = RemoteReward(url, on_failures="none")(synthetic_samples(4, size=TINY))
+    assert scores.values == [None, None, 1.0000001, 0.5]
+    assert "the value 1000, which its card's range (0.0, 1.0) does not have" in scores[0].reason
 
 
 def test_what_is_not_there_by_the_deadline_fails_and_is_marked(server):
