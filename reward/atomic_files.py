@@ -6,11 +6,26 @@ The temporary file stands beside the target and is named `.NAME.PROCESS-THREAD.t
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+_FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+"""The disk is full, the file is as long as it may be, or the user's share is used up: `write` names no file."""
+
+
+@contextmanager
+def named_if_full(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Name the file that is written where the error, for want of room, names none."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL and error.filename is None:
+            error.filename = os.fspath(path)
+        raise
 
 
 @contextmanager
@@ -22,10 +37,11 @@ def atomic_replacement(target: Path) -> Iterator[Path]:
     """
     temporary = target.with_name(f".{target.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:
-        yield temporary
-        with temporary.open("r+b") as file:
-            os.fsync(file.fileno())  # else a crash of the machine may leave the new name with no content
-        temporary.replace(target)
+        with named_if_full(target):
+            yield temporary
+            with temporary.open("r+b") as file:
+                os.fsync(file.fileno())  # else a crash of the machine may leave the new name with no content
+            temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
 

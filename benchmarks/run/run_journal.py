@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...reward import strict_json
-from ...reward.atomic_files import write_atomically
+from ...reward.atomic_files import named_if_full, write_atomically
 from ...reward.queries.specs import with_names
 from ...reward.record_checksum import record_checksum
 from ...reward.regular_files import bounded_lines, open_appended, open_regular, require_no_link
@@ -69,12 +69,14 @@ class RowJournal:
 
     def append(self, key: str, row: Mapping[str, Any]) -> None:
         """Append a row. It survives the process at once, and the machine after `_FSYNC_INTERVAL_S`."""
+        path = self.folder / f"rows-{self.rank}.jsonl"
         if self._file is None:
-            self._file = open_for_append(self.folder / f"rows-{self.rank}.jsonl")
+            self._file = open_for_append(path)
         text = json.dumps(row, allow_nan=False)
         entry = {"sample_key": key, "row": text, "checksum": record_checksum("row", key, text)}
-        self._file.write(json.dumps(entry).encode() + b"\n")
-        self._file.flush()
+        with named_if_full(path):
+            self._file.write(json.dumps(entry).encode() + b"\n")
+            self._file.flush()
         if time.monotonic() - self._synced > _FSYNC_INTERVAL_S:
             os.fsync(self._file.fileno())
             self._synced = time.monotonic()

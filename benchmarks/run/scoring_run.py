@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...reward import Card, EditSample, Program, Reward, Score, TooManyFailures
+from ...reward.atomic_files import named_if_full
 from ...reward.engine import gather
 from ...reward.metrics import Metric
 from ...reward.metrics.compose import score_with_signature
@@ -181,7 +182,7 @@ def open_scores_file(path: Path) -> Iterator[IO[str]]:
             sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
         yield sys.stdout
     else:
-        with path.open("w", encoding="utf-8", errors="backslashreplace") as file:
+        with named_if_full(path), path.open("w", encoding="utf-8", errors="backslashreplace") as file:
             yield file
 
 

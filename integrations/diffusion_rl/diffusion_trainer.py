@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...reward import BaseReward, EditSample, Score
+from ...reward.atomic_files import named_if_full
 from ...reward.training.audit_probe import AuditProbe
 from ...reward.training.reward_hacking_monitor import RewardHackingMonitor
 from ...verifiers.selection import NoiseSpec
@@ -394,7 +395,8 @@ class DiffusionTrainer:
         means = means_over_processes(log)
         self.log_history.append({"step": batch.step, **means})
         if self.accelerator.is_main_process:
-            with (Path(self.config.output_dir) / "log.jsonl").open("a", encoding="utf-8") as file:
+            path = Path(self.config.output_dir) / "log.jsonl"
+            with named_if_full(path), path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(self.log_history[-1], allow_nan=False) + "\n")
         if self.config.report_to:
             self.accelerator.log(means, step=batch.step)

@@ -255,6 +255,8 @@ class _BoundedConnection(sqlite3.Connection):
 
     def refuse(self, error: sqlite3.OperationalError) -> NoReturn:
         """Raise why a statement ended."""
+        if "disk" in str(error):  # is full, or fails
+            raise sqlite3.OperationalError(f"{self._path}: {error}") from None
         if "interrupted" not in str(error):
             raise error
         if self._steps <= self._limit():

@@ -123,3 +123,44 @@ def test_the_content_is_on_disk_before_the_name(tmp_path: Path, monkeypatch: pyt
 def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="missing"):
         write_atomically(tmp_path / "missing" / "map.json", "{}")
+
+
+FULL = """
+import resource, signal, sys, warnings
+from pathlib import Path
+from editcritic.benchmarks.common.terminal import user_error_text, user_errors
+from editcritic.benchmarks.run.run_journal import RowJournal
+from editcritic.benchmarks.run.scoring_run import open_scores_file
+from editcritic.reward import AnswerLog
+from editcritic.reward.atomic_files import write_atomically
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+folder = Path(sys.argv[1])
+text = "x" * 1_000_000
+
+def scores():
+    with open_scores_file(folder / "scores.jsonl") as file:
+        file.write(text)
+
+def journal():
+    RowJournal(folder / "journal").append("key", {"id": text})
+
+def log():
+    with AnswerLog(folder / "answers.db") as log:
+        log.add_sample(text)
+
+for write in (scores, lambda: write_atomically(folder / "report.html", text), journal, log):
+    try:
+        write()
+    except user_errors() as error:
+        print(user_error_text(error))
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="limits of POSIX stand in for a full disk")
+def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, timeout=120)
+    files = ["scores.jsonl", "report.html", "journal/rows-0.jsonl", "answers.db"]
+    assert [line.partition(": ")[0] for line in done.stdout.splitlines()] == [str(tmp_path / name) for name in files]
+    assert done.stdout.count("File too large") == 3
