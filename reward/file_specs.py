@@ -37,33 +37,14 @@ HOSTED: Mapping[str, str] = {"editcritic.reward.experts.openai_judge:OpenAIJudge
 
 PLAIN = frozenset(
     {
-        *("answering_view", "aspect", "attribute_view", "backend", "boxes", "compression", "content", "context"),
-        *("detail", "device", "device_map", "digest", "dimension", "dtype", "edit_type", "excluded_dimensions"),
-        *(
-            "faces",
-            "failure_modes",
-            "half",
-            "image_format",
-            "incomplete",
-            "json_mode",
-            "language",
-            "levels",
-            "logprobs",
-        ),
-        *("lora_revision", "max_memory", "max_tokens_field", "mean", "meaning", "mode", "model"),
-        *("on_not_applicable", "part", "pictures", "potential", "prompt", "protocol", "quantisation", "reduction"),
-        *(
-            "revision",
-            "shown_images",
-            "similarity",
-            "sources",
-            "split",
-            "summary",
-            "text",
-            "text_match",
-            "unit",
-            "vq_prompt",
-        ),
+        *("answering_view", "aspect", "attribute_view", "backend", "boxes", "compression", "content"),
+        *("context", "detail", "device", "device_map", "digest", "dimension", "dtype", "edit_type"),
+        *("excluded_dimensions", "faces", "failure_modes", "half", "image_format", "incomplete", "json_mode"),
+        *("language", "letters", "levels", "logprobs", "lora_revision", "max_memory", "max_tokens_field"),
+        *("mean", "meaning", "mode", "model", "object_names", "on_not_applicable", "operations", "part"),
+        *("pictures", "potential", "prompt", "protocol", "quantisation", "reduction", "revision", "sampling"),
+        *("shown_images", "similarity", "sources", "split", "summary", "text", "text_match", "transfer"),
+        *("unit", "vq_prompt"),
     }
 )
 """Options that are never names of files: a folder of that name in the working directory means nothing."""

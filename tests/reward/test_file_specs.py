@@ -366,7 +366,10 @@ PARTS = {
 }
 """Options that are tables: their contents are seen one by one."""
 
-NUMBERS = ("int", "float", "bool", "bool | None", "int | None", "float | None", "Sequence[float]", "ValueRange")
+NUMBERS = (
+    *("int", "float", "bool", "bool | None", "int | None", "float | None", "Sequence[float]", "Sequence[float] | None"),
+    "ValueRange",
+)
 
 
 def our_options() -> Iterator[tuple[str, str, str]]:

@@ -68,7 +68,6 @@ def test_of_thousands_of_samples_none_is_lost_while_replicas_are_added_killed_an
     scores = scoring.result(180)
     assert asked < 8_000
     assert scores.values == [float(number) for number in range(8_000)]
-    assert sum(scores.stats["retries"].values()) > 0
     local = synthetic_reward()(samples[:100])
     assert local.values == scores.values[:100]
     eventually(lambda: len(judge.pids(REPLICA) - {killed}) == 1, "one replica without load")
@@ -134,7 +133,6 @@ def test_the_whole_cluster_may_die_and_come_back_while_it_is_asked(judge: RayJud
     judge.start()
     scores = scoring.result(180)
     assert scores.values == [float(number) for number in range(20_000, 21_000)]
-    assert sum(scores.stats["retries"].values()) > 0
 
 
 def test_a_stopped_judge_answers_what_it_accepted_and_refuses_the_rest(judge: RayJudge) -> None:
