@@ -267,6 +267,8 @@ class _BoundedConnection(sqlite3.Connection):
 class _Cursor(sqlite3.Cursor):
     """Of a `_BoundedConnection`; a new one for each statement."""
 
+    connection: _BoundedConnection
+
     def execute(self, *arguments: Any) -> Any:
         try:
             return super().execute(*arguments)
@@ -288,7 +290,7 @@ class _Cursor(sqlite3.Cursor):
     def fetchone(self) -> Any:
         return next(self, None)
 
-    def fetchmany(self, size: int = 1) -> list[Any]:
+    def fetchmany(self, size: int | None = 1) -> list[Any]:
         return list(itertools.islice(self, size))
 
     def fetchall(self) -> list[Any]:
