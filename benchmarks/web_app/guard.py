@@ -9,7 +9,7 @@ those of the page's own folder.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 from ...integrations.foreign_pages import foreign_page
@@ -48,16 +48,18 @@ _HEADERS = [
 
 
 class PageGuard:
-    """ASGI middleware. root: the path of the page, `/` and its token. files: those that a request may name.
+    """ASGI middleware. root: the path of the page, `/` and its token. files: those that a request may name. num_inputs:
+    of the page's events, by number.
 
     `scope["state"]["authorized"]` tells the connection whether it keeps its place while others hold many: see
     `http_protocol`.
     """
 
-    def __init__(self, app: ASGIApp, root: str, files: PageFiles) -> None:
+    def __init__(self, app: ASGIApp, root: str, files: PageFiles, num_inputs: Mapping[int, int]) -> None:
         self.app = app
         self.root = root
         self.files = files
+        self.num_inputs = num_inputs
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -121,7 +123,7 @@ class PageGuard:
             await _answer(send, 413, _too_large(MAX_EVENT_BYTES))
             return
         try:
-            self.files.check_event(bytes(body))
+            self.files.check_event(bytes(body), self.num_inputs)
         except ValueError as error:
             await _answer(send, 400, printable(str(error)))
             return

@@ -7,7 +7,7 @@ names any file of this machine is copied to where the page reads it, and one tha
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +30,20 @@ class PageFiles:
         real = Path(os.path.realpath(path))
         return real.is_relative_to(self._folder) and real.is_file()
 
-    def check_event(self, body: bytes) -> None:
-        """Raise ValueError unless the body of an event is JSON that names files of the folder only."""
-        for path in _paths(parse_json(body, max_values=MAX_VALUES)):
+    def check_event(self, body: bytes, num_inputs: Mapping[int, int]) -> None:
+        """Raise ValueError unless the body of an event is JSON that names files of the folder only, and an event of the
+        page with as many values as it takes, if any. num_inputs: by the number of an event.
+        """
+        event = parse_json(body, max_values=MAX_VALUES)
+        for path in _paths(event):
             if not (isinstance(path, str) and self.holds(path)):
                 raise ValueError(f"{path!r:.200} is no file that was dropped on the page")
+        if isinstance(event, dict) and isinstance(event.get("data"), list):
+            number = event.get("fn_index")
+            if not isinstance(number, int) or num_inputs.get(number) != len(event["data"]):
+                raise ValueError(
+                    f"the page has no event {number!r:.40} with {len(event['data'])} values: load it again"
+                )
 
 
 def _paths(value: Any) -> Iterator[Any]:

@@ -141,6 +141,20 @@ def test_odd_events_are_refused(url: str, body: bytes) -> None:
     assert answer(url, "gradio_api/queue/join", "POST", body, JSON)[0] == 400
 
 
+@pytest.mark.parametrize("number", [99_999, -1, None, 1.5, "0", True, [0]])
+@pytest.mark.parametrize("route", ["queue/join", "run/predict"])
+def test_a_number_of_no_event_is_refused(url: str, route: str, number: object) -> None:
+    """It was a KeyError of gradio, with a traceback on the terminal."""
+    body = json.dumps({"data": [], "fn_index": number, "session_hash": "of-a-test"}).encode()
+    status, text, _ = answer(url, f"gradio_api/{route}", "POST", body, JSON)
+    assert (status, "the page has no event" in text) == (400, True), text
+
+
+def test_an_event_has_as_many_values_as_it_takes(url: str) -> None:
+    status, text, _ = answer(url, "gradio_api/run/predict", "POST", event_with(*range(50)), JSON)
+    assert (status, text) == (400, "the page has no event 0 with 50 values: load it again\n")
+
+
 def test_an_address_is_not_fetched_for_a_request(url: str, outside: tuple[str, list[str]]) -> None:
     address, asked = outside
     for text in (address, quote(address, safe=""), address.replace("http", "HTTP"), f"/{address}", "ftp://127.0.0.1/"):
