@@ -82,19 +82,26 @@ class RowFile:
         return self._groups[0]
 
     @property
+    def batch_rows(self) -> int:
+        """Of parquet, how many rows are unpacked at once. Each may repeat all of a dictionary, which is stored once."""
+        return min(max(_BATCH_BYTES // self._groups[2], 1), _BATCH_ROWS)
+
+    @property
     def _group_starts(self) -> list[int]:
         """The first rows of the row groups of parquet, and the number of rows."""
         return self._groups[1]
 
     @cached_property
-    def _groups(self) -> tuple[int, list[int]]:
+    def _groups(self) -> tuple[int, list[int], int]:
         with open_regular(self.path) as file, _parquet(self.path) as parquet:
             metadata = _open(parquet, file).metadata
             groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
             row_bytes = max((group.total_byte_size // max(group.num_rows, 1) for group in groups), default=0)
+            longest = max(map(_longest_row, groups), default=0)
         if row_bytes > _MAX_ROW_BYTES:
             raise BrokenFile(f"{self.path} claims {row_bytes:,} bytes a row, more than {_MAX_ROW_BYTES:,}")
-        return max(row_bytes, 1), list(itertools.accumulate((group.num_rows for group in groups), initial=0))
+        starts = list(itertools.accumulate((group.num_rows for group in groups), initial=0))
+        return max(row_bytes, 1), starts, max(longest, 1)
 
 
 class RowReader:
@@ -157,13 +164,24 @@ class RowReader:
             group = max(self._group(first) - 1, 0)
             position = starts[group]
             for batch in opened.iter_batches(
-                batch_size=min(max(_BATCH_BYTES // self.file.row_bytes, 1), _BATCH_ROWS),
+                batch_size=self.file.batch_rows,
                 row_groups=range(group, len(starts) - 1),
                 columns=[name for name in self.columns if name in opened.schema_arrow.names],
                 use_threads=False,
             ):
                 yield position, batch
                 position += len(batch)
+
+
+def _longest_row(group: Any) -> int:
+    """Bytes that a row may have: of a column with a dictionary as many as that, which may be one text."""
+    columns = [group.column(index) for index in range(group.num_columns)]
+    return sum(
+        column.total_uncompressed_size
+        if any("DICTIONARY" in encoding for encoding in column.encodings)
+        else column.total_uncompressed_size // max(group.num_rows, 1)
+        for column in columns
+    )
 
 
 @contextmanager

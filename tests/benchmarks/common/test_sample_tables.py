@@ -266,7 +266,7 @@ def test_no_more_samples_are_held_than_are_in_flight(tmp_path: Path) -> None:
     outcome = score_entries(reward, SampleSource.open(path).read(), count, on_problem=print)
     assert outcome.summary.counts == {"scored": 3000}
     assert len(held) == 6
-    assert max(held) - before <= 2 * 8
+    assert max(held) - before <= 17 * 8  # in flight, or done and waiting for one before them: see `Engine.run`
 
 
 def test_a_folder_with_parquet_is_a_table_for_every_command(folder: Folder) -> None:

@@ -21,6 +21,7 @@ from editcritic.integrations.row_check import (
     BrokenFile,
     CheckOptions,
     RowFile,
+    RowReader,
     RowsReport,
     check_rows,
     layout_of,
@@ -487,3 +488,14 @@ def test_memory_does_not_grow_with_a_file(folder: Path) -> None:
     printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout.splitlines()
     peaks = {int(rows): 1024 * int(kilobytes) for rows, kilobytes in map(str.split, printed)}
     assert peaks[200] - peaks[2] < 150 * 2**20, peaks
+
+
+def test_rows_that_share_one_long_text_are_unpacked_a_few_at_a_time(tmp_path: Path) -> None:
+    """A file of 50 kB whose rows repeat a megabyte of a dictionary took a gigabyte."""
+    for name, text, batch in (("bomb", "x" * 2**20, 15), ("honest", "Make it red", 1024)):
+        texts = pa.DictionaryArray.from_arrays(pa.array([0] * 2_000, pa.int32()), pa.array([text]))
+        pq.write_table(pa.table({"instruction": texts}), tmp_path / f"{name}.parquet", compression="zstd")
+        file = RowFile(tmp_path / f"{name}.parquet")
+        assert file.batch_rows == batch
+        (row,) = RowReader(file, ["instruction"]).read(1_999, 1)
+        assert row == (1_999, {"instruction": text})
