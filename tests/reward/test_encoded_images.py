@@ -252,6 +252,16 @@ def test_a_decoder_gets_no_more_bytes_once_its_time_is_over(monkeypatch: pytest.
             Image.of(encoded(kind))
 
 
+def test_a_lossless_webp_may_take_what_its_pixels_take_and_not_what_its_codes_could() -> None:
+    head = b"\x2f" + struct.pack("<I", 5999 | 5999 << 14)
+    canvas = b"VP8X" + struct.pack("<I", 10) + bytes(4) + (5999).to_bytes(3, "little") * 2
+    chunk = struct.pack("<I", 5) + head + b"\0"
+    for body in (b"VP8L" + chunk, canvas + b"ALPH" + chunk, canvas + b"ANMF" + bytes(24) + b"VP8L" + chunk):
+        picture = read_header(b"RIFF" + struct.pack("<I", len(body) + 4) + b"WEBP" + body)
+        assert picture.size == (6000, 6000)
+        assert 1.5 < encoded_images.decoding_seconds(picture) < 2
+
+
 # -- metadata ---------------------------------------------------------------------------------------------------------
 
 
