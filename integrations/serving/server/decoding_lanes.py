@@ -1,12 +1,13 @@
 """Requests of few pixels do not wait for those of many: each kind has threads of its own.
 
-How much there is to decode is known once headers were read. A request that has more than is decoded where it is, is
-read anew in the next lane; nothing was decoded until then.
+How much there is to decode is known once headers were read: before anything is decoded, a request that has more than
+fits goes on to the next lane.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,13 +16,12 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _MAX_PIXELS = (4_000_000, 30_000_000)
-"""Of a request in the first lanes; the last takes the others. Ten that are crafted take each other a second of two
-cores in the first, and eight in the second."""
+"""Of a request in the first lanes; the last takes the others."""
 
 _here = threading.local()
 
 
-class _Elsewhere(Exception):
+class _DoesNotFit(Exception):
     """The request belongs into a lane of more pixels."""
 
 
@@ -35,12 +35,10 @@ class DecodingLanes:
         ]
 
     async def run(self, function: Callable[..., T], *args: object) -> T:
-        """Run it in the first lane whose pixels are enough; see `require_lane`."""
+        """Run it in the first lane in which `require_room` lets it."""
         for pool in self._pools:
-            try:
+            with contextlib.suppress(_DoesNotFit):
                 return await asyncio.get_running_loop().run_in_executor(pool, function, *args)
-            except _Elsewhere:
-                pass
         raise AssertionError("the last lane takes all")
 
     def close(self) -> None:
@@ -48,7 +46,7 @@ class DecodingLanes:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def require_lane(pixels: int) -> None:
-    """Called in a lane, before so many pixels are decoded: goes on in another one if they are too many here."""
+def require_room(pixels: int) -> None:
+    """To be called before so many pixels are decoded."""
     if pixels > getattr(_here, "max_pixels", pixels):
-        raise _Elsewhere
+        raise _DoesNotFit

@@ -15,7 +15,7 @@ from ....reward import ImageError
 from ....reward.encoded_images import WEB_FORMATS, ImageSizeError
 from ....reward.image_decoding import size_of
 from ..http_protocol import APIError, ScoreRequest, from_base64, parse_request
-from .decoding_lanes import require_lane
+from .decoding_lanes import require_room
 from .decoding_process import decode_bounded
 from .limits import ServerLimits
 
@@ -79,7 +79,7 @@ def decode_request_json(data: Any, parts: BodyParts, limits: ServerLimits) -> Sc
         pixels += count
         if pixels > limits.max_pixels:
             raise APIError(f"the images have more than {limits.max_pixels:,} pixels in total: send fewer", 413)
-    require_lane(pixels)
+    require_room(pixels)
     return parse_request(data, parts, partial(decode_bounded, own_process_above=limits.max_thread_pixels))
 
 
