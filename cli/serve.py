@@ -64,7 +64,7 @@ def serve(
         int,
         typer.Option("--max-in-flight", min=1, help="Samples scored concurrently; larger values give larger batches."),
     ] = 256,
-    decode_threads: Annotated[int, typer.Option("--decode-threads", min=1, help="Image decoding threads, of each size of requests.")] = 2,
+    decode_threads: Annotated[int, typer.Option("--decode-threads", min=1, help="Image decoding threads.")] = 2,
     max_connections: Annotated[
         int, typer.Option("--max-connections", min=1, help="Maximum concurrent connections.")
     ] = 512,
