@@ -35,13 +35,9 @@ MAX_SIDE = 32_768
 MAX_ASPECT = 200
 """Longer side by shorter side. Processors of vision-language models refuse more."""
 
-MAX_SCANS = 100
-"""Of a progressive JPEG. Encoders write about 10. Each scan visits all pixels, however little it says of them."""
-
-_MAX_SCANNED_PIXELS = 720_000_000
-"""Pixels times scans; at least `_USUAL_SCANS` are allowed whatever the size."""
-
-_USUAL_SCANS = 20
+MAX_SCANS, _USUAL_SCANS, _MAX_SCANNED_PIXELS = 100, 20, 720_000_000
+"""Of a progressive JPEG: encoders write about 10, and each visits all pixels, however little it says of them. So there
+are at most as many as these pixels times scans allow, or the usual ones."""
 
 MAX_CHUNKS = 100_000
 """Chunks, segments, frames, strips or tiles of a file."""
@@ -56,9 +52,11 @@ MAX_PROFILE_BYTES = 2**16
 """Of a colour profile: those of cameras, telephones and screens have 0.5 to 60 KB, and longer ones are tables of
 printers."""
 
-_SECONDS = 1.0
-_SECONDS_PER_PIXEL = 150e-9
+_SECONDS, _SECONDS_PER_PIXEL = 1.0, 150e-9
 """What decoding may take of the processor's time: more than twice what noise takes, the slowest honest content."""
+
+_LOSSLESS_SECONDS, _LOSSLESS_SECONDS_PER_PIXEL = 0.1, 50e-9
+"""The same of lossless WebP, of which noise takes 37 ns a pixel, and photographs 17."""
 
 
 class ImageError(ValueError):
@@ -103,9 +101,17 @@ def read_header(
     return EncodedImage(name, size, orientation, content, profile[: MAX_PROFILE_BYTES + 1])
 
 
-def decoding_seconds(size: Size) -> float:
+def decoding_seconds(picture: EncodedImage) -> float:
     """Seconds of a processor that decoding may take."""
-    return _SECONDS + _SECONDS_PER_PIXEL * size[0] * size[1]
+    pixels = picture.size[0] * picture.size[1]
+    if is_lossless_webp(picture):
+        return _LOSSLESS_SECONDS + _LOSSLESS_SECONDS_PER_PIXEL * pixels
+    return _SECONDS + _SECONDS_PER_PIXEL * pixels
+
+
+def is_lossless_webp(picture: EncodedImage) -> bool:
+    """Or its alpha may be. What its tables of codes take, in a single call, has nothing to do with its pixels."""
+    return picture.format == "WebP" and (b"VP8L" in picture.content or b"ALPH" in picture.content)
 
 
 def orientation_of(info: Mapping[str | tuple[int, int], Any]) -> int:
@@ -125,19 +131,13 @@ def check_size(size: Size, max_pixels: int = MAX_PIXELS) -> None:
     width, height = size
     if width < 1 or height < 1:
         raise ImageError(f"is damaged: its size is {width} x {height}")
-    if width * height > max_pixels:
-        raise ImageSizeError(
-            f"has {width:,} x {height:,} pixels, more than {max_pixels:,}: refused without decoding; resize it"
-        )
-    if max(size) > MAX_SIDE:
-        raise ImageSizeError(
-            f"has {width:,} x {height:,} pixels, and a side may have {MAX_SIDE:,}: refused without decoding; resize it"
-        )
-    if max(size) > MAX_ASPECT * min(size):
-        raise ImageSizeError(
-            f"has {width:,} x {height:,} pixels, and a side may be {MAX_ASPECT} times as long as the other: refused "
-            "without decoding; crop it"
-        )
+    for is_beyond, limit, advice in (
+        (width * height > max_pixels, f"more than {max_pixels:,}", "resize"),
+        (max(size) > MAX_SIDE, f"and a side may have {MAX_SIDE:,}", "resize"),
+        (max(size) > MAX_ASPECT * min(size), f"and a side may be {MAX_ASPECT} times as long as the other", "crop"),
+    ):
+        if is_beyond:
+            raise ImageSizeError(f"has {width:,} x {height:,} pixels, {limit}: refused without decoding; {advice} it")
 
 
 _SIGNATURES = {
@@ -169,19 +169,21 @@ def _walk_png(data: bytes) -> _Walked:
     width, height, depth, colour = struct.unpack_from(">IIBB", data, 16)
     kept, compressed = [data[:8]], 0
     texts: dict[bytes, bytes] = {}
+    once = {b"IHDR", b"PLTE", b"tRNS"}
     name = b""
     for count, (name, start, end) in enumerate(_png_chunks(data)):
         if count >= MAX_CHUNKS:
             raise _beyond("chunks", count + 1, MAX_CHUNKS)
-        if name == b"tRNS" and zlib.crc32(data[start + 4 : end - 4]) != int.from_bytes(data[end - 4 : end], "big"):
-            raise ImageError("is damaged: the checksum of its transparency is wrong")  # PIL does not always look
-        if name in (b"IDAT", b"PLTE", b"tRNS", b"IEND") or count == 0:
+        if name in (b"IDAT", b"IEND") or name in once:
+            once.discard(name)
             kept.append(data[start:end])
             compressed += (end - start) * (name == b"IDAT")
-        elif name == b"IHDR":
-            raise ImageError("is damaged: a PNG has one IHDR")
+        elif name in (b"IHDR", b"PLTE", b"tRNS"):
+            raise ImageError(f"is damaged: a PNG has one {name.decode()}")
         elif name in (b"eXIf", b"iCCP", b"tEXt", b"zTXt", b"iTXt"):
             _add_png_text(texts, name, data[start + 8 : min(end - 4, start + 8 + _MAX_METADATA)])
+        if name == b"tRNS" and zlib.crc32(data[start + 4 : end - 4]) != int.from_bytes(data[end - 4 : end], "big"):
+            raise ImageError("is damaged: the checksum of its transparency is wrong")  # PIL does not always look
         if name == b"IEND":
             break
     if name != b"IEND":
@@ -212,16 +214,13 @@ def _add_png_text(texts: dict[bytes, bytes], name: bytes, payload: bytes) -> Non
     key = name if name == b"iCCP" else key
     if key in texts or key not in (b"eXIf", b"iCCP", b"Raw profile type exif", b"XML:com.adobe.xmp"):
         return
-    compressed = name in (b"iCCP", b"zTXt")
+    compressed = name in (b"iCCP", b"zTXt") or (name == b"iTXt" and text[:1] == b"\x01")
     if name == b"iTXt":
-        compressed = text[:1] == b"\x01"
         text = text[2:].split(b"\0", 2)[-1]
-    elif compressed:
-        text = text[1:]
     if compressed:
-        limit = MAX_PROFILE_BYTES + 1 if name == b"iCCP" else _MAX_METADATA - sum(map(len, texts.values()))
+        room = MAX_PROFILE_BYTES + 1 if name == b"iCCP" else _MAX_METADATA - sum(map(len, texts.values()))
         try:
-            text = zlib.decompressobj().decompress(text, limit) if limit > 0 else b""
+            text = zlib.decompressobj().decompress(text[name != b"iTXt" :], room) if room > 0 else b""
         except zlib.error:
             text = b""
     texts[key] = text
@@ -239,17 +238,15 @@ def _raw_profile(text: bytes) -> bytes:
 
 _JPEG_MARKER = re.compile(rb"\xff([^\x00\xd0-\xd7\xff])")
 _JPEG_FRAMES = frozenset({0xC0, 0xC1, 0xC2})
-_JPEG_OTHER_FRAMES = frozenset({0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF, 0xDE})
+_JPEG_OTHER_FRAMES = frozenset({0xDE, *range(0xC3, 0xD0)}) - {0xC4, 0xC8, 0xCC}
 _JPEG_SEGMENTS = frozenset({0xC4, 0xDA, 0xDB, 0xDD, 0xE0, 0xEE})
 """Huffman tables, scans, quantization tables, restart intervals; JFIF's and Adobe's, which decide about the colours."""
 
 _PIECE = 2**20
 
-_SOI, _EOI = b"\xff\xd8", b"\xff\xd9"
-
 
 def _walk_jpeg(data: bytes) -> _Walked:
-    kept = [_SOI]
+    kept = [data[:2]]
     size: Size | None = None
     exif = xmp = profile = b""
     position, count = 2, 0
@@ -257,8 +254,8 @@ def _walk_jpeg(data: bytes) -> _Walked:
         if marker.start() > position and kept[-1][:2] == b"\xff\xda":
             kept.append(data[position : marker.start()])  # a scan's pixels
         code = marker[1][0]
-        if code == _EOI[1]:
-            kept.append(_EOI)
+        if code == 0xD9:
+            kept.append(b"\xff\xd9")
             break
         start, position = marker.end() - 2, marker.end() + int.from_bytes(data[marker.end() : marker.end() + 2], "big")
         count += 1
@@ -297,7 +294,7 @@ def _next_marker(data: bytes, position: int) -> re.Match[bytes] | None:
 
 
 def _check_scans(content: bytes, size: Size) -> None:
-    """No more scans than encoders write; by what a decoder takes for one, whatever segments it may lie in."""
+    """By what a decoder takes for a scan, whatever segments it may lie in."""
     scans = content.count(b"\xff\xda")
     limit = min(MAX_SCANS, max(_USUAL_SCANS, _MAX_SCANNED_PIXELS // (size[0] * size[1])))
     if scans > limit:
@@ -309,7 +306,7 @@ def _check_scans(content: bytes, size: Size) -> None:
 
 def _walk_webp(data: bytes) -> _Walked:
     size: Size | None = None
-    exif = xmp = profile = b""
+    found: dict[bytes, bytes] = {}
     position, count = 12, 0
     while position + 8 <= len(data):
         name, length = struct.unpack_from("<4sI", data, position)
@@ -319,16 +316,12 @@ def _walk_webp(data: bytes) -> _Walked:
             raise _beyond("chunks", count, MAX_CHUNKS)
         if size is None:
             size = _webp_size(name, data[body : body + 10])
-        if name == b"EXIF":
-            exif = exif or data[body : body + min(length, _MAX_METADATA)]
-        elif name == b"XMP ":
-            xmp = xmp or data[body : body + min(length, _MAX_METADATA)]
-        elif name == b"ICCP":
-            profile = profile or data[body : body + min(length, MAX_PROFILE_BYTES + 1)]
+        if name in (b"EXIF", b"XMP ", b"ICCP") and not found.get(name):
+            found[name] = data[body : body + min(length, _MAX_METADATA)]
         position = body + length + length % 2
     if size is None:
         raise ImageError("is damaged: a WebP without a size")
-    return size, _orientation(exif, xmp), data, profile
+    return size, _orientation(found.get(b"EXIF", b""), found.get(b"XMP ", b"")), data, found.get(b"ICCP", b"")
 
 
 def _webp_size(name: bytes, head: bytes) -> Size | None:
@@ -431,9 +424,8 @@ def _walk_tiff(data: bytes) -> _Walked:
     if compression != 1 and sum(sum(values.get(tag, ())) for tag in _TIFF_PLACES.values()) > len(data):
         raise ImageError("is damaged: its strips or tiles are longer than the file")
     for starts, lengths in _TIFF_PLACES.items():  # else the directory below would be taken for the pixels
-        for start, length in zip(values.get(starts, ()), values.get(lengths, ()), strict=False):
-            if start + length > len(data):
-                raise ImageError("is damaged: its file was cut off, its strips or tiles go on after its end")
+        if any(map(lambda a, b: a + b > len(data), values.get(starts, ()), values.get(lengths, ()))):
+            raise ImageError("is damaged: its file was cut off, its strips or tiles go on after its end")
     directory = struct.pack(order + "H", len(kept)) + b"".join(kept) + bytes(4)
     content = data[:4] + struct.pack(order + "I", len(data)) + data[8:] + directory
     return size, _valid_orientation(first.get(_ORIENTATION, 1)), content, profile
@@ -489,11 +481,6 @@ def _valid_orientation(value: int = 1) -> int:
     return value if 1 <= value <= 8 else 1
 
 
-_WALKS: dict[str, Callable[[bytes], _Walked]] = {
-    "PNG": _walk_png,
-    "JPEG": _walk_jpeg,
-    "WebP": _walk_webp,
-    "GIF": _walk_gif,
-    "BMP": _walk_bmp,
-    "TIFF": _walk_tiff,
-}
+_WALKS: dict[str, Callable[[bytes], _Walked]] = dict(
+    zip(FILE_FORMATS, (_walk_png, _walk_jpeg, _walk_webp, _walk_gif, _walk_bmp, _walk_tiff), strict=True)
+)

@@ -31,7 +31,7 @@ _BLOCK = 2**16
 
 def open_image(picture: EncodedImage) -> PIL.ImageFile.ImageFile:
     """The picture as PIL's, not decoded yet; decoding is bounded in time. Raises `ImageError`, and what PIL raises."""
-    image = _READERS[picture.format](_WholeFile(picture.content, decoding_seconds(picture.size) + _PAUSES))
+    image = _READERS[picture.format](_WholeFile(picture.content, decoding_seconds(picture) + _PAUSES))
     if image.size != picture.size:
         raise ImageError(f"is damaged: a size of {picture.size} in its header, and of {image.size} further on")
     if not image.tile and picture.format != "WebP":  # which makes its tile when it is loaded

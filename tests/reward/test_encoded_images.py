@@ -169,14 +169,15 @@ def test_a_panorama_is_read(size: tuple[int, int]) -> None:
     assert Image.of(buffer.getvalue()).size == size
 
 
-def test_a_size_that_changes_further_on_is_damage() -> None:
+def test_what_is_said_twice_is_damage() -> None:
     canvas = b"VP8X" + struct.pack("<I", 10) + bytes(4) + (39).to_bytes(3, "little") * 2
     webp = encoded("WEBP", lossless=True)
     data = webp[:12] + canvas + webp[12:]
     first_frame = bytearray(encoded("GIF"))
     first_frame[6:10] = struct.pack("<HH", 4, 4)
+    transparent = with_chunks(*[png_chunk(b"tRNS", bytes(6))] * 2)  # 90,000 of them took a second
     two_headers = with_chunks(png_chunk(b"IHDR", struct.pack(">IIBBBBB", 6000, 6000, 8, 2, 0, 0, 0)))
-    for crafted in (data, bytes(first_frame), two_headers):
+    for crafted in (data, bytes(first_frame), two_headers, transparent):
         with pytest.raises(ImageError, match="is damaged"):
             Image.of(crafted)
         with pytest.raises(ImageError, match="is damaged"):
@@ -250,6 +251,16 @@ def test_a_decoder_gets_no_more_bytes_once_its_time_is_over(monkeypatch: pytest.
     for kind in ("PNG", "JPEG"):
         with pytest.raises(ImageError, match=r"takes longer than .* to decode, for its size"):
             Image.of(encoded(kind))
+
+
+def test_a_lossless_webp_may_take_what_its_pixels_take_and_not_what_its_codes_could() -> None:
+    head = b"\x2f" + struct.pack("<I", 5999 | 5999 << 14)
+    canvas = b"VP8X" + struct.pack("<I", 10) + bytes(4) + (5999).to_bytes(3, "little") * 2
+    chunk = struct.pack("<I", 5) + head + b"\0"
+    for body in (b"VP8L" + chunk, canvas + b"ALPH" + chunk, canvas + b"ANMF" + bytes(24) + b"VP8L" + chunk):
+        picture = read_header(b"RIFF" + struct.pack("<I", len(body) + 4) + b"WEBP" + body)
+        assert picture.size == (6000, 6000)
+        assert 1.5 < encoded_images.decoding_seconds(picture) < 2
 
 
 # -- metadata ---------------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Large pictures of clients are decoded in processes of their own, which end where a decoder would go on for minutes.
 
 Lossless WebP is decoded in one call, and a crafted one of 36 megapixels takes 26 s where noise takes 2 s: nothing but
-the end of a process stops that. A process has the time and the memory that its picture may take; one that goes beyond,
-or crashes, is replaced. Processes start when they are needed, and some wait for the next picture.
+the end of a process stops that. The system gives a process the time and the memory that its picture may take; one that
+goes beyond, or crashes, is replaced. Processes start when they are needed, and some wait for the next picture.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from ....reward.child_python import python_command
-from ....reward.encoded_images import WEB_FORMATS, EncodedImage, ImageError, decoding_seconds, read_header
+from ....reward.encoded_images import EncodedImage, ImageError, decoding_seconds, is_lossless_webp
 from ....reward.forks import at_fork, keep_in_child
 from ....reward.image_decoding import Pixels, image_errors, pixels_of
 
 _MAX_IDLE = 2
 _MAX_THREAD_BYTES = 2**21
 """Of a file: 0.7 megapixels of noise as PNG have as many. A file of few pixels can cost its length, too."""
+_MAX_LOSSLESS_PIXELS = 2**16
+"""Of a lossless WebP in a thread, which cannot be ended."""
 _SLACK_BYTES = 2**30
 _BYTES_PER_PIXEL = 24
 """Of the decoder, PIL and the array, together with some room: 16-bit noise takes 18."""
@@ -38,11 +39,14 @@ _WALL_FACTOR = 10
 
 
 def decode_bounded(picture: EncodedImage, own_process_above: int) -> Pixels:
-    """A picture to pixels; one of more than `own_process_above` pixels, or of a long file, in a process of its own.
+    """A picture to pixels; in a process of its own if it has more than `own_process_above` pixels, or may take longer
+    than they do: of a long file, or of a lossless WebP.
 
     Raises ImageError, and what PIL raises: see `image_errors`.
     """
-    if picture.size[0] * picture.size[1] <= own_process_above and len(picture.content) <= _MAX_THREAD_BYTES:
+    pixels = picture.size[0] * picture.size[1]
+    most = min(own_process_above, _MAX_LOSSLESS_PIXELS) if is_lossless_webp(picture) else own_process_above
+    if pixels <= most and len(picture.content) <= _MAX_THREAD_BYTES:
         return pixels_of(picture)
     process = _pool.take()
     try:
@@ -72,34 +76,28 @@ class _DecodingProcess:
 
     def decode(self, picture: EncodedImage) -> Pixels:
         """Raises `ImageError`."""
-        seconds = decoding_seconds(picture.size)
-        head = {"bytes": len(picture.content), "orientation": picture.orientation}
+        seconds, source, target = decoding_seconds(picture), self._process.stdin, self._process.stdout
+        assert source is not None
+        assert target is not None
+        head = [picture.format, picture.size, picture.orientation, len(picture.content)]
         watch = threading.Timer(30 + _WALL_FACTOR * seconds, self._process.kill)
         watch.daemon = True
         watch.start()
         try:
-            assert self._process.stdin is not None
-            assert self._process.stdout is not None
-            self._process.stdin.write(json.dumps(head).encode() + b"\n")
-            self._process.stdin.write(picture.content)
-            self._process.stdin.flush()
-            reply = json.loads(self._process.stdout.readline(10_000) or b"null")
-            if reply is not None and "error" not in reply:
-                return self._pixels(self._process.stdout, picture)
-        except (OSError, ValueError):
+            source.write(json.dumps(head).encode() + b"\n")
+            source.write(picture.content)
+            source.flush()
+            reply = json.loads(target.readline(10_000) or b"null")
+            if isinstance(reply, list):
+                return np.frombuffer(target.read(3 * reply[0] * reply[1]), np.uint8).reshape(*reply, 3)
+        except (OSError, ValueError):  # of pixels that end too early, too
             reply = None
         finally:
             watch.cancel()
         if reply is None:
             self.close()
-            raise ImageError(f"cannot be decoded within {seconds:.0f} s of a processor, for its size: save it anew")
-        raise ImageError(str(reply["error"]))
-
-    @staticmethod
-    def _pixels(pipe: IO[bytes], picture: EncodedImage) -> Pixels:
-        width, height = picture.size if picture.orientation < 5 else picture.size[::-1]
-        data = pipe.read(3 * width * height)
-        return np.frombuffer(data, np.uint8).reshape(height, width, 3)  # ValueError if it has ended
+            reply = f"cannot be decoded within {seconds:.1f} s of a processor, for its size: save it anew"
+        raise ImageError(reply)
 
     def close(self) -> None:
         """End it."""
@@ -164,34 +162,39 @@ def main() -> None:
     source, target = sys.stdin.buffer, sys.stdout.buffer
     with contextlib.suppress(ValueError, OSError):
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's
+    if hasattr(os, "nice"):
+        os.nice(5)  # large pictures give way to the server's threads, which have the small ones
     while line := source.readline():
-        head = json.loads(line)
-        content = source.read(head["bytes"])
-        reply: dict[str, Any] = {}
-        pixels = None
+        kind, size, orientation, length = json.loads(line)
+        picture = EncodedImage(kind, tuple(size), orientation, source.read(length))
+        reply: Any
         try:
             with image_errors(""):
-                picture = read_header(content, WEB_FORMATS)
-                _limit(picture)
-                pixels = pixels_of(picture, head["orientation"])
+                _limit_memory(picture)
+                _end_after(decoding_seconds(picture))
+                pixels = pixels_of(picture)
+            reply, data = pixels.shape[:2], pixels.data
         except ImageError as error:
-            reply = {"error": str(error).strip()[:1000]}
+            reply, data = str(error).strip()[:1000], memoryview(b"")
+        finally:
+            _end_after(0)
         target.write(json.dumps(reply).encode() + b"\n")
-        if pixels is not None:
-            target.write(pixels.data)
+        target.write(data)
         target.flush()
 
 
-def _limit(picture: EncodedImage) -> None:
-    """Bound the time and the memory from here on, where the system can."""
-    try:
-        import resource
-    except ImportError:  # Windows; the server's clock remains
-        return
-    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + decoding_seconds(picture.size)) + 1, hard))
+def _end_after(seconds: float) -> None:
+    """Seconds of the processor, after which the system ends this process, whatever it is at; 0: it goes on."""
+    if hasattr(signal, "setitimer"):  # not on Windows; the server's clock remains
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
+def _limit_memory(picture: EncodedImage) -> None:
+    """To what this process has, and some for the picture, where the system tells."""
     statm = Path("/proc/self/statm")
     if statm.exists():
+        import resource
+
         used = int(statm.read_text(encoding="ascii").split()[0]) * resource.getpagesize()
         room = _SLACK_BYTES + _BYTES_PER_PIXEL * picture.size[0] * picture.size[1]
         resource.setrlimit(resource.RLIMIT_AS, (used + room, resource.getrlimit(resource.RLIMIT_AS)[1]))

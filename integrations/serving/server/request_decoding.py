@@ -15,6 +15,7 @@ from ....reward import ImageError
 from ....reward.encoded_images import WEB_FORMATS, ImageSizeError
 from ....reward.image_decoding import size_of
 from ..http_protocol import APIError, ScoreRequest, from_base64, parse_request
+from .decoding_lanes import require_room
 from .decoding_process import decode_bounded
 from .limits import ServerLimits
 
@@ -30,6 +31,9 @@ _MAX_FIELDS = 64
 _MAX_SAMPLE_VALUES = 20_000
 """Fields of an object with fixed ones, and values of a sample without its metadata, nested ones included. The
 validation of a million wrong values lists them all, which takes twenty seconds and holds the interpreter's lock."""
+
+_PIXELS_PER_WEBP_BYTE = 8
+"""That take as long as a byte: tables of codes, which lossless WebP is full of if it is crafted."""
 
 _MAX_CONTENT_TYPE = 512
 """Characters of the body's content type. A boundary has at most 70."""
@@ -78,6 +82,8 @@ def decode_request_json(data: Any, parts: BodyParts, limits: ServerLimits) -> Sc
         pixels += count
         if pixels > limits.max_pixels:
             raise APIError(f"the images have more than {limits.max_pixels:,} pixels in total: send fewer", 413)
+    webp_bytes = sum(len(content) for content, _ in parts.values() if bytes(content[:4]) == b"RIFF")
+    require_room(pixels + _PIXELS_PER_WEBP_BYTE * webp_bytes)
     return parse_request(data, parts, partial(decode_bounded, own_process_above=limits.max_thread_pixels))
 
 

@@ -8,7 +8,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import TypeVar
 
 from ....reward import EditSample, Reward, Score
@@ -18,6 +18,7 @@ from ....reward.timeout_compat import TIMEOUTS, timeout
 from ....reward.training.step_monitor import StepMonitor
 from ..http_protocol import APIError, ScoreRequest, images_by_digest
 from .capacity import Capacity, ServerBusy
+from .decoding_lanes import DecodingLanes
 from .idempotency import IdempotencyCache, RequestId, fingerprint
 from .limits import ServerLimits
 from .prometheus_metrics import PrometheusMetrics
@@ -81,7 +82,7 @@ class ScoringService:
         self._jobs_by_id: dict[RequestId, ScoringJob] = {}
         self._jobs: set[ScoringJob] = set()
         self._queue: deque[ScoringJob] = deque()
-        self._pool = ThreadPoolExecutor(self.limits.decode_threads, "editcritic-decoder")
+        self._lanes = DecodingLanes(self.limits.decode_threads)
 
     def reward(self, name: str = "") -> Reward:
         """The reward of a request. Raises `APIError`."""
@@ -116,7 +117,7 @@ class ScoringService:
 
     async def run_in_decoder(self, function: Callable[..., T], *args: object) -> T:
         """Run a slow function in a decoder thread, so that the event loop stays responsive."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
+        return await self._lanes.run(function, *args)
 
     def check_ready(self) -> None:
         """Raises `ServerBusy` if any request would be refused; to be called before its body is read."""
@@ -178,7 +179,7 @@ class ScoringService:
     def close(self) -> None:
         """End the threads. Scores in progress fail."""
         self.monitors.close()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._lanes.close()
         for engine in self.engines:
             engine.close()
 

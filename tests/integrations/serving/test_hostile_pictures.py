@@ -67,6 +67,28 @@ def test_a_server_refuses_crafted_pictures(client: httpx2.Client, picture: bytes
     assert (got, says in error) == (status, True), error
 
 
+def test_a_request_of_few_pixels_waits_for_none_of_many() -> None:
+    """Decoders of large pictures are all at work: 36 megapixels wait for them, and so does a long lossless WebP."""
+    service, opened = ScoringService(Reward(Rated(), {"preference": Fake()})), threading.Event()
+    with serve_in_thread(service, ServerConfig(port=0)) as url, httpx2.Client(base_url=url, timeout=60) as client:
+        for _ in range(service.limits.decode_threads):
+            service._lanes._pools[-1].submit(opened.wait, PATIENCE_S)
+        statuses: list[tuple[int, str]] = []
+        pictures = [png(6000, 6000)] * 5 + [noise("WEBP", (1500, 1000), lossless=True)]
+        large = [threading.Thread(target=lambda one=one: statuses.append(sent(client, one))) for one in pictures]
+        for thread in large:
+            thread.start()
+        while service.active_requests < len(large):
+            time.sleep(0.01)
+        assert [sent(client, noise("PNG"))[0] for _ in range(3)] == [200] * 3
+        assert not statuses
+        opened.set()
+        for thread in large:
+            thread.join()
+        assert {status for status, _ in statuses} == {422, 200}
+    service.close()
+
+
 def test_raw_pixels_have_the_sides_of_files(client: httpx2.Client) -> None:
     one = sample("a")
     request = attach_images(request_json([one]), images_by_digest([one]), "rgb")
@@ -157,8 +179,8 @@ def decoding_with(monkeypatch: pytest.MonkeyPatch, settings: str) -> None:
 def test_a_picture_that_takes_too_long_ends_its_process_and_no_other(
     client: httpx2.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here at the first whole second of a processor, that others wait less."""
-    decoding_with(monkeypatch, "d.decoding_seconds = lambda size: 0.0")
+    """Here after a fifth of a second of a processor, that others wait less."""
+    decoding_with(monkeypatch, "d.decoding_seconds = lambda picture: 0.2")
     picture = slow_webp(4000)
     statuses: list[tuple[int, str]] = []
     asking = threading.Thread(target=lambda: statuses.append(sent(client, picture)))
@@ -170,7 +192,7 @@ def test_a_picture_that_takes_too_long_ends_its_process_and_no_other(
         asking.join(0.1)
     assert alive > 3
     assert statuses[0][0] == 422, statuses
-    assert "image 'p' cannot be decoded within 3 s of a processor, for its size" in statuses[0][1]
+    assert "image 'p' cannot be decoded within 0.9 s of a processor, for its size" in statuses[0][1]
     assert sent(client, noise("PNG", (1200, 1000)))[0] == 200
 
 

@@ -296,7 +296,7 @@ def test_health_is_answered_while_every_decoder_is_at_work() -> None:
     opened = threading.Event()
     with server() as (client, service), ThreadPoolExecutor(1) as thread:
         for _ in range(service.limits.decode_threads):
-            service._pool.submit(opened.wait, 30)
+            service._lanes._pools[0].submit(opened.wait, 30)
         work = thread.submit(client.post, "/v1/score", **as_json(edits(1)))
         while not service.active_requests:
             threading.Event().wait(0.01)
