@@ -17,7 +17,7 @@ import sqlite3
 import stat
 import tempfile
 import threading
-from collections.abc import Set
+from collections.abc import Callable, Set
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -27,10 +27,16 @@ DATABASE_ERRORS: tuple[type[Exception], ...] = (sqlite3.Error, UnicodeDecodeErro
 """What using a damaged database raises; the second if a damaged name is part of SQLite's message."""
 
 _MAX_ENTRIES = 64
-"""Entries of a schema that are looked at; ours have fewer."""
+"""Entries of a schema; ours have fewer. SQLite accepts one index many times, and a trigger after them."""
 
-_STEPS_BETWEEN = 100_000
-"""Instructions of SQLite's machine between two looks at the budget and at signals: a millisecond or two."""
+_STEPS_BETWEEN = 5_000
+"""Instructions of SQLite's machine between two looks at the budget and at signals: 0.1 ms, or as many long rows."""
+
+_MAX_SCHEMA_STEPS = 2_000
+"""What reading a schema may take: its pages cannot be checked before, and its rows may be long. Ours takes 200."""
+
+_MAX_TEXT = 10_000
+"""Characters of an entry of a schema that are looked at."""
 
 _MIN_STEPS = 5_000_000
 _STEPS_PER_BYTE = 64
@@ -115,10 +121,11 @@ class SharedDatabase:
             raise self._unusable(error.strerror or str(error)) from None
         return db
 
-    def _prepare(self, db: sqlite3.Connection) -> None:
+    def _prepare(self, db: _BoundedConnection) -> None:
         db.execute("pragma trusted_schema = off")
         if not self._require_own_schema(db) and self.read_only:
             raise self.error_class(f"{self.path} is an empty database: give {self.replacement}")
+        db.allow_rows()
         if self.read_only:
             db.execute("pragma query_only = on")
             return
@@ -130,12 +137,12 @@ class SharedDatabase:
     def _unusable(self, problem: str) -> ValueError:
         return self.error_class(f"{self.path} cannot be used as {self.kind}: {problem}")
 
-    def _open(self) -> sqlite3.Connection:
+    def _open(self) -> _BoundedConnection:
         if self.path != ":memory:":
             self._require_own_files()
         return self._bounded(self.path)
 
-    def _bounded(self, database: str | Path, *, uri: bool = False) -> sqlite3.Connection:
+    def _bounded(self, database: str | Path, *, uri: bool = False) -> _BoundedConnection:
         db = sqlite3.connect(
             database, uri=uri, timeout=60.0, check_same_thread=False, isolation_level=None, factory=_BoundedConnection
         )
@@ -161,7 +168,7 @@ class SharedDatabase:
                 f"{self.replacement}"
             )
 
-    def _open_to_read(self) -> sqlite3.Connection:
+    def _open_to_read(self) -> _BoundedConnection:
         """SQLite would create files beside a database in WAL mode, and trust those that lie there: so the file is read
         as it is, or if it is not complete without its WAL, a copy of both.
         """
@@ -186,7 +193,8 @@ class SharedDatabase:
 
     def _require_own_schema(self, db: sqlite3.Connection) -> bool:
         """Whether there is a schema. Raises if it is not ours."""
-        rows = db.execute("select type, name, tbl_name, sql from sqlite_master").fetchmany(_MAX_ENTRIES)
+        columns = ", ".join(f"substr({column}, 1, {_MAX_TEXT})" for column in ("type", "name", "tbl_name", "sql"))
+        rows = db.execute(f"select {columns} from sqlite_master").fetchmany(_MAX_ENTRIES + 1)
         entries = frozenset(map(_entry, rows))
         if not entries:
             return False
@@ -195,6 +203,8 @@ class SharedDatabase:
             raise self.error_class(f"{self.path} is a database of something else: give {self.replacement}")
         if _META.fullmatch(tables.get("meta", "")):
             self._require_schema_number(db)
+        if len(rows) > _MAX_ENTRIES:
+            raise self._unusable(f"its schema has more than {_MAX_ENTRIES} entries: give {self.replacement}")
         if others := sorted(entry[:2] for entry in entries - _own_entries(self.create)):
             kind, name = others[0]
             raise self._unusable(
@@ -232,28 +242,45 @@ class _BoundedConnection(sqlite3.Connection):
 
     _path: str | Path = ""
     _steps = 0
+    _between = _MAX_SCHEMA_STEPS // 4
 
     def bound(self, path: str | Path) -> None:
         self._path = path
-        self.set_progress_handler(self._is_over, _STEPS_BETWEEN)
+        self.set_progress_handler(self._is_over, self._between)
+
+    def allow_rows(self) -> None:
+        """The schema is known to be ours: what follows may read tables."""
+        self._between = _STEPS_BETWEEN
+        if self._path:
+            self.bound(self._path)
 
     def execute(self, *arguments: Any) -> Any:
-        self._steps = 0
-        return self.cursor(_Cursor).execute(*arguments)
+        return self._fresh_cursor().execute(*arguments)
 
-    def executescript(self, script: str) -> Any:
+    def executemany(self, *arguments: Any) -> Any:
+        return self._fresh_cursor().executemany(*arguments)
+
+    def executescript(self, *arguments: Any) -> Any:
+        return self._fresh_cursor().executescript(*arguments)
+
+    def _fresh_cursor(self) -> _Cursor:
         self._steps = 0
-        return self.cursor(_Cursor).executescript(script)
+        return self.cursor(_Cursor)
 
     def _is_over(self) -> bool:
-        self._steps += _STEPS_BETWEEN
-        return self._steps > _MIN_STEPS and self._steps > self._limit()
+        self._steps += self._between
+        return self._steps > _MAX_SCHEMA_STEPS and self._steps > self._limit()
 
     def _limit(self) -> int:
-        files = [path for path in (Path(self._path), Path(f"{self._path}-wal")) if path.is_file()]
-        return max(_MIN_STEPS, _STEPS_PER_BYTE * sum(path.stat().st_size for path in files))
+        if self._between != _STEPS_BETWEEN:
+            return _MAX_SCHEMA_STEPS
+        size = 0
+        for path in (Path(self._path), Path(f"{self._path}-wal")):
+            with contextlib.suppress(OSError):  # another process deletes it
+                size += path.stat().st_size
+        return max(_MIN_STEPS, _STEPS_PER_BYTE * size)
 
-    def refuse(self, error: sqlite3.OperationalError) -> NoReturn:
+    def refuse(self, error: sqlite3.DatabaseError) -> NoReturn:
         """Raise why a statement ended."""
         if "disk" in str(error):  # is full, or fails
             raise sqlite3.OperationalError(f"{self._path}: {error}") from None
@@ -270,21 +297,21 @@ class _Cursor(sqlite3.Cursor):
     connection: _BoundedConnection
 
     def execute(self, *arguments: Any) -> Any:
-        try:
-            return super().execute(*arguments)
-        except sqlite3.OperationalError as error:
-            self.connection.refuse(error)
+        return self._run(super().execute, *arguments)
 
-    def executescript(self, script: str) -> Any:
-        try:
-            return super().executescript(script)
-        except sqlite3.OperationalError as error:
-            self.connection.refuse(error)
+    def executemany(self, *arguments: Any) -> Any:
+        return self._run(super().executemany, *arguments)
+
+    def executescript(self, *arguments: Any) -> Any:
+        return self._run(super().executescript, *arguments)
 
     def __next__(self) -> Any:
+        return self._run(super().__next__)
+
+    def _run(self, run: Callable[..., Any], *arguments: Any) -> Any:
         try:
-            return super().__next__()
-        except sqlite3.OperationalError as error:
+            return run(*arguments)
+        except sqlite3.DatabaseError as error:
             self.connection.refuse(error)
 
     def fetchone(self) -> Any:

@@ -116,7 +116,8 @@ def _require_nothing_fetched(path: Path, config: Any) -> None:
         for key, item in inner:
             values.append(item)
             named = [text for text in (item.values() if isinstance(item, dict) else [item]) if isinstance(text, str)]
-            if (key in _KERNELS and any("/" in text for text in named)) or (key in _FROM_HUB and named):
+            mark = "/" if key in _KERNELS else ":" if key == "architecture" else ""  # timm's "hf-hub:owner/model"
+            if (mark and any(mark in text for text in named)) or (key in _FROM_HUB and named):
                 raise ExpertDown(
                     f"{path} has {key}={item!r:.80}, which would be fetched from the hub: a model in a folder is read "
                     "from its files alone. Set it to null, or give the model by its name on the hub"

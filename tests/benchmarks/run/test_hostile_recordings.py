@@ -195,6 +195,11 @@ FILES: dict[str, Callable[[Path], None]] = {
         "samples",
         "create table samples (number integer primary key, sample text\u00a0not\u00a0null, checksum text not null)",
     ),
+    "trigger after many indexes": execute(
+        "pragma writable_schema = on",
+        *["insert into sqlite_master select * from sqlite_master where name = 'sqlite_autoindex_experts_1'"] * 7,
+        "create trigger late after insert on answers begin delete from answers; end",
+    ),
     "entangled schema": entangled("sqlite_master"),
 }
 

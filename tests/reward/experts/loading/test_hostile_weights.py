@@ -101,6 +101,7 @@ def no_requests(monkeypatch: pytest.MonkeyPatch) -> None:
         {"_attn_implementation": {"": "eager", "text_config": "owner/kernel:name"}},
         {"backbone": "owner/model"},
         {"backbone_config": {"model_type": "timm_backbone", "backbone": "resnet50"}},
+        {"architecture": "hf-hub:owner/model"},
         {"text_config": [{"vision_config": {"attn_implementation": "owner/kernel"}}]},
     ],
 )
