@@ -48,16 +48,18 @@ _HEADERS = [
 
 
 class PageGuard:
-    """ASGI middleware. root: the path of the page, `/` and its token. files: those that a request may name.
+    """ASGI middleware. root: the path of the page, `/` and its token. files: those that a request may name. events: the
+    numbers of those that the server answers; gradio fails for others.
 
     `scope["state"]["authorized"]` tells the connection whether it keeps its place while others hold many: see
     `http_protocol`.
     """
 
-    def __init__(self, app: ASGIApp, root: str, files: PageFiles) -> None:
+    def __init__(self, app: ASGIApp, root: str, files: PageFiles, events: frozenset[int]) -> None:
         self.app = app
         self.root = root
         self.files = files
+        self.events = events
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -121,7 +123,11 @@ class PageGuard:
             await _answer(send, 413, _too_large(MAX_EVENT_BYTES))
             return
         try:
-            self.files.check_event(bytes(body))
+            event = self.files.event(bytes(body))
+            if scope["path"].endswith(("/queue/join", "/run/predict")):
+                number = event.get("fn_index") if isinstance(event, dict) else None
+                if type(number) is not int or number not in self.events:
+                    raise ValueError(f"{number!r:.200} is no event of the page")
         except ValueError as error:
             await _answer(send, 400, printable(str(error)))
             return

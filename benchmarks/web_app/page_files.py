@@ -30,11 +30,13 @@ class PageFiles:
         real = Path(os.path.realpath(path))
         return real.is_relative_to(self._folder) and real.is_file()
 
-    def check_event(self, body: bytes) -> None:
-        """Raise ValueError unless the body of an event is JSON that names files of the folder only."""
-        for path in _paths(parse_json(body, max_values=MAX_VALUES)):
+    def event(self, body: bytes) -> Any:
+        """The body of an event. Raises ValueError unless it is JSON that names files of the folder only."""
+        value = parse_json(body, max_values=MAX_VALUES)
+        for path in _paths(value):
             if not (isinstance(path, str) and self.holds(path)):
                 raise ValueError(f"{path!r:.200} is no file that was dropped on the page")
+        return value
 
 
 def _paths(value: Any) -> Iterator[Any]:

@@ -125,4 +125,4 @@ def _app(settings: AppSettings, root: str, folder: Path) -> PageGuard:
         head=HEAD,
         app_kwargs={"docs_url": None, "redoc_url": None, "openapi_url": None},
     )
-    return PageGuard(app, root, PageFiles(folder))
+    return PageGuard(app, root, PageFiles(folder), frozenset(number for number, each in page.fns.items() if each.fn))

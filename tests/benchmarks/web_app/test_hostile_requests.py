@@ -141,6 +141,17 @@ def test_odd_events_are_refused(url: str, body: bytes) -> None:
     assert answer(url, "gradio_api/queue/join", "POST", body, JSON)[0] == 400
 
 
+@pytest.mark.parametrize("route", ["queue/join", "run/predict"])
+def test_an_event_that_the_page_does_not_have_is_refused(url: str, route: str) -> None:
+    events = json.loads(answer(url, "config")[1])["dependencies"]
+    without_server = [event["id"] for event in events if not event["backend_fn"]]
+    assert without_server
+    for number in (-1, len(events), 10**9, *without_server, "0", True, None, 0.0, [0]):
+        body = json.dumps({"data": [], "fn_index": number, "session_hash": "x"})
+        status, text, _ = answer(url, f"gradio_api/{route}", "POST", body, JSON)
+        assert (status, "no event of the page" in text) == (400, True), (number, text)
+
+
 def test_an_address_is_not_fetched_for_a_request(url: str, outside: tuple[str, list[str]]) -> None:
     address, asked = outside
     for text in (address, quote(address, safe=""), address.replace("http", "HTTP"), f"/{address}", "ftp://127.0.0.1/"):
