@@ -106,7 +106,9 @@ def _connected(settings: JudgeSettings, cluster: str | None) -> Iterator[Any]:
     os.environ[SETTINGS_VARIABLE] = json.dumps(settings.to_json())
     own: dict[str, Any] = {}
     if cluster is None:
-        # Ray listens on all addresses, and whoever gets an answer there runs code. Read when it is imported.
+        # Whoever gets an answer at Ray's ports runs code, and its metrics ask for no key: all ports but the replicas',
+        # which do, are this machine's alone, as on Windows and macOS. Read when Ray is imported.
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
         own = {"include_dashboard": False}
         os.environ.setdefault("RAY_AUTH_MODE", "token")
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))

@@ -22,12 +22,23 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     Raises OSError as `read_regular` with `MAX_BYTES`, and ValueError, whose text continues "is not TOML", for what is
     none, for keys of more than `MAX_KEY_PARTS` parts (`a.b.c` has three; Python's parser takes hours for a megabyte of
-    them), deep nesting, and integers of thousands of digits.
+    them), deep nesting, and integers of more than TOML's 64 bits.
     """
     text = read_text(path, MAX_BYTES)
     if _LONG_KEY.search(text):
         raise ValueError(f"a key has more than {MAX_KEY_PARTS} parts")
     try:
-        return tomllib.loads(text)
+        table = tomllib.loads(text)
+        _check_integers(table)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    return table
+
+
+def _check_integers(value: Any) -> None:
+    """Raise ValueError for one that no float is near, which hexadecimal digits make in any length."""
+    if isinstance(value, (dict, list)):
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_integers(item)
+    elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError("an integer has more than 64 bits")

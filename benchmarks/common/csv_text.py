@@ -1,8 +1,9 @@
 """CSV that a spreadsheet shows as it is.
 
 A spreadsheet computes a cell that begins like a formula: `=WEBSERVICE(...)` in the name of an editor would send what
-stands beside it. Such a cell gets an apostrophe in front, which a spreadsheet takes as "text follows". No other text
-begins with apostrophes before such a letter, so a reader gets every text back by removing the first of them.
+stands beside it. Such a cell gets an apostrophe in front, which a spreadsheet takes as "text follows". Where lists are
+separated by semicolons or tabs, it begins cells behind these, and rows behind breaks, inside of a text too: so they do
+the same. No other text has apostrophes before such a letter there, so `plain` gives every text back.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 
-_FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
+_FORMULA = re.compile(r"\A(?='*[=+\-@\t\r\n])|(?<=[;\t\r\n])(?='*[=+\-@])")
+_QUOTED = re.compile(r"\A'(?='*[=+\-@\t\r\n])|(?<=[;\t\r\n])'(?='*[=+\-@])")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
@@ -28,7 +30,12 @@ def _line(row: Sequence[object]) -> str:
 
 
 def cell(value: object) -> object:
-    """A value to be written: an apostrophe before a text that begins like a formula and is no number."""
-    if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value):
-        return f"'{value}"
+    """A value to be written: an apostrophe before what begins like a formula, unless the text is a number."""
+    if isinstance(value, str) and not _NUMBER.fullmatch(value):
+        return _FORMULA.sub("'", value)
     return value
+
+
+def plain(text: str) -> str:
+    """The text that `cell` wrote so."""
+    return _QUOTED.sub("", text)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,7 +20,7 @@ from pydantic import ValidationError
 from ...reward.plain_text import one_line
 from ...reward.regular_files import read_regular
 from ...reward.strict_json import parse_json
-from ..common.csv_text import csv_text
+from ..common.csv_text import csv_text, plain
 from ..common.errors import InputError
 from ..common.problems import Problems
 from ..suites.human_labels import Label, validation_message
@@ -34,8 +33,6 @@ COLUMNS = (
 MAX_SHEET_BYTES = 32 * 2**20
 """Of a sheet that is read: some 100,000 rows."""
 MAX_ROWS = 200_000
-
-_QUOTED = re.compile(r"''*[=+\-@\t\r\n]")
 
 
 @dataclass
@@ -118,7 +115,7 @@ def _rows(text: str, name: str) -> Iterator[tuple[int, Mapping[str, str]]]:
             if count > MAX_ROWS:
                 raise InputError(f"{name} has more than {MAX_ROWS:,} rows: import it in parts")
             if any(cells):
-                yield count + 1, dict(zip(columns, map(_unquoted, cells), strict=False))
+                yield count + 1, dict(zip(columns, map(plain, cells), strict=False))
     except csv.Error as error:
         raise InputError(f"{name}:{reader.line_num}: {error}; nothing was imported") from None
 
@@ -128,11 +125,6 @@ def _read(path: Path) -> bytes:
         return read_regular(path, MAX_SHEET_BYTES)
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {path.name}: {getattr(error, 'strerror', None) or error}") from None
-
-
-def _unquoted(cell: str) -> str:
-    """The text of a cell; see `csv_text.cell`."""
-    return cell[1:] if _QUOTED.match(cell) else cell
 
 
 def _row(label: Label) -> list[object]:

@@ -49,7 +49,7 @@ _HEADERS = [
 
 class PageGuard:
     """ASGI middleware. root: the path of the page, `/` and its token. files: those that a request may name. num_inputs:
-    of the page's events, by number.
+    of the events that the server answers, by number; gradio fails for others.
 
     `scope["state"]["authorized"]` tells the connection whether it keeps its place while others hold many: see
     `http_protocol`.

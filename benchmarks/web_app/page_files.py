@@ -40,7 +40,7 @@ class PageFiles:
                 raise ValueError(f"{path!r:.200} is no file that was dropped on the page")
         if isinstance(event, dict) and isinstance(event.get("data"), list):
             number = event.get("fn_index")
-            if not isinstance(number, int) or num_inputs.get(number) != len(event["data"]):
+            if type(number) is not int or num_inputs.get(number) != len(event["data"]):
                 raise ValueError(
                     f"the page has no event {number!r:.40} with {len(event['data'])} values: load it again"
                 )

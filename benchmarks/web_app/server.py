@@ -125,5 +125,5 @@ def _app(settings: AppSettings, root: str, folder: Path) -> PageGuard:
         head=HEAD,
         app_kwargs={"docs_url": None, "redoc_url": None, "openapi_url": None},
     )
-    num_inputs = {number: len(event.inputs) for number, event in page.fns.items()}
+    num_inputs = {number: len(event.inputs) for number, event in page.fns.items() if event.fn}
     return PageGuard(app, root, PageFiles(folder), num_inputs)

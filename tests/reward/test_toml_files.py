@@ -26,6 +26,13 @@ def test_keys_of_thousands_of_parts_are_refused(part: str, line: str, tmp_path: 
     read_toml(written(tmp_path, line.format(".".join([part] * MAX_KEY_PARTS))))
 
 
+@pytest.mark.parametrize("number", [f"0x{'f' * 5000}", f"-{2**63 + 1}", str(2**63)])
+def test_integers_of_more_than_64_bits_are_refused(number: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="more than 64 bits"):
+        read_toml(written(tmp_path, f"a = [{{b = {number}}}]"))
+    assert read_toml(written(tmp_path, f"a = {2**63 - 1}\nb = -{2**63}")) == {"a": 2**63 - 1, "b": -(2**63)}
+
+
 def test_texts_and_numbers_with_points_are_no_keys(tmp_path: Path) -> None:
     table = {"numbers": [0.5] * 500, "text": "This is a sentence. " * 100 + "." * 500}
     path = written(tmp_path, f"numbers = {table['numbers']}\ntext = '{table['text']}'\n")

@@ -21,7 +21,6 @@ from editcritic.integrations.row_check import (
     BrokenFile,
     CheckOptions,
     RowFile,
-    RowReader,
     RowsReport,
     check_rows,
     layout_of,
@@ -31,6 +30,14 @@ from editcritic.reward import EditSample, Reward, Score
 from editcritic.reward.trust import trusting
 
 SIZE = (96, 64)
+
+_PEAK = """
+import re, sys
+from pathlib import Path
+from editcritic.integrations.row_check import *
+def peak():
+    return 1024 * int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
+"""
 
 
 def encoded(number: int, size: tuple[int, int] = SIZE, kind: str = "PNG", **options: Any) -> bytes:
@@ -444,6 +451,38 @@ def test_a_damaged_parquet_file_is_said_to_be_one(cut: int, folder: Path) -> Non
         check(path, "verl-omni")
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
+@pytest.mark.parametrize("column", ["instruction", "source", "targets"])
+def test_what_a_dictionary_of_parquet_repeats_is_unpacked_row_by_row(column: str, folder: Path) -> None:
+    """A file of some kilobytes whose rows have a text of 8 MiB each, or lists of a hundred of them."""
+    large = pa.array([b"x" * 2**23 if column == "source" else "x" * 2**23])
+    repeated = pa.DictionaryArray.from_arrays(pa.array([0] * 20_000, pa.int32()), large)
+    columns = {
+        "instruction": ["Make it red"] * 200,
+        "source": [{"bytes": encoded(0)}] * 200,
+        column: pa.ListArray.from_arrays(list(range(0, 20_001, 100)), repeated)
+        if column == "targets"
+        else repeated[:200],
+    }
+    path = folder / "rows.parquet"
+    pq.write_table(pa.table(columns), path, compression="zstd", dictionary_pagesize_limit=2**30)
+    assert path.stat().st_size < 2**18
+    read = "next(iter(RowFile(Path(sys.argv[1])).rows(sys.argv[2:])))"
+    command = [sys.executable, "-c", f"{_PEAK}row = {read}[1]\nprint(isinstance(row, str), peak() // 2**20)"]
+    done = subprocess.run([*command, str(path), *columns], capture_output=True, text=True, check=True, timeout=120)
+    refused, peak = done.stdout.split()
+    assert refused == str(column == "targets")
+    assert int(peak) < 400
+
+
+def test_a_row_of_millions_of_nulls_is_not_unpacked(folder: Path) -> None:
+    path = folder / "rows.parquet"
+    nulls = pa.ListArray.from_arrays([0, 10**7], pa.nulls(10**7, pa.int8()))
+    pq.write_table(pa.table({"instruction": ["Make it red"], "targets": nulls}), path)
+    with pytest.raises(BrokenFile, match="bytes a row"):
+        list(RowFile(path).rows(["instruction", "targets"]))
+
+
 def test_parquet_with_damaged_pages_is_said_to_be_damaged(folder: Path) -> None:
     path = folder / "rows.parquet"
     rows = [{"instruction": f"Make it {number}" * 50, "source": {"bytes": encoded(number)}} for number in range(200)]
@@ -475,27 +514,13 @@ def test_memory_does_not_grow_with_a_file(folder: Path) -> None:
         path = folder / f"{name}.parquet"
         pq.write_table(table, path, compression="none", use_dictionary=False, write_batch_size=1)
     script = (
-        "import re, sys\n"
-        "from pathlib import Path\n"
-        "from editcritic.integrations.row_check import *\n"
+        f"{_PEAK}"
         "for name in sys.argv[1:]:\n"
         "    report = check_rows(RowFile(Path(name)), TRAINER_LAYOUTS['trl'])\n"
         "    assert report.is_usable, report\n"
-        "    peak = re.search(r'VmHWM:\\s+(\\d+) kB', Path('/proc/self/status').read_text())[1]\n"
-        "    print(report.rows, peak)\n"
+        "    print(report.rows, peak())\n"
     )
     command = [sys.executable, "-c", script, *(str(folder / f"{name}.parquet") for name in ("small", "large"))]
     printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout.splitlines()
-    peaks = {int(rows): 1024 * int(kilobytes) for rows, kilobytes in map(str.split, printed)}
+    peaks = {int(rows): int(size) for rows, size in map(str.split, printed)}
     assert peaks[200] - peaks[2] < 150 * 2**20, peaks
-
-
-def test_rows_that_share_one_long_text_are_unpacked_a_few_at_a_time(tmp_path: Path) -> None:
-    """A file of 50 kB whose rows repeat a megabyte of a dictionary took a gigabyte."""
-    for name, text, batch in (("bomb", "x" * 2**20, 15), ("honest", "Make it red", 1024)):
-        texts = pa.DictionaryArray.from_arrays(pa.array([0] * 2_000, pa.int32()), pa.array([text]))
-        pq.write_table(pa.table({"instruction": texts}), tmp_path / f"{name}.parquet", compression="zstd")
-        file = RowFile(tmp_path / f"{name}.parquet")
-        assert file.batch_rows == batch
-        (row,) = RowReader(file, ["instruction"]).read(1_999, 1)
-        assert row == (1_999, {"instruction": text})

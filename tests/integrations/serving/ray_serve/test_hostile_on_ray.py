@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -148,12 +149,26 @@ def test_who_has_no_key_gets_nothing_of_rays_own_ports(judge: RayJudge) -> None:
     (cluster,) = [part.partition("=")[2] for part in command if part.startswith("--gcs-address=")]
     join = f"import ray; ray.init('{cluster}'); print('inside')"
     environment = {**os.environ, "RAY_AUTH_MODE": "disabled", "RAY_NUM_REDIS_GET_RETRIES": "3"}  # seconds
+    environment["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # on the same machine: nobody else gets to these ports
     stranger = subprocess.run(
         [sys.executable, "-c", join], env=environment, capture_output=True, text=True, timeout=120
     )
     assert stranger.returncode != 0
     assert "inside" not in stranger.stdout
     assert "uthenticat" in stranger.stderr, stranger.stderr[-500:]
+
+
+def test_rays_own_metrics_are_told_to_this_machine_only(judge: RayJudge) -> None:
+    """They ask for no key, at three ports."""
+    sockets: set[str] = set()
+    for pid in judge.pids(""):
+        for descriptor in Path(f"/proc/{pid}/fd").glob("*"):
+            with suppress(OSError):  # closed since, or its process has ended
+                sockets.add(str(descriptor.readlink()))
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    listening = [row[1].partition(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in sockets]
+    assert len(listening) > 3
+    assert set(listening) == {"0100007F"}  # 127.0.0.1
 
 
 def test_modules_of_the_working_folder_are_not_run(judge: RayJudge, strangers_folder: Path) -> None:
