@@ -30,7 +30,7 @@ _MAX_STRING_BYTES = 64 * 2**20
 _VALUE_BYTES = 64
 """Of a value of Python, beside its text."""
 _MAX_ROW_BYTES = 256 * 2**20
-"""Of a row, unpacked, on average over a row group, and of each by `_unpacked_bytes`."""
+"""Of a row, unpacked, on average over a row group."""
 
 
 class BrokenFile(ValueError):
@@ -78,16 +78,15 @@ class RowFile:
         with open_regular(self.path) as file, _parquet(self.path) as parquet:
             return _open(parquet, file).schema_arrow
 
-    @cached_property
-    def texts(self) -> list[str]:
-        """Of parquet, the columns of texts and bytes, those in others included. Raises `BrokenFile`, OSError."""
-        with open_regular(self.path) as file, _parquet(self.path) as parquet:
-            return _texts(_open(parquet, file).schema)
-
     @property
     def row_bytes(self) -> int:
         """Of parquet, the bytes of a row, unpacked, on average over the row group where they are most."""
         return self._groups[0]
+
+    @property
+    def batch_rows(self) -> int:
+        """Of parquet, how many rows are unpacked at once. Each may repeat all of a dictionary, which is stored once."""
+        return min(max(_BATCH_BYTES // self._groups[2], 1), _BATCH_ROWS)
 
     @property
     def _group_starts(self) -> list[int]:
@@ -95,14 +94,16 @@ class RowFile:
         return self._groups[1]
 
     @cached_property
-    def _groups(self) -> tuple[int, list[int]]:
+    def _groups(self) -> tuple[int, list[int], int]:
         with open_regular(self.path) as file, _parquet(self.path) as parquet:
             metadata = _open(parquet, file).metadata
             groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
             row_bytes = max((_group_bytes(group) // max(group.num_rows, 1) for group in groups), default=0)
+            longest = max(map(_longest_row, groups), default=0)
         if row_bytes > _MAX_ROW_BYTES:
             raise BrokenFile(f"{self.path} claims {row_bytes:,} bytes a row, more than {_MAX_ROW_BYTES:,}")
-        return max(row_bytes, 1), list(itertools.accumulate((group.num_rows for group in groups), initial=0))
+        starts = list(itertools.accumulate((group.num_rows for group in groups), initial=0))
+        return max(row_bytes, 1), starts, max(longest, 1)
 
 
 class RowReader:
@@ -142,15 +143,8 @@ class RowReader:
 
     def _values(self, first: int, chunk: Any) -> Iterator[NumberedRow]:
         if self.file.is_parquet:
-            # One row at a time where a few bytes of the file stand for many: a text of its dictionary in each row.
-            step = len(chunk) if _unpacked_bytes(chunk.to_struct_array()) <= _MAX_ROW_BYTES else 1
-            for start in range(0, len(chunk), max(step, 1)):
-                part = chunk.slice(start, step)
-                if step == 1 and (size := _unpacked_bytes(part.to_struct_array())) > _MAX_ROW_BYTES:
-                    yield first + start, f"it may have {size:,} bytes, unpacked, more than {_MAX_ROW_BYTES:,}"
-                    continue
-                for number, row in enumerate(part.to_pylist(), start=first + start):
-                    yield number, {name: value for name, value in row.items() if value is not None}
+            for number, row in enumerate(chunk.to_pylist(), start=first):
+                yield number, {name: value for name, value in row.items() if value is not None}
             return
         for number, line in chunk:
             row = json_line(line, max_values=MAX_VALUES)
@@ -167,18 +161,35 @@ class RowReader:
                 yield position, (line,)
             return
         with open_regular(self.file.path) as file, _parquet(self.file.path) as parquet:
-            opened = _open(parquet, file, self.file.texts)
+            opened = _open(parquet, file)
             starts = self.file._group_starts
             group = max(self._group(first) - 1, 0)
             position = starts[group]
             for batch in opened.iter_batches(
-                batch_size=min(max(_BATCH_BYTES // self.file.row_bytes, 1), _BATCH_ROWS),
+                batch_size=self.file.batch_rows,
                 row_groups=range(group, len(starts) - 1),
                 columns=[name for name in self.columns if name in opened.schema_arrow.names],
                 use_threads=False,
             ):
                 yield position, batch
                 position += len(batch)
+
+
+def _group_bytes(group: Any) -> int:
+    """Of a row group as it says, unpacked. Values of no byte, such as a list's millions of nulls, are counted too."""
+    values = max((group.column(index).num_values for index in range(group.num_columns)), default=0)
+    return max(group.total_byte_size, values * _VALUE_BYTES)
+
+
+def _longest_row(group: Any) -> int:
+    """Bytes that a row may have: of a column with a dictionary as many as that, which may be one text."""
+    columns = [group.column(index) for index in range(group.num_columns)]
+    return sum(
+        column.total_uncompressed_size
+        if any("DICTIONARY" in encoding for encoding in column.encodings)
+        else column.total_uncompressed_size // max(group.num_rows, 1)
+        for column in columns
+    )
 
 
 @contextmanager
@@ -200,42 +211,11 @@ def _parquet(path: Path) -> Iterator[Any]:
         raise BrokenFile(f"{path} cannot be read as parquet: {problem}") from None
 
 
-def _open(pq: Any, file: Any, texts: list[str] | None = None) -> Any:
-    """texts: the columns that stay dictionaries, as the file has them, until a row is read."""
+def _open(pq: Any, file: Any) -> Any:
     return pq.ParquetFile(
         file,
-        read_dictionary=texts,
         buffer_size=2**20,  # else whole row groups are held
         pre_buffer=False,
         thrift_string_size_limit=_MAX_STRING_BYTES,
         thrift_container_size_limit=10**6,
     )
-
-
-def _texts(schema: Any) -> list[str]:
-    """The columns of a parquet schema whose values are of any length."""
-    columns = map(schema.column, range(len(schema)))
-    return [each.path for each in columns if each.physical_type == "BYTE_ARRAY" and each.logical_type.type != "DECIMAL"]
-
-
-def _group_bytes(group: Any) -> int:
-    """Of a row group as it says, unpacked. Values of no byte, such as a list's millions of nulls, are counted too."""
-    values = max((group.column(index).num_values for index in range(group.num_columns)), default=0)
-    return max(group.total_byte_size, values * _VALUE_BYTES)
-
-
-def _unpacked_bytes(array: Any) -> int:
-    """At most what an Arrow array takes as Python values: each value of a dictionary as long as the longest."""
-    import pyarrow.compute
-    from pyarrow import types
-
-    if types.is_dictionary(array.type):
-        longest = pyarrow.compute.max(pyarrow.compute.binary_length(array.dictionary)).as_py() or 0
-        return len(array) * (longest + _VALUE_BYTES)
-    if types.is_map(array.type):
-        parts = [array.keys, array.items]
-    elif hasattr(array, "flatten"):  # a struct's fields, or what is in lists
-        parts = array.flatten() if types.is_struct(array.type) else [array.flatten()]
-    else:
-        return int(array.nbytes) + len(array) * _VALUE_BYTES
-    return len(array) * _VALUE_BYTES + sum(map(_unpacked_bytes, parts))

@@ -452,27 +452,21 @@ def test_a_damaged_parquet_file_is_said_to_be_one(cut: int, folder: Path) -> Non
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
-@pytest.mark.parametrize("column", ["instruction", "source", "targets"])
-def test_what_a_dictionary_of_parquet_repeats_is_unpacked_row_by_row(column: str, folder: Path) -> None:
-    """A file of some kilobytes whose rows have a text of 8 MiB each, or lists of a hundred of them."""
+@pytest.mark.parametrize("column", ["instruction", "source"])
+def test_what_a_dictionary_of_parquet_repeats_is_unpacked_a_few_rows_at_a_time(column: str, folder: Path) -> None:
+    """A file of some kilobytes whose rows have a text of 8 MiB each."""
     large = pa.array([b"x" * 2**23 if column == "source" else "x" * 2**23])
-    repeated = pa.DictionaryArray.from_arrays(pa.array([0] * 20_000, pa.int32()), large)
-    columns = {
-        "instruction": ["Make it red"] * 200,
-        "source": [{"bytes": encoded(0)}] * 200,
-        column: pa.ListArray.from_arrays(list(range(0, 20_001, 100)), repeated)
-        if column == "targets"
-        else repeated[:200],
-    }
+    repeated = pa.DictionaryArray.from_arrays(pa.array([0] * 200, pa.int32()), large)
+    columns = {"instruction": ["Make it red"] * 200, "source": [{"bytes": encoded(0)}] * 200, column: repeated}
     path = folder / "rows.parquet"
     pq.write_table(pa.table(columns), path, compression="zstd", dictionary_pagesize_limit=2**30)
     assert path.stat().st_size < 2**18
-    read = "next(iter(RowFile(Path(sys.argv[1])).rows(sys.argv[2:])))"
-    command = [sys.executable, "-c", f"{_PEAK}row = {read}[1]\nprint(isinstance(row, str), peak() // 2**20)"]
+    read = "sum(1 for _ in RowFile(Path(sys.argv[1])).rows(sys.argv[2:]))"
+    command = [sys.executable, "-c", f"{_PEAK}print({read}, peak() // 2**20)"]
     done = subprocess.run([*command, str(path), *columns], capture_output=True, text=True, check=True, timeout=120)
-    refused, peak = done.stdout.split()
-    assert refused == str(column == "targets")
-    assert int(peak) < 400
+    count, peak = map(int, done.stdout.split())
+    assert count == 200
+    assert peak < 400
 
 
 def test_a_row_of_millions_of_nulls_is_not_unpacked(folder: Path) -> None:
