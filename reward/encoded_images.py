@@ -55,8 +55,8 @@ printers."""
 _SECONDS, _SECONDS_PER_PIXEL = 1.0, 150e-9
 """What decoding may take of the processor's time: more than twice what noise takes, the slowest honest content."""
 
-_LOSSLESS_SECONDS, _LOSSLESS_SECONDS_PER_PIXEL = 0.1, 50e-9
-"""The same of lossless WebP, of which noise takes 37 ns a pixel, and photographs 17."""
+_LOSSLESS_SECONDS, _LOSSLESS_SECONDS_PER_PIXEL = 0.5, 50e-9
+"""The same of lossless WebP, of which noise takes 37 ns a pixel, and photographs 17; twice that on a busy machine."""
 
 
 class ImageError(ValueError):

@@ -260,7 +260,7 @@ def test_a_lossless_webp_may_take_what_its_pixels_take_and_not_what_its_codes_co
     for body in (b"VP8L" + chunk, canvas + b"ALPH" + chunk, canvas + b"ANMF" + bytes(24) + b"VP8L" + chunk):
         picture = read_header(b"RIFF" + struct.pack("<I", len(body) + 4) + b"WEBP" + body)
         assert picture.size == (6000, 6000)
-        assert 1.5 < encoded_images.decoding_seconds(picture) < 2
+        assert 2 < encoded_images.decoding_seconds(picture) < 2.5
 
 
 # -- metadata ---------------------------------------------------------------------------------------------------------
