@@ -36,7 +36,7 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _check_integers(value: Any) -> None:
-    """Raise ValueError for one that no float is near, which hexadecimal digits make in any length."""
+    """Raise ValueError for an integer that TOML does not have; Python reads hexadecimal digits of any number."""
     if isinstance(value, (dict, list)):
         for item in value.values() if isinstance(value, dict) else value:
             _check_integers(item)
