@@ -19,7 +19,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Set
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from ..forks import at_fork
 
@@ -280,12 +280,12 @@ class _BoundedConnection(sqlite3.Connection):
                 size += path.stat().st_size
         return max(_MIN_STEPS, _STEPS_PER_BYTE * size)
 
-    def refuse(self, error: sqlite3.DatabaseError) -> NoReturn:
-        """Raise why a statement ended."""
-        if "disk" in str(error):  # is full, or fails
+    def explain(self, error: sqlite3.DatabaseError) -> None:
+        """Raise why a statement ended, where the error does not say it."""
+        if "is full" in str(error) or "disk I/O" in str(error):
             raise sqlite3.OperationalError(f"{self._path}: {error}") from None
         if "interrupted" not in str(error):
-            raise error
+            return
         if self._steps <= self._limit():
             raise KeyboardInterrupt
         raise sqlite3.DatabaseError("a statement takes more steps than the file has room for rows") from None
@@ -312,7 +312,8 @@ class _Cursor(sqlite3.Cursor):
         try:
             return run(*arguments)
         except sqlite3.DatabaseError as error:
-            self.connection.refuse(error)
+            self.connection.explain(error)
+            raise  # here: a frame that holds what it raises would keep this cursor, and its statement, in progress
 
     def fetchone(self) -> Any:
         return next(self, None)
@@ -330,7 +331,7 @@ def _use_wal(db: sqlite3.Connection) -> None:
 
     locked = retry_if_exception_message(match=".*locked")
     retrying = Retrying(retry=locked, stop=stop_after_attempt(100), wait=wait_fixed(0.05), reraise=True)
-    retrying(db.execute, "pragma journal_mode = wal")
+    retrying(lambda: db.execute("pragma journal_mode = wal").fetchall())  # a row that is left keeps it in progress
 
 
 _Entry = tuple[str, str, str, str]
@@ -339,7 +340,7 @@ _Entry = tuple[str, str, str, str]
 
 def _entry(row: tuple[object, ...]) -> _Entry:
     kind, name, table, sql = ("" if item is None else str(item) for item in row)
-    return kind, name, table, _BLANKS.sub(" ", sql).strip()
+    return kind, name, table, _BLANKS.sub(" ", sql).strip(" ")
 
 
 @functools.cache
