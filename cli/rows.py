@@ -12,7 +12,7 @@ from .options import Json, Trust
 
 if TYPE_CHECKING:
     from ..integrations.row_check import RowFile, RowsReport, TrainerLayout
-    from ..integrations.row_check.row_pictures import PictureCheck
+    from ..integrations.row_check.row_files import PictureCheck
     from ..reward import BaseReward
 
 
@@ -61,7 +61,7 @@ def rows(
     """
     from ..benchmarks.common.errors import InputError
     from ..integrations.row_check import BrokenFile, CheckOptions, RowFile, check_rows
-    from ..integrations.row_check.row_pictures import PICTURE_CHECKS
+    from ..integrations.row_check.row_files import PICTURE_CHECKS
 
     if pictures not in PICTURE_CHECKS:
         raise InputError(f"--pictures {pictures}: it is one of {', '.join(PICTURE_CHECKS)}")

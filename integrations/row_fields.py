@@ -23,7 +23,6 @@ from typing import Any, Final
 
 from ..reward.regular_files import MAX_LINE_BYTES
 from ..reward.strict_json import MAX_DEPTH, UnsafeJSON, parse_json
-from .unusable_rows import UnusableRow
 
 METADATA_KEY: Final = "editcritic"
 """Where a row has its table of fields."""
@@ -38,6 +37,10 @@ METADATA_FIELDS: Final = (
 
 MAX_VALUES: Final = 100_000
 """Values and keys of a row's fields, about. The limits of samples are lower and are told in their own words."""
+
+
+class UnusableRow(ValueError):
+    """A row that is no edit by its own content. Raised by a `to_sample`, it fails that row alone."""
 
 
 def table_of_row(row: Any, owner: str) -> dict[str, Any]:

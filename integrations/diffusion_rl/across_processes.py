@@ -16,10 +16,9 @@ from ...reward import Score
 from ...reward.training.advantages import Advantages, advantages
 from ..trl.reward_function import part_means
 from .config import DiffusionConfig
-from .rollout_batch import RolloutBatch
-from .update_guard import shortened
+from .trajectories import RolloutBatch
 
-log = logging.getLogger("editcritic.trainers")
+_log = logging.getLogger("editcritic.trainers")
 
 
 def batch_advantages(
@@ -45,7 +44,7 @@ def batch_advantages(
     all_scores = [score for _, score, _ in gathered]
     lost = [reason for _, _, reason in gathered if reason]
     if lost and not process:
-        log.warning("step %d: %d of %d edits take no part: %s", batch.step, len(lost), len(gathered), shortened(lost))
+        _log.warning("step %d: %d of %d edits take no part: %s", batch.step, len(lost), len(gathered), shortened(lost))
     result = advantages(
         all_scores,
         [group for group, _, _ in gathered],
@@ -95,3 +94,58 @@ def means_over_processes(metrics: Mapping[str, float]) -> dict[str, float]:
     )
     names = dict.fromkeys(name for process_log in logs for name in process_log)
     return {name: fmean(process_log[name] for process_log in logs if name in process_log) for name in names}
+
+
+MAX_SKIPPED = 3
+"""In a row: with these the run ends."""
+
+
+class UpdateGuard:
+    """Decides whether the optimizer makes a step. All processes call it together and decide the same.
+
+    weights: by name, the same on all processes.
+    """
+
+    def __init__(self, accelerator: Accelerator, weights: Mapping[str, torch.nn.Parameter]) -> None:
+        self._accelerator = accelerator
+        self._weights = weights
+        self._in_a_row = 0
+
+    def skips(self, norm: float, place: str, losses: Sequence[str]) -> bool:
+        """Whether the gradient, or the loss of a row of any process, is NaN or infinite. norm: of the gradient of all
+        processes, not yet clipped. place: step and mini-batch. losses: the rows of this process whose loss is.
+
+        Raises FloatingPointError as `skip`.
+        """
+        is_bad = torch.tensor(float(bool(losses) or not math.isfinite(norm)), device=self._accelerator.device)
+        if not float(self._accelerator.reduce(is_bad, "sum")):
+            self._in_a_row = 0
+            return False
+        rows: list[str] = gather_object(list(losses))
+        names = [
+            name
+            for name, weight in self._weights.items()
+            if weight.grad is not None and not bool(torch.isfinite(weight.grad).all())
+        ]
+        reasons = [f"the loss of {shortened(rows)}"] if rows else []
+        if names:
+            reasons.append(f"the gradient of {len(names)} of {len(self._weights)} parameters, first {names[0]}")
+        self.skip(place, f"NaN or infinite is {' and '.join(reasons) or 'the norm of the gradient'}")
+        return True
+
+    def skip(self, place: str, reason: str) -> None:
+        """Count an update that is not made. Raises FloatingPointError after three in a row."""
+        self._in_a_row += 1
+        if self._in_a_row >= MAX_SKIPPED:
+            raise FloatingPointError(
+                f"NaN: {self._in_a_row} updates in a row were skipped, the last in {place}: {reason}. The weights are "
+                "finite, as before these updates. Train with a lower learning rate, or with the pipeline in float32"
+            )
+        if self._accelerator.is_main_process:
+            _log.warning("the update in %s is skipped: %s", place, reason)
+
+
+def shortened(items: Sequence[str]) -> str:
+    """For messages."""
+    more = f" and {len(items) - 3} more" if len(items) > 3 else ""
+    return "; ".join(items[:3]) + more

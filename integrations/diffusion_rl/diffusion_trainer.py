@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -37,23 +38,20 @@ from ...reward.atomic_files import named_if_full
 from ...reward.training.audit_probe import AuditProbe
 from ...reward.training.reward_hacking_monitor import RewardHackingMonitor
 from ...verifiers.selection import NoiseSpec
+from ..dataset_rows import score_usable
 from ..diffusers.partial_denoising import initial_state
 from ..diffusers.pipeline_calls import PipelineCaller
 from ..diffusers.pipeline_families import family_of
 from ..rng_state import preserve_rng_state
 from ..trainers.trainer_reward import OUTAGE_TIMEOUT_S, score_with_retries, warn_if_collectives_end_first
-from ..unusable_rows import score_usable
-from .across_processes import all_reduce_gradients, batch_advantages, means_over_processes, means_over_rows
-from .checkpoints import checkpoints, newest_sound, write_checkpoint
+from .across_processes import UpdateGuard, all_reduce_gradients, batch_advantages, means_over_processes, means_over_rows
+from .checkpoints import add_lora, checkpoints, load_lora, newest_sound, save_lora, without_lora, write_checkpoint
 from .config import DiffusionConfig
-from .denoiser_lora import add_lora, load_lora, save_lora, without_lora
 from .objectives import LossAndMetrics, grpo, nft, raft, raft_targets
-from .rollout_batch import BatchScores, RolloutBatch
-from .trajectories import DenoisingStep, Trajectory, TrajectoryRecorder, denoiser
+from .trajectories import BatchScores, DenoisingStep, RolloutBatch, Trajectory, TrajectoryRecorder, denoiser
 from .transitions import transitions_of
-from .update_guard import UpdateGuard, log
 
-__all__ = ["BatchScores", "DiffusionConfig", "DiffusionTrainer", "RolloutBatch", "ScoreFn", "StepCallback"]
+_log = logging.getLogger("editcritic.trainers")
 
 ScoreFn = Callable[[Sequence[EditSample]], Sequence[Score]]
 """A `Reward`, or any callable with its signature."""
@@ -450,7 +448,7 @@ class DiffusionTrainer:
         if checkpoint is None:
             return
         if left_out and self.accelerator.is_main_process:
-            log.warning("resuming from %s; newer and left out: %s", checkpoint.path, "; ".join(left_out))
+            _log.warning("resuming from %s; newer and left out: %s", checkpoint.path, "; ".join(left_out))
         config = self._resume_config()
         if changed := [name for name in config if checkpoint.config.get(name) != config[name]]:
             raise ValueError(

@@ -17,6 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...reward import EditSample, Score
+from ...reward.training.audit_probe import HackGains
 from ..diffusers.finite_images import finite_rows
 from ..diffusers.partial_denoising import patched
 from .transitions import ForwardProcess, TransitionFn, Transitions, log_likelihood, sample_normal
@@ -262,3 +264,44 @@ def _check(trajectory: Trajectory, index: int, raw_output: Any, output: Tensor, 
             f"{name} computes its guided prediction in an unknown way (perhaps guidance with rescaling): train it "
             "without"
         )
+
+
+@dataclass(slots=True)
+class RolloutBatch:
+    """The images of one process in a step. calls: trajectories with the indices in `samples` of their rows.
+
+    failures: index in `samples` -> the reason why there is no image, as for pixels of NaN; its `edited` is the source.
+    """
+
+    step: int
+    samples: list[EditSample]
+    calls: list[tuple[Trajectory, list[int]]]
+    seconds: float
+    failures: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> list[EditSample | str]:
+        """What is scored: the samples, or the reason why there is no image."""
+        return [self.failures.get(row, sample) for row, sample in enumerate(self.samples)]
+
+    @property
+    def nonfinite(self) -> dict[int, str]:
+        """Of `failures`, those whose latents are NaN or infinite: they take no part in training. Where only the pixels
+        are, the autoencoder has failed on latents that the editor can learn to avoid.
+        """
+        return {rows[index]: reason for call, rows in self.calls for index, reason in call.nonfinite.items()}
+
+    @property
+    def made(self) -> list[int]:
+        """The indices in `samples` of those that have an image."""
+        return [row for row in range(len(self.samples)) if row not in self.failures]
+
+
+@dataclass(slots=True)
+class BatchScores:
+    """The scores of a batch, and what hacks would gain over its images, in steps that are probed."""
+
+    scores: Sequence[Score]
+    heldout: Sequence[Score] | None
+    gains: HackGains | None
+    seconds: float

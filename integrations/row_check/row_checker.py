@@ -20,12 +20,9 @@ from ...reward.engine.program import Gather, Program, RunOnce, Unanswered
 from ...reward.metrics.any_edit.plan_of_sample import plan_of
 from ...reward.plain_text import one_line
 from ...reward.sample_limits import SampleTooLarge
-from ..dataset_rows import sample_from_row
-from ..row_fields import METADATA_KEY, table_of_row
-from ..trainers.trainer_batches import build_samples, with_requirement
-from ..unusable_rows import UnusableRow, check_characters
-from .row_files import RowFile
-from .row_pictures import PictureCheck, PictureReader
+from ..dataset_rows import build_samples, check_characters, sample_from_row, with_requirement
+from ..row_fields import METADATA_KEY, UnusableRow, table_of_row
+from .row_files import PictureCheck, PictureReader, RowFile
 from .trainer_layouts import TrainerLayout
 
 Consequence = Literal["ends the run", "unscored", "wrong groups", "note"]

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...reward import Image, ImageError
 from ...reward.queries.specs import Spec
-from ..unusable_rows import image_or_reason
-from .trainer_batches import build_samples, images_from_batch, parse_metadata
+from ..dataset_rows import build_samples, image_or_reason, images_from_batch, parse_metadata
 from .trainer_reward import ScoreFn, TrainerReward
 
 if TYPE_CHECKING:

@@ -29,20 +29,278 @@ picture in [0, 1], and 0..255 too.
 
 from __future__ import annotations
 
+import copy
+import functools
 import importlib
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from .flow_factory_hooks import RecordedReward, install
-from .trainer_batches import METADATA_KEY, build_samples, images_from_batch, parse_metadata
-from .trainer_code import UnknownTrainerError
-from .trainer_reward import TrainerReward
+import numpy as np
+from numpy.typing import NDArray
+
+from ..dataset_rows import METADATA_KEY, build_samples, images_from_batch, parse_metadata
+from .trainer_reward import TrainerCode, TrainerReward, TrainerScores, UnknownTrainerError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+_COLUMNS: Final = "_editcritic_columns"
+"""Of a sample: name of the reward -> name of the column -> value."""
+
+_METRICS: Final = "_editcritic_metrics"
+"""Of an `AdvantageProcessor`: what its next `pop_advantage_metrics` adds."""
+
+_HOOKS: Final = "_editcritic_hooks"
+"""Of the class `AdvantageProcessor`: its `_Hooks`."""
+
+_CODE: Final = TrainerCode("Flow-Factory", "a0b2bc5 and 5f6cda1")
+
+_WRAPPED: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    "RewardProcessor": {"_compute_pointwise_batch": ("name", "model", "batch_samples")},
+    "AdvantageProcessor": {
+        "compute_advantages": ("samples", "rewards", "store_to_samples", "aggregation_func"),
+        "pop_advantage_metrics": (),
+        "collect_group_rewards": ("samples", "rewards"),
+        "_to_local": ("values",),
+    },
+}
+"""Methods that are wrapped or relied on, with their first parameters."""
+
+
+class RecordedReward:
+    """A reward model whose calls `install` records. recorded: in the copy that makes one call, what it has scored."""
+
+    recorded: list[TrainerScores] | None = None
+
+    def recording(self) -> RecordedReward:
+        """A copy for one call, which appends to `recorded` and returns numbers only: NaN is put back after Flow-Factory
+        has checked that a reward model returns none."""
+        copied = copy.copy(self)
+        copied.recorded = []
+        return copied
+
+
+@dataclass
+class _Hooks:
+    """columns: names to log. leave_out: whether rows with a NaN are left out, rather than Flow-Factory's own doing."""
+
+    columns: list[str] = field(default_factory=list)
+    leave_out: bool = False
+
+
+def install(columns: Sequence[str], *, leave_out: bool) -> None:
+    """Wrap the methods of the Flow-Factory that is installed, once. columns: to log, added to those of other calls.
+    leave_out: see `_Hooks`; once asked for, it stays.
+
+    Raises `UnknownTrainerError`.
+    """
+    processors = {
+        "RewardProcessor": _CODE.attribute("flow_factory.rewards", "RewardProcessor"),
+        "AdvantageProcessor": _CODE.attribute("flow_factory.advantage", "AdvantageProcessor"),
+    }
+    advantages = processors["AdvantageProcessor"]
+    hooks: _Hooks | None = vars(advantages).get(_HOOKS)
+    if hooks is None:
+        for name, methods in _WRAPPED.items():
+            for method, parameters in methods.items():
+                _CODE.check(processors[name], method, parameters)
+        hooks = _Hooks()
+        setattr(advantages, _HOOKS, hooks)
+        _wrap(processors["RewardProcessor"], "_compute_pointwise_batch", _recorded)
+        pop = _wrap(advantages, "pop_advantage_metrics", _with_columns)
+        _wrap(advantages, "compute_advantages", functools.partial(_advantages, hooks, pop))
+    hooks.columns += [name for name in columns if name not in hooks.columns]
+    hooks.leave_out |= leave_out
+
+
+def _wrap(owner: Any, method: str, hook: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method be `hook(its original, self, ...)`. Returns the original."""
+    original: Callable[..., Any] = getattr(owner, method)
+
+    @functools.wraps(original)
+    def wrapped(self: Any, *args: Any, **keywords: Any) -> Any:
+        return hook(original, self, *args, **keywords)
+
+    setattr(owner, method, wrapped)
+    return original
+
+
+# -- one call of a reward model ----------------------------------------------------------------------------------------
+
+
+def _recorded(
+    original: Callable[..., Tensor], self: Any, name: str, model: Any, batch_samples: Sequence[Any]
+) -> Tensor:
+    """The rewards of a batch, float32, NaN for a sample without a value and where the reward does not apply."""
+    if not isinstance(model, RecordedReward):
+        return original(self, name, model, batch_samples)
+    recorder = model.recording()
+    rewards = original(self, name, recorder, batch_samples)
+    if not recorder.recorded:  # it applies to no sample of the batch
+        return rewards
+    (scored,) = recorder.recorded
+    rows = (~rewards.isnan()).nonzero().flatten()
+    if len(rows) != len(scored.values):
+        raise _CODE.unknown(
+            f"has {len(rows)} rewards for a batch of {len(batch_samples)} in which {len(scored.values)} were scored"
+        )
+    rewards = rewards.clone()
+    rewards[rows] = rewards.new_tensor(scored.values)
+    for position, row in enumerate(rows.tolist()):
+        columns = vars(batch_samples[row]).setdefault(_COLUMNS, {})  # no field: `stack` and `to_dict` do not see it
+        columns[name] = {column: values[position] for column, values in scored.columns.items()}
+    return rewards
+
+
+# -- one step ----------------------------------------------------------------------------------------------------------
+
+
+def _advantages(
+    hooks: _Hooks,
+    pop: Callable[..., dict[str, Any]],
+    original: Callable[..., Tensor],
+    self: Any,
+    samples: Sequence[Any],
+    rewards: Mapping[str, Any],
+    store_to_samples: bool = True,
+    aggregation_func: Any = None,
+) -> Tensor:
+    """Advantages of this process's samples. A callable `aggregation_func` is given the rewards as they are."""
+    missing = [_is_missing(sample, rewards, row) for row, sample in enumerate(samples)]
+    metrics, num_missing = _reduced(self, hooks.columns, samples, missing)
+    arguments = (samples, rewards, store_to_samples, aggregation_func)
+    if not hooks.leave_out or not num_missing or callable(aggregation_func):
+        advantages = original(self, *arguments)
+    elif metrics["train/editcritic/no_advantage"] == 1.0:
+        advantages = _zeros(self, samples, store_to_samples)
+    else:
+        scored = _ScoredRows(self)
+        advantages = original(scored.view, *arguments)
+        metrics |= pop(scored.view)
+    vars(self)[_METRICS] = metrics
+    return advantages
+
+
+def _with_columns(original: Callable[..., dict[str, Any]], self: Any) -> dict[str, Any]:
+    return {**original(self), **vars(self).pop(_METRICS, {})}
+
+
+def _is_missing(sample: Any, rewards: Mapping[str, Any], row: int) -> bool:
+    return any(bool(np.isnan(float(values[row]))) and _applies(sample, name) for name, values in rewards.items())
+
+
+def _applies(sample: Any, name: str) -> bool:
+    """Whether a reward applies to a sample: always in the older commit, by its data set in the newer one."""
+    applicable = getattr(sample, "applicable_rewards", None)
+    if not applicable and getattr(sample, "source", None) is None and getattr(sample, "source_id", None) is None:
+        return True
+    return applicable is None or name in applicable
+
+
+def _reduced(
+    processor: Any, columns: Sequence[str], samples: Sequence[Any], missing: Sequence[bool]
+) -> tuple[dict[str, float], int]:
+    """Means of the columns over the samples of all processes, and the number of samples that are missing.
+
+    One reduction, of the same size in all processes: for every reward of the run, whether it is ours or not.
+    """
+    import torch
+
+    names = sorted(processor.reward_weights)
+    sums = torch.zeros(len(names), len(columns), 2, dtype=torch.float64)  # sum, count
+    for sample in samples:
+        for name, values in vars(sample).get(_COLUMNS, {}).items():
+            if name in names:
+                row = torch.tensor([values.get(column, np.nan) for column in columns], dtype=torch.float64)
+                known = ~row.isnan()
+                sums[names.index(name)] += torch.stack((row.nan_to_num(0.0), known.double()), dim=1)
+    totals = torch.tensor([float(sum(missing)), float(len(samples))], dtype=torch.float64)
+    packed = torch.cat((totals, sums.flatten())).to(processor.accelerator.device)
+    packed = processor.accelerator.reduce(packed, reduction="sum").cpu()
+    num_missing, num_samples = int(packed[0]), int(packed[1])
+    metrics = {"train/editcritic/no_advantage": num_missing / max(1, num_samples)}
+    means = packed[2:].view(len(names), len(columns), 2).tolist()
+    for name, row_means in zip(names, means, strict=True):
+        for column, (total, count) in zip(columns, row_means, strict=True):
+            if count:
+                metrics[f"train/editcritic/{name}/{column}"] = total / count
+    return metrics, num_missing
+
+
+def _zeros(processor: Any, samples: Sequence[Any], store_to_samples: bool) -> Tensor:
+    """Advantages of a step in which no edit has a value."""
+    import torch
+
+    advantages = torch.zeros(len(samples), dtype=torch.float64, device=processor.accelerator.device)
+    if store_to_samples:
+        for sample, advantage in zip(samples, advantages, strict=True):
+            sample.extra_kwargs["advantage"] = advantage
+    return advantages
+
+
+class _ScoredRows:
+    """A view of an `AdvantageProcessor` that sees the rows only that have a value. view: a shallow copy of it."""
+
+    def __init__(self, processor: Any) -> None:
+        self._processor = processor
+        self._kept: NDArray[np.bool_] = np.ones(0, bool)
+        self._indices: tuple[NDArray[Any], ...] = ()
+        self.view = copy.copy(processor)
+        self.view.group_size = _AtMost(processor.group_size)
+        self.view.collect_group_rewards = self._collect
+        self.view._to_local = self._to_local
+        if hasattr(processor, "build_source_aware_matrices"):
+            self.view.build_source_aware_matrices = self._matrices
+
+    def _collect(self, samples: Any, rewards: Any, **options: Any) -> tuple[Any, ...]:
+        """The older commit returns rewards by name and group indices, the newer one source ids too, each with one item
+        per row of this process or of all."""
+        collected, *indices = self._processor.collect_group_rewards(samples, rewards, **options)
+        self._indices = tuple(indices)
+        missing = np.stack([np.isnan(np.asarray(values, np.float64)) for values in collected.values()])
+        if any(len(part) != missing.shape[1] for part in indices):
+            raise _CODE.unknown("collects rewards and groups of different lengths")
+        if hasattr(self._processor, "build_source_aware_matrices"):
+            missing &= self._processor.build_source_aware_matrices(samples, list(collected), self._indices[1])[0]
+        self._kept = np.logical_not(missing.any(axis=0))
+        groups, *others = (part[self._kept] for part in indices)
+        return {name: values[self._kept] for name, values in collected.items()}, groups.view(_GroupIndices), *others
+
+    def _matrices(self, samples: Any, reward_keys: Any, _: Any) -> tuple[Any, ...]:
+        """(rewards, rows): whether a reward applies, and its weight."""
+        matrices = self._processor.build_source_aware_matrices(samples, reward_keys, self._indices[1])
+        return tuple(matrix[:, self._kept] for matrix in matrices)
+
+    def _to_local(self, values: NDArray[Any]) -> Any:
+        full = np.zeros(len(self._kept), values.dtype)
+        full[self._kept] = values
+        return self._processor._to_local(full)
+
+
+class _GroupIndices(np.ndarray[Any, Any]):
+    """Group indices, of which there may be none in one process: its maximum is then -1, the number of groups 0."""
+
+    def max(self, *args: Any, **keywords: Any) -> Any:
+        return super().max(*args, **keywords) if self.size else -1
+
+
+class _AtMost(int):
+    """The size of a group, which a group with fewer rows has too: `compute_weighted_sum` compares them."""
+
+    __hash__: ClassVar[Callable[..., int]] = int.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, int) and 0 < other <= int(self)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+
+# -- the reward model --------------------------------------------------------------------------------------------------
 
 
 class _PointwiseRewardModelStub:

@@ -35,8 +35,8 @@ from typing import Any
 
 from ...reward import Image
 from ...reward.queries.specs import Spec
+from ..dataset_rows import build_samples, images_from_batch, with_requirement
 from .flow_grpo_statistics import CODE, leave_out_missing
-from .trainer_batches import build_samples, images_from_batch, with_requirement
 from .trainer_reward import ScoreFn, TrainerReward
 
 REWARD_KEY = "editcritic"

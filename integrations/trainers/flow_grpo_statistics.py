@@ -25,7 +25,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .trainer_code import TrainerCode
+from .trainer_reward import TrainerCode
 
 CODE: Final = TrainerCode(
     "flow_grpo", "Flow-GRPO at 54809b5 and 94e23ee, Edit-R1 at 4217f25, and DiffusionNFT at 24af555"

@@ -30,7 +30,7 @@ from ...reward import EditSample, Score
 from ...reward.queries.specs import Spec
 from ...reward.training.advantages import advantages, without_score
 from ...reward.training.judge_variance import JudgeVariance
-from .trainer_batches import build_samples, images_from_batch, parse_metadata
+from ..dataset_rows import build_samples, images_from_batch, parse_metadata
 from .trainer_reward import LOGGED_PARTS, ScoreFn, TrainerReward, part_value
 
 if TYPE_CHECKING:

@@ -19,6 +19,8 @@ that an edit without a score has
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import logging
 import math
 import os
@@ -39,8 +41,8 @@ from ...reward.retry import Outage, failed_rows, retry_rounds
 from ...reward.training.advantages import AbstainedPolicy, training_values, without_score
 from ...reward.training.audit_probe import AuditProbe
 from ...reward.training.step_monitor import StepMonitor
+from ..dataset_rows import score_usable
 from ..rng_state import preserve_rng_state
-from ..unusable_rows import score_usable
 
 ScoreFn = Callable[[Sequence[EditSample]], Sequence[Score]]
 """A `Reward`, a `RemoteReward`, or any callable with its signature."""
@@ -443,3 +445,34 @@ def filled(column: Sequence[float]) -> list[float]:
     """See `TrainerScores.filled_columns`."""
     known = [value for value in column if not math.isnan(value)]
     return [fmean(known) if math.isnan(value) else value for value in column] if known else list(column)
+
+
+class UnknownTrainerError(RuntimeError):
+    """A trainer's code is not what an adapter was written for, so nothing of it is replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerCode:
+    """name: of the trainer. read_at: the commits whose code was read."""
+
+    name: str
+    read_at: str
+
+    def attribute(self, module: str, name: str) -> Any:
+        """What a module of the trainer has under a name. Raises `UnknownTrainerError`."""
+        try:
+            return getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            raise self.unknown(f"has no {module}.{name} ({error})") from None
+
+    def check(self, owner: Any, function: str, parameters: tuple[str, ...]) -> None:
+        """Raises `UnknownTrainerError` unless a class or module has this function, with these first parameters."""
+        present = getattr(owner, function, None)
+        names = list(inspect.signature(present).parameters) if callable(present) else []
+        expected = ["self", *parameters] if inspect.isclass(owner) else list(parameters)
+        if not callable(present) or names[: len(expected)] != expected:
+            got = f"has {function}({', '.join(names)})" if callable(present) else f"has no {function}"
+            raise self.unknown(f"{got} in {owner.__name__}, not {function}({', '.join(parameters)})")
+
+    def unknown(self, what: str) -> UnknownTrainerError:
+        return UnknownTrainerError(f"this {self.name} {what}; what was read is {self.read_at}")

@@ -39,7 +39,7 @@ from typing import Any, Literal
 
 from ...reward import Image
 from ...reward.queries.specs import Spec
-from .trainer_batches import build_samples, images_from_batch
+from ..dataset_rows import build_samples, images_from_batch
 from .trainer_reward import ScoreFn, TrainerReward, describe_unscored
 
 PromptSource = Literal["generation", "original"]

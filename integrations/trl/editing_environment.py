@@ -24,10 +24,9 @@ from ...reward.queries.specs import Spec
 from ...reward.training.advantages import AbstainedPolicy
 from ...verifiers import Editor
 from ...verifiers.selection.editor import is_editor_down
-from ..dataset_rows import DatasetRow, sample_from_row
+from ..dataset_rows import DatasetRow, sample_from_row, sample_or_reason
 from ..rng_state import preserve_rng_state
 from ..trainers.trainer_reward import OUTAGE_TIMEOUT_S
-from ..unusable_rows import sample_or_reason
 from .reward_function import (
     Rollout,
     log_columns,

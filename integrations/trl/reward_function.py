@@ -21,11 +21,17 @@ from ...reward import BaseReward, EditSample, Expert, Image, Score
 from ...reward.queries.specs import Spec
 from ...reward.training.advantages import AbstainedPolicy, training_values, without_score
 from ...verifiers import Editor
-from ..dataset_rows import DatasetRow, completion_text, sample_from_row, split_instructions
+from ..dataset_rows import (
+    DatasetRow,
+    completion_text,
+    image_or_reason,
+    sample_from_row,
+    sample_or_reason,
+    split_instructions,
+)
 from ..rng_state import preserve_rng_state
 from ..row_fields import is_absent
 from ..trainers.trainer_reward import OUTAGE_TIMEOUT_S, score_with_retries, waiting_scorer
-from ..unusable_rows import image_or_reason, sample_or_reason
 from .rollout_editor import AppliedEdits, FailedEdit, apply_instructions, resolve_editor
 
 

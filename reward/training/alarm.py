@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, median
+
+import numpy as np
 
 _LOOK = "compare edits of the last steps with the first ones"
 _GO_BACK = "continue from a checkpoint before it"
@@ -60,3 +64,129 @@ class Alarm:
     def began(self, patience: int) -> int:
         """About the step since which it is so, by a monitor's patience."""
         return max(self.step - patience + 1, 0) if self.since is None else self.since
+
+
+@dataclass(frozen=True, slots=True)
+class MonitoredQuantity:
+    """A monitored number. side: 1 where only a rise alarms, -1 where only a fall does, 0 for both.
+
+    min_drift: the smallest drift that can alarm, in the number's units (for `LOGARITHMIC` ones as a natural logarithm).
+    rise_meaning, fall_meaning: the possible cause of a rise or fall.
+    """
+
+    description: str
+    min_drift: float
+    side: int = 0
+    rise_meaning: str = ""
+    fall_meaning: str = ""
+
+
+_BLURRED, _SHARPENED = "images are blurred, or empty", "images are sharpened, or noisy"
+_COPIED, _REDRAWN = "the source is copied", "more of the image is changed than before"
+_UNSCORED_EDITS = "an expert is down, or the rows are no edits"
+_ABSTAINED_EDITS = "edits that nobody can judge, such as unrecognisable ones"
+_LOST_SIGNAL = "the policy has lost its diversity, or this reward has no signal left"
+_ALIKE = "the edits of a group look alike: the policy has lost its diversity"
+_GAMED = "the policy looks for what the reward pays and guards do not allow"
+_HELDOUT_DISAGREES = "the held-out reward ranks the edits of a group differently"
+
+MONITORED: Mapping[str, MonitoredQuantity] = {
+    "edge_density": MonitoredQuantity("edge density beyond the source's", 0.02, 0, _SHARPENED, _BLURRED),
+    "saturation": MonitoredQuantity(
+        "saturation beyond the source's", 0.02, 0, "colours are exaggerated", "colours fade"
+    ),
+    "exposure_1": MonitoredQuantity(
+        "the 1 % quantile of luminance beyond the source's", 0.03, 0, "haze", "crushed shadows"
+    ),
+    "exposure_50": MonitoredQuantity(
+        "median luminance beyond the source's", 0.03, 0, "images get lighter", "images get darker"
+    ),
+    "exposure_99": MonitoredQuantity(
+        "the 99 % quantile of luminance beyond the source's", 0.03, 0, "blown highlights", "haze"
+    ),
+    "difference": MonitoredQuantity("the difference to the source", 0.5, 0, _REDRAWN, _COPIED),
+    "unscored": MonitoredQuantity("the fraction of edits that could not be scored", 0.15, 1, _UNSCORED_EDITS),
+    "abstained": MonitoredQuantity("the fraction of edits that nobody could judge", 0.15, 1, _ABSTAINED_EDITS),
+    "degenerate": MonitoredQuantity("the fraction of degenerate groups", 0.2, 1, _LOST_SIGNAL),
+    "rejected": MonitoredQuantity("the fraction of edits that a guard rejects", 0.15, 1, _GAMED),
+    "heldout_rejected": MonitoredQuantity(
+        "the fraction of edits that a guard of the held-out reward rejects", 0.15, 1, _GAMED
+    ),
+    "diversity": MonitoredQuantity("the difference between edits of a group", 0.7, -1, "", _ALIKE),
+    "agreement": MonitoredQuantity(
+        "agreement with the held-out reward (Kendall's tau)", 0.2, -1, "", _HELDOUT_DISAGREES
+    ),
+}
+"""By name; `divergence` is monitored in addition."""
+
+LOGARITHMIC = ("difference", "diversity")
+"""Numbers that are compared as natural logarithms."""
+
+
+@dataclass(slots=True)
+class DriftTracker:
+    """State of one monitored number.
+
+    baseline: its values in the first steps. weights: the amount of data behind each, in any unit. streak: number of
+    consecutive steps beyond the limit, negative below the baseline. alarmed: whether an alarm is active.
+    """
+
+    baseline: list[float] = field(default_factory=list)
+    weights: list[float] = field(default_factory=list)
+    streak: int = 0
+    alarmed: bool = False
+
+    def z_score(self, value: float, min_std: float, weight: float = 1.0) -> float:
+        """Robust z-score: difference to the baseline's median, divided by its `robust_std` or `min_std`.
+
+        A value with less data than the baseline is scaled down by the square root of its relative weight.
+        """
+        confidence = math.sqrt(min(1.0, weight / max(median(self.weights), 1e-9)))
+        return confidence * (value - median(self.baseline)) / max(robust_std(self.baseline), min_std)
+
+    def update(self, z: float, side: int, limit: float, patience: int) -> bool:
+        """Add a step's z-score. Returns whether to alarm: beyond the limit, on one side, for `patience` steps.
+
+        side: 1 where only a rise counts, -1 where only a fall does, 0 for both. True once, until the z-score has
+        returned within half the limit.
+        """
+        beyond = 0 if abs(z) <= limit or z * side < 0 else 1 if z > 0 else -1
+        self.streak = self.streak + beyond if self.streak * beyond > 0 else beyond
+        if abs(z) < limit / 2:
+            self.alarmed = False
+        if abs(self.streak) < patience or self.alarmed:
+            return False
+        self.alarmed = True
+        return True
+
+
+def robust_std(values: Sequence[float]) -> float:
+    """A robust estimate of the standard deviation of a few values.
+
+    The larger of the median and the mean absolute deviation from the median, each scaled to the standard deviation of a
+    normal distribution. The median alone is often far too small for twenty values, which would cause false alarms.
+    """
+    center = median(values)
+    deviations = [abs(value - center) for value in values]
+    return max(1.4826 * median(deviations), 1.2533 * fmean(deviations))
+
+
+def within_group_kendall_tau(rows: Sequence[tuple[float, float, str]]) -> tuple[float | None, int]:
+    """Kendall's tau-b of two values per row, over pairs of rows in the same group, in [-1, 1]; and the number of pairs
+    without ties.
+
+    rows: (first value, second value, group). None where one of the values is constant within every group.
+    """
+    groups: dict[str, list[tuple[float, float]]] = {}
+    for first, second, group in rows:
+        groups.setdefault(group, []).append((first, second))
+    concordance = first_untied = second_untied = num_pairs = 0
+    for pairs in groups.values():
+        values = np.array(pairs)
+        x, y = (np.sign(values[:, None, column] - values[None, :, column]).astype(int) for column in (0, 1))
+        concordance += int((x * y).sum())
+        first_untied += int(np.abs(x).sum())
+        second_untied += int(np.abs(y).sum())
+        num_pairs += int(np.abs(x * y).sum()) // 2
+    tau = concordance / math.sqrt(first_untied * second_untied) if first_untied and second_untied else None
+    return tau, num_pairs

@@ -20,17 +20,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from statistics import fmean, median, pstdev, stdev
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ..sample import EditSample
 from ..score import Score
 from .advantages import advantages, without_score
-from .alarm import Alarm
-from .drift_detection import DriftTracker, robust_std, within_group_kendall_tau
-from .group_reservoir import GroupReservoir
-from .hack_gains import HackGains, HackTracker
+from .alarm import LOGARITHMIC, MONITORED, Alarm, DriftTracker, robust_std, within_group_kendall_tau
+from .audit_probe import HackGains, HackTracker
 from .image_statistics import batch_statistics, log_diversity, within_group_diversity
-from .monitored_quantities import LOGARITHMIC, MONITORED
 
 SCHEMA = 4
 """Version of the JSON form of a monitor."""
@@ -365,3 +362,35 @@ def _rejections(name: str, scores: Sequence[Score | float | None]) -> dict[str, 
 def is_rejected(score: Score) -> bool:
     """Whether a guard of the reward, or of one of its parts, rejected the edit."""
     return score.rejected or any(is_rejected(part) for part in score.parts.values())
+
+
+T = TypeVar("T")
+
+
+class GroupReservoir(Generic[T]):
+    """At most `capacity` items of those that were added: of at most capacity / 2 groups, those that came first, and of
+    each of them about as many. So groups have pairs to compare, in whatever order their items come.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self._groups: dict[str, list[T]] = {}
+        self._size = 0
+
+    def add(self, group: str, item: T) -> T | None:
+        """Add an item; it, or the last one of the largest group, is dropped and returned if there are too many."""
+        members = self._groups.get(group)
+        if members is None:
+            if len(self._groups) >= max(1, self.capacity // 2):
+                return item
+            members = self._groups[group] = []
+        members.append(item)
+        self._size += 1
+        if self._size > self.capacity:
+            self._size -= 1
+            return max(self._groups.values(), key=len).pop()
+        return None
+
+    def items(self) -> list[T]:
+        """Those kept, group by group."""
+        return [item for members in self._groups.values() for item in members]

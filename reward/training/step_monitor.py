@@ -26,11 +26,8 @@ from ..sample import EditSample
 from ..score import Score
 from ..strict_json import parse_json
 from .alarm import Alarm
-from .audit_probe import AuditProbe
-from .failure_pauses import FailurePauses
-from .group_reservoir import GroupReservoir
-from .hack_gains import is_gain
-from .reward_hacking_monitor import RewardHackingMonitor
+from .audit_probe import AuditProbe, FailurePauses, is_gain
+from .reward_hacking_monitor import GroupReservoir, RewardHackingMonitor
 
 SCHEMA = 1
 """Version of the JSON form of a state."""

@@ -8,7 +8,7 @@ import pandas  # type: ignore[import-untyped]
 import pytest
 
 from editcritic.integrations.dataset_rows import completion_text, sample_from_row, split_instructions
-from editcritic.integrations.unusable_rows import UnusableRow
+from editcritic.integrations.row_fields import UnusableRow
 from editcritic.reward import Box, EditPlan, Kept, PlannedOperation, Target
 from editcritic.reward.plan_json import plan_to_json
 

@@ -16,14 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from editcritic.integrations.dataset_rows import sample_from_row
-from editcritic.integrations.row_fields import METADATA_FIELDS, read_field, read_fields
+from editcritic.integrations.dataset_rows import build_samples, sample_from_row, with_requirement
+from editcritic.integrations.row_fields import METADATA_FIELDS, UnusableRow, read_field, read_fields
 from editcritic.integrations.trainers.flow_factory import FlowFactoryReward
 from editcritic.integrations.trainers.flow_grpo import FlowGRPOReward
-from editcritic.integrations.trainers.trainer_batches import build_samples, with_requirement
 from editcritic.integrations.trainers.unirl import UniRLRewardBackend
 from editcritic.integrations.trainers.verl_omni import compute_score
-from editcritic.integrations.unusable_rows import UnusableRow
 from editcritic.reward import EditSample, Image, Score
 
 from .serving.server import test_trainer_protocols as protocols

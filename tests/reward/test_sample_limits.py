@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from editcritic.integrations.dataset_rows import sample_from_row
+from editcritic.integrations.dataset_rows import build_samples, sample_from_row
 from editcritic.integrations.serving.http_protocol import APIError, parse_request
-from editcritic.integrations.trainers.trainer_batches import build_samples
 from editcritic.integrations.trainers.trainer_reward import score_samples
 from editcritic.reward import Box, EditSample, Operation, Pools, Reward, Task
 from editcritic.reward.edit_plan import EditPlan, PlannedOperation, Target

@@ -61,7 +61,7 @@ def sampled_groups(count: int, seed: int) -> list[GroupOutcome]:
     """Groups of the pretrained editor's images, task types in turn."""
     import torch
 
-    from ....integrations.diffusion_rl.diffusion_trainer import DiffusionConfig, DiffusionTrainer
+    from ....integrations.diffusion_rl import DiffusionConfig, DiffusionTrainer
     from ....integrations.diffusion_rl.objectives import nearest_winners
     from ....reward import Reward
     from ...sceneedit.scene_experts import scene_experts

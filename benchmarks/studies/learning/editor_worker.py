@@ -19,7 +19,7 @@ import torch
 from accelerate.utils import gather_object
 from numpy.typing import NDArray
 
-from ....integrations.diffusion_rl.diffusion_trainer import DiffusionConfig, DiffusionTrainer
+from ....integrations.diffusion_rl import DiffusionConfig, DiffusionTrainer
 from ....reward import Reward
 from ....reward.planners.rule_planner import RulePlanner
 from ....reward.sample import TASK_TYPES

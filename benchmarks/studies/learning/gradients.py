@@ -42,7 +42,7 @@ def cosine(groups: int, seed: int, settings: Mapping[str, Any]) -> float:
     """Cosine of the gradients of `groups` groups of 8 images and of as many others. settings: of `DiffusionConfig`."""
     import torch
 
-    from ....integrations.diffusion_rl.diffusion_trainer import DiffusionConfig, DiffusionTrainer
+    from ....integrations.diffusion_rl import DiffusionConfig, DiffusionTrainer
     from ....reward import Reward
     from ...sceneedit.scene_experts import scene_experts
     from ...sceneedit.tiny_editor.pipeline import load_pretrained

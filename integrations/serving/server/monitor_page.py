@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from ....reward.training.hack_gains import BEST_HACK, HACK, is_gain
+from ....reward.training.audit_probe import BEST_HACK, HACK, is_gain
 from ....reward.training.step_monitor import StepMonitor
 
 PAGE_HEADERS: Mapping[str, str] = {

@@ -49,7 +49,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ....reward import Score
 from ....reward.queries.identity import signature_with_identity
 from ....reward.training.advantages import training_values
-from ...trainers.trainer_batches import sample_row
+from ...dataset_rows import sample_row
 from ..http_protocol import SCHEMA, APIError, ScoreRequest, from_base64
 from .app import unless_disconnected
 from .request_decoding import BodyParts, decode_request_json, read_json

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from diffusers import FluxKontextPipeline
 
-from editcritic.integrations.diffusion_rl.diffusion_trainer import DiffusionConfig, DiffusionTrainer
+from editcritic.integrations.diffusion_rl import DiffusionConfig, DiffusionTrainer
 
 from ...pipelines import kontext
 from .tiny_trainer import SAMPLES, SMALL, bright, quiet

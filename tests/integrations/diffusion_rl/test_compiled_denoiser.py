@@ -8,7 +8,7 @@ import torch
 from diffusers import DDIMScheduler
 from safetensors.torch import load_file
 
-from editcritic.integrations.diffusion_rl.diffusion_trainer import DiffusionConfig, DiffusionTrainer
+from editcritic.integrations.diffusion_rl import DiffusionConfig, DiffusionTrainer
 
 from ...pipelines_epsilon import instruct
 from .test_diffusion_trainer import edited

@@ -7,7 +7,7 @@ from time import perf_counter
 
 import pytest
 
-from editcritic.integrations.trainers.coalesced_calls import CoalescedCalls
+from editcritic.integrations.trainers.verl_omni import CoalescedCalls
 
 
 class Doubler:

@@ -19,8 +19,7 @@ import yaml  # type: ignore[import-untyped]
 from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.trainers import flow_factory
-from editcritic.integrations.trainers.trainer_code import UnknownTrainerError
-from editcritic.integrations.trainers.trainer_reward import UnscoredError
+from editcritic.integrations.trainers.trainer_reward import UnknownTrainerError, UnscoredError
 from editcritic.reward import Image
 from editcritic.reward.image import PixelFormatError
 

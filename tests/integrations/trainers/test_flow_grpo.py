@@ -16,8 +16,7 @@ from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.trainers import patch_flow_grpo
 from editcritic.integrations.trainers.flow_grpo import FlowGRPOReward
-from editcritic.integrations.trainers.trainer_code import UnknownTrainerError
-from editcritic.integrations.trainers.trainer_reward import UnscoredError
+from editcritic.integrations.trainers.trainer_reward import UnknownTrainerError, UnscoredError
 from editcritic.reward import EditSample, Image, Reward, Score
 from editcritic.reward.image import PixelFormatError
 

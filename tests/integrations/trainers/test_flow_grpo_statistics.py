@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from editcritic.integrations.trainers.flow_grpo_statistics import leave_out_missing
-from editcritic.integrations.trainers.trainer_code import UnknownTrainerError
+from editcritic.integrations.trainers.trainer_reward import UnknownTrainerError
 
 from .restated import edit_r1, flow_grpo
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from editcritic.integrations.dataset_rows import build_samples, images_from_batch
 from editcritic.integrations.serving.server.app import ServerConfig, serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
-from editcritic.integrations.trainers.trainer_batches import build_samples, images_from_batch
 from editcritic.integrations.trainers.trainer_reward import (
     TrainerReward,
     UnscoredError,

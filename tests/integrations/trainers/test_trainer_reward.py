@@ -14,11 +14,11 @@ import pytest
 
 import editcritic.reward.reward as reward_module
 from editcritic.benchmarks.sceneedit import toy
+from editcritic.integrations.dataset_rows import build_samples
 from editcritic.integrations.serving.client import RemoteError
 from editcritic.integrations.serving.server import ScoringService, serve_in_thread
 from editcritic.integrations.serving.server.app import ServerConfig
 from editcritic.integrations.trainers import trainer_reward
-from editcritic.integrations.trainers.trainer_batches import build_samples
 from editcritic.integrations.trainers.trainer_reward import (
     LOGGED_PARTS,
     TrainerReward,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from editcritic.integrations.trainers.verl_omni import SourcePictures
 from editcritic.integrations.trainers.verl_omni_rows import add_sources
-from editcritic.integrations.trainers.verl_omni_sources import SourcePictures
 from editcritic.reward import Image
 
 from ...reward.fakes import picture

@@ -17,9 +17,9 @@ from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
 from editcritic.benchmarks.sceneedit.trials import single_edit_trials
 from editcritic.integrations.dataset_rows import sample_from_row
 from editcritic.integrations.diffusers.pipeline_editor import make_editor
+from editcritic.integrations.row_fields import UnusableRow
 from editcritic.integrations.trl.preferences import make_preference_pairs
 from editcritic.integrations.trl.reward_function import AsyncRewardFunction, RewardFunction, rollout_metrics
-from editcritic.integrations.unusable_rows import UnusableRow
 from editcritic.reward import Expert, Image, Reward, Score, SpecError
 from editcritic.reward.image import PixelFormatError
 from editcritic.reward.queries import Abstention, ReadText

@@ -16,8 +16,7 @@ from editcritic.reward import EditSample, Image, Reward, Score
 from editcritic.reward.audit.families import all_families
 from editcritic.reward.audit.trials import TrialMaker
 from editcritic.reward.training.alarm import ACTIONS
-from editcritic.reward.training.audit_probe import DEFAULT_FAMILIES, AuditProbe
-from editcritic.reward.training.hack_gains import HackGains, HackTracker
+from editcritic.reward.training.audit_probe import DEFAULT_FAMILIES, AuditProbe, HackGains, HackTracker
 from editcritic.reward.training.image_statistics import image_statistics, mean_absolute_difference
 from editcritic.reward.training.monitored_reward import MonitoredReward
 from editcritic.reward.training.reward_hacking_monitor import RewardHackingMonitor

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from editcritic.reward.training.drift_detection import DriftTracker, robust_std, within_group_kendall_tau
+from editcritic.reward.training.alarm import DriftTracker, robust_std, within_group_kendall_tau
 
 
 def test_an_alarm_is_raised_once_until_the_number_was_back():

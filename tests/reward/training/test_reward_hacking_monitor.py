@@ -14,9 +14,8 @@ import skimage.data
 
 from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.reward import EditSample, Image, Score
-from editcritic.reward.training.alarm import Alarm
+from editcritic.reward.training.alarm import MONITORED, Alarm
 from editcritic.reward.training.image_statistics import batch_statistics, image_statistics
-from editcritic.reward.training.monitored_quantities import MONITORED
 from editcritic.reward.training.reward_hacking_monitor import RewardHackingMonitor
 
 from ..fakes import picture, sample

@@ -21,11 +21,9 @@ import numpy as np
 import pytest
 
 from editcritic.reward import EditSample, Image, Reward, Score
-from editcritic.reward.training.alarm import ACTIONS
-from editcritic.reward.training.group_reservoir import GroupReservoir
-from editcritic.reward.training.monitored_quantities import MONITORED
+from editcritic.reward.training.alarm import ACTIONS, MONITORED
 from editcritic.reward.training.monitored_reward import MonitoredReward
-from editcritic.reward.training.reward_hacking_monitor import RewardHackingMonitor
+from editcritic.reward.training.reward_hacking_monitor import GroupReservoir, RewardHackingMonitor
 from editcritic.reward.training.step_monitor import StepMonitor
 
 from ..fakes import Fake, Rated, Says, known, picture, sample

@@ -19,10 +19,9 @@ from editcritic.integrations.serving.server import ScoringService, ServerConfig,
 from editcritic.integrations.serving.server.monitor_page import monitor_page
 from editcritic.reward import EditSample, Image, Reward, Score
 from editcritic.reward.queries import Measurement
-from editcritic.reward.training.alarm import Alarm
+from editcritic.reward.training.alarm import MONITORED, Alarm
 from editcritic.reward.training.audit_probe import AuditProbe
 from editcritic.reward.training.image_statistics import image_statistics
-from editcritic.reward.training.monitored_quantities import MONITORED
 from editcritic.reward.training.reward_hacking_monitor import RewardHackingMonitor
 from editcritic.reward.training.step_monitor import StepMonitor
 
