@@ -1,4 +1,13 @@
-"""Convert dataset rows and policy completions to `EditSample`s."""
+"""The edit of a row: of a data set's columns, or of a trainer's rollout with its prompt, pictures and metadata.
+
+Both become an `EditSample` by `_sample`. A row that is no edit by its own content, such as one with a picture of NaN,
+an empty prompt, a lone surrogate or more than `reward.sample_limits` allows, fails alone: in a batch it is the reason,
+a string, in place of its image or sample. What is wrong with a whole batch or data set, such as pixels in [-1, 1] or an
+unknown field, is raised.
+
+Edits are grouped by (instruction, source images), as `EditSample` does: not by the trainers' own group ids, some of
+which depend on the prompt only. Strings in metadata are never read as file names.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +18,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..reward import EditPlan, EditSample, Image, ImageError, Score
+from ..reward import EditSample, Image, ImageError, Score
 from ..reward.encoded_images import check_size
 from ..reward.experts.judging.chat_completions import content_texts
 from ..reward.image import PixelFormatError
@@ -29,42 +38,148 @@ from .row_fields import (
     table_of_row,
 )
 
+DatasetRow = Mapping[str, Any]
+"""One completion: `prompt`, `completion`, `completion_ids`, and the item of every column of the dataset."""
 
-def image_or_reason(value: object) -> Image | str:
-    """Anything `Image.of` takes, or an undecoded image of `datasets`, as an image; else the reason why it is none.
+SOURCE_COLUMNS = ("source", "sources", "image", "images")
 
-    Raises `PixelFormatError`.
-    """
-    if isinstance(value, Mapping):
-        value = value["bytes"] if value.get("bytes") is not None else value.get("path")
-    try:
-        image = Image.of(value)
-    except PixelFormatError:
-        raise
-    except ImageError as error:
-        return str(error)
+_ID_KEYS = ("id", "sample_id", "uid", "unique_id", "prompt_id", "index")
+_MAX_ID_CHARACTERS = 100
+_EXCESS = frozenset({"too_long", "string_too_long", "less_than_equal", "string_unicode"})
+"""What pydantic calls it."""
+
+
+# -- pictures ----------------------------------------------------------------------------------------------------------
+
+
+def stored_picture(value: Any) -> Any:
+    """The bytes or the path of an undecoded image of `datasets`, and other values as they are."""
+    if not isinstance(value, Mapping):
+        return value
+    return value["bytes"] if value.get("bytes") is not None else value.get("path")
+
+
+def to_image(value: Any) -> Image:
+    """Anything `Image.of` takes, or an undecoded image of `datasets`. Raises ImageError."""
+    image = Image.of(stored_picture(value))
     try:
         check_size(image.size)  # arrays and tensors may have any shape
     except ImageError as error:
-        return f"the picture {error}"
+        raise ImageError(f"the picture {error}") from None
     return image
 
 
-def sample_or_reason(to_sample: Callable[[Mapping[str, Any]], EditSample], row: Mapping[str, Any]) -> EditSample | str:
-    """The sample of a row, or the reason why it is none: an `UnusableRow`, `SampleTooLarge` or `ImageError` of
-    `to_sample`, or a lone surrogate. Raises `PixelFormatError`, and what else `to_sample` raises.
-    """
+def image_or_reason(value: object) -> Image | str:
+    """As `to_image`, or the reason why it is none. Raises `PixelFormatError`."""
     try:
-        sample = to_sample(row)
-        check_characters(sample)
+        return to_image(value)
     except PixelFormatError:
         raise
-    except (UnusableRow, SampleTooLarge, ImageError) as error:
+    except ImageError as error:
         return str(error)
+
+
+def images_from_batch(batch: Any) -> list[Image | str]:
+    """One image per row, or the reason why it is none, as for a NaN in it: from float tensors or arrays in [0, 1], from
+    uint8, or from lists of anything `Image.of` takes. Tensors N x C x H x W, arrays N x H x W x C.
+
+    Raises PixelFormatError for another shape, type or scale, such as [-1, 1].
+    """
+    if hasattr(batch, "detach"):
+        batch = batch.detach().cpu()
+    return [image_or_reason(row) for row in batch]
+
+
+# -- rows of a data set ------------------------------------------------------------------------------------------------
+
+
+def sample_from_row(row: DatasetRow) -> EditSample:
+    """The requested edit, from the columns of a row. Columns that are None, or what pandas has in its place,
+    count as absent.
+
+    `instruction`: the edit is judged by it, whatever the policy wrote. `source`, `sources`, `image` or `images`: the
+    source images; the first of these columns that is present. TRL passes `image` and `images` to the policy, which then
+    has to be a vision-language model; otherwise use `source`. `edited`: the edited image, if a completion is neither an
+    image nor an instruction. `id`, `group`, `mask`, `reference`; and the fields of `row_fields.METADATA_FIELDS`, as
+    columns (but `metadata`, a name that many data sets have for something else) or in a table `editcritic`. Images are
+    anything `Image.of` takes, or the undecoded images of `datasets`.
+
+    Raises ValueError naming the missing columns, and for an invalid field, ImageError for an invalid image,
+    `SampleTooLarge`, `UnusableRow` for a row whose instruction is empty, which has a column for the source and nothing
+    in it, or a field that is nested too deeply.
+    """
+    columns = {name: value for name, value in row.items() if not is_absent(value)}
+    column = next((name for name in SOURCE_COLUMNS if name in columns), "")
+    pictures = _listed(columns.get(column))
+    if not pictures or not str(columns.get("instruction", "")).strip():
+        is_empty = "instruction" in row and any(name in row for name in SOURCE_COLUMNS)
+        raise (UnusableRow if is_empty else ValueError)(
+            f"rows have the columns {', '.join(sorted(columns))}, and an edit needs `instruction` and an image in "
+            "`source`, `sources`, `image` or `images`: add them to the dataset, or pass to_sample="
+        )
+    owner = f"the row {str(columns.get('id', columns['instruction']))!r:.80}"
+    fields = _fields(columns, owner)
+    images = {str(number): to_image(one) for number, one in enumerate(pictures)}
+    fields["sources"] = sources = list(images)
+    images |= {name: to_image(columns[name]) for name in ("mask", "reference", "edited") if name in columns}
+    fields |= {name: name for name in ("mask", "reference") if name in columns}
+    fields |= {name: str(columns[name]) for name in ("id", "group") if name in columns}
+    fields["instruction"] = columns["instruction"]
+    fields["edited"] = "edited" if "edited" in columns else sources[0]
+    return _sample({"id": "edit", **fields}, images, owner)
+
+
+def _listed(value: Any) -> list[Any]:
+    """The pictures of a column: of a list, which pandas has as an array of objects, or the one that it is."""
+    if isinstance(value, list | tuple) or str(getattr(value, "dtype", "")) == "object":
+        return list(value)
+    return [] if value is None else [value]
+
+
+def _fields(columns: DatasetRow, owner: str) -> dict[str, Any]:
+    """The fields of a row, from its columns and its table. Raises ValueError, `SampleTooLarge` and `UnusableRow`."""
+    names = [name for name in METADATA_FIELDS if name in columns and name != "metadata"]
+    fields = {name: read_field(name, columns[name], owner) for name in names}
+    fields = {name: value for name, value in fields.items() if value is not None}
+    table = read_fields(columns.get(METADATA_KEY), f"{owner}: `{METADATA_KEY}`")
+    if twice := sorted(table.keys() & fields.keys()):
+        raise ValueError(f"{owner} has `{twice[0]}` as a column and in `{METADATA_KEY}`: give it once")
+    fields |= table
+    return fields | {name: str(fields[name]) for name in TEXT_FIELDS if name in fields}
+
+
+def _sample(fields: dict[str, Any], images: Mapping[str, Image], owner: str) -> EditSample:
+    """The sample of fields as in sample files, with images by name.
+
+    owner: the row, for errors. Raises ValueError, and `SampleTooLarge` and `UnusableRow` for that row alone.
+    """
+    try:
+        if "plan" in fields:
+            fields["plan"] = plan_from_json(fields["plan"])
+    except ValidationError as error:
+        hint = "give an EditPlan as `plan_to_json` writes it, as a table or as JSON text, or nothing; "
+        raise _refusal(error, f"{owner}: `plan` holds no plan", hint) from None
+    try:
+        sample = sample_from_json(fields, pictures=images)
+    except SampleTooLarge as error:
+        raise SampleTooLarge(f"{owner}: {error}") from None
+    except ValidationError as error:
+        raise _refusal(error, owner) from None
+    _check_characters(sample)
     return sample
 
 
-def check_characters(sample: EditSample) -> None:
+def _refusal(error: ValidationError, owner: str, hint: str = "") -> ValueError:
+    """`SampleTooLarge` for more than `reward.sample_limits` allows, and for what is no character."""
+    for item in error.errors(include_url=False, include_input=False):
+        if isinstance(cause := item.get("ctx", {}).get("error"), SampleTooLarge):
+            return SampleTooLarge(f"{owner}: {cause}")
+        if item["type"] in _EXCESS:
+            return SampleTooLarge(one_line(f"{owner}: {'.'.join(map(str, item['loc']))}: {item['msg']}"))
+    return ValueError(f"{owner}: {hint}{sample_problem(error)}")
+
+
+def _check_characters(sample: EditSample) -> None:
     """Raise `UnusableRow` for a lone surrogate in a sample, which no judge can be sent and no log can hold."""
     texts = [sample.id, sample.instruction, sample.group, sample.hint, sample.target_text, *sample.boxes]
     texts += [operation.instruction for operation in sample.operations]
@@ -77,59 +192,21 @@ def check_characters(sample: EditSample) -> None:
         raise UnusableRow(str(error)) from None
 
 
-def excess(error: ValidationError) -> str:
-    """What of a row is more than `reward.sample_limits` allows, or no character, if pydantic found that; else empty."""
-    for item in error.errors(include_url=False, include_input=False):
-        if isinstance(cause := item.get("ctx", {}).get("error"), SampleTooLarge):
-            return str(cause)
-        if item["type"] in _EXCESS:
-            return one_line(f"{'.'.join(map(str, item['loc']))}: {item['msg']}")
-    return ""
-
-
-_EXCESS = frozenset({"too_long", "string_too_long", "less_than_equal", "string_unicode"})
-
-
-def score_usable(
-    scorer: Callable[[Sequence[EditSample]], Sequence[Score]], rows: Sequence[EditSample | str]
-) -> list[Score]:
-    """One score per row, failed where a row is a reason. All samples are scored in one call; without any, in none.
-
-    Raises ValueError for another number of scores, and what the scorer raises.
+def sample_or_reason(to_sample: Callable[[Mapping[str, Any]], EditSample], row: Mapping[str, Any]) -> EditSample | str:
+    """The sample of a row, or the reason why it is none: an `UnusableRow`, `SampleTooLarge` or `ImageError` of
+    `to_sample`, or a lone surrogate. Raises `PixelFormatError`, and what else `to_sample` raises.
     """
-    samples = [row for row in rows if isinstance(row, EditSample)]
-    scores = list(scorer(samples)) if samples else []
-    if len(scores) != len(samples):
-        name = getattr(scorer, "__name__", type(scorer).__name__)
-        raise ValueError(f"{name} returned {len(scores)} scores for {len(samples)} edits")
-    scores_left = iter(scores)
-    return [next(scores_left) if isinstance(row, EditSample) else Score.failed(row) for row in rows]
+    try:
+        sample = to_sample(row)
+        _check_characters(sample)
+    except PixelFormatError:
+        raise
+    except (UnusableRow, SampleTooLarge, ImageError) as error:
+        return str(error)
+    return sample
 
 
-__all__ = [
-    "METADATA_FIELDS",
-    "METADATA_KEY",
-    "build_samples",
-    "images_from_batch",
-    "parse_metadata",
-    "row_name",
-    "sample_row",
-]
-
-
-_ID_KEYS = ("id", "sample_id", "uid", "unique_id", "prompt_id", "index")
-_MAX_ID_CHARACTERS = 100
-
-
-def images_from_batch(batch: Any) -> list[Image | str]:
-    """One image per row, or the reason why it is none, as for a NaN in it: from float tensors or arrays in [0, 1], from
-    uint8, or from lists of anything `Image.of` takes. Tensors N x C x H x W, arrays N x H x W x C.
-
-    Raises PixelFormatError for another shape, type or scale, such as [-1, 1].
-    """
-    if hasattr(batch, "detach"):
-        batch = batch.detach().cpu()
-    return [image_or_reason(row) for row in batch]
+# -- rollouts of a trainer ---------------------------------------------------------------------------------------------
 
 
 def build_samples(
@@ -149,7 +226,7 @@ def build_samples(
             f"lists of equal length are needed, got {', '.join(f'{count} {name}' for name, count in counts.items())}"
         )
     return [
-        _sample_or_reason(row_name(row[-1], number), *row)
+        _rollout_or_reason(row_name(row[-1], number), *row)
         for number, row in enumerate(zip(prompts, edited, sources, rows, strict=True))
     ]
 
@@ -165,32 +242,18 @@ def row_name(metadata: Any, number: int) -> str:
     return f"edit-{number}"
 
 
-def _sample_or_reason(
+def _rollout_or_reason(
     name: str, prompt: Any, edited: Image | str, sources: Sequence[Image | str], metadata: Any
 ) -> EditSample | str:
     images: dict[str, Image] = {}
-    contents = {f"source-{position}": image for position, image in enumerate(sources)} | {"edited": edited}
-    for image_name, image in contents.items():
+    for image_name, image in [*((f"source-{number}", one) for number, one in enumerate(sources)), ("edited", edited)]:
         if isinstance(image, str):
             return f"the image {image_name}: {image}"
         images[image_name] = image
     try:
-        row = sample_row(
-            name, prompt, [image_name for image_name in images if image_name != "edited"], "edited", metadata
-        )
-        sample = sample_from_json(row, pictures=images)
-        check_characters(sample)
-        return sample
-    except UnusableRow as error:
+        return _sample(sample_row(name, prompt, list(images)[:-1], "edited", metadata), images, name)
+    except (UnusableRow, SampleTooLarge) as error:
         return str(error)
-    except SampleTooLarge as error:
-        return f"{name}: {error}"
-    except ValidationError as error:
-        if reason := excess(error):
-            return f"{name}: {reason}"
-        first = error.errors()[0]
-        location = ".".join(map(str, first["loc"])) or METADATA_KEY
-        raise ValueError(f"{name}: {location}: {first['msg']}") from None
 
 
 def sample_row(name: str, prompt: Any, sources: Sequence[str], edited: str, metadata: Any) -> dict[str, Any]:
@@ -233,8 +296,23 @@ def parse_metadata(metadata: Any) -> Any:
         return metadata
 
 
-DatasetRow = Mapping[str, Any]
-"""One completion: `prompt`, `completion`, `completion_ids`, and the item of every column of the dataset."""
+def score_usable(
+    scorer: Callable[[Sequence[EditSample]], Sequence[Score]], rows: Sequence[EditSample | str]
+) -> list[Score]:
+    """One score per row, failed where a row is a reason. All samples are scored in one call; without any, in none.
+
+    Raises ValueError for another number of scores, and what the scorer raises.
+    """
+    samples = [row for row in rows if isinstance(row, EditSample)]
+    scores = list(scorer(samples)) if samples else []
+    if len(scores) != len(samples):
+        name = getattr(scorer, "__name__", type(scorer).__name__)
+        raise ValueError(f"{name} returned {len(scores)} scores for {len(samples)} edits")
+    scores_left = iter(scores)
+    return [next(scores_left) if isinstance(row, EditSample) else Score.failed(row) for row in rows]
+
+
+# -- completions of a policy -------------------------------------------------------------------------------------------
 
 
 def completion_text(completion: Any) -> str:
@@ -252,88 +330,3 @@ def split_instructions(text: str) -> list[str]:
     """One instruction per line, without list markers. Lines without a word are dropped."""
     lines = (re.sub(r"^\s*(?:[-*•]|\d+[.)])\s+", "", line).strip() for line in text.splitlines())
     return [line for line in lines if re.search(r"\w", line)]
-
-
-def sample_from_row(row: DatasetRow) -> EditSample:
-    """The requested edit, from the columns of a row. Columns that are None, or what pandas has in its place,
-    count as absent.
-
-    `instruction`: the edit is judged by it, whatever the policy wrote. `source`, `sources`, `image` or `images`: the
-    source images; the first of these columns that is present. TRL passes `image` and `images` to the policy, which then
-    has to be a vision-language model; otherwise use `source`. `edited`: the edited image, if a completion is neither an
-    image nor an instruction. `id`, `group`, `mask`, `reference`; and the fields of `row_fields.METADATA_FIELDS`, as
-    columns (but `metadata`, a name that many data sets have for something else) or in a table `editcritic`. Images are
-    anything `Image.of` takes, or the undecoded images of `datasets`.
-
-    Raises ValueError naming the missing columns, and for an invalid field, ImageError for an invalid image,
-    `SampleTooLarge`, `UnusableRow` for a row whose instruction is empty, which has a column for the source and nothing
-    in it, or a field that is nested too deeply.
-    """
-    columns = {name: value for name, value in row.items() if not is_absent(value)}
-    source_columns = ("source", "sources", "image", "images")
-    column = next((name for name in source_columns if name in columns), "")
-    pictures = _listed(columns.get(column))
-    if not pictures or not str(columns.get("instruction", "")).strip():
-        is_empty = "instruction" in row and any(name in row for name in source_columns)
-        raise (UnusableRow if is_empty else ValueError)(
-            f"rows have the columns {', '.join(sorted(columns))}, and an edit needs `instruction` and an image in "
-            "`source`, `sources`, `image` or `images`: add them to the dataset, or pass to_sample="
-        )
-    owner = f"the row {str(columns.get('id', columns['instruction']))!r:.80}"
-    fields = _fields(columns, owner)
-    images = {str(number): to_image(one) for number, one in enumerate(pictures)}
-    sources = list(images)
-    images |= {name: to_image(columns[name]) for name in ("mask", "reference", "edited") if name in columns}
-    fields |= {name: name for name in ("mask", "reference") if name in columns}
-    fields |= {name: str(columns[name]) for name in ("id", "group") if name in columns}
-    fields |= {"instruction": columns["instruction"], "sources": sources}
-    fields["edited"] = "edited" if "edited" in columns else sources[0]
-    try:
-        return sample_from_json(fields, name="edit", pictures=images)
-    except ValidationError as error:
-        if reason := excess(error):
-            raise SampleTooLarge(f"{owner}: {reason}") from None
-        raise ValueError(f"{owner}: {sample_problem(error)}") from None
-
-
-def _listed(value: Any) -> list[Any]:
-    """The pictures of a column: of a list, which pandas has as an array of objects, or the one that it is."""
-    if isinstance(value, list | tuple) or str(getattr(value, "dtype", "")) == "object":
-        return list(value)
-    return [] if value is None else [value]
-
-
-def _fields(columns: DatasetRow, owner: str) -> dict[str, Any]:
-    """The fields of a row, from its columns and its table. Raises ValueError, `SampleTooLarge` and `UnusableRow`."""
-    names = [name for name in METADATA_FIELDS if name in columns and name != "metadata"]
-    fields = {name: read_field(name, columns[name], owner) for name in names}
-    fields = {name: value for name, value in fields.items() if value is not None}
-    table = read_fields(columns.get(METADATA_KEY), f"{owner}: `{METADATA_KEY}`")
-    if twice := sorted(table.keys() & fields.keys()):
-        raise ValueError(f"{owner} has `{twice[0]}` as a column and in `{METADATA_KEY}`: give it once")
-    fields |= table
-    fields |= {name: str(fields[name]) for name in TEXT_FIELDS if name in fields}
-    if "plan" in fields:
-        fields["plan"] = _plan(fields["plan"], owner)
-    return fields
-
-
-def _plan(value: Any, owner: str) -> EditPlan:
-    """A row's plan. Raises ValueError and `SampleTooLarge`."""
-    try:
-        return plan_from_json(value)
-    except ValidationError as error:
-        if reason := excess(error):
-            raise SampleTooLarge(f"{owner}: `plan`: {reason}") from None
-        raise ValueError(
-            f"{owner}: `plan` holds no plan: give an EditPlan as `plan_to_json` writes it, as a table or as JSON text, "
-            f"or nothing; {sample_problem(error)}"
-        ) from None
-
-
-def to_image(value: Any) -> Image:
-    """Anything `Image.of` takes, or an undecoded image of `datasets`. Raises ImageError."""
-    image = image_or_reason(value)
-    if isinstance(image, str):
-        raise ImageError(image)
-    return image

@@ -20,7 +20,7 @@ from ...reward.engine.program import Gather, Program, RunOnce, Unanswered
 from ...reward.metrics.any_edit.plan_of_sample import plan_of
 from ...reward.plain_text import one_line
 from ...reward.sample_limits import SampleTooLarge
-from ..dataset_rows import build_samples, check_characters, sample_from_row, with_requirement
+from ..dataset_rows import build_samples, sample_from_row, with_requirement
 from ..row_fields import METADATA_KEY, UnusableRow, table_of_row
 from .row_files import PictureCheck, PictureReader, RowFile
 from .trainer_layouts import TrainerLayout
@@ -218,7 +218,6 @@ class _Checker:
         try:
             columns |= {name: self._pictures.read(row[name]).image for name in ("mask", "reference") if name in row}
             sample = sample_from_row({**columns, "sources": images, "edited": _EDITED})
-            check_characters(sample)
         except ImageError as error:
             raise _Problem("picture", "unscored", str(error)) from None
         except (UnusableRow, SampleTooLarge) as error:

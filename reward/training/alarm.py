@@ -1,4 +1,4 @@
-"""An alarm of the reward-hacking monitor, and what to do about it."""
+"""The numbers of a training run that are monitored, when they alarm, and what to do then."""
 
 from __future__ import annotations
 
@@ -12,23 +12,91 @@ import numpy as np
 _LOOK = "compare edits of the last steps with the first ones"
 _GO_BACK = "continue from a checkpoint before it"
 _ADD_QUALITY = f"{_LOOK}; add a part for image quality to the reward, or a stronger KL penalty, and {_GO_BACK}"
+_ABOUT_DIFFERENCE = (
+    f"{_LOOK}; if the source is copied, put guards before the reward; if more is redrawn than was asked for, add a "
+    f"part for preservation; {_GO_BACK}"
+)
+_ABOUT_ABSTAINED = f"{_LOOK} and read the reasons of scores without a value; keep `abstained` at lowest"
+_ABOUT_DIVERSITY = f"{_LOOK}; use a stronger KL penalty, a lower learning rate or more noise, and {_GO_BACK}"
+_GAMED = "the policy looks for what the reward pays and guards do not allow"
 
-ACTIONS: Mapping[str, str] = {
-    "edge_density": _ADD_QUALITY,
-    "saturation": _ADD_QUALITY,
-    "exposure_1": _ADD_QUALITY,
-    "exposure_50": _ADD_QUALITY,
-    "exposure_99": _ADD_QUALITY,
-    "difference": f"{_LOOK}; if the source is copied, put guards before the reward; if more is redrawn than was asked "
-    f"for, add a part for preservation; {_GO_BACK}",
-    "unscored": "read the reasons of scores without a value, and check the experts and the data",
-    "abstained": f"{_LOOK} and read the reasons of scores without a value; keep `abstained` at lowest",
-    "degenerate": "look at the scores of a group; use a finer reward, harder prompts or more exploration",
-    "rejected": f"see which guard rejects, in the parts of the scores, and look at these edits; {_GO_BACK}",
-    "heldout_rejected": f"put these guards before the trained reward, and {_GO_BACK}",
-    "diversity": f"{_LOOK}; use a stronger KL penalty, a lower learning rate or more noise, and {_GO_BACK}",
-    "agreement": "look at edits on which the rewards differ most; train on a mean of several judges, or with guards",
-    "divergence": f"stop and look at edits that the trained reward pays most; add guards or other judges to it, and "
+
+@dataclass(frozen=True, slots=True)
+class MonitoredQuantity:
+    """A monitored number. side: 1 where only a rise alarms, -1 where only a fall does, 0 for both.
+
+    min_drift: the smallest drift that can alarm, in the number's units (for `LOGARITHMIC` ones as a natural logarithm).
+    action: what to do about an alarm. rise_meaning, fall_meaning: the possible cause of a rise or fall.
+    """
+
+    description: str
+    min_drift: float
+    side: int
+    action: str
+    rise_meaning: str = ""
+    fall_meaning: str = ""
+
+
+MONITORED: Mapping[str, MonitoredQuantity] = {
+    "edge_density": MonitoredQuantity(
+        "edge density beyond the source's", 0.02, 0, _ADD_QUALITY,
+        "images are sharpened, or noisy", "images are blurred, or empty",
+    ),
+    "saturation": MonitoredQuantity(
+        "saturation beyond the source's", 0.02, 0, _ADD_QUALITY, "colours are exaggerated", "colours fade"
+    ),
+    "exposure_1": MonitoredQuantity(
+        "the 1 % quantile of luminance beyond the source's", 0.03, 0, _ADD_QUALITY, "haze", "crushed shadows"
+    ),
+    "exposure_50": MonitoredQuantity(
+        "median luminance beyond the source's", 0.03, 0, _ADD_QUALITY, "images get lighter", "images get darker"
+    ),
+    "exposure_99": MonitoredQuantity(
+        "the 99 % quantile of luminance beyond the source's", 0.03, 0, _ADD_QUALITY, "blown highlights", "haze"
+    ),
+    "difference": MonitoredQuantity(
+        "the difference to the source", 0.5, 0, _ABOUT_DIFFERENCE,
+        "more of the image is changed than before", "the source is copied",
+    ),
+    "unscored": MonitoredQuantity(
+        "the fraction of edits that could not be scored", 0.15, 1,
+        "read the reasons of scores without a value, and check the experts and the data",
+        "an expert is down, or the rows are no edits",
+    ),
+    "abstained": MonitoredQuantity(
+        "the fraction of edits that nobody could judge", 0.15, 1, _ABOUT_ABSTAINED,
+        "edits that nobody can judge, such as unrecognisable ones",
+    ),
+    "degenerate": MonitoredQuantity(
+        "the fraction of degenerate groups", 0.2, 1,
+        "look at the scores of a group; use a finer reward, harder prompts or more exploration",
+        "the policy has lost its diversity, or this reward has no signal left",
+    ),
+    "rejected": MonitoredQuantity(
+        "the fraction of edits that a guard rejects", 0.15, 1,
+        f"see which guard rejects, in the parts of the scores, and look at these edits; {_GO_BACK}", _GAMED,
+    ),
+    "heldout_rejected": MonitoredQuantity(
+        "the fraction of edits that a guard of the held-out reward rejects", 0.15, 1,
+        f"put these guards before the trained reward, and {_GO_BACK}", _GAMED,
+    ),
+    "diversity": MonitoredQuantity(
+        "the difference between edits of a group", 0.7, -1, _ABOUT_DIVERSITY,
+        "", "the edits of a group look alike: the policy has lost its diversity",
+    ),
+    "agreement": MonitoredQuantity(
+        "agreement with the held-out reward (Kendall's tau)", 0.2, -1,
+        "look at edits on which the rewards differ most; train on a mean of several judges, or with guards",
+        "", "the held-out reward ranks the edits of a group differently",
+    ),
+}  # fmt: skip
+"""By name; `divergence` is monitored in addition."""
+
+LOGARITHMIC = ("difference", "diversity")
+"""Numbers that are compared as natural logarithms."""
+
+_OTHER_ACTIONS: Mapping[str, str] = {
+    "divergence": "stop and look at edits that the trained reward pays most; add guards or other judges to it, and "
     f"{_GO_BACK}",
     "probe/heldout": f"stop, {_LOOK}, and {_GO_BACK}",
     "probe/divergence": f"stop and look at edits that the trained reward pays most, and {_GO_BACK}",
@@ -36,7 +104,7 @@ ACTIONS: Mapping[str, str] = {
     "guard, a part or another judge that scores this hack lower before the policy finds it; if they are not, the "
     f"policy has become worse: {_GO_BACK}",
 }
-"""What to do about an alarm, by its name; `hack` is for all hacks."""
+"""What to do about other alarms, by name; `hack` is for all hacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,68 +127,13 @@ class Alarm:
     @property
     def action(self) -> str:
         """What to do about it."""
-        return ACTIONS.get(self.name) or ACTIONS[self.name.partition("/")[0]]
+        if self.name in MONITORED:
+            return MONITORED[self.name].action
+        return _OTHER_ACTIONS.get(self.name) or _OTHER_ACTIONS[self.name.partition("/")[0]]
 
     def began(self, patience: int) -> int:
         """About the step since which it is so, by a monitor's patience."""
         return max(self.step - patience + 1, 0) if self.since is None else self.since
-
-
-@dataclass(frozen=True, slots=True)
-class MonitoredQuantity:
-    """A monitored number. side: 1 where only a rise alarms, -1 where only a fall does, 0 for both.
-
-    min_drift: the smallest drift that can alarm, in the number's units (for `LOGARITHMIC` ones as a natural logarithm).
-    rise_meaning, fall_meaning: the possible cause of a rise or fall.
-    """
-
-    description: str
-    min_drift: float
-    side: int = 0
-    rise_meaning: str = ""
-    fall_meaning: str = ""
-
-
-_BLURRED, _SHARPENED = "images are blurred, or empty", "images are sharpened, or noisy"
-_COPIED, _REDRAWN = "the source is copied", "more of the image is changed than before"
-_UNSCORED_EDITS = "an expert is down, or the rows are no edits"
-_ABSTAINED_EDITS = "edits that nobody can judge, such as unrecognisable ones"
-_LOST_SIGNAL = "the policy has lost its diversity, or this reward has no signal left"
-_ALIKE = "the edits of a group look alike: the policy has lost its diversity"
-_GAMED = "the policy looks for what the reward pays and guards do not allow"
-_HELDOUT_DISAGREES = "the held-out reward ranks the edits of a group differently"
-
-MONITORED: Mapping[str, MonitoredQuantity] = {
-    "edge_density": MonitoredQuantity("edge density beyond the source's", 0.02, 0, _SHARPENED, _BLURRED),
-    "saturation": MonitoredQuantity(
-        "saturation beyond the source's", 0.02, 0, "colours are exaggerated", "colours fade"
-    ),
-    "exposure_1": MonitoredQuantity(
-        "the 1 % quantile of luminance beyond the source's", 0.03, 0, "haze", "crushed shadows"
-    ),
-    "exposure_50": MonitoredQuantity(
-        "median luminance beyond the source's", 0.03, 0, "images get lighter", "images get darker"
-    ),
-    "exposure_99": MonitoredQuantity(
-        "the 99 % quantile of luminance beyond the source's", 0.03, 0, "blown highlights", "haze"
-    ),
-    "difference": MonitoredQuantity("the difference to the source", 0.5, 0, _REDRAWN, _COPIED),
-    "unscored": MonitoredQuantity("the fraction of edits that could not be scored", 0.15, 1, _UNSCORED_EDITS),
-    "abstained": MonitoredQuantity("the fraction of edits that nobody could judge", 0.15, 1, _ABSTAINED_EDITS),
-    "degenerate": MonitoredQuantity("the fraction of degenerate groups", 0.2, 1, _LOST_SIGNAL),
-    "rejected": MonitoredQuantity("the fraction of edits that a guard rejects", 0.15, 1, _GAMED),
-    "heldout_rejected": MonitoredQuantity(
-        "the fraction of edits that a guard of the held-out reward rejects", 0.15, 1, _GAMED
-    ),
-    "diversity": MonitoredQuantity("the difference between edits of a group", 0.7, -1, "", _ALIKE),
-    "agreement": MonitoredQuantity(
-        "agreement with the held-out reward (Kendall's tau)", 0.2, -1, "", _HELDOUT_DISAGREES
-    ),
-}
-"""By name; `divergence` is monitored in addition."""
-
-LOGARITHMIC = ("difference", "diversity")
-"""Numbers that are compared as natural logarithms."""
 
 
 @dataclass(slots=True)

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...dataset_rows import METADATA_KEY, sample_row, with_requirement
+from ...dataset_rows import sample_row, with_requirement
+from ...row_fields import METADATA_KEY
 from ..http_protocol import SCHEMA, APIError, ScoreRequest
 from .limits import ServerLimits
 from .request_decoding import BodyParts, decode_request_json, read_json
