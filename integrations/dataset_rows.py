@@ -158,7 +158,7 @@ def _sample(fields: dict[str, Any], images: Mapping[str, Image], owner: str) -> 
             fields["plan"] = plan_from_json(fields["plan"])
     except ValidationError as error:
         hint = "give an EditPlan as `plan_to_json` writes it, as a table or as JSON text, or nothing; "
-        raise _refusal(error, f"{owner}: `plan` holds no plan", hint) from None
+        raise _refusal(error, f"{owner}: `plan`", f"no plan: {hint}") from None
     try:
         sample = sample_from_json(fields, pictures=images)
     except SampleTooLarge as error:

@@ -164,11 +164,8 @@ class DiffusionTrainer:
                 start = time.perf_counter()
                 batch_scores = scoring.result()
                 wait_s = time.perf_counter() - start
-                log = {
-                    "seconds/rollout": batch.seconds,
-                    "seconds/reward": batch_scores.seconds,
-                    "seconds/wait": wait_s,
-                }
+                seconds = {"rollout": batch.seconds, "reward": batch_scores.seconds, "wait": wait_s}
+                log = {f"seconds/{name}": value for name, value in seconds.items()}
                 self._log(log | self.update(batch, batch_scores.scores), batch, batch_scores)
                 self.step += 1
                 if self._saves_at(self.step):
@@ -188,15 +185,7 @@ class DiffusionTrainer:
             for group, sample in enumerate(self._samples(step, process))
             for number in range(config.group_size)
         ]
-        states = [
-            initial_state(
-                sample.sources,
-                sample.instruction,
-                NoiseSpec(_derived_seed(config.seed, step, process, row)),
-                sample.history,
-            )
-            for sample, row in requests
-        ]
+        states = [_state_of(sample, _derived_seed(config.seed, step, process, row)) for sample, row in requests]
         sde_steps, kept_steps = config.sde_steps, ()
         if config.objective != "grpo":  # the pipeline's own sampler; images are noised afterwards, to these levels
             rng = np.random.default_rng([config.seed, step])
@@ -247,25 +236,15 @@ class DiffusionTrainer:
         targets = None
         if config.objective == "raft":
             targets = raft_targets(batch.calls, group_advantages, config.group_size, config.max_spread_ratio)
-        trained = (
-            group_advantages.informative
-            if targets is None
-            else np.array([row in targets for row in range(len(batch.samples))])
-        )
+        trained = set(np.flatnonzero(group_advantages.informative).tolist() if targets is None else targets)
         skipped = 0
         if score_log["frac_nonfinite"] == 1.0:
             skipped += 1
             self._guard.skip(f"step {batch.step}", "the latents of all edits are NaN or infinite")
         for mini_batch in range(config.num_mini_batches):
+            in_mini_batch = {row for row in trained if row // config.group_size % config.num_mini_batches == mini_batch}
             chunks = [
-                (
-                    call,
-                    [
-                        (index, row)
-                        for index, row in enumerate(rows)
-                        if self._mini_batch_of(row) == mini_batch and trained[row]
-                    ],
-                )
+                (call, [(index, row) for index, row in enumerate(rows) if row in in_mini_batch])
                 for call, rows in batch.calls
             ]
             count = sum(len(rows) * len(trajectory.steps) for trajectory, rows in chunks)
@@ -310,7 +289,6 @@ class DiffusionTrainer:
         return score_log | means_over_rows(collected) | {"skipped_updates": float(skipped), "seconds/update": seconds}
 
     def _lr_factor(self) -> float:
-        """Learning rate as a fraction of the configured one."""
         config = self.config
         decay = 1 - self.step / config.max_steps if config.lr_scheduler_type == "linear" else 1.0
         return min(1.0, (self.step + 1) / (config.warmup_steps + 1)) * decay
@@ -319,42 +297,24 @@ class DiffusionTrainer:
         config = self.config
         with self.accelerator.autocast():
             if config.objective == "raft":
-                return raft(
-                    trajectory, step, rows, values,
-                    huber_c=config.huber_c, beta=config.beta, reference_policy=self._without_lora,
-                )  # fmt: skip
+                return raft(trajectory, step, rows, values, self._without_lora, config.huber_c, config.beta)
             if config.objective == "grpo":
-                return grpo(
-                    trajectory, step, rows, values,
-                    clip_range=config.clip_range, beta=config.beta, transition_kl_beta=config.transition_kl_beta,
-                    reference_policy=self._without_lora,
-                )  # fmt: skip
+                weights = (config.clip_range, config.beta, config.transition_kl_beta)
+                return grpo(trajectory, step, rows, values, self._without_lora, *weights)
             is_held = step.forward_process.noise < config.min_noise_level
             optimality = 0.5 + (0.0 if is_held else 1.0) * values / (2 * config.advantage_clip)
             seed = _derived_seed(config.seed, self.step, self.accelerator.process_index, step.index, *rows[:1])
-            return nft(
-                trajectory,
-                step,
-                rows,
-                optimality,
-                nft_beta=config.nft_beta,
-                seed=seed,
-                reference_policy=self._without_lora,
-            )
+            return nft(trajectory, step, rows, optimality, self._without_lora, config.nft_beta, seed)
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
     def _samples(self, step: int, process: int) -> list[EditSample]:
-        """The samples of a step for one process."""
         groups, count = self.config.groups, len(self.dataset)
         first = (step * self.accelerator.num_processes + process) * groups
         positions = (divmod(position, count) for position in range(first, first + groups))
         return [
             self.dataset[int(_epoch_permutation(self.config.seed, epoch, count)[index])] for epoch, index in positions
         ]
-
-    def _mini_batch_of(self, row: int) -> int:
-        return row // self.config.group_size % self.config.num_mini_batches
 
     def _start_step(self, step: int, executor: ThreadPoolExecutor) -> tuple[RolloutBatch, Future[BatchScores]]:
         batch = self.rollout(step)
@@ -368,21 +328,15 @@ class DiffusionTrainer:
             heldout = score_usable(self.heldout, batch.rows) if is_main and self.heldout is not None else None
             gains = None
             if is_main and self.audit_probe is not None:
-                made = batch.made
-                samples, made_scores = [batch.samples[row] for row in made], [scores[row] for row in made]
-                gains = self.audit_probe(batch.step, samples, made_scores)
+                gains = self.audit_probe(batch.step, batch.made(batch.samples), batch.made(scores))
         return BatchScores(scores, heldout, gains, time.perf_counter() - start)
 
     def _log(self, metrics: dict[str, float], batch: RolloutBatch, batch_scores: BatchScores) -> None:
         log = dict(metrics)
         if self.monitor is not None and self.accelerator.is_main_process:
-            made, scores, heldout = batch.made, batch_scores.scores, batch_scores.heldout
-            observed = self.monitor.observe(
-                batch.step,
-                [batch.samples[row] for row in made],
-                [scores[row] for row in made],
-                None if heldout is None else [heldout[row] for row in made],
-            )
+            samples, scores = batch.made(batch.samples), batch.made(batch_scores.scores)
+            heldout = None if batch_scores.heldout is None else batch.made(batch_scores.heldout)
+            observed = self.monitor.observe(batch.step, samples, scores, heldout)
             log = observed | log  # of equal names, as `reward`, those of all processes
             if batch_scores.gains is not None:
                 log |= self.monitor.observe_hacks(batch.step, batch_scores.gains)
@@ -403,10 +357,8 @@ class DiffusionTrainer:
         """Edit the probes and score them with both rewards, on the main process."""
         if not self.accelerator.is_main_process or self.monitor is None or self.heldout is None:
             return {}
-        seeds = [_derived_seed(self.config.seed, "probe", row) for row in range(len(self.probes))]
         states = [
-            initial_state(sample.sources, sample.instruction, NoiseSpec(seed), sample.history)
-            for sample, seed in zip(self.probes, seeds, strict=True)
+            _state_of(sample, _derived_seed(self.config.seed, "probe", row)) for row, sample in enumerate(self.probes)
         ]
 
         def generate(batch: Sequence[Any]) -> Sequence[Any]:
@@ -473,8 +425,11 @@ class DiffusionTrainer:
 
 @lru_cache(maxsize=2)  # one step may span two epochs
 def _epoch_permutation(seed: int, epoch: int, count: int) -> NDArray[np.int64]:
-    """The order of the dataset in an epoch."""
     return np.random.default_rng([seed, epoch]).permutation(count)
+
+
+def _state_of(sample: EditSample, seed: int) -> Any:
+    return initial_state(sample.sources, sample.instruction, NoiseSpec(seed), sample.history)
 
 
 def _derived_seed(*parts: int | str) -> int:

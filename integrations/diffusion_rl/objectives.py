@@ -35,11 +35,10 @@ def grpo(
     step: DenoisingStep,
     rows: Sequence[int],
     advantages: Tensor,
-    *,
+    reference_policy: ReferencePolicy,
     clip_range: float,
     beta: float,
     transition_kl_beta: float,
-    reference_policy: ReferencePolicy,
 ) -> LossAndMetrics:
     """The clipped likelihood ratio and a KL divergence (Flow-GRPO, equations 4 and 5), at a step sampled with noise.
 
@@ -75,10 +74,9 @@ def nft(
     step: DenoisingStep,
     rows: Sequence[int],
     optimality: Tensor,
-    *,
+    reference_policy: ReferencePolicy,
     nft_beta: float,
     seed: int,
-    reference_policy: ReferencePolicy,
 ) -> LossAndMetrics:
     """Negative-aware fine-tuning (DiffusionNFT: Zheng et al. 2025, arXiv 2509.16117, section 3.2).
 
@@ -115,10 +113,9 @@ def raft(
     step: DenoisingStep,
     rows: Sequence[int],
     targets: Tensor,
-    *,
+    reference_policy: ReferencePolicy,
     huber_c: float,
     beta: float,
-    reference_policy: ReferencePolicy,
 ) -> LossAndMetrics:
     """Reward-ranked fine-tuning (RAFT: Dong et al. 2023, arXiv 2304.06767) on the pairs of a reflow (Liu et al. 2022,
     arXiv 2209.03003, section 2.2): each image's own noise is trained to become its target image.
@@ -165,17 +162,12 @@ def nearest_winners(images: Tensor, advantages: NDArray[np.float64], max_spread_
     good = np.flatnonzero(advantages > max(0.0, advantages.max() / 2))
     flat = images.float().flatten(1)
     distances = torch.cdist(flat, flat, compute_mode="donot_use_mm_for_euclid_dist").cpu().numpy()
-    winners: list[int | None] = []
-    for row in range(len(flat)):
-        if row in good:
-            winners.append(row)
-            continue
-        if len(good) < 2:
-            winners.append(None)
-            continue
-        nearest = int(good[distances[row, good].argmin()])
-        spread = distances[nearest, good].sum() / (len(good) - 1)
-        winners.append(nearest if spread < max_spread_ratio * distances[row, nearest] else None)
+    winners: list[int | None] = [row if row in good else None for row in range(len(flat))]
+    for row in range(len(flat)) if len(good) > 1 else ():
+        if row not in good:
+            nearest = int(good[distances[row, good].argmin()])
+            spread = distances[nearest, good].sum() / (len(good) - 1)
+            winners[row] = nearest if spread < max_spread_ratio * distances[row, nearest] else None
     return winners
 
 

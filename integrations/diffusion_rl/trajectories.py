@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType, TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,8 @@ from ...reward.training.audit_probe import HackGains
 from ..diffusers.finite_images import finite_rows
 from ..diffusers.partial_denoising import patched
 from .transitions import ForwardProcess, TransitionFn, Transitions, log_likelihood, sample_normal
+
+T = TypeVar("T")
 
 _ROW_INDEPENDENT = ("img_ids", "txt_ids")  # two-dimensional: positions in the image, the same for all rows
 _TOLERANCE = 1e-2  # of the largest value: above it, our guided prediction differs from the pipeline's
@@ -74,11 +76,10 @@ class Trajectory:
             return selected_value if state is None else _replace_state(selected_value, original_state, state)
 
         args, kwargs = step.denoiser_inputs
-        args, kwargs = (
-            tuple(select(value) for value in args),
-            {name: select(value, name) for name, value in kwargs.items()},
+        output = denoiser(self.pipeline)(
+            *(select(value) for value in args), **{name: select(value, name) for name, value in kwargs.items()}
         )
-        return guided_prediction(denoiser(self.pipeline)(*args, **kwargs), original_state, self.guidance)
+        return guided_prediction(output, original_state, self.guidance)
 
 
 class TrajectoryRecorder:
@@ -158,18 +159,10 @@ class TrajectoryRecorder:
                 _check(trajectory, index, raw_output, output, state)
             likelihood = log_likelihood(next_state, mean, std) if std else torch.zeros(trajectory.rows)
             self._note_nonfinite(index, likelihood[:, None])
-            forward_process = ForwardProcess.of(self._transitions.scheduler, index)
+            process, dt = ForwardProcess.of(self._transitions.scheduler, index), self._transitions.dt(index)
+            inputs = (args, call_kwargs)
             trajectory.steps.append(
-                DenoisingStep(
-                    index,
-                    transition,
-                    self._transitions.dt(index),
-                    forward_process,
-                    (args, call_kwargs),
-                    state,
-                    next_state,
-                    likelihood,
-                )
+                DenoisingStep(index, transition, dt, process, inputs, state, next_state, likelihood)
             )
         return _StepOutput(next_state) if kwargs.get("return_dict", True) else (next_state,)
 
@@ -291,10 +284,9 @@ class RolloutBatch:
         """
         return {rows[index]: reason for call, rows in self.calls for index, reason in call.nonfinite.items()}
 
-    @property
-    def made(self) -> list[int]:
-        """The indices in `samples` of those that have an image."""
-        return [row for row in range(len(self.samples)) if row not in self.failures]
+    def made(self, values: Sequence[T]) -> list[T]:
+        """Of a value per sample, those of samples that have an image."""
+        return [value for row, value in enumerate(values) if row not in self.failures]
 
 
 @dataclass(slots=True)

@@ -125,8 +125,6 @@ def check_rows(file: RowFile, layout: TrainerLayout, options: CheckOptions | Non
 
 
 class _Problem(Exception):
-    """Of one row."""
-
     def __init__(self, kind: str, consequence: Consequence, words: str) -> None:
         super().__init__(words)
         self.kind = kind

@@ -6,12 +6,9 @@
     rewards = reward_model(["./images/qwenimage_0_0.png", ...], caption)
 
 Read in github.com/XueZeyue/DanceGRPO, main (15cc71d, 2025-10-16) on 2026-11-23: `sample_reference_model`,
-`train_one_step` and `main` of `fastvideo/train_grpo_qwenimage_edit.py`, its data set and the preparation of that.
-These score an image at a time, by its prompt, and keep of the source only its latents. What reaches the reward from a
-row of the data set is its caption, and nothing else needs that: so the preparation writes it as a JSON text that names
-the source, too. docs/trainers/dance_grpo.md has the lines.
-
-Groups are by (instruction, source images).
+`train_one_step` and `main` of `fastvideo/train_grpo_qwenimage_edit.py`, its data set and the preparation of that. Of a
+row of the data set only the caption reaches the reward, so it is a JSON text that names the source, too.
+docs/trainers/dance_grpo.md has the lines.
 """
 
 from __future__ import annotations
@@ -56,12 +53,9 @@ class DanceGRPOReward:
         import torch
 
         rows = [_row(caption) for caption in captions]
-        paths = [row["source_image"] for row in rows if isinstance(row["source_image"], str | Path)]
-        opened = {path: self._opened(path) for path in dict.fromkeys(paths)}
-        sources = [
-            [opened[source] if isinstance(source, str | Path) else image_or_reason(source)]
-            for source in (row["source_image"] for row in rows)
-        ]
+        given = [row["source_image"] for row in rows]
+        opened = {path: self._opened(path) for path in given if isinstance(path, str | Path)}
+        sources = [[opened[one] if isinstance(one, str | Path) else image_or_reason(one)] for one in given]
         edited = [Image.open(image) if isinstance(image, str | Path) else image for image in images]
         instructions = [row["instruction"] for row in rows]
         batch = self.reward(build_samples(instructions, images_from_batch(edited), sources, rows))
@@ -69,7 +63,6 @@ class DanceGRPOReward:
         return torch.tensor(batch.values, dtype=torch.float32)
 
     def _opened(self, source: str | Path) -> Image | str:
-        """The image, or the reason why the file is none."""
         path, root = Path(source), self.image_root.resolve()
         if not path.resolve().is_relative_to(root):
             raise ValueError(f"the source image {str(source)!r:.500} is not below {root}: give image_root=FOLDER")
@@ -111,14 +104,12 @@ def scored_advantages(rewards: torch.Tensor, num_generations: int) -> torch.Tens
     """
     import torch
 
-    return torch.cat([_compared(group) for group in rewards.split(num_generations)])
-
-
-def _compared(group: torch.Tensor) -> torch.Tensor:
-    known = group[~group.isnan()]
-    if len(known) < 2:
-        return group.new_zeros(len(group))
-    return ((group - known.mean()) / (known.std() + _EPS)).nan_to_num(nan=0.0)
+    advantages = torch.zeros_like(rewards)
+    for of_group, group in zip(advantages.split(num_generations), rewards.split(num_generations), strict=True):
+        known = group[~group.isnan()]
+        if len(known) > 1:
+            of_group.copy_(((group - known.mean()) / (known.std() + _EPS)).nan_to_num(nan=0.0))
+    return advantages
 
 
 def _row(caption: Any) -> Mapping[str, Any]:

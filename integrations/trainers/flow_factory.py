@@ -233,7 +233,6 @@ def _reduced(
 
 
 def _zeros(processor: Any, samples: Sequence[Any], store_to_samples: bool) -> Tensor:
-    """Advantages of a step in which no edit has a value."""
     import torch
 
     advantages = torch.zeros(len(samples), dtype=torch.float64, device=processor.accelerator.device)
@@ -305,8 +304,6 @@ class _AtMost(int):
 
 
 class _PointwiseRewardModelStub:
-    """A stand-in for Flow-Factory's base class if it is not installed."""
-
     def __init__(self, config: Any, accelerator: Any) -> None:
         self.config = config
         self.accelerator = accelerator
@@ -322,7 +319,6 @@ class RewardModelOutput:
 
 
 def _flow_factory_classes() -> tuple[Any, Any]:
-    """Flow-Factory's base class and output class, or ours."""
     if find_spec("flow_factory") is None:
         return _PointwiseRewardModelStub, RewardModelOutput
     rewards = importlib.import_module("flow_factory.rewards")

@@ -6,25 +6,20 @@
     config.reward_fn = {"editcritic": 1.0, "pickscore": 0.2}
 
 There is no registry: the scripts look up `multi_score(device, config.reward_fn)` in `flow_grpo.rewards` and call its
-result from a pool of eight threads. `patch_flow_grpo` replaces it there, and lets their statistics tracker leave out
-edits without a value; its lines go into the script, before `main` runs. docs/trainers/flow_grpo.md has them as a diff.
-If a script has a reward function of its own, use a `FlowGRPOReward` directly.
+result from a pool of eight threads. docs/trainers/flow_grpo.md has the lines of a script that replace it as a diff. If
+a script has a reward function of its own, use a `FlowGRPOReward` directly.
 
-The signature is that of `_fn` in `multi_score`, github.com/yifan123/flow_grpo, `flow_grpo/rewards.py` (54809b5); its
-calls are in `scripts/train_flux_kontext.py` (74db691): `reward_fn(images, prompts, metadata, ref_images,
-only_strict=True)`, images as floats N x C x H x W in [0, 1]. Both were read on 2026-11-23. Edit-R1
-(github.com/PKU-YuanGroup/Edit-R1, `scripts/train_nft_qwen_image_edit.py` and `train_nft_kontext.py`, 4217f25,
-2026-01-24) has the same calls. DiffusionNFT (github.com/NVlabs/DiffusionNFT, `scripts/train_nft_sd3.py`, 24af555,
-2025-09-22) trains text-to-image models and passes no `ref_images`; Edit-R1 is its fork for editors. For DanceGRPO,
-which has no reward functions, see docs/trainers/dance_grpo.md.
+Read on 2026-11-23: `_fn` in `multi_score`, github.com/yifan123/flow_grpo, `flow_grpo/rewards.py` (54809b5), and its
+calls in `scripts/train_flux_kontext.py` (74db691); the same calls in github.com/PKU-YuanGroup/Edit-R1,
+`scripts/train_nft_qwen_image_edit.py` and `train_nft_kontext.py` (4217f25, 2026-01-24). DiffusionNFT
+(github.com/NVlabs/DiffusionNFT, `scripts/train_nft_sd3.py`, 24af555, 2025-09-22), of which Edit-R1 is the fork for
+editors, trains text-to-image models and passes no `ref_images`.
 
-Groups are the trainers'. `PerPromptStatTracker` groups by decoded prompts: Flow-GRPO's scripts for editors decode
-"prompt_image path", which is right; Edit-R1's scripts decode the prompt alone, so that equal prompts for two images are
-one group: make the prompts of a dataset different.
+Groups are the trainers', by decoded prompts: Flow-GRPO's scripts for editors decode "prompt_image path", which is
+right; Edit-R1's decode the prompt alone, so make the prompts of a dataset different.
 
-An edit without a value: `missing="raise"` raises `UnscoredError`, which names the edits and ends the run where the
-trainer collects its rewards. With `missing="nan"` it has NaN in `avg`, which the patched tracker leaves out
-(`flow_grpo_statistics`): the trainers' own makes each advantage of its group NaN, or with `global_std` of all groups.
+An edit without a value ends the run with `missing="raise"`, where the trainer collects its rewards. With
+`missing="nan"` it has NaN in `avg`, which the patched tracker leaves out (`flow_grpo_statistics`).
 """
 
 from __future__ import annotations
@@ -117,13 +112,11 @@ class FlowGRPOReward:
             def both(*args: Any, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
                 own, _ = self(*args, **kwargs)
                 average = [weight * value if weight else 0.0 for value in own[REWARD_KEY]]
-                details: dict[str, Any] = {}
-                if other_rewards is not None:
-                    details |= other_rewards(*args, **kwargs)[0]
-                    average = [
-                        own_value + other_value for own_value, other_value in zip(average, details["avg"], strict=True)
-                    ]
-                return {**details, **own, "avg": average}, {}
+                if other_rewards is None:
+                    return {**own, "avg": average}, {}
+                others, _ = other_rewards(*args, **kwargs)
+                average = [sum(pair) for pair in zip(average, others["avg"], strict=True)]
+                return {**others, **own, "avg": average}, {}
 
             return both
 
@@ -132,8 +125,5 @@ class FlowGRPOReward:
 
 def _sources(ref_images: Any) -> list[list[Image | str]]:
     if isinstance(ref_images, list | tuple):
-        return [
-            images_from_batch(images) if isinstance(images, list | tuple) else images_from_batch([images])
-            for images in ref_images
-        ]
+        return [images_from_batch(row if isinstance(row, list | tuple) else [row]) for row in ref_images]
     return [[image] for image in images_from_batch(ref_images)]

@@ -2,16 +2,10 @@
 
 The trainer is `examples/OmniGen2-RL` of github.com/VectorSpaceLab/EditScore (6e0f1b9, 2025-11-09). Its `train.py` calls
 `evaluate_images` of `omnigen2/grpo/reward_client_edit.py` in the main process, once a step, with the edits of all
-processes: lists of images of PIL, and for each edit a JSON text with its `instruction`. There are two ways:
-
-- a judge server with `--trainer-protocol omnigen2-rl`, and nothing changed but the address of the reward server;
-- `OmniGen2Reward` in place of `evaluate_images`, in this process or over the protocol of editcritic, which repeats
-  requests, sends them in parts, and takes several servers.
-
-`process_grpo_rewards` replaces that of `omnigen2/grpo/utils.py`, for `missing="nan"` (`--unscored nan` on the server):
-there a NaN makes each advantage of its group NaN, or with `std_level: batch` all of them. With `judge_std` its
-advantages are corrected for the judge's noise. `log_scores` has the means of the parts of the scores, for the step's
-log. docs/trainers/omnigen2_rl.md has the lines.
+processes: lists of images of PIL, and for each edit a JSON text with its `instruction`. The address of a
+judge server with `--trainer-protocol omnigen2-rl` may take the place of its reward server, or `OmniGen2Reward` that of
+`evaluate_images`. `process_grpo_rewards` replaces that of `omnigen2/grpo/utils.py`, where a NaN makes each advantage of
+its group NaN, or with `std_level: batch` all of them. docs/trainers/omnigen2_rl.md has the lines.
 
 The trainer groups edits by instruction: give the images of a data set different ones.
 """
@@ -22,7 +16,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -31,7 +25,7 @@ from ...reward.queries.specs import Spec
 from ...reward.training.advantages import advantages, without_score
 from ...reward.training.judge_variance import JudgeVariance
 from ..dataset_rows import build_samples, images_from_batch, parse_metadata
-from .trainer_reward import LOGGED_PARTS, ScoreFn, TrainerReward, part_value
+from .trainer_reward import LOGGED_PARTS, ScoreFn, TrainerReward, checked_word, part_value
 
 if TYPE_CHECKING:
     import torch
@@ -41,7 +35,8 @@ SCORE_KEY = "editcritic_score"
 
 _MAX_REASON = 300
 
-Evaluation = tuple[list[float], list[float], list[str], list[dict[str, Any]]]
+Evaluation = tuple[Any, ...]
+"""Scores, rewards, reasons and `meta_data`."""
 
 
 class OmniGen2Reward:
@@ -81,7 +76,7 @@ class OmniGen2Reward:
         answer = evaluation(samples, scored.scores, scored.values, seconds, self.reward.logged_parts)
         for row, alarms in zip(answer["meta_data"], scored.columns.get("alarms", ()), strict=False):
             row[SCORE_KEY]["alarms"] = alarms
-        return answer["scores"], answer["rewards"], answer["reasoning"], answer["meta_data"]
+        return tuple(answer[name] for name in ("scores", "rewards", "reasoning", "meta_data"))
 
 
 def evaluation(
@@ -110,7 +105,8 @@ def evaluation(
                 "original_index": row,
                 "instruction": "" if isinstance(sample, str) else sample.instruction,
                 SCORE_KEY: {
-                    **_numbers(score, value, logged_parts),
+                    **({} if math.isnan(value) else {"reward": value}),
+                    **_known_parts(score, logged_parts),
                     **{name: column[row] for name, column in lacking.items()},
                     "judge_seconds": seconds,
                 },
@@ -120,18 +116,15 @@ def evaluation(
     }
 
 
-def _numbers(score: Score, value: float, logged_parts: Sequence[str]) -> dict[str, float]:
-    parts = {name: part_value(score, name) for name in logged_parts}
-    known = {name: part for name, part in parts.items() if part is not None}
-    return known if math.isnan(value) else {"reward": value, **known}
+def _known_parts(score: Score, names: Sequence[str]) -> dict[str, float]:
+    return {name: part for name in names if (part := part_value(score, name)) is not None}
 
 
 def _reasoning(score: Score, value: float, logged_parts: Sequence[str]) -> str:
     lines = [f"status: {score.status}", f"reward: {'none' if math.isnan(value) else format(value, '.4g')}"]
-    for name in logged_parts:
-        part = part_value(score, name)
-        lines += [] if part is None else [f"{name}: {part:.4g}"]
-    return "\n".join([*lines, *([f"reason: {score.reason[:_MAX_REASON]}"] if score.reason else [])]) + "\n"
+    lines += [f"{name}: {part:.4g}" for name, part in _known_parts(score, logged_parts).items()]
+    lines += [f"reason: {score.reason[:_MAX_REASON]}"] if score.reason else []
+    return "".join(f"{line}\n" for line in lines)
 
 
 def log_scores(accelerator: Any, meta_data: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -172,26 +165,20 @@ def process_grpo_rewards(
     import torch
     from accelerate.utils import gather_object
 
-    if std_level not in get_args(Literal["group", "batch"]):
-        raise ValueError(f"std_level must be 'group' or 'batch', got {std_level!r:.80}")
+    scale: Literal["group", "batch"] = checked_word("std_level", std_level, Literal["group", "batch"])
     all_prompts: list[str] = gather_object(prompts)
     all_rewards = [None if math.isnan(reward) else reward for reward in accelerator.gather(rewards).tolist()]
     by_prompt: dict[str, list[float]] = defaultdict(list)
     for prompt, reward in zip(all_prompts, all_rewards, strict=True):
         if reward is not None:
             by_prompt[prompt].append(reward)
+    statistics = {"min": np.min, "max": np.max, "mean": np.mean, "std": np.std}
     prompt_stats = {
-        prompt: {
-            "min": np.min(group),
-            "max": np.max(group),
-            "mean": np.mean(group),
-            "std": np.std(group),
-        }
+        prompt: {name: float(function(group)) for name, function in statistics.items()}
         for prompt, group in by_prompt.items()
     }
     noise = judge_std.std if isinstance(judge_std, JudgeVariance) else judge_std
     if noise:
-        scale: Any = std_level
         corrected = advantages(all_rewards, all_prompts, judge_std=noise, scale_rewards=scale)
         if logs is not None:
             names = ("frac_within_noise", "noise_variance_share")

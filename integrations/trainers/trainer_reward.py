@@ -142,7 +142,7 @@ class TrainerReward:
         **options: Any,
     ) -> None:
         self.missing = checked_missing(missing)
-        self.abstained: AbstainedPolicy = _one_of("abstained", abstained, AbstainedPolicy)
+        self.abstained: AbstainedPolicy = checked_word("abstained", abstained, AbstainedPolicy)
         self._logged_parts = None if logged_parts is None else tuple(logged_parts)
         self.scorer, self.outage_timeout_s = waiting_scorer(reward, outage_timeout_s, **options)
         self.monitor = self._monitor(_number("monitor", monitor, int), heldout, monitor_probe, monitor_state)
@@ -255,7 +255,10 @@ def score_with_retries(scorer: ScoreFn, samples: Sequence[EditSample | str], out
     if is_reward and not raises:
         return scores  # it has asked again itself
     again = _keeping_scores(scorer.waiting(0.0).without_failure_limit() if isinstance(scorer, BaseReward) else scorer)
-    outage = Outage(known_name(scorer), 0.0 if raises else outage_timeout_s)
+    name = (
+        "editcritic" if getattr(scorer, "known_card", scorer) is None else scorer_name(scorer)
+    )  # a server is not asked
+    outage = Outage(name, 0.0 if raises else outage_timeout_s)
     no_edits = {row for row, sample in enumerate(samples) if isinstance(sample, str)}
     rounds = retry_rounds(scores, start + outage.timeout_s, skip=no_edits, max_rate=_OUTAGE_RATE)
     for pause, rows in rounds:
@@ -311,7 +314,7 @@ def _group_devices(group: Any) -> Iterator[Any]:
 def checked_missing(value: str | float) -> OnMissingScore:
     """What a trainer gets for an edit without a value; also NaN itself, as hydra reads the word. Raises ValueError."""
     word = "nan" if isinstance(value, float) and math.isnan(value) else value
-    missing: OnMissingScore = _one_of("missing", word, OnMissingScore)
+    missing: OnMissingScore = checked_word("missing", word, OnMissingScore)
     return missing
 
 
@@ -377,15 +380,11 @@ def _number(name: str, value: Any, read: Callable[[Any], Any]) -> Any:
         raise ValueError(f"{name} is a number, got {value!r:.80}") from None
 
 
-def _one_of(name: str, value: object, kind: Any) -> Any:
+def checked_word(name: str, value: object, kind: Any) -> Any:
+    """A word of the Literal `kind`. Raises ValueError."""
     if value not in get_args(kind):
         raise ValueError(f"{name} must be {' or '.join(map(repr, get_args(kind)))}, got {value!r:.80}")
     return value
-
-
-def known_name(scorer: ScoreFn) -> str:
-    """As `scorer_name`, without waiting for a judge server: `editcritic` where none has been reached."""
-    return "editcritic" if getattr(scorer, "known_card", scorer) is None else scorer_name(scorer)
 
 
 def scorer_name(scorer: ScoreFn) -> str:

@@ -7,23 +7,15 @@
         reward: http://127.0.0.1:8321   # or a spec, or the path of a TOML file
         missing: nan                    # from pull request 335 on
 
-Read in github.com/Tencent-Hunyuan/UniRL, main, on 2026-11-23: `RewardBackend` of `unirl/reward/base.py` (104aad6),
-called by `RewardService.score_and_attach` of `unirl/reward/service.py` (0e713d6); `RewardRequest` of
-`unirl/types/reward.py` before and after pull request 477 (17863c4: `primitives`; later: `conditioning`,
-`generation_prompt`, `original_prompt`); `Part.compute_advantages` of `unirl/types/sample.py` (09bbaa7) and
-`unirl/utils/wandb_metrics.py` (735e098). Nothing of UniRL is imported but its `RewardResponse`, where it is installed.
-Without this backend, UniRL's own `RemoteRewardBackend` can call a judge server with the trainer protocol `unirl`: it
-sends one source per image, and of the scores only numbers arrive; here images arrive losslessly, with all their
-sources, and parts are logged.
+Read in github.com/Tencent-Hunyuan/UniRL, main, on 2026-11-23: `unirl/reward/base.py` (104aad6), called by
+`unirl/reward/service.py` (0e713d6); `RewardRequest` of `unirl/types/reward.py` before and after pull request 477
+(17863c4: `primitives`; later: `conditioning`, `generation_prompt`, `original_prompt`); `Part.compute_advantages` of
+`unirl/types/sample.py` (09bbaa7) and `unirl/utils/wandb_metrics.py` (735e098).
 
-Groups are UniRL's own, of its prompt tree.
-
-An edit without a value (`trainer_reward` says which) is flagged in `successes` by default: `RewardService` raises on
-flags, and names the samples. `missing="nan"` reports it as a success with NaN as its reward, which
-`Part.compute_advantages` leaves out since pull request 335 (August 2026): its advantage is 0, and the others' are as
-without it. `RewardService` has no other way to leave a sample out.
-
-`component_rewards` has the columns of `TrainerScores`, which UniRL logs, without NaN, and does not use.
+Groups are UniRL's own, of its prompt tree. An edit without a value is flagged in `successes` by default:
+`RewardService` raises on flags, and names the samples. `missing="nan"` reports it as a success with NaN as its reward,
+which `Part.compute_advantages` leaves out since pull request 335 (August 2026). `component_rewards` has the columns of
+`TrainerScores`, which UniRL logs, without NaN.
 """
 
 from __future__ import annotations
@@ -32,7 +24,6 @@ import importlib
 import logging
 import math
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Literal
@@ -40,10 +31,9 @@ from typing import Any, Literal
 from ...reward import Image
 from ...reward.queries.specs import Spec
 from ..dataset_rows import build_samples, images_from_batch
-from .trainer_reward import ScoreFn, TrainerReward, describe_unscored
+from .trainer_reward import ScoreFn, TrainerReward, checked_missing, checked_word, describe_unscored
 
 PromptSource = Literal["generation", "original"]
-
 
 log = logging.getLogger("editcritic.trainers")
 
@@ -80,15 +70,11 @@ class UniRLRewardBackend:
         base_device: str = "cpu",
         **options: Any,
     ) -> None:
-        self.missing = "nan" if missing != missing else missing  # hydra's command line reads nan as a number
-        if self.missing not in ("raise", "nan"):
-            raise ValueError(f"missing must be 'raise' or 'nan', got {missing!r:.80}")
+        self.missing = checked_missing(missing)
         if self.missing == "nan":
             _check_advantages_leave_nan_out()
-        if prompt_source not in ("generation", "original"):
-            raise ValueError(f"prompt_source must be 'generation' or 'original', got {prompt_source!r}")
+        self.prompt_source = checked_word("prompt_source", prompt_source, PromptSource)
         self.reward = TrainerReward(reward, missing="nan", **options)
-        self.prompt_source = prompt_source
         self.preferred_input_kind = "image"
 
     def get_model_name(self) -> str:
@@ -146,25 +132,21 @@ class UniRLRewardBackend:
 
 def _sources(request: Any) -> list[list[Image | str]]:
     """For each row the images of all user turns, or the one image, or images, of the request."""
-    conditioning = request.conditioning if hasattr(request, "conditioning") else request.primitives
-    references = list(getattr(request, "image_references", None) or ())
-    image_sets = references or [image_set for image_set in (conditioning.get("image"),) if image_set is not None]
-    if not image_sets:
+    turns = list(getattr(request, "image_references", None) or ())
+    if not turns:
+        conditioning = request.conditioning if hasattr(request, "conditioning") else request.primitives
+        turns = [images for images in (conditioning.get("image"),) if images is not None]
+    if not turns:
         raise ValueError("an edit is scored against its source: this request has generated images only")
-    turns = [_images_by_row(image_set) for image_set in image_sets]
-    return [[image for turn in row for image in turn] for row in zip(*turns, strict=True)]
+    by_turn = [_images_by_row(images) for images in turns]
+    return [[image for images in row for image in images] for row in zip(*by_turn, strict=True)]
 
 
-def _images_by_row(images: Any) -> list[Sequence[Image | str]]:
+def _images_by_row(images: Any) -> list[list[Image | str]]:
     """Images by row, from UniRL's `Images` (one per row) or `ImageSets`; their pixels are C x H x W in [0, 1]."""
     rows = getattr(images, "rows", None)
-    if rows is None:
-        return [_images([image]) for image in images.to_list()]
-    return [_images(row.to_list()) for row in rows]
-
-
-def _images(images: Sequence[Any]) -> list[Image | str]:
-    return [decoded for image in images for decoded in images_from_batch(image.pixels[None])]
+    by_row = [[image] for image in images.to_list()] if rows is None else [row.to_list() for row in rows]
+    return [images_from_batch([image.pixels for image in row]) for row in by_row]
 
 
 def _response_class() -> Any:

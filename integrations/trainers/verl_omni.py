@@ -11,8 +11,10 @@ docs/trainers/verl_omni.md has all lines. Read: github.com/verl-project/verl-omn
 C x H x W, in versions before 1486d9c floats in [0, 1]. Keys of the configuration arrive as keywords: of `reward_kwargs`
 with the first, of the entry in `reward.reward_functions` with the second.
 
-Calls that come together are scored together. Sources: see `verl_omni_sources`. Groups are verl-omni's: the `uid` of a
-dataset row, i.e. of prompt and picture.
+Calls that come together are scored together. Groups are verl-omni's: the `uid` of a dataset row, i.e. of prompt and
+picture. The recipe (`examples/flowgrpo_trainer/qwen_image_edit/prepare_data.py`) writes the picture that the editor
+sees into the column `images`, which no reward function is given, and the name of its file below `INPUT_DIR/images` into
+`extra_info`. Here the file is read again and fitted as there (`SourcePictures`).
 
 An edit without a value raises `UnscoredError`, which ends the run. `MultiVisualRewardManager` makes 0.0 of exceptions
 unless its entry has `required=true`, so that has to be set. `missing=nan` is for the estimator in
@@ -216,7 +218,7 @@ async def compute_score(
 
     solution_image: C x H x W, or N x C x H x W of which the first is scored; uint8, or floats in [0, 1]. ground_truth:
     the instruction, unless `extra_info` has one. server_url: of a judge server; or reward: see
-    `trainer_reward.resolve_scorer`. image_root, image_size: see `verl_omni_sources`. missing and options: see
+    `trainer_reward.resolve_scorer`. image_root, image_size: see `SourcePictures`. missing and options: see
     `TrainerReward`; `nan` needs the estimator. One scorer is made for each set of these, and kept for the process.
     data_source and verl-omni's own reward model are not used.
 
@@ -239,8 +241,6 @@ class _Row:
 
 
 class _Scorer:
-    """Scores the samples of many calls at once."""
-
     def __init__(
         self, reward: ScoreFn | Spec, sources: SourcePictures, missing: OnMissingScore, options: Mapping[str, Any]
     ) -> None:

@@ -2,7 +2,7 @@
 
     python -m editcritic.integrations.trainers.verl_omni_rows train.parquet train-with-sources.parquet
 
-The column `images` of `prepare_data.py` (see `verl_omni_sources`) has the pictures as the editor sees them, encoded,
+The column `images` of `prepare_data.py` (see `verl_omni`) has the pictures as the editor sees them, encoded,
 but verl-omni hands `extra_info` alone to reward functions. So `extra_info` gets the field `source_img` with the same
 pictures, and nothing else is changed. The file is read and written by row group; its pictures are not decoded. Every
 sample then carries its picture twice: `image_root` needs no copy, if the files are there.

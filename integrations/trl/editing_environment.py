@@ -34,7 +34,6 @@ from .reward_function import (
     rollout_metrics,
     rollout_values,
     score_rollouts,
-    unusable_rollout,
 )
 from .rollout_editor import AppliedEdits, FailedEdit, RolloutEditor, follow_up_request, resolve_editor
 
@@ -314,25 +313,23 @@ class EnvironmentReward:
         """
         step = getattr(trainer_state, "global_step", None)
         self.factory.end_round(step)
-        indices = [
-            index
-            for index, environment in enumerate(environments)
-            if isinstance(environment, EditingEnvironment) and environment.factory is self.factory
-        ]
-        rollouts, seconds = self._scored(
-            [prompts[index] for index in indices], [environments[index] for index in indices]
-        )
+        own = {
+            index: one
+            for index, one in enumerate(environments)
+            if isinstance(one, EditingEnvironment) and one.factory is self.factory
+        }
+        rollouts, seconds = self._scored([prompts[index] for index in own], list(own.values()))
         values = rollout_values(rollouts, self.reward, self.factory.abstained)
-        if indices and log_metric is not None:
-            counts = [environments[index].counts for index in indices]
+        if own and log_metric is not None:
+            counts = [one.counts for one in own.values()]
             means = {name: fmean(count[name] for count in counts) for name in counts[0]}
             for name, value in (rollout_metrics(rollouts, values, seconds) | means).items():
                 log_metric(f"{self.__name__}/{name}", value)
-        if indices and log_extra is not None:
+        if own and log_extra is not None:
             for name, column in log_columns(rollouts, with_instructions=True).items():
-                texts = dict(zip(indices, column, strict=True))
+                texts = dict(zip(own, column, strict=True))
                 log_extra(f"{self.__name__}/{name}", [texts.get(index, "") for index in range(len(environments))])
-        by_index = dict(zip(indices, values, strict=True))
+        by_index = dict(zip(own, values, strict=True))
         return [by_index.get(index) for index in range(len(environments))]
 
     def rollouts(self, prompts: Sequence[Any], environments: Sequence[EditingEnvironment]) -> list[Rollout]:
@@ -342,31 +339,24 @@ class EnvironmentReward:
     def _scored(
         self, prompts: Sequence[Any], environments: Sequence[EditingEnvironment]
     ) -> tuple[list[Rollout], float]:
-        """The rollouts, and the seconds of scoring."""
-        usable = {number: one for number, one in enumerate(environments) if not one.unusable}
-        samples = [replace(one.sample, id=f"{one.sample.id}/{number}") for number, one in usable.items()]
+        requests = [
+            one.unusable or replace(one.sample, id=f"{one.sample.id}/{number}")
+            for number, one in enumerate(environments)
+        ]
         edits = [
             AppliedEdits(
-                FailedEdit(environment.editor_error, editor_down=True) if environment.editor_error else sample.edited,
-                environment.instructions,
-                environment.edit_errors,
+                FailedEdit(one.editor_error, editor_down=True) if one.editor_error else one.sample.edited,
+                one.instructions,
+                one.edit_errors,
             )
-            for environment, sample in zip(usable.values(), samples, strict=True)
+            for one in environments
+            if not one.unusable
         ]
+        timeout_s = self.factory.outage_timeout_s
         with preserve_rng_state():
-            scored, seconds = score_rollouts(
-                self.reward,
-                samples,
-                edits,
-                [prompts[number] for number in usable],
-                offload=self.offload,
-                outage_timeout_s=self.factory.outage_timeout_s,
+            return score_rollouts(
+                self.reward, requests, edits, prompts, offload=self.offload, outage_timeout_s=timeout_s
             )
-        rollouts = dict(zip(usable, scored, strict=True))
-        return [
-            unusable_rollout(one.unusable, prompts[number]) if one.unusable else rollouts[number]
-            for number, one in enumerate(environments)
-        ], seconds
 
 
 @dataclass

@@ -184,7 +184,6 @@ def make_preference_pairs(
 
 
 def _groups(results: Iterable[Selection | Rollout], dropped: Counter[str]) -> list[list[PreferenceCandidate]]:
-    """Comparable candidates, in the order of the results."""
     groups: dict[object, list[PreferenceCandidate]] = {}
     positions: Counter[object] = Counter()
     for index, result in enumerate(results):

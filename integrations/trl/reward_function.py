@@ -17,7 +17,7 @@ from statistics import fmean
 from time import perf_counter
 from typing import Any
 
-from ...reward import BaseReward, EditSample, Expert, Image, Score
+from ...reward import BaseReward, EditSample, Expert, Score
 from ...reward.queries.specs import Spec
 from ...reward.training.advantages import AbstainedPolicy, training_values, without_score
 from ...verifiers import Editor
@@ -159,7 +159,7 @@ class RewardFunction:
         of another scale, `EditorError` if no image can be generated, and `TooManyFailures` as the reward's
         `on_failures` says.
         """
-        rollouts, seconds = self._scored(prompts, completions, completion_ids, trainer_state=trainer_state, **columns)
+        rollouts, seconds = self._scored(prompts, completions, completion_ids, trainer_state, columns)
         values = rollout_values(rollouts, self.reward, self.abstained)
         if log_metric is not None:
             for name, value in rollout_metrics(rollouts, values, seconds).items():
@@ -179,18 +179,16 @@ class RewardFunction:
         **columns: Any,
     ) -> list[Rollout]:
         """The same as full `Rollout`s, e.g. for `make_preference_pairs`."""
-        return self._scored(prompts, completions, completion_ids, trainer_state=trainer_state, **columns)[0]
+        return self._scored(prompts, completions, completion_ids, trainer_state, columns)[0]
 
     def _scored(
         self,
         prompts: Sequence[Any],
         completions: Sequence[Any],
-        completion_ids: Sequence[Sequence[int]] | None = None,
-        *,
-        trainer_state: Any = None,
-        **columns: Any,
+        completion_ids: Sequence[Sequence[int]] | None,
+        trainer_state: Any,
+        columns: Mapping[str, Any],
     ) -> tuple[list[Rollout], float]:
-        """The rollouts, and the seconds of scoring."""
         count = len(completions)
         table = {"prompt": prompts, "completion": completions, "completion_ids": completion_ids or [()] * count}
         table |= {name: column for name, column in columns.items() if isinstance(column, list | tuple)}
@@ -202,23 +200,11 @@ class RewardFunction:
             samples = {number: request for number, request in enumerate(requests) if isinstance(request, EditSample)}
             step = int(getattr(trainer_state, "global_step", 0) or 0)
             edits = self._edits([rows[number] for number in samples], list(samples.values()), step)
-            edit_prompts = [prompts[number] for number in samples]
-            rollouts, seconds = score_rollouts(
-                self.reward,
-                list(samples.values()),
-                edits,
-                edit_prompts,
-                offload=self.offload,
-                outage_timeout_s=self.outage_timeout_s,
+            return score_rollouts(
+                self.reward, requests, edits, prompts, offload=self.offload, outage_timeout_s=self.outage_timeout_s
             )
-            scored = iter(rollouts)
-            return [
-                unusable_rollout(request, prompt) if isinstance(request, str) else next(scored)
-                for request, prompt in zip(requests, prompts, strict=True)
-            ], seconds
 
     def _request(self, row: DatasetRow, number: int) -> EditSample | str:
-        """The requested edit, or the reason why the row is none."""
         if self._editor is None and self.decode_image is None and is_absent(row.get("edited", "")):
             return "the row has nothing in `edited`, which is the edited image"
         sample = sample_or_reason(self.to_sample, row)
@@ -264,18 +250,20 @@ def resolve_reward(
 
 def score_rollouts(
     reward: BaseReward,
-    samples: Sequence[EditSample],
+    requests: Sequence[EditSample | str],
     edits: Sequence[AppliedEdits],
     prompts: Sequence[Any],
     *,
     offload: bool,
     outage_timeout_s: float,
 ) -> tuple[list[Rollout], float]:
-    """The scored rollouts, all from one call of the reward, with more for failed samples only, and its seconds."""
-    edited = [
-        replace(sample, edited=edit.image) if isinstance(edit.image, Image) else edit.image.reason
-        for sample, edit in zip(samples, edits, strict=True)
-    ]
+    """The scored rollouts, all from one call of the reward, with more for failed samples only, and its seconds.
+
+    requests: the requested edits, or why a row is none. edits: of those that are one.
+    """
+    of_requests = iter(edits)
+    applied = [AppliedEdits(FailedEdit(one)) if isinstance(one, str) else next(of_requests) for one in requests]
+    edited = [_edited(request, edit) for request, edit in zip(requests, applied, strict=True)]
     start = perf_counter()
     try:
         scores = score_with_retries(reward, edited, outage_timeout_s)
@@ -284,17 +272,18 @@ def score_rollouts(
         if offload:
             reward.offload()
     rollouts = []
-    for sample, row, edit, score, prompt in zip(samples, edited, edits, scores, prompts, strict=True):
+    for request, row, edit, score, prompt in zip(requests, edited, applied, scores, prompts, strict=True):
         if isinstance(edit.image, FailedEdit) and edit.image.editor_down:
             score = replace(score, cause="infrastructure")
-        scored = sample if isinstance(row, str) else row
-        rollouts.append(Rollout(scored, score, edit.instructions, prompt, edit.errors))
+        sample = None if isinstance(request, str) else request if isinstance(row, str) else row
+        rollouts.append(Rollout(sample, score, edit.instructions, prompt, edit.errors))
     return rollouts, seconds
 
 
-def unusable_rollout(reason: str, prompt: Any) -> Rollout:
-    """That of a row which is no edit."""
-    return Rollout(None, Score.failed(reason), (), prompt)
+def _edited(request: EditSample | str, edit: AppliedEdits) -> EditSample | str:
+    if isinstance(edit.image, FailedEdit):
+        return edit.image.reason
+    return request if isinstance(request, str) else replace(request, edited=edit.image)
 
 
 def rollout_values(rollouts: Sequence[Rollout], reward: BaseReward, abstained: AbstainedPolicy) -> list[float | None]:
@@ -315,11 +304,8 @@ def log_columns(rollouts: Sequence[Rollout], *, with_instructions: bool) -> dict
         "reason": ["; ".join(filter(None, dict.fromkeys((one.score.reason, *one.edit_errors)))) for one in rollouts],
         "evidence": [json.dumps(list(_evidence(rollout.score))) for rollout in rollouts],
     }
-    return (
-        columns | {"instructions": ["\n".join(rollout.instructions) for rollout in rollouts]}
-        if with_instructions
-        else columns
-    )
+    instructions = ["\n".join(rollout.instructions) for rollout in rollouts]
+    return columns | ({"instructions": instructions} if with_instructions else {})
 
 
 def rollout_metrics(

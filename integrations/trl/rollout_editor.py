@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,13 +54,14 @@ class RolloutEditor:
         new_requests = {key: request for key, request in zip(keys, requests, strict=True) if key not in self._edited}
         for start in range(0, len(new_requests), self.editor.batch_size):
             batch = dict(list(new_requests.items())[start : start + self.editor.batch_size])
-            candidate_requests = [
-                CandidateRequest(str(number), request, request, NoiseSpec(self._seed))
-                for number, request in enumerate(batch.values())
-            ]
-            for key, candidate in zip(batch, self._generator.generate(candidate_requests), strict=True):
-                failed = FailedEdit(candidate.error, candidate.editor_down)
-                self._edited[key] = failed if candidate.picture is None else candidate.picture
+            candidates = self._generator.generate(
+                [
+                    CandidateRequest(str(number), request, request, NoiseSpec(self._seed))
+                    for number, request in enumerate(batch.values())
+                ]
+            )
+            for key, candidate in zip(batch, candidates, strict=True):
+                self._edited[key] = candidate.picture or FailedEdit(candidate.error, candidate.editor_down)
         return [self._edited[key] for key in keys]
 
     def close(self) -> None:
@@ -67,19 +69,13 @@ class RolloutEditor:
         self._journal.close()
         self._edited.clear()
 
-    def __enter__(self) -> RolloutEditor:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 def apply_instructions(
     editor: Editor, samples: Sequence[EditSample], instructions: Sequence[tuple[str, ...]], seed: int
 ) -> list[AppliedEdits]:
     """Apply each sample's instructions to its source, one after the other; each distinct edit is generated once."""
     edits = [AppliedEdits(sample.source, lines) for sample, lines in zip(samples, instructions, strict=True)]
-    with RolloutEditor(editor, seed) as rollout_editor:
+    with closing(RolloutEditor(editor, seed)) as rollout_editor:
         for turn in range(max(map(len, instructions), default=0)):
             requests: dict[int, EditSample] = {}
             for number, (sample, edit) in enumerate(zip(samples, edits, strict=True)):

@@ -244,7 +244,6 @@ def credit_advantages(
 
 
 def _scatter_rows(part: Advantages, rows: list[int], count: int) -> Advantages:
-    """Extend the advantages of some rows to all rows; the others are unscored."""
     values, scored, informative = np.zeros(count), np.zeros(count, bool), np.zeros(count, bool)
     values[rows], scored[rows], informative[rows] = part.values, part.scored, part.informative
     return replace(part, values=values, scored=scored, informative=informative)

@@ -49,7 +49,7 @@ class AuditProbe:
     edits, the best-scored of as many groups. severities: 0 to 2, mildest first. seed: of what is random in variants.
 
     A probe scores samples x families x severities variants in one call, by default 40: 4 a step on average, 6 % of
-    steps of 64 edits (`scores_per_step`). If no variant has a score, or the call raises, this is logged, and the next
+    steps of 64 edits. If no variant has a score, or the call raises, this is logged, and the next
     1, 2, 4, ... up to 64 probes are left out.
 
     Edits without a score, or with the lowest of the reward's range, are compared with nothing. A variant without a
@@ -99,11 +99,6 @@ class AuditProbe:
         """Probes that failed."""
         return self._pauses.failures
 
-    @property
-    def scores_per_step(self) -> float:
-        """The most additional scores per step of training, on average."""
-        return self.samples * len(self.families) * len(self.severities) / self.every
-
     def __call__(
         self, step: int, samples: Sequence[EditSample], scores: Sequence[Score | float | None]
     ) -> HackGains | None:
@@ -117,13 +112,8 @@ class AuditProbe:
             gains = self._measure(samples, [score_of(score) for score in scores])
         except Exception as error:  # noqa: BLE001  (training goes on without it)
             pause = self._pauses.failed()
-            log.warning(
-                "the audit probe of step %d failed, and is left out for %d probes: %s: %.300s",
-                step,
-                pause,
-                type(error).__name__,
-                error,
-            )
+            message = "the audit probe of step %d failed, and is left out for %d probes: %s: %.300s"
+            log.warning(message, step, pause, type(error).__name__, error)
             return None
         self._pauses.succeeded()
         return gains
@@ -149,19 +139,9 @@ class AuditProbe:
             log.warning("%d of %d variants of an audit probe failed: %.300s", len(failed), len(trials), failed[0])
         # Gains are those of an audit, with the scale of all the step's scores.
         report = AuditReport(
-            reward="",
-            identity="",
-            ids=[],
-            sources=[],
-            range=score_range,
-            families=self.families,
-            trials=trials,
-            edits=scores,
-            tolerance=TOLERANCE,
-            seed=self.seed,
-            costs={},
-            seconds=0.0,
-        )
+            reward="", identity="", ids=[], sources=[], range=score_range, families=self.families, trials=trials,
+            edits=scores, tolerance=TOLERANCE, seed=self.seed, costs={}, seconds=0.0,
+        )  # fmt: skip
         by_family: dict[str, list[float]] = {}
         best: dict[int, float] = {}
         for trial, result in zip(trials, results, strict=True):
@@ -256,11 +236,6 @@ class HackGains:
         """Mean gains, by `hack/<family>`, and `hack/best`; below 0 the policy's edits pay more. Empty without any."""
         means = {f"{HACK}{name}": fmean(gains) for name, gains in sorted(self.by_family.items())}
         return means | ({BEST_HACK: fmean(self.best)} if self.best else {})
-
-    @property
-    def best_family(self) -> str:
-        """The family with the highest mean gain; empty without any."""
-        return max(self.by_family, key=lambda name: fmean(self.by_family[name]), default="")
 
 
 @dataclass(slots=True)

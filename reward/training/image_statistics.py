@@ -126,6 +126,5 @@ def _aggregate(rows: Sequence[Mapping[str, float]], mean: Callable[[list[float]]
 
 
 def _interquartile_mean(values: list[float]) -> float:
-    """The mean without the lowest and the highest quarter."""
     quarter = len(values) // 4
     return fmean(sorted(values)[quarter : len(values) - quarter])

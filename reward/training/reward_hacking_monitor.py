@@ -149,7 +149,6 @@ class RewardHackingMonitor:
         return {**log, "alarms": float(len(self.alarms))}
 
     def _within_groups(self, samples: Sequence[EditSample]) -> list[EditSample]:
-        """As many of them as are looked at."""
         chosen = GroupReservoir[EditSample](self.max_images)
         for sample in samples:
             chosen.add(sample.group, sample)
