@@ -1,12 +1,10 @@
 """What a row carries is the same however it was stored: as tables, arrays, tensors or text, through files of Arrow."""
 
-import asyncio
 import json
 import math
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,13 +16,10 @@ import torch
 
 from editcritic.integrations.dataset_rows import build_samples, sample_from_row, with_requirement
 from editcritic.integrations.row_fields import METADATA_FIELDS, UnusableRow, read_field, read_fields
-from editcritic.integrations.trainers.flow_factory import FlowFactoryReward
-from editcritic.integrations.trainers.flow_grpo import FlowGRPOReward
-from editcritic.integrations.trainers.unirl import UniRLRewardBackend
-from editcritic.integrations.trainers.verl_omni import compute_score
-from editcritic.reward import EditSample, Image, Score
+from editcritic.reward import EditSample
 
 from .serving.server import test_trainer_protocols as protocols
+from .trainers.entries import ENTRIES, Row, Seen
 from .trainers.test_trainer_batches import A, B
 
 PAGE = Path(__file__).parents[2] / "docs" / "trainers" / "rows.md"
@@ -190,56 +185,13 @@ def test_columns_of_trl_that_pandas_left_empty_are_absent(tmp_path: Path) -> Non
 # -- through each adapter ----------------------------------------------------------------------------------------------
 
 
-class Seen:
-    """A reward that keeps the samples."""
-
-    def __init__(self) -> None:
-        self.samples: list[EditSample] = []
-
-    def __call__(self, samples: Sequence[EditSample]) -> list[Score]:
-        self.samples += samples
-        return [Score.of(0.5) for _ in samples]
-
-
-def tensor_of(image: Image) -> torch.Tensor:
-    return torch.from_numpy(image.pixels.copy()).permute(2, 0, 1)
-
-
-def flow_grpo(seen: Seen, row: Any) -> None:
-    FlowGRPOReward(seen)([A.pil()], ["x"], [row], [[B.pil()]])
-
-
-def flow_factory(seen: Seen, row: Any) -> None:
-    config = SimpleNamespace(name="edits", batch_size=16, extra_kwargs={"reward": seen})
-    model = FlowFactoryReward(config=config, accelerator=SimpleNamespace(device=torch.device("cpu")))
-    model(["x"], image=[A.pil()], condition_images=[[B.pil()]], metadata=[row])
-
-
-def unirl(seen: Seen, row: Any) -> None:
-    def images(image: Image) -> Any:
-        return SimpleNamespace(to_list=lambda: [SimpleNamespace(pixels=tensor_of(image) / 255)])
-
-    text = SimpleNamespace(texts=["x"])
-    request = SimpleNamespace(
-        generated={"image": images(A)},
-        primitives={"image": images(B), "text": text},
-        generation_prompt=text,
-        metadata=[row],
-    )
-    UniRLRewardBackend(seen).compute_rewards(request)
-
-
-def verl_omni(seen: Seen, row: Any) -> None:
-    info = {**row, "source_img": B.pil()}
-    asyncio.run(compute_score("edits", tensor_of(A), "x", info, reward=seen))
-
-
-@pytest.mark.parametrize("adapter", [flow_grpo, flow_factory, unirl, verl_omni])
+@pytest.mark.parametrize("entry", ["flow_grpo", "flow_factory", "unirl", "verl_omni", "omnigen2_rl", "dance_grpo"])
 @pytest.mark.parametrize("way", TRL_WAYS)
-def test_every_adapter_reads_it(adapter: Callable[[Seen, Any], None], way: str, tmp_path: Path) -> None:
+def test_every_adapter_reads_it(entry: str, way: str, tmp_path: Path) -> None:
     seen = Seen()
+    call = ENTRIES[entry](seen)
     for row in WAYS[way]([{"editcritic": table} for table in TABLES], tmp_path / "rows"):
-        adapter(seen, row)
+        call([Row("x", B, A, row)])
     assert seen.samples == EXPECTED
 
 

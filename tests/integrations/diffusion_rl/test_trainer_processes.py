@@ -12,9 +12,9 @@ import pytest
 import torch
 from diffusers import FluxKontextPipeline
 
+from editcritic.integrations.diffusion_rl import DiffusionConfig, DiffusionTrainer
 from editcritic.integrations.diffusion_rl import diffusion_trainer as trainer
 from editcritic.integrations.diffusion_rl.across_processes import batch_advantages
-from editcritic.integrations.diffusion_rl import DiffusionConfig, DiffusionTrainer
 from editcritic.reward import EditSample, Score
 
 from ...pipelines import kontext

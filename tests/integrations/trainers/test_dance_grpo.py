@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import tempfile
 import types
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,15 +13,10 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from editcritic.integrations.serving.server.app import serve_in_thread
-from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.trainers.dance_grpo import DanceGRPOReward, scored_advantages
-from editcritic.integrations.trainers.trainer_reward import UnscoredError
-from editcritic.reward.image import PixelFormatError
 
 from ...trainer_pages import git_apply, hunks
 from ..process_pair import found_by_both
-from .killed_trainer import killed_and_restarted
 from .trainer_cases import Batch, Judge, batch, check_log, documented, values
 
 EDITS = batch()
@@ -187,56 +181,15 @@ def test_a_missing_and_an_abstaining_edit_do_not_change_the_advantages_of_the_ot
     assert step.weight != 0.5
 
 
-@pytest.mark.parametrize("remote", [False, True])
-def test_sixty_four_edits_are_few_batches_with_values_in_order(tmp_path, remote):
-    edits, judge = batch(groups=16), Judge()
-    if not remote:
-        step = run_step(tmp_path, edits, rewarded(judge))
-    else:
-        service = ScoringService(judge.reward())
-        with serve_in_thread(service) as url:
-            step = run_step(tmp_path, edits, url)
-        service.close()
-    torch.testing.assert_close(step.rewards, torch.tensor(values(edits)))
-    assert sum(judge.batches) == 64
-    assert len(judge.batches) <= 3
-
-
-def test_a_missing_score_ends_the_run_by_default(tmp_path):
-    judge = Judge(failing=Judge.always(EDITS.edited[5]))
-    with pytest.raises(UnscoredError, match="1 of 16 edits have no score: edit-5"):
-        run_step(tmp_path, EDITS, rewarded(judge, missing="raise"))
-
-
 def test_without_groups_the_script_ends_by_itself(tmp_path):
     with pytest.raises(UnboundLocalError, match="encoder_hidden_states"):
         run_step(tmp_path, EDITS, rewarded(Judge()), use_group=False)
-
-
-@pytest.mark.parametrize("scale", [2.0, 255.0])
-def test_pixels_of_another_scale_are_refused_before_anything_is_scored(scale):
-    judge = Judge()
-    images = torch.from_numpy(EDITS.tensor[:2]).movedim(3, 1) / 255 * scale
-    with pytest.raises(PixelFormatError, match=r"\[0, 1\]"):
-        rewarded(judge)(images, [row(0), row(1)])
-    assert judge.batches == []
 
 
 @pytest.mark.parametrize("caption", ["make it blue", json.dumps({"instruction": "make it blue"}), "[1]"])
 def test_a_caption_of_a_data_set_without_sources_says_what_to_do(caption):
     with pytest.raises(ValueError, match=r"a JSON text with instruction and source_image, got .*: prepare the data"):
         rewarded(Judge())([EDITS.edited[0]], [caption])
-
-
-def test_fields_of_a_row_reach_the_reward():
-    hints: list[str] = []
-
-    def judged(samples: Any) -> Any:
-        hints.extend(sample.hint for sample in samples)
-        return Judge().reward()(samples)
-
-    DanceGRPOReward(judged)([EDITS.edited[0]], [{**row(0), "editcritic": {"hint": "only the sky"}}])
-    assert hints == ["only the sky"]
 
 
 def test_a_source_that_is_not_there_or_elsewhere_is_named(tmp_path, monkeypatch):
@@ -264,18 +217,6 @@ def test_a_source_that_is_no_image_fails_its_row_alone(tmp_path):
     captions = [row(0, tmp_path / "a.png"), row(1, tmp_path / "b.png")]
     scores = rewarded(Judge(), image_root=tmp_path)(EDITS.edited[:2], captions)
     assert scores.isnan().tolist() == [True, False]
-
-
-def killed_step(url: str) -> list[float]:
-    with tempfile.TemporaryDirectory() as folder:
-        rewards: list[float] = run_step(Path(folder), EDITS, url).rewards.tolist()
-    return rewards
-
-
-def test_a_trainer_that_is_killed_and_started_again_gets_the_same_rewards():
-    rewards, asked = killed_and_restarted(f"{__name__}:killed_step", Judge())
-    assert rewards == torch.tensor(values(EDITS)).tolist()
-    assert asked == 16
 
 
 # -- advantages -------------------------------------------------------------------------------------------------------

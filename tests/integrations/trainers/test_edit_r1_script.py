@@ -7,14 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editcritic.integrations.serving.server.app import serve_in_thread
-from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.trainers import flow_grpo as adapter
-from editcritic.integrations.trainers.flow_grpo import FlowGRPOReward
-from editcritic.reward.image import PixelFormatError
 
-from .flow_grpo_rollouts import Log, by_edit, call_order, rollouts
-from .killed_trainer import killed_and_restarted
+from .flow_grpo_rollouts import Log, by_edit, rollouts
 from .patched_scripts import patched_script
 from .trainer_cases import Judge, batch, check_log, documented, values
 
@@ -96,52 +91,7 @@ def test_a_group_without_any_value_has_no_advantage_and_the_others_keep_theirs()
     assert all(math.isfinite(value) for value in got.log.values())
 
 
-def test_64_edits_at_once_take_at_most_three_batches():
-    edits = batch(groups=16)
-    ((images, prompts, metadata, references, _),) = rollouts(edits, 64)
-    judge, served = Judge(), Judge()
-    service = ScoringService(served.reward())
-    with serve_in_thread(service) as url:
-        for reward in (judge.reward(), url):
-            script = patched_script("edit_r1_script", [LINES], MODULES, reward=reward)
-            reward_fn = script.flow_grpo.rewards.multi_score("cpu", {"editcritic": 1.0})
-            details, _ = reward_fn(images, prompts, metadata, references, only_strict=True)
-            assert details["avg"] == [values(edits)[row] for row in call_order(edits)]
-    service.close()
-    assert len(judge.batches) <= 3
-    assert len(served.batches) <= 3
-
-
-@pytest.mark.parametrize("convert", [lambda images: 2 * images - 1, lambda images: 255 * images])
-def test_pixels_of_another_scale_are_refused_before_anything_is_scored(convert):
-    judge = Judge()
-    script = patched_script("edit_r1_script", [LINES], MODULES, reward=judge.reward())
-    ((images, *rest),) = rollouts(EDITS, 16)
-    with pytest.raises(PixelFormatError, match=r"float pixels must lie in \[0, 1\]"):
-        script.main(script.Config(), [(convert(images), *rest)], Log())
-    assert judge.batches == []
-
-
-def trainer(url: str) -> list[float]:
-    advantages = run(url).advantages
-    return [advantages[row] for row in range(16)]
-
-
-def test_a_killed_trainer_starts_again_with_the_same_advantages():
-    expected = run(Judge().reward()).advantages
-    got, asked = killed_and_restarted(f"{__name__}:trainer", Judge())
-    assert (got, asked) == ([expected[row] for row in range(16)], 16)
-
-
 def test_the_configuration_names_the_reward():
     config = SimpleNamespace()
     exec(CONFIGURATION.removeprefix("+").strip(), {"config": config})
     assert config.reward_fn == {"editcritic": 1.0}
-
-
-def test_diffusion_nft_hands_over_no_source():
-    ((images, prompts, metadata, references, _),) = rollouts(EDITS, 16)
-    reward_fn = FlowGRPOReward(Judge().reward())
-    with pytest.raises(ValueError, match="DiffusionNFT and the other scripts train text-to-image models"):
-        reward_fn(images, prompts, metadata, only_strict=True)
-    assert reward_fn(images, prompts, metadata, references, only_strict=True)  # as a fork for editors may

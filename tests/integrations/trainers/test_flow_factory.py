@@ -19,12 +19,11 @@ import yaml  # type: ignore[import-untyped]
 from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.trainers import flow_factory
-from editcritic.integrations.trainers.trainer_reward import UnknownTrainerError, UnscoredError
+from editcritic.integrations.trainers.trainer_reward import UnknownTrainerError
 from editcritic.reward import Image
-from editcritic.reward.image import PixelFormatError
 
 from ..process_pair import found_by_both
-from .killed_trainer import killed_and_restarted
+from .entries import Seen
 from .trainer_cases import Batch, Judge, batch, check_log, documented, values
 
 ADAPTER = flow_factory.__name__
@@ -293,13 +292,6 @@ def test_what_it_would_be_without_us(untouched):
         assert trainer.step([samples_of(untouched)]).isnan().sum() == 16
 
 
-def test_by_default_an_edit_without_a_value_ends_the_run_and_is_named(theirs):
-    read = settings(faulty(), outage_timeout_s=0)
-    del read["rewards"][0]["missing"]
-    with pytest.raises(UnscoredError, match=r"1 of 16 edits have no score: edit-5: failed \(.*did not answer"):
-        theirs.Trainer(read).step([samples_of(theirs)])
-
-
 def test_a_custom_aggregation_is_given_the_rewards_as_they_are(theirs):
     trainer = theirs.Trainer(settings(faulty(), outage_timeout_s=0))
     given = []
@@ -420,50 +412,6 @@ def test_columns_are_no_fields_of_samples(theirs):
     assert set(theirs.BaseSample.stack(samples)) - before == {"rewards", "advantage"}
 
 
-@pytest.mark.parametrize(
-    "change",
-    [lambda pixels: pixels * 2 - 1, lambda pixels: pixels * 255],
-    ids=["-1..1", "0..255"],
-)
-@pytest.mark.parametrize("field", ["image", "condition_images"])
-def test_wrong_ranges_of_pixels_are_refused_before_anything_is_scored(theirs, change, field):
-    judge = Judge()
-    trainer = theirs.Trainer(settings(judge.reward()))
-    samples = samples_of(theirs)
-    for sample in samples:
-        value = getattr(sample, field)
-        setattr(sample, field, [change(one) for one in value] if isinstance(value, list) else change(value))
-    with pytest.raises(PixelFormatError, match=r"\[0, 1\]"):
-        trainer.step([samples])
-    assert judge.batches == []
-
-
-def test_half_precision_and_a_picture_of_nan(theirs):
-    trainer = theirs.Trainer(settings(Judge().reward()))
-    samples = samples_of(theirs)
-    for sample in samples:
-        sample.image = sample.image.bfloat16()
-    samples[3].image = torch.full_like(samples[3].image, math.nan)
-    advantages = trainer.step([samples])
-    assert advantages[3] == 0
-    assert advantages.isfinite().all()
-    assert trainer.log[0]["train/editcritic/edits/unscored"] == 1 / 16
-
-
-def trainer_step(url: str) -> list[float]:
-    """A step of a trainer in a process of its own."""
-    theirs = install("flow_factory")
-    trainer = theirs.Trainer(settings(url))
-    trainer.step([samples_of(theirs)])
-    return [float(sample.extra_kwargs["rewards"]["edits"]) for sample in trainer.buffer.all_samples]
-
-
-def test_a_killed_trainer_starts_again():
-    rewards, asked = killed_and_restarted(f"{__name__}:trainer_step", Judge())
-    assert rewards == pytest.approx(values(EDITS), abs=1e-6)
-    assert asked == 16
-
-
 # -- settings ----------------------------------------------------------------------------------------------------------
 
 
@@ -564,35 +512,24 @@ def test_fields_of_a_data_set_reach_the_reward(monkeypatch, tmp_path, as_text):
     path = tmp_path / "train.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     rows = theirs.rows_of(path, tmp_path / "cache")
-    seen: list[Any] = []
-    judge = Judge().reward()
-
-    def reward(samples: Any) -> Any:
-        seen.extend(samples)
-        return judge(samples)
-
+    reward = Seen()
     trainer = theirs.Trainer(settings(reward) | {"train": train(GDPO, group_size=1)})
     samples = samples_of(theirs, rows=range(2))
     for sample, row in zip(samples, rows, strict=True):
         sample.prompt = row["prompt"]
         sample.extra_kwargs["metadata"] = row["metadata"]
     trainer.step([samples])
-    assert [sample.instruction for sample in seen] == ["write CAFE", "remove the dog"]
-    assert seen[0].target_text == "CAFE"
-    assert [list(sample.boxes) for sample in seen] == [["sign"], ["dog"]], "and no name of another row"
+    assert [sample.instruction for sample in reward.samples] == ["write CAFE", "remove the dog"]
+    assert reward.samples[0].target_text == "CAFE"
+    assert [list(sample.boxes) for sample in reward.samples] == [["sign"], ["dog"]], "and no name of another row"
 
 
 def test_a_column_of_its_own_is_taken_too():
     """As commits between those that were read hand columns over."""
-    seen: list[Any] = []
-    judge = Judge().reward()
-
-    def reward(samples: Any) -> Any:
-        seen.extend(samples)
-        return judge(samples)
-
-    config = SimpleNamespace(extra_kwargs={"reward": reward})
-    model = flow_factory.FlowFactoryReward(config, SimpleNamespace(device="cpu"))
-    text = json.dumps({"target_text": "CAFE"})
-    model(["a"], [tensor(EDITS.edited[0])], condition_images=[[tensor(EDITS.sources[0])]], editcritic=[text])
-    assert seen[0].target_text == "CAFE"
+    seen = Seen()
+    model = flow_factory.FlowFactoryReward(
+        SimpleNamespace(extra_kwargs={"reward": seen}), SimpleNamespace(device="cpu")
+    )
+    sources = [[tensor(EDITS.sources[0])]]
+    model(["a"], [tensor(EDITS.edited[0])], condition_images=sources, editcritic=['{"target_text": "CAFE"}'])
+    assert seen.samples[0].target_text == "CAFE"

@@ -10,10 +10,8 @@ import pytest
 from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.trainers import flow_grpo as adapter
-from editcritic.reward.image import PixelFormatError
 
 from .flow_grpo_rollouts import Log, by_edit, call_order, rollouts
-from .killed_trainer import killed_and_restarted
 from .patched_scripts import patched_script
 from .trainer_cases import Judge, batch, check_log, documented, values
 
@@ -81,11 +79,6 @@ def test_a_group_without_any_value_has_no_advantage_and_the_others_keep_theirs()
     assert len({value for row, value in got.advantages.items() if row not in range(4, 8)} - {0.0}) == 12
 
 
-def test_a_failure_that_passes_changes_nothing():
-    judge = Judge(failing={EDITS.edited[5].digest: 1})
-    assert run(judge.reward()).advantages == run(Judge().reward()).advantages
-
-
 def test_evaluation_logs_the_same_columns():
     judge = Judge(failing=Judge.always(EDITS.edited[5]))
     script = patched_script("flow_grpo_script", [LINES], MODULES, reward=judge.reward(on_failures="none"))
@@ -120,23 +113,6 @@ def test_it_trains_beside_a_reward_of_flow_grpo():
     assert math.isfinite(log["reward_avg"])
 
 
-def test_64_edits_at_once_take_at_most_three_batches():
-    edits = batch(groups=16)
-    ((images, prompts, metadata, references, _),) = rollouts(edits, 64)
-    expected = [values(edits)[row] for row in call_order(edits)]
-    judge, served = Judge(), Judge()
-    service = ScoringService(served.reward())
-    with serve_in_thread(service) as url:
-        for reward in (judge.reward(), url):
-            script = patched_script("flow_grpo_script", [LINES], MODULES, reward=reward)
-            reward_fn = script.flow_grpo.rewards.multi_score("cpu", {"editcritic": 1.0})
-            details, _ = reward_fn(images, prompts, metadata, references, only_strict=True)
-            assert details["avg"] == expected
-    service.close()
-    assert len(judge.batches) <= 3
-    assert len(served.batches) <= 3
-
-
 def test_calls_from_eight_threads_have_their_own_values():
     edits = batch(groups=16)
     judge = Judge()
@@ -156,16 +132,6 @@ def test_calls_from_eight_threads_have_their_own_values():
     assert sum(judge.batches) == 64
 
 
-@pytest.mark.parametrize("convert", [lambda images: 2 * images - 1, lambda images: 255 * images])
-def test_pixels_of_another_scale_are_refused_before_anything_is_scored(convert):
-    judge = Judge()
-    script = patched_script("flow_grpo_script", [LINES], MODULES, reward=judge.reward())
-    first, *rest = rollouts(EDITS, 16)
-    with pytest.raises(PixelFormatError, match=r"float pixels must lie in \[0, 1\]"):
-        script.main(script.Config(), [(convert(first[0]), *first[1:]), *rest], Log())
-    assert judge.batches == []
-
-
 def test_images_of_mixed_precision_are_scored():
     script = patched_script("flow_grpo_script", [LINES], MODULES, reward=Judge().reward())
     images, *rest = rollouts(EDITS, 16)[0]
@@ -174,17 +140,6 @@ def test_images_of_mixed_precision_are_scored():
     config.sample.num_batches_per_epoch = 1
     assert np.isfinite(script.main(config, [(images.bfloat16(), *rest)], log).advantages).all()
     assert log["reward_editcritic_unscored"] == 0
-
-
-def trainer(url: str) -> list[float]:
-    advantages = run(url).advantages
-    return [advantages[row] for row in range(16)]
-
-
-def test_a_killed_trainer_starts_again_with_the_same_advantages():
-    expected = run(Judge().reward()).advantages
-    got, asked = killed_and_restarted(f"{__name__}:trainer", Judge())
-    assert (got, asked) == ([expected[row] for row in range(16)], 16)
 
 
 def test_the_configuration_names_the_reward():

@@ -3,19 +3,14 @@
 import pytest
 
 from editcritic.integrations.trainers.trainer_reward import TrainerReward
-from editcritic.reward import EditSample
 
+from .entries import rows_of, samples_of
 from .killed_trainer import killed_and_restarted
 from .trainer_cases import Judge, batch, values
 
 
 def score_batch(url: str) -> list[float]:
-    edits = batch()
-    samples = [
-        EditSample(id=str(row), instruction=prompt, sources=(source,), edited=edited)
-        for row, (prompt, source, edited) in enumerate(zip(edits.prompts, edits.sources, edits.edited, strict=True))
-    ]
-    return TrainerReward(url)(samples).values
+    return TrainerReward(url)(samples_of(rows_of(batch()))).values
 
 
 def broken_step(url: str) -> None:

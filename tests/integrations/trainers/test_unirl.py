@@ -17,7 +17,6 @@ from editcritic.integrations.serving.server.trainer_protocols import add_trainer
 from editcritic.integrations.trainers.unirl import UniRLRewardBackend
 from editcritic.reward import EditSample, Reward
 from editcritic.reward import Image as Picture
-from editcritic.reward.image import PixelFormatError
 
 from ...reward.fakes import Fake, Rated, picture
 from .killed_trainer import killed_and_restarted
@@ -151,25 +150,6 @@ def test_nan_is_refused_beside_a_unirl_whose_advantages_it_would_reach():
         UniRLRewardBackend(Judge().reward(), missing="0")
 
 
-def test_a_failure_that_passes_ends_nothing():
-    judge = Judge(failing={EDITS.edited[5].digest: 1})
-    part = step(EDITS, reward=judge.reward(on_failures="none"), missing="raise")
-    assert part.rewards is not None
-    torch.testing.assert_close(part.rewards, torch.tensor(values(EDITS)))
-
-
-@pytest.mark.parametrize("remote", [False, True])
-def test_sixty_four_edits_are_few_batches_with_values_in_order(remote):
-    edits, judge = batch(groups=16), Judge()
-    with serving(judge) if remote else contextlib.nullcontext(judge.reward()) as reward:
-        changes: dict[str, Any] = {"url": reward} if remote else {"reward": reward}
-        part = step(edits, **changes)
-    assert part.rewards is not None
-    torch.testing.assert_close(part.rewards, torch.tensor(values(edits)))
-    assert sum(judge.batches) == 64
-    assert len(judge.batches) <= 3
-
-
 def test_options_are_strings_in_recipes():
     options: Any = {
         "max_concurrency": "2",
@@ -185,28 +165,6 @@ def test_options_are_strings_in_recipes():
     assert backend.reward.outage_timeout_s == 5
     with pytest.raises(ValueError, match=r"takes the options .*, got 'concurrency'"):
         service(concurrency="2")
-
-
-@pytest.mark.parametrize("change", [lambda pixels: pixels * 2 - 1, lambda pixels: pixels * 255])
-def test_pixels_of_another_scale_are_refused_before_anything_is_scored(change):
-    judge = Judge()
-    wrong = Images([Image(change(image.pixels)) for image in images(*EDITS.edited).to_list()])
-    with pytest.raises(PixelFormatError, match=r"\[0, 1\]"), installed():
-        rollout_and_score(service(reward=judge.reward()), rollout(EDITS, wrong))
-    assert judge.batches == []
-
-
-def killed_step(url: str) -> list[float]:
-    part = step(EDITS, url=url)
-    assert part.rewards is not None
-    rewards: list[float] = part.rewards.tolist()
-    return rewards
-
-
-def test_a_trainer_that_is_killed_and_started_again_gets_the_same_rewards():
-    rewards, asked = killed_and_restarted(f"{__name__}:killed_step", Judge())
-    assert rewards == torch.tensor(values(EDITS)).tolist()
-    assert asked == 16
 
 
 # -- its client of reward servers -------------------------------------------------------------------------------------
@@ -243,15 +201,6 @@ def test_a_score_that_stays_missing_ends_the_run_of_its_client(monkeypatch):
         pytest.raises(RuntimeError, match=r"flagged 1 of 16 .*any-edit: failed: .*the judge did"),
     ):
         step(EDITS, client=True, url=url)
-
-
-def test_its_client_asks_for_sixty_four_edits_in_few_batches():
-    edits, judge = batch(groups=16), Judge()
-    with serving(judge) as url:
-        part = step(edits, client=True, url=url)
-    assert part.rewards is not None
-    torch.testing.assert_close(part.rewards, torch.tensor(values(edits)))
-    assert len(judge.batches) <= 3
 
 
 def killed_client_step(url: str) -> list[float]:

@@ -28,12 +28,11 @@ from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.trainers import verl_omni
 from editcritic.integrations.trainers.trainer_reward import UnscoredError
 from editcritic.integrations.trainers.verl_omni import compute_score
-from editcritic.reward import EditSample, Image, Reward, Score
-from editcritic.reward.image import PixelFormatError
+from editcritic.reward import EditSample, Image, Reward
 from editcritic.reward.queries import Failure
 
 from ...reward.fakes import Fake, Rated, picture
-from .killed_trainer import killed_and_restarted
+from .entries import Seen
 from .restated import verl_omni as restated
 from .trainer_cases import Batch, Judge, batch, check_log, documented, values
 
@@ -243,14 +242,6 @@ def test_options_of_the_client_may_be_strings(served):
     assert (client.chunk_size, client.max_concurrency, client.deadline_s) == (32, 2, 60.0)
 
 
-def test_64_edits_at_once_are_few_batches_in_process():
-    edits, judge = batch(groups=16), Judge()
-    config = restated.configuration([])
-    manager = restated.VisualRewardManager(config, partial(compute_score, reward=judge.reward()))
-    assert rewards(restated.rollouts_with_rewards([manager], *rollouts(edits))) == single(edits)
-    assert len(judge.batches) <= 3
-
-
 def test_a_reward_of_the_configuration_is_built_once():
     settings = [line for line in lines(SINGLE, IN_PROCESS) if "server_url" not in line]
     settings = [line.replace("edit-balanced", "guards") for line in settings]
@@ -258,18 +249,6 @@ def test_a_reward_of_the_configuration_is_built_once():
     assert all(0 <= value <= 1 for value in rewards(data))
     assert metrics["critic/unscored/mean"] == 0.0
     assert len(verl_omni._scorers) == 1
-
-
-def killed_step(url: str) -> list[float]:
-    return rewards(restated.rollouts_with_rewards([restated.reward_manager(_served(url))], *rollouts(EDITS)))
-
-
-def _served(url: str) -> Any:
-    return restated.configuration(lines(SINGLE, url=url))
-
-
-def test_a_killed_trainer_gets_the_same_values_when_it_is_started_again():
-    assert killed_and_restarted(f"{__name__}:killed_step", Judge()) == (single(EDITS), 16)
 
 
 # -- the estimator ----------------------------------------------------------------------------------------------------
@@ -338,20 +317,10 @@ def input_dir(tmp_path: Path) -> Path:
     return tmp_path / "edits"
 
 
-class Seen:
-    """A reward that keeps the samples."""
-
-    def __init__(self) -> None:
-        self.samples: list[EditSample] = []
-
-    def __call__(self, samples: Any) -> list[Score]:
-        self.samples.extend(samples)
-        return [Score.of(0.5)] * len(samples)
-
-    def scored(self, edited: Image) -> EditSample:
-        """The sample of an edit: threads decode sources, so that samples come in any order."""
-        (sample,) = [sample for sample in self.samples if sample.edited == edited]
-        return sample
+def sample_of(seen: Seen, edited: Image) -> EditSample:
+    """Of an edit: threads decode sources, so that samples come in any order."""
+    (sample,) = [sample for sample in seen.samples if sample.edited == edited]
+    return sample
 
 
 def rated(rows: list[dict[str, Any]], reward: Any, size: tuple[int, int] = (16, 16), **options: Any) -> list[float]:
@@ -370,7 +339,7 @@ def test_the_sources_of_the_recipe_are_those_that_the_editor_sees(input_dir):
     assert set(rows[0]["extra_info"]) == {"split", "index", "instruction", "image"}
     assert rated(rows, seen, image_root=str(input_dir / "images")) == [0.5] * 3
     trained_on = [Image.of(row["images"][0]["bytes"]) for row in rows]
-    samples = [seen.scored(picture(90 + number, 16, 16)) for number in range(3)]
+    samples = [sample_of(seen, picture(90 + number, 16, 16)) for number in range(3)]
     assert [sample.source for sample in samples] == trained_on
     assert [sample.instruction for sample in samples] == ["make it blue", "make it red", "make it green"]
 
@@ -391,7 +360,7 @@ def test_another_side_than_that_of_the_picture_has_to_be_given(input_dir):
     with pytest.raises(ValueError, match="16 x 8 pixels: give image_size=SIDE"):
         rated(rows[:1], seen, (16, 8), image_root=root)
     assert rated(rows, seen, (16, 8), image_root=root, image_size="24") == [0.5] * 3
-    sources = [seen.scored(picture(90 + number, 16, 8)).source for number in range(3)]
+    sources = [sample_of(seen, picture(90 + number, 16, 8)).source for number in range(3)]
     assert sources == [Image.of(row["images"][0]["bytes"]) for row in rows]
     for wrong in (0, "large", 10**6):
         with pytest.raises(ValueError, match="image_size is a number of pixels"):
@@ -470,29 +439,6 @@ def test_pictures_may_be_uint8_floats_or_batches_and_sources_lists_bytes_or_arra
     assert {sample.sources[0] for sample in seen.samples} == {picture(1)}
 
 
-@pytest.mark.parametrize("scale", [lambda unit: 2 * unit - 1, lambda unit: 255 * unit])
-def test_another_scale_of_pixels_is_refused_in_words_before_anything_is_scored(scale):
-    judge = Judge()
-    items, _ = rollouts(EDITS)
-    for item in items:
-        item.responses = scale(item.responses / 255)
-    with pytest.raises(ValueError, match="Expected uint8"):  # main's own check
-        restated.VisualRewardManager.arguments(items[0])
-
-    async def managed() -> list[Any]:
-        calls = (
-            compute_score("x", item.responses, "make it blue", item.non_tensor_batch["extra_info"], reward=reward)
-            for item in items
-        )
-        return await asyncio.gather(*calls, return_exceptions=True)
-
-    reward = judge.reward()
-    errors = asyncio.run(asyncio.wait_for(managed(), 60))
-    assert all(isinstance(error, PixelFormatError) for error in errors)
-    assert {"float pixels must lie in [0, 1], got" in str(error) for error in errors} == {True}
-    assert judge.batches == []
-
-
 def test_what_is_asked_for_is_the_instruction_else_the_ground_truth_and_groups_have_their_source():
     seen = Seen()
     for info in ({"instruction": "make it red"}, {"instruction": None}, {"editcritic": {"target_text": "CAFE"}}):
@@ -517,33 +463,6 @@ def test_a_missing_score_is_an_exception_or_nan_and_never_zero():
         one(**row(4), reward=reward, missing="zero")
     with pytest.raises(ValueError, match=r"takes the options .*, got 'chunk_sice'"):
         one(**row(4), reward="guards", chunk_sice=3)
-
-
-def test_a_failure_of_one_sample_is_that_of_its_call():
-    judge = faulty()
-    items, _ = rollouts(EDITS)
-    reward = judge.reward(on_failures="none")
-
-    async def managed() -> list[Any]:
-        calls = (
-            compute_score(**restated.VisualRewardManager.arguments(item), reward=reward, outage_timeout_s=0)
-            for item in items
-        )
-        return await asyncio.gather(*calls, return_exceptions=True)
-
-    results = asyncio.run(asyncio.wait_for(managed(), 60))
-    assert isinstance(results[5], UnscoredError)
-    found = [result["score"] for number, result in enumerate(results) if number != 5]
-    assert found == [0.0 if number == 10 else value for number, value in enumerate(values(EDITS)) if number != 5]
-
-
-def test_a_picture_of_nan_is_a_missing_score():
-    unit = tensor(picture(4)) / 255
-    reward = Reward(Rated(), {"preference": Fake()})
-    arguments = {**row(4), "solution_image": unit * math.nan, "reward": reward}
-    assert math.isnan(one(**arguments, missing="nan")["score"])
-    with pytest.raises(UnscoredError, match=r"edit-0: failed \(the image edited: .* NaN"):
-        one(**arguments)
 
 
 def test_options_of_a_configuration_may_be_its_own_tables_and_lists():
@@ -607,11 +526,3 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
         while data := source.recv(65536):
             target.sendall(data)
         target.shutdown(socket.SHUT_WR)
-
-
-def test_a_server_is_connected_to_once(served):
-    items, uids = rollouts(EDITS)
-    manager = restated.reward_manager(restated.configuration(lines(SINGLE, url=served[0])))
-    for _ in range(2):
-        restated.rollouts_with_rewards([manager], items, uids)
-    assert len(verl_omni._scorers) == 1

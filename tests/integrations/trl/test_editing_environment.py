@@ -24,7 +24,6 @@ from editcritic.integrations.dataset_rows import sample_from_row
 from editcritic.integrations.diffusers.pipeline_editor import make_editor
 from editcritic.integrations.trl.editing_environment import EditingEnvironment, EditingEnvironments, describe_changes
 from editcritic.reward import EditSample, Image, Reward
-from editcritic.reward.queries import Abstention
 from editcritic.verifiers.selection import EditorError
 
 from ...reward.experts.tiny_vlms import tiny_qwen3_vl
@@ -195,24 +194,6 @@ def test_an_instruction_that_is_too_long_is_said_and_leaves_the_picture():
     reply = environment.edit("x" * 4001)
     assert "The picture stays as it was: the instruction has 4,001 characters" in reply
     assert (painter.calls, environment.counts["edits/failed"]) == ([], 1)
-
-
-def test_what_the_editor_cannot_make_is_said_and_leaves_the_picture():
-    world = EditingEnvironments(graded(), editor=Choosy())
-    environment, other = begun(world), begun(world)
-    environment.edit("wash")
-    washed = environment.sample.edited
-    reply = environment.edit("something forbidden")
-    assert "The picture stays as it was" in reply
-    assert "out of paint" in reply
-    assert environment.sample.edited == washed
-    texts: dict[str, list[str]] = {}
-    values = rewards_of(world, environment, other, log_extra=texts.__setitem__)
-    assert values == [read(washed), read(other.sample.source)]
-    assert "out of paint" in texts["graded/reason"][0]
-
-    environment.edit("dry")  # it got over it
-    assert rewards_of(world, environment) == [read(environment.sample.edited)]
 
 
 REFUSED = st.sampled_from(["forbidden", "", None, 7, "\ud800", "wash", "dry"])
@@ -626,14 +607,6 @@ def test_grpo_scores_rollouts_that_ran_out_of_turns_or_whose_tools_raised(tmp_pa
     copied = read(scenes(1)[0].source)
     assert rewards[0] != pytest.approx(copied)
     assert rewards[1:] == pytest.approx([copied] * 2)
-
-
-def test_unscored_rollouts_leave_grpo_as_it_is(tmp_path):
-    world = EditingEnvironments(graded(judge(rule=lambda query: Abstention("unknown"))), editor=Painter())
-    scripts = [[call("edit", instruction=words)] for words in ("wash", "dry")]
-    trainer, _ = trained(tmp_path, world, rows_of(scenes(1)), scripts)
-    assert set(trainer._logs["advantages"]) == {0.0}
-    assert [entry["graded/abstained"] for entry in steps(trainer)] == [1.0, 1.0]
 
 
 def test_grpo_shows_a_vision_policy_what_it_has_made(tmp_path):

@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editcritic.integrations.serving.client.remote_reward import RemoteReward
 from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
-from editcritic.integrations.trl import AsyncRewardFunction, RewardFunction
-from editcritic.reward.image import PixelFormatError
+from editcritic.integrations.trl import RewardFunction
 from editcritic.reward.queries import Rate
 
 from ...tiny_language_model import tiny_language_model
@@ -142,58 +140,6 @@ def test_nothing_scored_leaves_the_policy_as_it_is(tmp_path: Path) -> None:
     _, advantages, entry = logged(trained(tmp_path, EDITS, IN_PROCESS, names))
     assert advantages == [0.0] * 16
     assert (entry["grad_norm"], entry["parted/unscored"]) == (0.0, 1.0)
-
-
-@pytest.mark.parametrize("kind", ["RewardFunction({}, decode_image=decode_image)", "AsyncRewardFunction({})"])
-def test_a_failure_that_passes_is_asked_again_and_no_value_is_lost(kind: str, tmp_path: Path) -> None:
-    judge = Judge(failing={EDITS.edited[5].digest: 1})
-    inner = "RewardFunction(judge.reward(), decode_image=decode_image)" if "Async" in kind else "judge.reward()"
-    names = {"judge": judge, "decode_image": decoder(EDITS.edited), "AsyncRewardFunction": AsyncRewardFunction}
-    rewards, _, entry = logged(trained(tmp_path, EDITS, kind.format(inner), names))
-    assert rewards == pytest.approx(values(EDITS))
-    assert sum(judge.batches) == 17
-    assert entry["parted/unscored"] == 0
-
-
-MANY = batch(groups=16)
-
-
-@pytest.mark.parametrize("where", ["in process", "server"])
-def test_64_edits_are_few_batches_of_the_judge_with_values_in_order(where: str, tmp_path: Path) -> None:
-    judge = Judge()
-    names = {"judge": judge, "decode_image": decoder(MANY.edited)}
-    if where == "in process":
-        rewards, _, _ = logged(trained(tmp_path, MANY, IN_PROCESS, names))
-    else:
-        service = ScoringService(judge.reward())
-        with serve_in_thread(service) as url:
-            remote = f"RewardFunction({url!r}, decode_image=decode_image)"
-            rewards, _, entry = logged(trained(tmp_path, MANY, remote, names))
-        service.close()
-        assert {"parted/following", "parted/preservation", "parted/guard"} <= set(entry)
-    assert rewards == pytest.approx(values(MANY))
-    assert len(judge.batches) <= 3
-
-
-@pytest.mark.parametrize("convert", [lambda x: 2 * x - 1, lambda x: 255 * x], ids=["[-1, 1]", "0..255"])
-def test_pixels_of_another_scale_end_the_run_in_words_before_a_judge_is_asked(convert: Any, tmp_path: Path) -> None:
-    judge = Judge()
-    pictures = [convert(image.pixels.astype(np.float32) / 255) for image in EDITS.edited]
-    names = {"judge": judge, "decode_image": decoder(pictures)}
-    with pytest.raises(PixelFormatError, match=r"float pixels must lie in \[0, 1\]"):
-        trained(tmp_path, EDITS, IN_PROCESS, names)
-    assert judge.batches == []
-
-
-def test_the_reward_of_the_page_is_one_of_a_judge_server() -> None:
-    service = ScoringService(Judge().reward())
-    with serve_in_thread(service) as url:
-        scope = {"RewardFunction": RewardFunction, "editor": None}
-        made: Any = eval(REWARD.replace("http://127.0.0.1:8321", url), scope)
-        assert isinstance(made.reward, RemoteReward)
-        assert (list(made.reward.urls), made.reward.chunk_size) == ([url], 32)
-        assert (made.reward.on_failures, made.outage_timeout_s, made.__name__) == ("wait", 480.0, "parted")
-    service.close()
 
 
 # -- a trainer that is killed -----------------------------------------------------------------------------------------

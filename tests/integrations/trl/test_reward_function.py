@@ -21,7 +21,6 @@ from editcritic.integrations.row_fields import UnusableRow
 from editcritic.integrations.trl.preferences import make_preference_pairs
 from editcritic.integrations.trl.reward_function import AsyncRewardFunction, RewardFunction, rollout_metrics
 from editcritic.reward import Expert, Image, Reward, Score, SpecError
-from editcritic.reward.image import PixelFormatError
 from editcritic.reward.queries import Abstention, ReadText
 from editcritic.verifiers.selection import EditorError
 
@@ -315,15 +314,6 @@ def test_a_picture_of_nan_costs_one_completion_its_reward():
     assert "192 of 192 values are NaN or infinite" in rollouts[1].score.reason
     assert "is not an image" in rollouts[2].score.reason
     assert sample_of(rollouts[1]).edited == sample_of(rollouts[1]).source
-
-
-@pytest.mark.parametrize("convert", [lambda x: 2 * x - 1, lambda x: 255 * x])
-def test_pictures_of_another_scale_are_refused_and_not_clipped(convert):
-    pixels = convert(np.linspace(0, 1, 192, dtype=np.float32).reshape(8, 8, 3))
-    with pytest.raises(PixelFormatError, match="float pixels must lie in"):
-        RewardFunction(graded(), decode_image=lambda *_: pixels)(**asking("a"))
-    with pytest.raises(PixelFormatError, match="float pixels must lie in"):
-        RewardFunction(graded())(**asking("a", edited=[pixels]))
 
 
 def test_rows_that_are_no_edits_are_unscored_and_the_others_are_scored():

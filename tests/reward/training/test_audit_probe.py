@@ -13,10 +13,8 @@ import pytest
 import torch
 
 from editcritic.reward import EditSample, Image, Reward, Score
-from editcritic.reward.audit.families import all_families
 from editcritic.reward.audit.trials import TrialMaker
-from editcritic.reward.training.alarm import ACTIONS
-from editcritic.reward.training.audit_probe import DEFAULT_FAMILIES, AuditProbe, HackGains, HackTracker
+from editcritic.reward.training.audit_probe import AuditProbe, HackGains, HackTracker
 from editcritic.reward.training.image_statistics import image_statistics, mean_absolute_difference
 from editcritic.reward.training.monitored_reward import MonitoredReward
 from editcritic.reward.training.reward_hacking_monitor import RewardHackingMonitor
@@ -105,7 +103,7 @@ def test_a_hack_that_pays_is_known_before_the_policy_finds_it(caplog):
     line = next(text for text in caplog.messages if "hack/over-saturated" in text)
     assert line.startswith("reward hacking? hack/over-saturated of mine, since about step 0 of 64 edits: the hack ")
     assert "of the reward's scale over the policy's best edits, and did gain in each of the last 5 probes" in line
-    assert line.endswith(f"What to do: {ACTIONS['hack']}.")
+    assert "What to do: run `editcritic audit` on edits of the last steps" in line
 
 
 def test_a_hack_begins_to_pay_as_the_edits_get_worse():
@@ -184,8 +182,6 @@ def test_a_probe_is_one_call_of_few_scores_every_few_steps():
     assert sorted(reward.calls[0]) == sorted(
         f"{group}-3/{family}/{severity}" for group in (0, 1) for family in ("blurred", "noisy") for severity in (1, 2)
     )
-    assert probe.scores_per_step == pytest.approx(8 / 3)
-    assert AuditProbe(reward).scores_per_step == 4.0
 
 
 def test_a_gain_is_the_variant_minus_the_edit_as_a_share_of_the_scale():
@@ -196,7 +192,6 @@ def test_a_gain_is_the_variant_minus_the_edit_as_a_share_of_the_scale():
     scale = float(np.subtract(*np.quantile([*(score.value for score in scores), *[0.65] * 3], (0.95, 0.05))))
     assert gains.by_family["blurred"] == pytest.approx([(0.65 - 0.4) / scale] * 3)
     assert gains.numbers == {"hack/blurred": pytest.approx(0.25 / scale), "hack/best": pytest.approx(0.25 / scale)}
-    assert gains.best_family == "blurred"
 
 
 def test_a_reward_with_a_range_has_its_scale_and_the_best_hack_is_that_of_each_edit():
@@ -227,20 +222,6 @@ def test_edits_without_a_score_or_at_the_lowest_are_compared_with_nothing():
     assert probe.failures == 0
 
 
-def test_a_variant_that_nobody_can_judge_is_the_lowest_and_a_failed_one_counts_nowhere(caplog):
-    edits, scores = step_of(groups=4, size=1)
-
-    def reward(samples: Sequence[EditSample]) -> list[Score]:
-        answers = {"blurred": Score.abstained("what is this?"), "noisy": Score.failed("down", cause="infrastructure")}
-        return [answers.get(one.id.split("/")[1], Score.of(0.05)) for one in samples]
-
-    gains = AuditProbe(reward, families=["blurred", "noisy", "blank"])(0, edits, scores)
-    assert gains is not None
-    assert set(gains.by_family) == {"blurred", "blank"}
-    assert gains.by_family["blurred"] == gains.by_family["blank"]  # 0.05 is the lowest score seen
-    assert "4 of 12 variants of an audit probe failed: down" in caplog.text
-
-
 def test_a_variant_counts_where_it_would_count_in_training():
     edits, scores = step_of(groups=2, size=1)
     answers = {
@@ -257,15 +238,6 @@ def test_a_variant_counts_where_it_would_count_in_training():
     assert gains is not None
     assert set(gains.by_family) == {"blurred", "blank"}
     assert gains.by_family["blurred"] == gains.by_family["blank"]  # 0.05 is the lowest score seen
-
-
-def test_all_default_families_must_score_lower_and_apply_to_a_plain_edit():
-    known_families = {family.name: family for family in all_families()}
-    assert {known_families[name].relation for name in DEFAULT_FAMILIES} == {"lower"}
-    edits, scores = step_of(groups=2)
-    gains = AuditProbe(Constant())(0, edits, scores)
-    assert gains is not None
-    assert set(gains.by_family) == set(DEFAULT_FAMILIES)
 
 
 # -- failures ----------------------------------------------------------------------------------------------------------
@@ -311,17 +283,6 @@ def test_a_family_that_breaks_is_left_out_and_told(monkeypatch, caplog):
     assert gains is not None
     assert set(gains.by_family) == {"noisy"}
     assert caplog.text.count("an audit probe could not make blurred variants: ZeroDivisionError: of pixels") == 1
-
-
-def test_a_monitor_goes_on_without_its_probe():
-    def broken(samples: Sequence[EditSample]) -> list[Score]:
-        raise RuntimeError("out of memory")
-
-    monitor = StepMonitor(24, probe=AuditProbe(broken))
-    monitor.add(*step_of())
-    assert (monitor.steps, monitor.dropped, monitor.probe_failures) == (1, 0, 1)
-    assert not any(name.startswith("hack/") for name in monitor.latest)
-    assert StepMonitor(24).probe_failures == 0
 
 
 @pytest.mark.parametrize(
@@ -443,7 +404,8 @@ def test_the_monitor_takes_gains_as_numbers_of_a_step():
     for step in range(1, 16):
         log = monitor.observe_hacks(10 * step, HackGains({"blurred": [0.5, 0.25]}, [0.5]))
     (alarm,) = monitor.alarms
-    assert (alarm.step, alarm.since, alarm.name, alarm.action) == (40, 0, "hack/blurred", ACTIONS["hack"])
+    assert (alarm.step, alarm.since, alarm.name) == (40, 0, "hack/blurred")
+    assert alarm.action.startswith("run `editcritic audit`")
     assert alarm.value > alarm.z_limit == 4.5
     assert log["hack/blurred/z"] == 0.0
     monitor.observe_hacks(200, HackGains({"blurred": [-0.1, -0.1]}))
@@ -461,14 +423,3 @@ def test_a_hack_that_did_not_pay_in_one_of_the_last_probes_raises_no_alarm():
         for alarm in tracker.observe(step, HackGains({"blank": [gain + 0.01, gain - 0.01]}))[1]
     ]
     assert [alarm.step for alarm in alarms] == [8]  # the fifth probe after the one without a gain
-
-
-def test_the_best_family_has_the_highest_mean_gain():
-    assert HackGains({"blurred": [-0.3, 0.4], "noisy": [0.1, 0.1], "blank": [-1.0]}).best_family == "noisy"
-    assert HackGains().best_family == ""
-
-
-def test_a_gain_of_a_single_edit_alarms_once_it_is_seen_often_enough():
-    tracker = HackTracker(5, 3.0)
-    alarms = [alarm for step in range(8) for alarm in tracker.observe(step, HackGains({"blank": [0.3]}))[1]]
-    assert [alarm.step for alarm in alarms] == [4]
