@@ -169,11 +169,6 @@ def outputs() -> Iterator[Counter[bool]]:
     handle.remove()
 
 
-def state() -> list[Any]:
-    kind, keys, *rest = np.random.get_state()  # noqa: NPY002
-    return [random.getstate(), kind, np.asarray(keys).tobytes(), rest, torch.get_rng_state().numpy().tobytes()]
-
-
 @WAYS
 def test_no_gradient_flows(way, reward, outputs):
     with torch.enable_grad():
@@ -185,13 +180,6 @@ def test_no_gradient_flows(way, reward, outputs):
     for expert in reward.experts.values():
         with expert.checkpoint.use() as loaded:
             assert not any(weight.requires_grad or weight.grad is not None for weight in loaded.model.parameters())
-
-
-@WAYS
-def test_random_numbers_are_the_same_to_the_bit(way, reward):
-    before = state()
-    way(reward)  # loads the models, too
-    assert state() == before
 
 
 def learned(between: Any) -> list[bytes]:

@@ -224,19 +224,6 @@ def test_a_picture_of_several_sources_is_replayed_too(load_case):
             assert_the_same(replayed(trajectory, [1]), recorded(trajectory, [1]))
 
 
-def test_pictures_of_another_size_have_another_schedule_each_replayed_by_its_own(load_case):
-    case = load_case("flux2")
-    wide = initial_state((picture(1, 64),), WISHES[0], NoiseSpec(3))
-    long = initial_state((picture(1, 128),), WISHES[0], NoiseSpec(3))
-    first, _ = case.record(wide)
-    sigmas = case.pipeline.scheduler.sigmas.clone()
-    second, _ = case.record(long)
-    assert not torch.equal(sigmas, case.pipeline.scheduler.sigmas)
-    with torch.no_grad():
-        assert_the_same(replayed(first, [0]), recorded(first, [0]))
-        assert_the_same(replayed(second, [0]), recorded(second, [0]))
-
-
 @pytest.mark.parametrize(("chance", "numbers"), [((1,), [1]), ((0, 2), [0, 2]), ((3, 9), []), (None, [0, 1, 2])])
 def test_only_the_chosen_steps_are_left_to_chance(small, chance, numbers):
     trajectory, _ = small.record(small.draft(3), small.draft(4), chance=chance, steps=4)
@@ -330,11 +317,6 @@ def test_a_pipeline_without_a_denoiser_is_refused():
 def assert_untouched(pipeline: Any) -> None:
     assert "step" not in vars(pipeline.scheduler)
     assert not denoiser(pipeline)._forward_hooks
-
-
-def test_nothing_is_left_behind(case):
-    case.record(case.draft(3))
-    assert_untouched(case.pipeline)
 
 
 def test_nothing_is_left_behind_by_a_call_that_fails(small):

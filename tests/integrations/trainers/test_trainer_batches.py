@@ -1,7 +1,6 @@
 """What trainers hand over, as edits; and what they are given back."""
 
 import math
-import random
 from typing import Any
 
 import numpy as np
@@ -152,17 +151,3 @@ def test_a_text_may_name_judge_servers_and_where_their_token_is(monkeypatch):
 def test_scores_that_are_too_few_are_no_scores():
     with pytest.raises(ValueError, match="returned 0 scores for 1 edits"):
         score_samples(lambda samples: [], [sample("a")])
-
-
-def test_random_numbers_are_left_alone():
-    def draws(samples):
-        torch.rand(3), random.random()
-        return [Score.of(0.5)]
-
-    torch.manual_seed(3)
-    random.seed(3)
-    expected = (torch.rand(1).item(), random.random())
-    torch.manual_seed(3)
-    random.seed(3)
-    score_samples(draws, [sample("a")])
-    assert (torch.rand(1).item(), random.random()) == expected

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editcritic.integrations.trl.preferences import PreferencePairs, make_preference_pairs
-from editcritic.integrations.trl.reward_function import RewardFunction
-from editcritic.reward import Image, Operation, Score
+from editcritic.reward import Image, Operation
 from editcritic.reward.engine.program import Ask
 from editcritic.reward.metrics.pairwise import PairwiseJudge
 from editcritic.reward.queries import Judge
@@ -21,8 +20,7 @@ from editcritic.verifiers.selectors import MultiTurnEditing
 from ...reward.experts.tiny_vlms import tiny_llava
 from ...tiny_language_model import tiny_language_model
 from ...verifiers.numpy_editor import Painter, graded, judge, read, rejection, scenes
-from ..trl_runs import asking, dpo, half_known, losses, rollouts, sample_of, settings, written
-from .test_reward_function import half_nan
+from ..trl_runs import dpo, half_known, losses, rollouts, sample_of, settings, written
 
 
 def values_of(pairs: PreferencePairs) -> list[tuple[float, float]]:
@@ -33,26 +31,6 @@ def test_the_better_one_is_chosen():
     pairs = make_preference_pairs(rollouts(0.1, 0.9, 0.5), balanced=False)
     assert values_of(pairs) == [(0.5, 0.1), (0.9, 0.1), (0.9, 0.5)]
     assert sorted(pair.margin for pair in pairs.pairs) == pytest.approx([0.4, 0.4, 0.8])
-
-
-def test_candidates_without_a_score_are_in_no_pair():
-    pairs = make_preference_pairs(rollouts(0.1, None, 0.5), balanced=False)
-    assert values_of(pairs) == [(0.5, 0.1)]
-    assert pairs.dropped["unscored"] == 1
-    assert (pairs.pairs[0].chosen.position, pairs.pairs[0].rejected.position) == (2, 0)
-
-
-def test_a_picture_of_nan_is_in_no_pair_and_no_score_is_nan():
-    made = RewardFunction(graded(), decode_image=half_nan).rollouts(
-        **asking("", "", "", completion_ids=[[7], [0], [200]])
-    )
-    pairs = make_preference_pairs(made, balanced=False)
-    assert pairs.dropped["unscored"] == 1
-    assert {side.sample.edited for pair in pairs.pairs for side in (pair.chosen, pair.rejected)} == {
-        sample_of(made[row]).edited for row in (0, 2)
-    }
-    with pytest.raises(ValueError, match="finite"):
-        Score.of(math.nan)
 
 
 def test_what_a_guard_rejected_is_never_chosen():

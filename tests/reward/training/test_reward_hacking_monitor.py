@@ -10,7 +10,6 @@ import PIL.Image
 import PIL.ImageEnhance
 import PIL.ImageFilter
 import pytest
-import skimage.data
 
 from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.reward import EditSample, Image, Score
@@ -164,26 +163,6 @@ def test_a_hack_that_spreads_slowly_is_heard_of_before_all_pictures_have_it():
         )
     assert names(monitor) == {"difference"}
     assert monitor.alarms[0].step < 90  # seven of ten
-
-
-@pytest.mark.parametrize("name", ["astronaut", "coffee", "chelsea"])
-@pytest.mark.parametrize("hack", ["sharpened", "saturated"])
-def test_photographs_are_watched_like_scenes(name, hack):
-    photo = Image.of(getattr(skimage.data, name)())
-    side = 64
-    random = np.random.default_rng(0)
-
-    def edited(cheat: bool) -> EditSample:
-        x, y = (int(number) for number in random.integers(0, min(photo.size) - side, 2))
-        source = photo.crop(x, y, x + side, y + side)
-        edit = sample(sources=(source,), edited=source.painted((side // 3, side // 3, side // 2, side // 2)))
-        return HACKS[hack][1](edit) if cheat else edit
-
-    monitor = RewardHackingMonitor(baseline=10)
-    for step in range(17):
-        monitor.observe(step, [edited(step >= 12) for _ in range(12)], [1.0] * 12)
-    assert HACKS[hack][0] in names(monitor)
-    assert monitor.alarms[0].step >= 16
 
 
 def test_a_trained_reward_that_rises_alone_is_heard_of():

@@ -7,10 +7,7 @@ import json
 import logging
 import os
 import pickle
-import subprocess
-import sys
 import threading
-import time
 import weakref
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +18,7 @@ import numpy as np
 import pytest
 
 from editcritic.reward import EditSample, Image, Reward, Score
-from editcritic.reward.training.alarm import ACTIONS, MONITORED
+from editcritic.reward.training.alarm import MONITORED, Alarm
 from editcritic.reward.training.monitored_reward import MonitoredReward
 from editcritic.reward.training.reward_hacking_monitor import GroupReservoir, RewardHackingMonitor
 from editcritic.reward.training.step_monitor import StepMonitor
@@ -29,7 +26,6 @@ from editcritic.reward.training.step_monitor import StepMonitor
 from ..fakes import Fake, Rated, Says, known, picture, sample
 from .policies import HACKS, Policy
 
-ROOT = Path(__file__).parents[3]
 QUICK = {"baseline": 10, "patience": 3}
 
 
@@ -72,7 +68,7 @@ def test_a_hack_is_heard_of_and_what_the_reward_did_meanwhile(hack, caplog):
     assert "; meanwhile the trained reward has risen from 0." in alarm.message
     (line,) = (record.getMessage() for record in caplog.records if f"? {name} " in record.getMessage())
     assert line.startswith(f"reward hacking? {name} of any-edit, since about step 2")
-    assert line.endswith(f"What to do: {ACTIONS[name]}.")
+    assert line.endswith(f"What to do: {alarm.action}.")
     assert len(caplog.records) == len(monitor.alarms)
 
 
@@ -123,7 +119,8 @@ def test_a_rejection_within_a_part_counts_and_numbers_have_none():
 
 
 def test_every_alarm_has_an_action():
-    assert set(ACTIONS) == {*MONITORED, "divergence", "probe/heldout", "probe/divergence", "hack"}
+    others = ("divergence", "probe/heldout", "probe/divergence", "hack/blank")
+    assert all(Alarm(0, name, 4.0, 3.0, "").action for name in (*MONITORED, *others))
 
 
 # -- steps ------------------------------------------------------------------------------------------------------------
@@ -193,11 +190,6 @@ def test_the_history_of_a_long_run_is_bounded_and_covers_it():
     assert monitor.history[-1][0] >= 2996
 
 
-def test_options_are_checked():
-    with pytest.raises(ValueError, match="at least 8 samples, got 1: give the number of edits"):
-        StepMonitor(1)
-
-
 # -- the held-out reward ----------------------------------------------------------------------------------------------
 
 
@@ -262,31 +254,6 @@ def test_a_restarted_trainer_goes_on_as_if_it_had_never_stopped(tmp_path):
     assert part.alarms == whole.alarms
     assert (part.history, part.latest) == (whole.history, whole.latest)
     assert json.loads((tmp_path / "part.json").read_text()) == json.loads((tmp_path / "whole.json").read_text())
-
-
-def test_a_trainer_that_is_killed_leaves_a_state_that_the_next_one_goes_on_with(tmp_path):
-    path = tmp_path / "state.json"
-    code = f"""
-from editcritic.reward import Score
-from editcritic.reward.training.step_monitor import StepMonitor
-from tests.reward.fakes import picture, sample
-edits = [sample(str(row), edited=picture(row)) for row in range(8)]
-monitor = StepMonitor(8, state={str(path)!r}, name="mine")
-while True:
-    monitor.add(edits, [Score.of(0.5)] * 8)
-"""
-    least = 0
-    for _ in range(3):
-        with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT) as process:
-            end = time.monotonic() + 120
-            while not path.exists() or StepMonitor(8, state=path, name="mine").steps < least + 5:
-                assert process.poll() is None
-                assert time.monotonic() < end
-                time.sleep(0.01)
-            process.kill()
-        monitor = StepMonitor(8, state=path, name="mine")
-        assert monitor.steps == len(monitor.history) >= least + 5
-        least = monitor.steps
 
 
 def test_states_of_others_and_files_that_are_none_are_refused(tmp_path):
