@@ -100,7 +100,7 @@ PAGES = (
         {
             "integrations.trainers": None,
             "integrations.trainers.flow_grpo_statistics": ("leave_out_missing",),
-            "integrations.trainers.trainer_code": ("UnknownTrainerError",),
+            "integrations.trainers.trainer_reward": ("UnknownTrainerError",),
             "integrations.trainers.dance_grpo": ("DanceGRPOReward", "scored_advantages"),
             "integrations.trainers.omnigen2_rl": ("OmniGen2Reward", "log_scores", "process_grpo_rewards"),
             "integrations.trainers.verl_omni": ("compute_score",),

@@ -1,4 +1,7 @@
-"""What is computed over all processes alike: advantages, gradients and means. All of them call these together."""
+"""What all processes call together: advantages, gradients, means, and whether an update is made.
+
+An update that would make the weights NaN is skipped on all processes alike, and after three in a row the run ends.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints of a training run, in folders of its output: written whole or not at all, and read again."""
+"""Checkpoints of a training run, written whole or not at all and read again; and the LoRA that is trained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The rows of a JSONL or parquet file, one after the other, in memory that does not grow with the file.
+"""The rows of a JSONL or parquet file, one after the other, in memory that does not grow with the file; and whether the
+pictures of a row can be read, and of what size they are.
 
 Whoever made the file need not be trusted: lines are bounded, text is parsed strictly, and nothing in it is run.
 """

@@ -7,24 +7,27 @@
         missing: nan
         batch_size: 64
 
-Beside Flow-Factory's own options: `reward`, and those of `TrainerReward` and `trainer_reward.resolve_scorer`, such as
-`missing`, `outage_timeout_s`, `on_failures`, `max_failure_rate`, `max_concurrency` and `chunk_size`. `logged_parts` is
-a list, or names with commas.
+Beside Flow-Factory's own options: `reward`, and those of `TrainerReward` and `trainer_reward.resolve_scorer`.
+`logged_parts` is a list, or names with commas.
 
 Read at github.com/X-GenGroup/Flow-Factory a0b2bc5 (2026-05-02) and 5f6cda1 (later in 2026), on 2026-11-23, in
-`src/flow_factory`:
-`rewards/abc.py`, `rewards/reward_processor.py`, `rewards/loader.py`, `hparams/reward_args.py`, `samples/samples.py`,
-`advantage/advantage_processor.py`, `data_utils/dataset.py`, `trainers/abc.py`. A model is constructed as
-`cls(config=RewardArguments, accelerator=Accelerator)`, and called with those fields of samples that its signature
-names, in batches of `batch_size`. Pointwise models must inherit from its own class, so that is the base class if
-flow_factory is installed; else a stub is.
+`src/flow_factory`: `rewards/abc.py`, `rewards/reward_processor.py`, `rewards/loader.py`, `hparams/reward_args.py`,
+`samples/samples.py`, `advantage/advantage_processor.py`, `data_utils/dataset.py`, `trainers/abc.py`. A model is
+constructed as `cls(config=RewardArguments, accelerator=Accelerator)`, and called with those fields of samples that its
+signature names. Pointwise models must inherit from its own class, so that is the base class if flow_factory is
+installed. Pictures are taken as tensors: as PIL images they come after a guess at their range.
 
-Groups are Flow-Factory's own (`unique_id`; `source_id` too in the newer commit). An edit without a value: with
-`missing: raise`, the default, the run ends and names it. With `missing: nan` it has the advantage 0, and the others'
-are as if it were not there; see `flow_factory_hooks`, which also adds the columns of the reward to the log.
+Groups are Flow-Factory's own. It has no place for an edit without a value: one NaN among its rewards makes every
+advantage NaN (a0b2bc5) or ends the run (5f6cda1), and what a reward model returns beside its rewards is dropped.
+`install` therefore wraps three of its methods, in the classes themselves, since trainers construct them:
 
-Pictures are taken as tensors: as PIL images they come after a guess at their range, which takes [-1, 1] for another
-picture in [0, 1], and 0..255 too.
+- `RewardProcessor._compute_pointwise_batch`: one call of a reward model. The columns of each sample are kept as an
+  attribute of the sample, which is neither stacked nor gathered.
+- `AdvantageProcessor.compute_advantages`: if a reward of any process is NaN, Flow-Factory's own method is run on the
+  other rows, and the rows left out have the advantage 0. That is done where rows are collected
+  (`collect_group_rewards`) and where advantages go back to them (`_to_local`), so the formulas are Flow-Factory's. In
+  the newer commit a reward that does not apply to a sample's data set is NaN there too; such a row stays.
+- `AdvantageProcessor.pop_advantage_metrics`: what the trainer logs, with the means of the columns over all processes.
 """
 
 from __future__ import annotations

@@ -1,18 +1,39 @@
 """Columns of a dataset as edits."""
 
+from __future__ import annotations
+
 import json
+import math
 from io import BytesIO
+from typing import Any
 
 import numpy as np
 import pandas  # type: ignore[import-untyped]
 import pytest
+import torch
 
-from editcritic.integrations.dataset_rows import completion_text, sample_from_row, split_instructions
+from editcritic.integrations.dataset_rows import (
+    build_samples,
+    completion_text,
+    images_from_batch,
+    sample_from_row,
+    split_instructions,
+)
 from editcritic.integrations.row_fields import UnusableRow
-from editcritic.reward import Box, EditPlan, Kept, PlannedOperation, Target
+from editcritic.integrations.serving.server.app import ServerConfig, serve_in_thread
+from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.trainers.trainer_reward import (
+    TrainerReward,
+    UnscoredError,
+    resolve_scorer,
+    score_samples,
+    scorer_name,
+)
+from editcritic.reward import Box, EditPlan, EditSample, Kept, PlannedOperation, Reward, Score, SpecError, Target
+from editcritic.reward.image import PixelFormatError
 from editcritic.reward.plan_json import plan_to_json
-
-from ..verifiers.numpy_editor import scenes
+from tests.reward.fakes import Fake, Rated, picture, sample
+from tests.verifiers.numpy_editor import scenes
 
 PANDAS_NONE = (float("nan"), np.float32("nan"), pandas.NA, pandas.NaT)
 
@@ -159,3 +180,103 @@ def test_a_column_that_holds_no_plan_is_named_with_its_row_and_what_it_should_ho
     assert "deeper" in problem or any(words in str(caught.value) for words in ("plan_to_json", "should be a table"))
     with pytest.raises(ValueError, match="the row 'twirl it': `plan`"):
         sample_from_row({**row, "id": None, "instruction": "twirl it"})
+
+
+A, B = picture(1), picture(2)
+
+
+def test_pictures_are_the_same_however_a_trainer_has_them():
+    pixels = np.stack([A.pixels, B.pixels])
+    floats = torch.from_numpy(pixels).permute(0, 3, 1, 2) / 255
+    beyond = torch.where(floats == 1, 1.01, torch.where(floats == 0, -0.01, floats)).requires_grad_()
+    for batch in (
+        pixels,
+        pixels / 255,
+        floats,
+        beyond,
+        [A.pil(), B.pil()],
+        torch.from_numpy(pixels).permute(0, 3, 1, 2),
+    ):
+        assert images_from_batch(batch) == [A, B]
+
+
+def test_lists_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="2 prompts, 1 images, 1 sources"):
+        build_samples(["x", "y"], [A], [[B]])
+
+
+@pytest.mark.parametrize(
+    "convert", [lambda batch: 2 * batch - 1, lambda batch: 255 * batch, lambda batch: batch[:, :2]]
+)
+def test_pixels_of_another_scale_or_shape_are_refused_and_not_clipped(convert):
+    floats = torch.from_numpy(np.stack([A.pixels, B.pixels])).permute(0, 3, 1, 2) / 255
+    for batch in (convert(floats), convert(floats).bfloat16(), list(convert(floats).numpy().transpose(0, 2, 3, 1))):
+        with pytest.raises(PixelFormatError, match=r"float pixels must lie in \[0, 1\], got|expected an array of"):
+            images_from_batch(batch)
+
+
+def test_a_row_that_is_no_edit_is_a_failed_score_and_the_others_are_scored():
+    floats = torch.from_numpy(np.stack([A.pixels] * 6)).permute(0, 3, 1, 2) / 255
+    floats[1, 0, 0, 0] = math.nan
+    floats[2, 0, 0, 0] = math.inf
+    sources: list[list[Any]] = [[B], [B], [B], [], [B], images_from_batch([B.pil(), b"no picture"])]
+    rows = build_samples(["x", "x", "x", "x", " ", "x"], images_from_batch(floats), sources)
+    seen: list[EditSample] = []
+
+    def scorer(samples: Any) -> list[Score]:
+        seen.extend(samples)
+        return [Score.of(0.5) for _ in samples]
+
+    scores = score_samples(scorer, rows)
+    assert [score.status for score in scores] == ["scored"] + ["failed"] * 5
+    assert [one.id for one in seen] == ["edit-0"]
+    reasons = ["NaN or infinite", "NaN or infinite", "no source image", "must not be empty", "encoded image is not an"]
+    for score, reason in zip(scores[1:], reasons, strict=True):
+        assert reason in score.reason
+    with pytest.raises(UnscoredError, match=r"5 of 6 edits have no score: edit-1: failed \(the image edited: 1 of 192"):
+        TrainerReward(scorer)(rows)
+    values = TrainerReward(scorer, missing="nan")(rows).values
+    assert values[0] == 0.5
+    assert all(math.isnan(value) for value in values[1:])
+
+
+def test_a_batch_without_any_edit_asks_no_scorer():
+    rows = build_samples(["", ""], [A, A], [[B], [B]])
+    assert [score.status for score in score_samples(no_scorer, rows)] == ["failed", "failed"]
+
+
+def no_scorer(samples: Any) -> list[Score]:
+    raise AssertionError("it has nothing to score")
+
+
+def test_a_reward_is_anything_that_scores_or_says_what_does(tmp_path):
+    reward = Reward.of("edit-balanced")
+    assert resolve_scorer(reward) is reward
+    path = tmp_path / "reward.toml"
+    path.write_text('reward = "edit-balanced"\n', encoding="utf-8")
+    for spec in ("edit-balanced", {"use": "edit-balanced"}, str(path)):
+        assert scorer_name(resolve_scorer(spec)) == scorer_name(reward)
+    with pytest.raises(ValueError, match="no reward"):
+        resolve_scorer("")
+    with pytest.raises(SpecError):
+        resolve_scorer("no-such-reward")
+
+
+def test_a_text_may_name_judge_servers_and_where_their_token_is(monkeypatch):
+    monkeypatch.setenv("JUDGE", "correct-horse-battery-staple")
+    reward = Reward(Rated(), {"preference": Fake()})
+    service = ScoringService({"mine": reward, "other": reward})
+    with serve_in_thread(service, ServerConfig(port=0, token="correct-horse-battery-staple")) as url:
+        samples = [sample("a"), sample("b", edited=A)]
+        scorer = resolve_scorer(f"{url},{url}?token_env=JUDGE&reward=mine&deadline_s=60")
+        assert [score.value for score in scorer(samples)] == reward(samples).values
+    service.close()
+    with pytest.raises(ValueError, match="got 'token'"):
+        resolve_scorer("http://127.0.0.1:1?token=secret")
+    with pytest.raises(ValueError, match="deadline_s is a number, got 'soon'"):
+        resolve_scorer("http://127.0.0.1:1?deadline_s=soon")
+
+
+def test_scores_that_are_too_few_are_no_scores():
+    with pytest.raises(ValueError, match="returned 0 scores for 1 edits"):
+        score_samples(lambda samples: [], [sample("a")])

@@ -17,10 +17,10 @@ import torch
 from editcritic.integrations.dataset_rows import build_samples, sample_from_row, with_requirement
 from editcritic.integrations.row_fields import METADATA_FIELDS, UnusableRow, read_field, read_fields
 from editcritic.reward import EditSample
+from tests.integrations.test_dataset_rows import A, B
 
 from .serving.server import test_trainer_protocols as protocols
 from .trainers.entries import ENTRIES, Row, Seen
-from .trainers.test_trainer_batches import A, B
 
 PAGE = Path(__file__).parents[2] / "docs" / "trainers" / "rows.md"
 
