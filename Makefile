@@ -30,8 +30,8 @@ SECOND_TIER := \
 	tests/integrations/trainers/test_killed_server.py tests/integrations/trainers/test_killed_trainers.py \
 	tests/integrations/trainers/test_flow_factory.py tests/integrations/trainers/test_dance_grpo.py \
 	tests/integrations/trainers/test_omnigen2_rl.py tests/integrations/trainers/test_verl_omni_client.py \
-	tests/integrations/trainers/test_edit_r1_script.py tests/integrations/trainers/test_edit_r1_client.py \
-	tests/integrations/trainers/test_flow_grpo_script.py tests/integrations/diffusion_rl/test_trainer_processes.py \
+	tests/integrations/trainers/test_flow_grpo_script.py tests/integrations/trainers/test_edit_r1_client.py \
+	tests/integrations/diffusion_rl/test_trainer_processes.py \
 	tests/integrations/diffusion_rl/test_compiled_denoiser.py \
 	tests/integrations/test_two_processes.py tests/benchmarks/suites/imgedit/test_resumed.py tests/cli/judge/test_vendors.py
 

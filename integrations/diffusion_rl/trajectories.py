@@ -1,5 +1,5 @@
-"""Trajectories for policy gradients: the states of a pipeline call, the denoiser re-evaluated at them, and the images of
-a training step with their scores.
+"""Trajectories for policy gradients: the states of a pipeline call, the denoiser re-evaluated at them, and the images
+of a training step with their scores.
 
 The pipeline runs unchanged. A hook on its denoiser records the inputs, and the scheduler's `step` is patched to sample
 the next state from `transitions.Transitions`. Later only the denoiser is called again with the recorded inputs, for

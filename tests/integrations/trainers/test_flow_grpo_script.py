@@ -1,6 +1,7 @@
-"""Flow-GRPO's script for editors, restated, with the lines of docs/trainers/flow_grpo.md in it."""
+"""The scripts of Flow-GRPO and Edit-R1 for editors, restated, with the lines of docs/trainers/ in them."""
 
 import math
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,54 +17,96 @@ from .patched_scripts import patched_script
 from .trainer_cases import Judge, batch, check_log, documented, values
 
 EDITS = batch()
-MODULES = {"flow_grpo.rewards": "flow_grpo", "flow_grpo.stat_tracking": "flow_grpo"}
-LINES, _, STATISTICS = documented("Flow-GRPO", "diff")
+TRACKERS = {"flow_grpo_script": "flow_grpo", "edit_r1_script": "edit_r1"}
+TITLES = {"flow_grpo_script": "Flow-GRPO", "edit_r1_script": "Edit-R1"}
+DIFFS = {script: documented(title, "diff")[:3] for script, title in TITLES.items()}
+"""The lines, the configuration, and the statistics of the log."""
+
+each_script = pytest.mark.parametrize("name", TITLES)
 
 
-def run(reward: Any, diffs: Any = (LINES,), left_out: Any = (), **sample: Any) -> Any:
-    script = patched_script("flow_grpo_script", diffs, MODULES, reward=reward)
-    config = script.Config()
+def patched(name: str, reward: Any, *, statistics: bool = False) -> Any:
+    lines, _, of_log = DIFFS[name]
+    modules = {"flow_grpo.rewards": "flow_grpo", "flow_grpo.stat_tracking": TRACKERS[name]}
+    return patched_script(name, [lines, of_log] if statistics else [lines], modules, reward=reward)
+
+
+def run(
+    name: str, reward: Any, left_out: Sequence[int] = (), *, statistics: bool = False, train: Any = (), **sample: Any
+) -> Any:
+    """One epoch: what the script returns, by edit, and its log."""
+    script = patched(name, reward, statistics=statistics)
+    config, log = script.Config(), Log()
     vars(config.sample).update(sample)
-    log = Log()
+    vars(config.train).update(train)
     result = script.main(config, rollouts(EDITS, 4, left_out), log)
-    return SimpleNamespace(
-        advantages=by_edit(EDITS, result.advantages, left_out),
-        gradients=by_edit(EDITS, result.gradients.numpy(), left_out),
-        log=log,
-    )
+    arrays = {key: np.asarray(value) for key, value in vars(result).items() if key not in ("tracker", "mask")}
+    by_row = {key: by_edit(EDITS, value, left_out) for key, value in arrays.items()}
+    return SimpleNamespace(**by_row, log=log, tracker=getattr(result, "tracker", None))
 
 
+def failing(*rows: int) -> Any:
+    return Judge(failing=Judge.always(*(EDITS.edited[row] for row in rows))).reward(on_failures="none")
+
+
+@each_script
 @pytest.mark.parametrize("global_std", [True, False])
-def test_others_advantages_are_as_if_a_failed_edit_were_not_there(global_std):
+def test_others_advantages_are_as_if_a_failed_edit_were_not_there(name, global_std):
     judge = Judge(failing=Judge.always(EDITS.edited[5]), abstaining={EDITS.edited[14].digest})
-    got = run(judge.reward(on_failures="none"), global_std=global_std, diffs=[LINES, STATISTICS])
-    assert got.advantages[5] == got.gradients[5] == 0
-    without = run(judge.reward(on_failures="none"), global_std=global_std, left_out=(5,))
-    assert {row: value for row, value in got.advantages.items() if row != 5} == pytest.approx(
-        without.advantages, rel=1e-12
-    )
-    assert all(math.isfinite(value) for value in (*got.advantages.values(), *got.gradients.values()))
+    got = run(name, judge.reward(on_failures="none"), statistics=True, global_std=global_std)
+    without = run(name, judge.reward(on_failures="none"), (5,), global_std=global_std)
+    assert got.advantages.pop(5) == got.gradients[5] == 0
+    assert got.advantages == pytest.approx(without.advantages, rel=1e-12)
     assert got.advantages[14] < 0  # the lowest value of the range
-    check_log("Flow-GRPO", got.log)
     known = [0.0 if row == 14 else value for row, value in enumerate(values(EDITS)) if row != 5]
     assert [got.log["reward_avg"], got.log["reward_editcritic"]] == pytest.approx([np.mean(known)] * 2)
+    assert got.log.get("mean_reward_100") == pytest.approx(without.log.get("mean_reward_100"))
+    check_log(TITLES[name], got.log)
+    assert all(math.isfinite(value) for value in (*got.log.values(), *got.gradients.values()))
+
+
+@each_script
+def test_with_the_trainers_own_tracker_a_failed_edit_spoils_the_others(name, monkeypatch):
+    monkeypatch.setattr(adapter, "leave_out_missing", lambda tracker: tracker)
+    for global_std, spoiled in ((True, 16), (False, 4)):
+        tracked = patched(name, failing(5)).PerPromptStatTracker(global_std)
+        rewards = [math.nan if row == 5 else value for row, value in enumerate(values(EDITS))]
+        prompts = [f"{prompt} {row // 4}" for row, prompt in enumerate(EDITS.prompts)]
+        result = tracked.update(prompts, np.array(rewards)[:, None])
+        assert np.isnan(result[0] if isinstance(result, tuple) else result).sum() == spoiled
+
+
+@each_script
+@pytest.mark.filterwarnings("ignore:Degrees of freedom")  # the deviation of that group, which is NaN
+def test_a_group_without_any_value_has_no_advantage_and_the_others_keep_theirs(name):
+    got = run(name, failing(*range(4, 8)), statistics=True)
+    assert [got.advantages[row] for row in range(4, 8)] == [0.0] * 4
+    assert sum(value != 0 for value in got.advantages.values()) == 12
     assert all(math.isfinite(value) for value in got.log.values())
 
 
-def test_with_the_trainers_own_tracker_a_failed_edit_spoils_the_others(monkeypatch):
-    judge = Judge(failing=Judge.always(EDITS.edited[5]))
-    monkeypatch.setattr(adapter, "leave_out_missing", lambda tracker: tracker)
-    for global_std, spoiled in ((True, 16), (False, 4)):
-        script = patched_script("flow_grpo_script", [LINES], MODULES, reward=judge.reward(on_failures="none"))
-        tracked = script.PerPromptStatTracker(global_std)
-        rewards = [math.nan if row == 5 else value for row, value in enumerate(values(EDITS))]
-        prompts = [f"{prompt} {row // 4}" for row, prompt in enumerate(EDITS.prompts)]
-        assert np.isnan(tracked.update(prompts, np.array(rewards)[:, None])).sum() == spoiled
+@each_script
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("parts", [True, False])
+def test_the_log_has_numbers_only_whether_the_reward_has_parts_or_not(name, parts):
+    script, log = patched(name, Judge(parts=parts).reward(), statistics=True), Log()
+    script.main(script.Config(), rollouts(EDITS, 4), log, evaluated=rollouts(EDITS, 8))
+    check_log("Flow-GRPO, evaluation", log, parts=parts, share=0)
+    check_log(TITLES[name], log, parts=parts, share=0)
+
+
+@each_script
+def test_the_configuration_names_the_reward(name):
+    config = SimpleNamespace()
+    exec(DIFFS[name][1].removeprefix("+").strip(), {"config": config})
+    assert config.reward_fn == {"editcritic": 1.0}
+
+
+# -- Flow-GRPO ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_logs_means_of_parts_are_those_of_scored_edits_without_more_changes():
-    judge = Judge(failing=Judge.always(EDITS.edited[5]))
-    log = run(judge.reward(on_failures="none")).log
+    log = run("flow_grpo_script", failing(5)).log
     assert math.isnan(log["reward_avg"])
     assert math.isnan(log["reward_editcritic"])
     calls = call_order(EDITS).reshape(4, 4)
@@ -72,58 +115,27 @@ def test_the_logs_means_of_parts_are_those_of_scored_edits_without_more_changes(
     assert log["reward_editcritic_unscored"] == 1 / 16
 
 
-def test_a_group_without_any_value_has_no_advantage_and_the_others_keep_theirs():
-    judge = Judge(failing=Judge.always(*EDITS.edited[4:8]))
-    got = run(judge.reward(on_failures="none"), global_std=True)
-    assert [got.advantages[row] for row in range(4, 8)] == [0.0] * 4
-    assert len({value for row, value in got.advantages.items() if row not in range(4, 8)} - {0.0}) == 12
-
-
-def test_evaluation_logs_the_same_columns():
-    judge = Judge(failing=Judge.always(EDITS.edited[5]))
-    script = patched_script("flow_grpo_script", [LINES], MODULES, reward=judge.reward(on_failures="none"))
-    log = Log()
-    script.main(script.Config(), rollouts(EDITS, 4), log, evaluated=rollouts(EDITS, 8))
-    assert log["eval_reward_editcritic_unscored"] == 1 / 16
-    assert math.isfinite(log["eval_reward_editcritic_following"])
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("parts", [True, False])
-def test_the_log_has_numbers_only_whether_the_reward_has_parts_or_not(parts):
-    reward = Judge(parts=parts).reward()
-    script = patched_script("flow_grpo_script", [LINES, STATISTICS], MODULES, reward=reward)
-    log = Log()
-    script.main(script.Config(), rollouts(EDITS, 4), log, evaluated=rollouts(EDITS, 8))
-    check_log("Flow-GRPO, evaluation", log, parts=parts, share=0)
-    check_log("Flow-GRPO", log, parts=parts, share=0)
-
-
 def test_it_trains_beside_a_reward_of_flow_grpo():
-    judge = Judge(failing=Judge.always(EDITS.edited[5]))
-    script = patched_script("flow_grpo_script", [LINES], MODULES, reward=judge.reward(on_failures="none"))
-    log = Log()
+    script, log = patched("flow_grpo_script", failing(5)), Log()
     config = script.Config(reward_fn={"editcritic": 1.0, "jpeg_compressibility": 0.5})
     result = script.main(config, rollouts(EDITS, 4), log)
     assert by_edit(EDITS, result.advantages)[5] == 0
     assert np.isfinite(result.advantages).all()
     assert math.isfinite(log["reward_jpeg_compressibility"])
     config = script.Config(reward_fn={"editcritic": 0.0, "jpeg_compressibility": 0.5})  # only logged
-    result = script.main(config, rollouts(EDITS, 4), log)
+    script.main(config, rollouts(EDITS, 4), log)
     assert math.isfinite(log["reward_avg"])
 
 
 def test_calls_from_eight_threads_have_their_own_values():
-    edits = batch(groups=16)
-    judge = Judge()
+    edits, judge = batch(groups=16), Judge()
     service = ScoringService(judge.reward())
     with serve_in_thread(service) as url:
         for reward in (Judge().reward(), url):
-            script = patched_script("flow_grpo_script", [LINES], MODULES, reward=reward)
-            log = Log()
+            script = patched("flow_grpo_script", reward)
             config = script.Config()
             config.sample.num_batches_per_epoch = 16
-            got = by_edit(edits, script.main(config, rollouts(edits, 4), log).advantages)
+            got = by_edit(edits, script.main(config, rollouts(edits, 4), Log()).advantages)
             groups = np.array(values(edits)).reshape(16, 4)
             wanted = (groups - groups.mean(axis=1, keepdims=True)) / (groups.std() + 1e-4)
             # the script holds float32
@@ -133,16 +145,32 @@ def test_calls_from_eight_threads_have_their_own_values():
 
 
 def test_images_of_mixed_precision_are_scored():
-    script = patched_script("flow_grpo_script", [LINES], MODULES, reward=Judge().reward())
+    script, log = patched("flow_grpo_script", Judge().reward()), Log()
     images, *rest = rollouts(EDITS, 16)[0]
-    log = Log()
     config = script.Config()
     config.sample.num_batches_per_epoch = 1
     assert np.isfinite(script.main(config, [(images.bfloat16(), *rest)], log).advantages).all()
     assert log["reward_editcritic_unscored"] == 0
 
 
-def test_the_configuration_names_the_reward():
-    config = SimpleNamespace()
-    exec(documented("Flow-GRPO", "diff")[1].removeprefix("+").strip(), {"config": config})
-    assert config.reward_fn == {"editcritic": 1.0}
+# -- Edit-R1 -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("adv_mode", ["all", "positive_only", "negative_only", "one_only", "binary"])
+def test_a_failed_edit_has_no_preference_and_no_gradient_at_the_old_policy(adv_mode):
+    got = run("edit_r1_script", failing(5), train={"adv_mode": adv_mode})
+    assert got.r[5] == 0.5
+    assert got.gradients[5] == 0
+    assert any(got.gradients.values())
+    assert all(math.isfinite(value) for value in (*got.r.values(), *got.gradients.values()))
+
+
+def test_where_prompts_are_banned_the_failed_edit_is_masked_and_none_is_banned_for_what_is_left():
+    settings: dict[str, Any] = {"ban_prompt": True, "ban_std_thres": 0.001, "ban_mean_thres": -1.0}
+    got = run("edit_r1_script", failing(5, 6, 7), **settings)
+    assert [got.valid_mask[row] for row in range(4, 8)] == [0.0] * 4  # of one value: no deviation
+    assert got.tracker.banned_prompts == set()
+    alone = run("edit_r1_script", failing(5, 6, 7), (5, 6, 7), **settings)
+    assert alone.tracker.banned_prompts == {EDITS.prompts[4]}
+    masked = run("edit_r1_script", failing(5), ban_prompt=True, ban_std_thres=0.0, ban_mean_thres=2.0)
+    assert masked.valid_mask == {row: float(row != 5) for row in range(16)}

@@ -94,14 +94,7 @@ def main(config: Config, batches: list[Any], wandb: Any, evaluated: Iterable[Any
     sampled: list[dict[str, Any]] = []
     for images, prompts, prompt_metadata, ref_images, _ in batches:
         prompt_ids = tokenize(prompts)
-        rewards_future = executor.submit(
-            reward_fn,
-            images,
-            prompts,
-            prompt_metadata,
-            ref_images,
-            only_strict=True,
-        )
+        rewards_future = executor.submit(reward_fn, images, prompts, prompt_metadata, ref_images, only_strict=True)
         time.sleep(0)
         sampled.append({"prompt_ids": prompt_ids, "rewards_future": rewards_future})
     for sample in sampled:
@@ -134,11 +127,7 @@ def main(config: Config, batches: list[Any], wandb: Any, evaluated: Iterable[Any
             "trained_prompt_num": trained_prompt_num,
             "zero_std_ratio": zero_std_ratio,
             "reward_std_mean": reward_std_mean,
-            "mean_reward_100": stat_tracker.get_mean_of_top_rewards(100),
-            "mean_reward_75": stat_tracker.get_mean_of_top_rewards(75),
-            "mean_reward_50": stat_tracker.get_mean_of_top_rewards(50),
-            "mean_reward_25": stat_tracker.get_mean_of_top_rewards(25),
-            "mean_reward_10": stat_tracker.get_mean_of_top_rewards(10),
+            **{f"mean_reward_{share}": stat_tracker.get_mean_of_top_rewards(share) for share in (100, 75, 50, 25, 10)},
         }
     )
     stat_tracker.clear()

@@ -3,7 +3,7 @@
 Restated from `src/flow_factory`: `hparams/abc.py`, `hparams/reward_args.py`, `rewards/abc.py`, `rewards/registry.py`,
 `rewards/loader.py`, `rewards/reward_processor.py` (pointwise models, synchronous and asynchronous),
 `samples/samples.py`, `utils/base.py`, `utils/image.py`, `utils/dist.py`, `advantage/advantage_processor.py`, and the
-steps of `trainers/grpo.py` from samples to the log. `global_std` is true and `advantage_aggregation` is `gdpo` there by
+steps of `trainers/grpo.py` from samples to the log, of which the statistics of groups are left out. `global_std` is true and `advantage_aggregation` is `gdpo` there by
 default, `batch_size` 16.
 """
 
@@ -262,17 +262,6 @@ class RewardProcessor:
             results[name] = torch.cat(parts)
         return results
 
-    @staticmethod
-    def group_zero_std_ratio(rewards: np.ndarray[Any, Any], groups: np.ndarray[Any, Any]) -> float:
-        ids = np.unique(groups)
-        return sum(np.std(rewards[groups == one]) < 1e-6 for one in ids) / len(ids)
-
-    @staticmethod
-    def compute_group_reward_stats(rewards: np.ndarray[Any, Any], groups: np.ndarray[Any, Any]) -> Any:
-        ids = np.unique(groups)
-        stds = np.array([np.std(rewards[groups == one]) for one in ids])
-        return np.array([np.mean(rewards[groups == one]) for one in ids]), stds
-
 
 class RewardBuffer:
     """Takes samples as they are sampled. Batches of asynchronous models are scored in threads meanwhile."""
@@ -348,14 +337,6 @@ def stats_over_processes(accelerator: Any, arrays: dict[str, np.ndarray[Any, Any
         std = max(squares / count - mean**2, 0.0) ** 0.5
         stats[name] = {"min": float(lows[row]), "max": float(highs[row]), "mean": mean, "std": std}
     return stats
-
-
-def zero_std_ratio_over_processes(accelerator: Any, rewards: Any, groups: Any) -> float:
-    ids = np.unique(groups)
-    zero = sum(np.std(rewards[groups == one]) < 1e-6 for one in ids)
-    counts = torch.tensor([float(zero), float(len(ids))], dtype=torch.float64)
-    zeros, total = accelerator.reduce(counts, reduction="sum").tolist()
-    return zeros / total if total >= 1 else 0.0
 
 
 # -- advantages --------------------------------------------------------------------------------------------------------
@@ -436,11 +417,6 @@ class AdvantageProcessor:
             for name, x in ((name, np.asarray(array, np.float64)) for name, array in arrays.items())
         }
 
-    def _metric_zero_std_ratio(self, rewards: Any, groups: Any) -> float:
-        if self.group_on_same_rank:
-            return zero_std_ratio_over_processes(self.accelerator, rewards, groups)
-        return RewardProcessor.group_zero_std_ratio(rewards, groups)
-
     def compute_weighted_sum(self, samples: Any, rewards: Any, store_to_samples: bool) -> torch.Tensor:
         """The weighted sum of rewards, less the mean of its group, over the global or the group's deviation."""
         gathered, groups = self.collect_group_rewards(samples, rewards)
@@ -457,7 +433,7 @@ class AdvantageProcessor:
             if not self.global_std:
                 std = max(np.std(of_group), 1e-6)
             advantages[rows] = (of_group - np.mean(of_group)) / std
-        self._pending_advantage_metrics = self._log_data(gathered, groups, advantages, samples, aggregated)
+        self._pending_advantage_metrics = self._log_data(gathered, advantages, samples, aggregated)
         return self._stored(samples, advantages, store_to_samples)
 
     def compute_gdpo(self, samples: Any, rewards: Any, store_to_samples: bool) -> torch.Tensor:
@@ -473,7 +449,7 @@ class AdvantageProcessor:
         combined = np.sum(normalised, axis=0)
         mean, std = self._global_mean_std(combined)
         advantages = (combined - mean) / std
-        self._pending_advantage_metrics = self._log_data(gathered, groups, advantages, samples, None)
+        self._pending_advantage_metrics = self._log_data(gathered, advantages, samples, None)
         self._pending_advantage_metrics |= {"train/batch_norm_mean": mean, "train/batch_norm_std": std}
         return self._stored(samples, advantages, store_to_samples)
 
@@ -484,22 +460,13 @@ class AdvantageProcessor:
                 sample.extra_kwargs["advantage"] = advantage
         return local
 
-    def _log_data(self, gathered: Any, groups: Any, advantages: Any, samples: Any, aggregated: Any) -> dict[str, Any]:
+    def _log_data(self, gathered: Any, advantages: Any, samples: Any, aggregated: Any) -> dict[str, Any]:
         arrays = dict(gathered) if aggregated is None else {**gathered, "": aggregated}
-        stats_of: dict[str, Any] = {"adv": advantages, "adv_abs": np.abs(advantages)}
-        for name, values in arrays.items():
-            means, stds = RewardProcessor.compute_group_reward_stats(values, groups)
-            stats_of |= {f"{name}/values": values, f"{name}/stds": stds, f"{name}/means": means}
-        stats = self._batch_reduce_stats(stats_of)
+        stats = self._batch_reduce_stats({**arrays, "adv": advantages, "adv_abs": np.abs(advantages)})
         log: dict[str, Any] = {}
-        for name, values in arrays.items():
+        for name in arrays:
             key = f"train/reward_{name}" if name else "train/reward"
-            log[f"{key}_mean"] = stats[f"{name}/values"]["mean"]
-            log[f"{key}_std"] = stats[f"{name}/values"]["std"]
-            log[f"{key}_group_std_mean"] = stats[f"{name}/stds"]["mean"]
-            log[f"{key}_group_mean_std"] = stats[f"{name}/means"]["std"]
-            if aggregated is None or not name:
-                log[f"{key}_zero_std_ratio"] = self._metric_zero_std_ratio(values, groups)
+            log |= {f"{key}_mean": stats[name]["mean"], f"{key}_std": stats[name]["std"]}
         log |= {"train/adv_min": stats["adv"]["min"], "train/adv_max": stats["adv"]["max"]}
         return log | {"train/adv_abs_mean": stats["adv_abs"]["mean"], "train_samples": samples[:30]}
 

@@ -17,25 +17,8 @@ import numpy as np
 import torch
 from datasets import load_dataset
 
-from .flow_factory import (
-    AdvantageProcessor as _OldAdvantageProcessor,
-)
-from .flow_factory import (
-    BaseSample as _OldSample,
-)
-from .flow_factory import (
-    PointwiseRewardModel,
-    RewardArguments,
-    RewardBuffer,
-    RewardModelOutput,
-    in_batches,
-)
-from .flow_factory import (
-    RewardProcessor as _OldRewardProcessor,
-)
-from .flow_factory import (
-    Trainer as _OldTrainer,
-)
+from . import flow_factory as old
+from .flow_factory import PointwiseRewardModel, RewardArguments, RewardBuffer, RewardModelOutput, in_batches
 
 __all__ = ["BaseSample", "PointwiseRewardModel", "RewardArguments", "RewardModelOutput", "Trainer", "in_batches"]
 
@@ -43,7 +26,7 @@ LEGACY_SOURCE = -1
 
 
 @dataclass
-class BaseSample(_OldSample):
+class BaseSample(old.BaseSample):
     """source: the name of a data set, with source_id; both None if there is one only. applicable_rewards: set when
     rewards are computed."""
 
@@ -52,7 +35,7 @@ class BaseSample(_OldSample):
     applicable_rewards: set[str] = field(default_factory=set)
 
 
-class RewardProcessor(_OldRewardProcessor):
+class RewardProcessor(old.RewardProcessor):
     def _reward_applies(self, name: str, sample: BaseSample) -> bool:
         applicable = self.reward_configs[name].extra_kwargs.get("_datasets")
         return applicable is None or sample.source is None or sample.source in applicable
@@ -75,7 +58,7 @@ class RewardProcessor(_OldRewardProcessor):
         return rewards
 
 
-class AdvantageProcessor(_OldAdvantageProcessor):
+class AdvantageProcessor(old.AdvantageProcessor):
     """reward_weights: by reward and data set."""
 
     def __init__(self, *args: Any, source_id_to_name: Sequence[str] = (), **keywords: Any) -> None:
@@ -172,7 +155,7 @@ class AdvantageProcessor(_OldAdvantageProcessor):
             advantages = (aggregated - means[groups]) / std
         else:
             advantages = self._group_normalize(aggregated, groups)
-        self._pending_advantage_metrics = self._source_log(gathered, groups, advantages, samples, applicable)
+        self._pending_advantage_metrics = self._source_log(gathered, advantages, samples, applicable)
         return self._stored(samples, advantages, store_to_samples)
 
     def compute_gdpo(self, samples: Any, rewards: Any, store_to_samples: bool) -> torch.Tensor:
@@ -186,23 +169,15 @@ class AdvantageProcessor(_OldAdvantageProcessor):
         )
         mean, std = self._global_mean_std(combined) if self.global_std else (0.0, 1.0)
         advantages = (combined - mean) / std
-        self._pending_advantage_metrics = self._source_log(gathered, groups, advantages, samples, applicable)
+        self._pending_advantage_metrics = self._source_log(gathered, advantages, samples, applicable)
         return self._stored(samples, advantages, store_to_samples)
 
-    def _source_log(self, gathered: Any, groups: Any, advantages: Any, samples: Any, applicable: Any) -> dict[str, Any]:
-        stats_of: dict[str, Any] = {"adv": advantages, "adv_abs": np.abs(advantages)}
-        for row, name in enumerate(gathered):
-            values, of_groups = gathered[name][applicable[row]], groups[applicable[row]]
-            means, stds = RewardProcessor.compute_group_reward_stats(values, of_groups)
-            stats_of |= {f"{name}/values": values, f"{name}/stds": stds, f"{name}/means": means}
-        stats = self._batch_reduce_stats(stats_of)
-        log = {f"train/reward_{name}_mean": stats[f"{name}/values"]["mean"] for name in gathered}
-        log |= {f"train/reward_{name}_group_std_mean": stats[f"{name}/stds"]["mean"] for name in gathered}
-        log |= {"train/adv_min": stats["adv"]["min"], "train/adv_max": stats["adv"]["max"]}
-        return log | {"train/adv_abs_mean": stats["adv_abs"]["mean"], "train_samples": samples[:30]}
+    def _source_log(self, gathered: Any, advantages: Any, samples: Any, applicable: Any) -> dict[str, Any]:
+        arrays = {name: values[applicable[row]] for row, (name, values) in enumerate(gathered.items())}
+        return self._log_data(arrays, advantages, samples, None)
 
 
-class Trainer(_OldTrainer):
+class Trainer(old.Trainer):
     """settings: `data.datasets` names the data sets; a reward may have `applicable_datasets`."""
 
     def __init__(self, settings: dict[str, Any], accelerator: Any = None) -> None:
