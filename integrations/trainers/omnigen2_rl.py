@@ -172,7 +172,7 @@ def process_grpo_rewards(
     for prompt, reward in zip(all_prompts, all_rewards, strict=True):
         if reward is not None:
             by_prompt[prompt].append(reward)
-    statistics = {"min": np.min, "max": np.max, "mean": np.mean, "std": np.std}
+    statistics: dict[str, Any] = {"min": np.min, "max": np.max, "mean": np.mean, "std": np.std}
     prompt_stats = {
         prompt: {name: float(function(group)) for name, function in statistics.items()}
         for prompt, group in by_prompt.items()

@@ -32,7 +32,6 @@ from editcritic.reward.training.judge_variance import JudgeVariance, VarianceEst
 
 from ...reward.fakes import Fake
 from ..process_pair import found_by_both
-from .killed_trainer import killed_and_restarted
 from .patched_scripts import patched_script
 from .restated import omnigen2_rl as theirs
 from .trainer_cases import Batch, Judge, Parted, batch, check_log, documented, values
@@ -285,22 +284,6 @@ def test_in_process_the_answer_has_the_shape_of_the_clients():
             assert row["editcritic_score"].pop("judge_seconds") >= 0
     assert list(over_http) == list(here)
     assert OmniGen2Reward(Judge().reward())([], [], []) == ([], [], [], [])
-
-
-def trainer_step(url: str) -> list[float]:
-    """In a process of its own."""
-    torch.distributed.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
-    rewards = run(configuration(url)).rewards
-    return [rewards[row] for row in sorted(rewards)]
-
-
-def test_a_trainer_that_is_killed_and_restarted_has_the_same_values():
-    def add(app: Any, service: ScoringService) -> None:
-        add_trainer_protocols(app, service, "omnigen2-rl", on_unscored="nan")
-
-    rewards, asked = killed_and_restarted(f"{__name__}:trainer_step", Judge(), add=add)
-    assert dict(enumerate(rewards)) == as_float32(values(EDITS))
-    assert asked == 16
 
 
 def as_a_rank(folder: str) -> None:

@@ -26,27 +26,22 @@ from editcritic.integrations.trainers.trainer_reward import (
     part_value,
     resolve_scorer,
 )
-from editcritic.reward import EditSample, Image, Reward, Score, TooManyFailures, default_experts, retry
+from editcritic.reward import Image, Reward, Score, TooManyFailures, default_experts, retry
 from editcritic.reward.metrics.compose import Gate
 from editcritic.reward.metrics.guards import NotACopy
 from editcritic.reward.training.monitored_reward import MonitoredReward
 
 from ...reward.fakes import Fake, Rated
-from .trainer_cases import Batch, Judge, batch, values
+from .entries import rows_of, samples_of
+from .trainer_cases import Judge, batch, values
 
 EDITS = batch()
+SAMPLES = samples_of(rows_of(EDITS))
 SLEEP = "editcritic.integrations.trainers.trainer_reward.sleep"
 
 
-def rows(edits: Batch) -> list[EditSample | str]:
-    return [
-        EditSample(id=f"edit-{row}", instruction=prompt, sources=(source,), edited=edited)
-        for row, (prompt, source, edited) in enumerate(zip(edits.prompts, edits.sources, edits.edited, strict=True))
-    ]
-
-
 def test_values_are_those_of_the_reward_and_parts_are_columns():
-    scored = TrainerReward(Judge().reward())(rows(EDITS))
+    scored = TrainerReward(Judge().reward())(SAMPLES)
     assert scored.values == values(EDITS)
     assert scored.columns["following"] == scored.values
     assert scored.columns["preservation"] == [1 - value for value in scored.values]
@@ -57,7 +52,7 @@ def test_values_are_those_of_the_reward_and_parts_are_columns():
 
 def test_a_failure_that_passes_is_asked_again_at_once_and_the_others_are_not():
     judge = Judge(failing={EDITS.edited[5].digest: 1})
-    scored = TrainerReward(judge.reward())(rows(EDITS))
+    scored = TrainerReward(judge.reward())(SAMPLES)
     assert scored.values == values(EDITS)
     assert sum(judge.batches) == 17
 
@@ -66,11 +61,11 @@ def test_a_callable_that_infrastructure_fails_is_asked_again_after_pauses_within
     clock = Clock(monkeypatch)
     judge = Judge(failing=dict.fromkeys((image.digest for image in EDITS.edited), 4))
     plain = judge.reward(on_failures="none")
-    assert TrainerReward(plain.__call__, outage_timeout_s=60)(rows(EDITS)).values == values(EDITS)
+    assert TrainerReward(plain.__call__, outage_timeout_s=60)(SAMPLES).values == values(EDITS)
     assert [round(pause / most + 0.25) for pause, most in zip(clock.slept, (1, 2, 4), strict=True)] == [1, 1, 1]
     lasting = Judge(failing=Judge.always(*EDITS.edited)).reward(on_failures="none")
     with pytest.raises(UnscoredError, match=r"16 of 16 edits have no score: edit-0: failed \(.*did not answer") as got:
-        TrainerReward(lasting.__call__, outage_timeout_s=60)(rows(EDITS))
+        TrainerReward(lasting.__call__, outage_timeout_s=60)(SAMPLES)
     assert 45 <= sum(clock.slept[3:]) <= 60
     again = pickle.loads(pickle.dumps(got.value))
     assert (again.scores, str(again)) == (got.value.scores, str(got.value))
@@ -96,7 +91,7 @@ class Clock:
 def test_a_monitored_reward_counts_an_edit_that_is_asked_again_once():
     judge = Judge(failing={EDITS.edited[5].digest: 1})
     reward = MonitoredReward(judge.reward(on_failures="none"), step_samples=len(EDITS.edited) + 1)
-    assert TrainerReward(reward)(rows(EDITS)).values == values(EDITS)
+    assert TrainerReward(reward)(SAMPLES).values == values(EDITS)
     assert reward.monitor.steps == 0  # one more edit would complete the first
 
 
@@ -105,7 +100,7 @@ def test_edits_that_fail_among_many_that_do_not_are_no_outage(monkeypatch, on_fa
     clock = Clock(monkeypatch)
     edits = batch(groups=16)
     judge = Judge(failing=Judge.always(*edits.edited[:20:4]))
-    scored = TrainerReward(judge.reward(on_failures=on_failures), missing="nan")(rows(edits))
+    scored = TrainerReward(judge.reward(on_failures=on_failures), missing="nan")(samples_of(rows_of(edits)))
     assert [math.isnan(value) for value in scored.values] == [row in range(0, 20, 4) for row in range(64)]
     assert sum(judge.batches) == 64 + 5
     assert clock.slept == []
@@ -116,7 +111,7 @@ def test_an_outage_of_a_rewards_expert_is_waited_for_once_and_what_was_scored_is
     clock = Clock(monkeypatch)
     judge = Judge(failing=Judge.always(*EDITS.edited[4:]))
     reward = judge.reward(on_failures=on_failures, outage_timeout_s=100.0)
-    scored = TrainerReward(reward, missing="nan", outage_timeout_s=100.0)(rows(EDITS))
+    scored = TrainerReward(reward, missing="nan", outage_timeout_s=100.0)(SAMPLES)
     assert scored.values[:4] == values(EDITS)[:4]
     assert all(map(math.isnan, scored.values[4:]))
     assert sum(clock.slept) == pytest.approx(100)
@@ -131,18 +126,18 @@ def test_with_raise_an_outage_ends_the_run_at_once(monkeypatch):
     clock = Clock(monkeypatch)
     reward = Judge(failing=Judge.always(*EDITS.edited)).reward(on_failures="raise")
     with pytest.raises(TooManyFailures):
-        TrainerReward(reward, missing="nan")(rows(EDITS))
+        TrainerReward(reward, missing="nan")(SAMPLES)
     assert clock.slept == []
 
 
 @pytest.mark.parametrize("on_failures", ["wait", "none"])
 def test_a_server_that_was_never_there_gives_nan_or_names_the_edits(on_failures, caplog):
     url = f"http://127.0.0.1:9?on_failures={on_failures}&outage_timeout_s=0.2"
-    scored = TrainerReward(url, missing="nan")(rows(EDITS))
+    scored = TrainerReward(url, missing="nan")(SAMPLES)
     assert all(map(math.isnan, scored.values))
     assert scored.columns["unscored"] == [1.0] * 16
     with pytest.raises(UnscoredError, match=r"16 of 16 edits have no score: edit-0: failed \(no judge server"):
-        TrainerReward(url)(rows(EDITS))
+        TrainerReward(url)(SAMPLES)
     assert "http://127.0.0.1:9: outage for 0 s, waiting until" in caplog.text
 
 
@@ -152,18 +147,18 @@ def test_a_wrong_configuration_is_raised_at_once(monkeypatch):
         ScoringService(Judge().reward()), ServerConfig(port=0, token="the-right-token-of-a-test")
     ) as url:
         with pytest.raises(RemoteError, match=r"refused access .*token_env"):
-            TrainerReward(url, missing="nan")(rows(EDITS))
+            TrainerReward(url, missing="nan")(SAMPLES)
         with pytest.raises(RemoteError, match="identity=00000000 is required"):
-            TrainerReward(f"{url}?token_env=JUDGE_TOKEN&identity=00000000", missing="nan")(rows(EDITS))
+            TrainerReward(f"{url}?token_env=JUDGE_TOKEN&identity=00000000", missing="nan")(SAMPLES)
 
 
 def test_a_deadline_is_kept_also_while_nobody_is_there():
     with serve_in_thread(ScoringService(Judge().reward())) as url:
         reward: Any = TrainerReward(url, missing="nan", deadline_s=0.3)
-        assert reward(rows(EDITS)).values == values(EDITS)
-    scored = reward(rows(EDITS))
+        assert reward(SAMPLES).values == values(EDITS)
+    scored = reward(SAMPLES)
     assert {score.reason for score in scored.scores} == {"not scored within 0.3 s"}
-    never = TrainerReward("http://127.0.0.1:9", missing="nan", deadline_s=0.3)(rows(EDITS))
+    never = TrainerReward("http://127.0.0.1:9", missing="nan", deadline_s=0.3)(SAMPLES)
     assert all(score.reason.startswith("not scored within 0.3 s") for score in never.scores)
 
 
@@ -180,22 +175,14 @@ def test_a_time_out_of_collectives_that_ends_before_the_outage_is_warned_of(capl
     assert ("torch.distributed ends processes that wait for this one after 100 s" in caplog.text) == warns
 
 
-def test_the_client_of_a_server_asks_again_without_its_limit():
-    with serve_in_thread(ScoringService(Judge().reward())) as url:
-        client: Any = resolve_scorer(url)
-        unlimited = client.without_failure_limit()
-        assert (client.on_failures, unlimited.on_failures) == ("wait", "none")
-        assert unlimited(rows(EDITS)).values == values(EDITS)
-
-
 def test_an_edit_that_nobody_can_judge_has_the_lowest_value_and_is_not_asked_after_a_pause(monkeypatch):
     monkeypatch.setattr(SLEEP, no_pause)
     judge = Judge(abstaining={EDITS.edited[3].digest})
-    scored = TrainerReward(judge.reward())(rows(EDITS))
+    scored = TrainerReward(judge.reward())(SAMPLES)
     assert scored.values[3] == 0.0
     assert scored.columns["abstained"] == [float(row == 3) for row in range(16)]
     assert scored.columns["unscored"] == [0.0] * 16
-    excluded = TrainerReward(judge.reward(), abstained="exclude", missing="nan")(rows(EDITS))
+    excluded = TrainerReward(judge.reward(), abstained="exclude", missing="nan")(SAMPLES)
     assert math.isnan(excluded.values[3])
 
 
@@ -205,7 +192,7 @@ def no_pause(seconds: float) -> None:
 
 def test_a_missing_value_is_no_number_and_only_a_filled_column_has_the_mean_of_the_others():
     judge = Judge(failing=Judge.always(EDITS.edited[5]))
-    scored = TrainerReward(judge.reward(on_failures="none"), missing="nan", outage_timeout_s=0)(rows(EDITS))
+    scored = TrainerReward(judge.reward(on_failures="none"), missing="nan", outage_timeout_s=0)(SAMPLES)
     known = [value for row, value in enumerate(values(EDITS)) if row != 5]
     assert math.isnan(scored.values[5])
     assert scored.values[:5] + scored.values[6:] == known
@@ -213,7 +200,7 @@ def test_a_missing_value_is_no_number_and_only_a_filled_column_has_the_mean_of_t
     assert scored.filled_columns["following"] == [*known[:5], pytest.approx(sum(known) / 15), *known[5:]]
     assert scored.columns["unscored"] == [float(row == 5) for row in range(16)]
     faulty = Judge(failing=Judge.always(*EDITS.edited)).reward(on_failures="none")
-    empty = TrainerReward(faulty, missing="nan", outage_timeout_s=0)(rows(EDITS))
+    empty = TrainerReward(faulty, missing="nan", outage_timeout_s=0)(SAMPLES)
     assert set(empty.columns) == set(scored.columns), "the names do not depend on what became of a call"
     assert all(math.isnan(value) for value in (*empty.values, *empty.filled_columns["guard"]))
 
@@ -234,7 +221,7 @@ def test_a_built_in_reward_has_the_parts_that_its_card_names(name):
 @pytest.mark.parametrize("served", [False, True])
 def test_parts_that_the_reward_cannot_have_are_no_columns(served):
     def names(reward: Any, **options: Any) -> list[str]:
-        return list(TrainerReward(reward, **options)(rows(EDITS)).columns)
+        return list(TrainerReward(reward, **options)(SAMPLES).columns)
 
     usual = ["unscored", "abstained", "judge_seconds"]
     plain = Reward(Rated(), {"preference": Fake()})
@@ -246,14 +233,6 @@ def test_parts_that_the_reward_cannot_have_are_no_columns(served):
         service.close()
     assert names(partly.__call__) == usual, "of a callable nobody knows"
     assert names(partly.__call__, logged_parts=["guard/not_a_copy"]) == ["guard/not_a_copy", *usual]
-
-
-def test_a_row_that_is_no_edit_has_no_value_and_is_not_asked():
-    mixed = ["the image edited: NaN", *rows(EDITS)[1:]]
-    judge = Judge()
-    scored = TrainerReward(judge.reward(), missing="nan")(mixed)
-    assert math.isnan(scored.values[0])
-    assert sum(judge.batches) == 15
 
 
 def test_options_are_given_by_keyword_and_in_urls():
@@ -284,7 +263,7 @@ def test_parts_are_named_by_path_and_the_nearest_counts():
     inner = {"guard": Score.of(0.25, parts={"not_a_copy": Score.of(0.5)}), "following": Score.of(0.75)}
     score = Score.of(1.0, parts={"outer": Score.of(1.0, parts=inner), "guard": Score.of(0.0)})
     reward = TrainerReward(lambda samples: [score], logged_parts=("following", "guard", "outer/guard/not_a_copy"))
-    (sample, *_) = rows(EDITS)
+    (sample, *_) = SAMPLES
     columns = reward([sample]).columns
     assert [columns[name][0] for name in reward.logged_parts] == [0.75, 0.0, 0.5]
 

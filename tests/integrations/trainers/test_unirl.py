@@ -19,7 +19,6 @@ from editcritic.reward import EditSample, Reward
 from editcritic.reward import Image as Picture
 
 from ...reward.fakes import Fake, Rated, picture
-from .killed_trainer import killed_and_restarted
 from .restated.unirl import (
     Image,
     Images,
@@ -201,22 +200,6 @@ def test_a_score_that_stays_missing_ends_the_run_of_its_client(monkeypatch):
         pytest.raises(RuntimeError, match=r"flagged 1 of 16 .*any-edit: failed: .*the judge did"),
     ):
         step(EDITS, client=True, url=url)
-
-
-def killed_client_step(url: str) -> list[float]:
-    with installed():
-        remote = service(client=True, url=url)
-        remote.backend.config.required_rewards = ["parted"]
-        rewards: list[float] = remote.score_and_attach(rollout(EDITS)).parts[-1].rewards.tolist()
-    return rewards
-
-
-def test_a_killed_trainer_gets_the_same_rewards_through_its_client():
-    rewards, asked = killed_and_restarted(
-        f"{__name__}:killed_client_step", Judge(), add=lambda app, scoring: add_trainer_protocols(app, scoring, "unirl")
-    )
-    assert rewards == torch.tensor(values(EDITS)).tolist()
-    assert asked == 16
 
 
 # -- requests ---------------------------------------------------------------------------------------------------------

@@ -1,14 +1,11 @@
 """The lines of docs/trainers/verl_omni.md in verl-omni's calling code, restated; and calls of its reward managers."""
 
 import asyncio
-import contextlib
 import importlib
 import inspect
 import io
 import json
 import math
-import socket
-import socketserver
 import sys
 import threading
 from collections.abc import Iterator
@@ -474,55 +471,17 @@ def test_options_of_a_configuration_may_be_its_own_tables_and_lists():
     assert len(verl_omni._scorers) == 1
 
 
-def test_other_calls_go_on_while_a_slow_server_is_connected_to(served):
-    ticked, ticks = threading.Event(), [0]
-    items, _ = rollouts(EDITS)
+def test_the_loop_goes_on_while_a_reward_is_built(monkeypatch):
+    """It may be a connection to a slow server."""
+    ticked, build = threading.Event(), verl_omni.TrainerReward
 
-    async def tick() -> None:
-        while True:
-            await asyncio.sleep(0.01)
-            ticks[0] += 1
-            if ticks[0] == 20:
-                ticked.set()  # only now does the server answer
+    def slow(*args: Any, **options: Any) -> Any:
+        assert ticked.wait(20), "the loop stood still"
+        return build(*args, **options)
 
-    async def calls(url: str) -> Any:
-        timer = asyncio.create_task(tick())
-        arguments = [restated.VisualRewardManager.arguments(item) for item in items[:8]]
-        try:
-            return await asyncio.gather(*(compute_score(**one, server_url=url) for one in arguments))
-        finally:
-            timer.cancel()
+    async def calls() -> Any:
+        asyncio.get_running_loop().call_later(0.05, ticked.set)
+        return await asyncio.gather(*(compute_score(**row(number), reward=Seen()) for number in range(3)))
 
-    with _holding_back(served[0], ticked) as url:
-        results = asyncio.run(asyncio.wait_for(calls(url), 60))
-    assert [result["score"] for result in results] == values(EDITS)[:8]
-    assert ticked.is_set(), "the loop stood still until the server gave up"
-
-
-@contextlib.contextmanager
-def _holding_back(url: str, answers: threading.Event) -> Iterator[str]:
-    """A server that answers as that at `url` does, but nothing before `answers`; after 20 s it closes connections."""
-    real = ("127.0.0.1", int(url.rpartition(":")[2]))
-
-    class Held(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
-            if not answers.wait(20):
-                return
-            with socket.create_connection(real) as there:
-                back = threading.Thread(target=_copy, args=(there, self.request), daemon=True)
-                back.start()
-                _copy(self.request, there)
-                back.join()
-
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Held) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-
-
-def _copy(source: socket.socket, target: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        while data := source.recv(65536):
-            target.sendall(data)
-        target.shutdown(socket.SHUT_WR)
+    monkeypatch.setattr(verl_omni, "TrainerReward", slow)
+    assert [result["score"] for result in asyncio.run(asyncio.wait_for(calls(), 60))] == [0.5] * 3

@@ -15,7 +15,6 @@ from editcritic.integrations.serving.server.trainer_protocols import add_trainer
 from editcritic.reward import Image
 from editcritic.reward.queries.kinds import Outcome, Query
 
-from .killed_trainer import killed_and_restarted
 from .restated import edit_r1_client, verl_omni_client
 from .trainer_cases import Batch, Judge, batch, values
 
@@ -106,15 +105,3 @@ def test_a_wrong_token_is_an_error_in_words():
         (first, *_) = scores(url, EDITS)
         assert scores(url.replace("//", "//any:correct-horse-battery-staple@"), EDITS) == values(sent(EDITS))
     assert str(first).startswith("Scorer server returned HTTP 401: this server requires a token")
-
-
-def trainer_step(url: str) -> list[float]:
-    """In a process of its own."""
-    return scores(url, EDITS)
-
-
-def test_a_trainer_that_is_killed_and_restarted_has_the_same_values():
-    def add(app: Any, service: ScoringService) -> None:
-        add_trainer_protocols(app, service, "verl-omni")
-
-    assert killed_and_restarted(f"{__name__}:trainer_step", Judge(), add=add) == (values(sent(EDITS)), 16)

@@ -128,21 +128,6 @@ def test_the_editor_is_told_of_other_sources_and_of_earlier_turns():
     assert len(set(images)) == 3
 
 
-def test_all_rollouts_are_judged_in_one_call():
-    calls = []
-
-    class Counting(Reward):
-        def __call__(self, samples):
-            batch = list(samples)
-            calls.append(len(batch))
-            return super().__call__(batch)
-
-    plain = graded()
-    world = EditingEnvironments(Counting(plain.metric, plain.experts), editor=Painter())
-    rewards_of(world, *(begun(world) for _ in range(5)))
-    assert calls == [5]
-
-
 def test_the_same_words_on_the_same_picture_are_one_edit_a_round():
     painter = Painter()
     world = EditingEnvironments(graded(), editor=painter, seed=100)
@@ -590,23 +575,6 @@ def test_grpo_says_what_went_wrong_and_goes_on(tmp_path):
     assert [np.isnan(one) for one in rewards] == [False, False, False, True, False]
     assert rewards[2] == rewards[4] == pytest.approx(read(scenes(1)[0].source))
     assert list(trainer._logs["advantages"])[-2] == 0
-
-
-def test_grpo_scores_rollouts_that_ran_out_of_turns_or_whose_tools_raised(tmp_path):
-    def describe(sample):
-        raise RuntimeError("nothing to see")
-
-    world = EditingEnvironments(graded(), editor=Choosy(), describe=describe)
-    look, edit = call("look"), call("edit", instruction="make it blue")
-    forbidden = call("edit", instruction="forbidden")
-    scripts = [[edit, look, forbidden, look], [look, forbidden, edit], [forbidden, look, edit]]
-    trainer, listener = trained(tmp_path, world, rows_of(scenes(1)), scripts, max_tool_calling_iterations=2)
-    assert [len(heard) for heard in listener.heard] == [2, 2, 2]
-    assert "nothing to see" in listener.heard[1][0]
-    rewards = list(trainer._logs["rewards"]["graded"])[-3:]
-    copied = read(scenes(1)[0].source)
-    assert rewards[0] != pytest.approx(copied)
-    assert rewards[1:] == pytest.approx([copied] * 2)
 
 
 def test_grpo_shows_a_vision_policy_what_it_has_made(tmp_path):

@@ -21,7 +21,7 @@ from editcritic.integrations.row_fields import UnusableRow
 from editcritic.integrations.trl.preferences import make_preference_pairs
 from editcritic.integrations.trl.reward_function import AsyncRewardFunction, RewardFunction, rollout_metrics
 from editcritic.reward import Expert, Image, Reward, Score, SpecError
-from editcritic.reward.queries import Abstention, ReadText
+from editcritic.reward.queries import ReadText
 from editcritic.verifiers.selection import EditorError
 
 from ...reward.experts.tiny_vlms import tiny_llava
@@ -281,39 +281,7 @@ def test_a_policy_may_see_the_picture_it_writes_instructions_for(tmp_path):
     assert all(0 <= reward <= 1 for reward in trainer._logs["rewards"]["graded"])
 
 
-def test_unscored_completions_leave_grpo_as_it_is(tmp_path):
-    never = judge(rule=lambda query: Abstention("unknown"))
-    trainer = grpo(tmp_path, RewardFunction(graded(never), editor=Painter()), rows_of(scenes(2)))
-    assert set(trainer._logs["advantages"]) == {0.0}
-    assert [entry["graded/abstained"] for entry in trainer.state.log_history if "reward" in entry] == [1.0, 1.0]
-
-    some = judge(rule=half_known)
-    reward = RewardFunction(graded(some), editor=Painter(), abstained="exclude")
-    trainer = grpo(tmp_path, reward, rows_of(scenes(2)))
-    rewards = trainer._logs["rewards"]["graded"]
-    pairs = list(zip(rewards, trainer._logs["advantages"], strict=True))
-    assert any(np.isnan(reward) for reward, _ in pairs)
-    assert all(advantage == 0 for reward, advantage in pairs if np.isnan(reward))
-
-
 # -- rows that are no edits -------------------------------------------------------------------------------------------
-
-
-def half_nan(completion, completion_ids, row):
-    """A policy whose tokens are shades; the decoder overflows at 0, and a picture is damaged at 1."""
-    if completion_ids[0] == 1:
-        return b"damaged"
-    return np.full((8, 8, 3), completion_ids[0] / 255 if completion_ids[0] else np.nan, np.float32)
-
-
-def test_a_picture_of_nan_costs_one_completion_its_reward():
-    rollouts = RewardFunction(graded(), decode_image=half_nan).rollouts(
-        **asking("", "", "", completion_ids=[[7], [0], [1]])
-    )
-    assert [rollout.score.status for rollout in rollouts] == ["scored", "failed", "failed"]
-    assert "192 of 192 values are NaN or infinite" in rollouts[1].score.reason
-    assert "is not an image" in rollouts[2].score.reason
-    assert sample_of(rollouts[1]).edited == sample_of(rollouts[1]).source
 
 
 def test_rows_that_are_no_edits_are_unscored_and_the_others_are_scored():

@@ -3,8 +3,8 @@
 Restated from `src/flow_factory`: `hparams/abc.py`, `hparams/reward_args.py`, `rewards/abc.py`, `rewards/registry.py`,
 `rewards/loader.py`, `rewards/reward_processor.py` (pointwise models, synchronous and asynchronous),
 `samples/samples.py`, `utils/base.py`, `utils/image.py`, `utils/dist.py`, `advantage/advantage_processor.py`, and the
-steps of `trainers/grpo.py` from samples to the log, of which the statistics of groups are left out. `global_std` is true and `advantage_aggregation` is `gdpo` there by
-default, `batch_size` 16.
+steps of `trainers/grpo.py` from samples to the log, without statistics of groups. `global_std` is true and
+`advantage_aggregation` is `gdpo` there by default, `batch_size` 16.
 """
 
 import hashlib
