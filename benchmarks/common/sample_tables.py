@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from ...integrations.dataset_rows import sample_from_row
+from ...integrations.dataset_rows import sample_from_row, stored_picture
 from ...integrations.row_check import BrokenFile, RowFile, RowReader
 from ...integrations.row_fields import METADATA_FIELDS, is_absent
 from ...reward import EditSample, Image
@@ -256,8 +256,7 @@ def _sample_of_columns(fields: dict[str, Any], folder: Path, name: str, index: F
 
 
 def _picture(value: Any, column: str, folder: Path, index: FileIndex | None) -> Image:
-    if isinstance(value, Mapping):
-        value = value["bytes"] if value.get("bytes") is not None else value.get("path")
+    value = stored_picture(value)
     if isinstance(value, str):
         value = encoded_in_text(value) or value
     if isinstance(value, bytes):

@@ -22,6 +22,7 @@ from ...reward.image_decoding import decode, encoded_in_text, image_errors, read
 from ...reward.plain_text import one_line
 from ...reward.regular_files import nonempty_lines, open_regular
 from ...reward.strict_json import json_line
+from ..dataset_rows import stored_picture
 from ..row_fields import MAX_VALUES
 
 NumberedRow = tuple[int, Mapping[str, Any] | str]
@@ -263,8 +264,7 @@ class PictureReader:
 
         Raises ImageError with what is wrong.
         """
-        if isinstance(value, Mapping):
-            value = value["bytes"] if value.get("bytes") is not None else value.get("path")
+        value = stored_picture(value)
         if isinstance(value, str) and self.check != "none":
             value = encoded_in_text(value) or value
         if isinstance(value, str) and value:

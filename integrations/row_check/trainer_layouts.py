@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from ..dataset_rows import SOURCE_COLUMNS
 from ..row_fields import METADATA_FIELDS, METADATA_KEY, parse_text
 
 
@@ -32,9 +33,9 @@ class TrainerLayout:
     """
 
     name: str
-    instruction: tuple[str, ...]
-    sources: tuple[str, ...]
-    metadata: tuple[str, ...]
+    instruction: tuple[str, ...] = ("prompt",)
+    sources: tuple[str, ...] = ("image",)
+    metadata: tuple[str, ...] = ("",)
     columns: tuple[str, ...] = ()
     folder: str | None = ""
     marks: tuple[tuple[str, ...], ...] = ()
@@ -105,41 +106,27 @@ def _pictures(value: Any) -> Iterator[Any]:
         yield value
 
 
-_SQUARE = "resizes each source to a square of its resolution"
-
 _LAYOUTS: Final[Sequence[TrainerLayout]] = (
     TrainerLayout(
         "trl",
         instruction=("instruction",),
-        sources=("source", "sources", "image", "images"),
-        metadata=("",),
+        sources=SOURCE_COLUMNS,
         columns=("id", "group", "mask", "reference", *(name for name in METADATA_FIELDS if name != "metadata")),
-        marks=(("instruction",), ("source", "sources", "image", "images")),
+        marks=(("instruction",), SOURCE_COLUMNS),
         needs_source=False,
         opens_files=False,
         turns=True,
     ),
-    TrainerLayout(
-        "flow-grpo",
-        instruction=("prompt",),
-        sources=("image",),
-        metadata=("",),
-        reshapes=_SQUARE,
-    ),
+    TrainerLayout("flow-grpo", reshapes="resizes each source to a square of its resolution"),
     TrainerLayout(
         "edit-r1",
-        instruction=("prompt",),
-        sources=("image",),
-        metadata=("",),
         columns=("requirement",),
         groups_by_prompt="train_nft_qwen_image_edit.py",
         reshapes="cuts each source to its middle square and resizes that",
     ),
     TrainerLayout(
         "flow-factory",
-        instruction=("prompt",),
         sources=("image", "images"),
-        metadata=("",),
         folder="images",
         needs_source=False,
         reshapes="resizes sources to its model's sizes",

@@ -13,7 +13,7 @@ TRL's `AsyncGRPOTrainer` passes no environments to reward functions, so it is no
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
@@ -159,43 +159,43 @@ class EditingEnvironment:
 
     def __init__(self, factory: EditingEnvironments) -> None:
         self.factory = factory
-        self.unusable = ""
-        self._episode: _EpisodeState | None = None
+        self._begin(None)
+
+    def _begin(self, request: EditSample | None, unusable: str = "") -> None:
+        self._request, self.unusable = request, unusable
+        self._edits: list[tuple[str, Image]] = []
+        """Instruction and image of each edit in the current image."""
+        self._errors: list[str] = []
+        self._undone = 0
+        self._editor_error = ""
 
     @property
     def sample(self) -> EditSample:
         """The sample with the image as edited so far."""
-        state = self._state
-        return replace(state.sample, edited=state.image)
+        if self._request is None:
+            raise RuntimeError("this environment has no image: call reset with a row first")
+        return replace(self._request, edited=self._edits[-1][1] if self._edits else self._request.source)
 
     @property
     def instructions(self) -> tuple[str, ...]:
         """The edits that led to the image, oldest first; none of an unusable row."""
-        return () if self.unusable else tuple(instruction for instruction, _ in self._state.edits)
+        return tuple(instruction for instruction, _ in self._edits)
 
     @property
     def edit_errors(self) -> tuple[str, ...]:
         """What failed edits said, in order."""
-        return tuple(self._state.errors)
+        return tuple(self._errors)
 
     @property
     def editor_error(self) -> str:
         """Why the editor cannot go on; empty if it can."""
-        return self._state.editor_error
+        return self._editor_error
 
     @property
     def counts(self) -> dict[str, int]:
         """Edits that were requested, undone and failed."""
-        if self.unusable:
-            return dict.fromkeys(("edits", "edits/undone", "edits/failed"), 0)
-        state = self._state
-        return {"edits": state.num_requested, "edits/undone": state.undone, "edits/failed": len(state.errors)}
-
-    @property
-    def _state(self) -> _EpisodeState:
-        if self._episode is None:
-            raise RuntimeError("this environment has no image: call reset with a row first")
-        return self._episode
+        failed = len(self._errors)
+        return {"edits": len(self._edits) + self._undone + failed, "edits/undone": self._undone, "edits/failed": failed}
 
     def reset(self, **row: Any) -> str:
         """Start with the source image of a row. Returns what is appended to the policy's prompt.
@@ -209,10 +209,10 @@ class EditingEnvironment:
         with preserve_rng_state():
             sample = sample_or_reason(self.factory.to_sample, row)
         if isinstance(sample, str):
-            self._episode, self.unusable = None, sample
+            self._begin(None, unusable=sample)
             return _NO_PICTURE
-        self._episode, self.unusable = _EpisodeState(sample), ""
-        task = "\n\n" if row.get("prompt") else f"Edit the picture: {self._episode.sample.instruction}\n\n"
+        self._begin(sample)
+        task = "\n\n" if row.get("prompt") else f"Edit the picture: {sample.instruction}\n\n"
         return (
             f"{task}You can ask for {_edit_count(self.factory.max_edits)}. The picture as you leave it is what counts."
         )
@@ -228,25 +228,25 @@ class EditingEnvironment:
         """
         if self.unusable:
             return _NO_PICTURE
-        state, factory = self._state, self.factory
+        sample, factory = self.sample, self.factory
         value: Any = instruction  # policies pass any JSON value
         text = value.strip() if isinstance(value, str) else ""
         if not text:
             return "Nothing was edited: an instruction is a text that says what to change."
-        if state.num_requested >= factory.max_edits:
+        if self.counts["edits"] >= factory.max_edits:
             return f"Nothing was edited: you have asked for {_edit_count(factory.max_edits)}, which is all there are."
-        request = follow_up_request(state.sample, state.image, text)
+        request = follow_up_request(sample, sample.edited, text)
         with preserve_rng_state():
             edited = request if isinstance(request, FailedEdit) else factory.apply_edit(request)
         if isinstance(edited, FailedEdit):
-            state.errors.append(edited.reason)
-            state.editor_error = edited.reason if edited.editor_down else ""
+            self._errors.append(edited.reason)
+            self._editor_error = edited.reason if edited.editor_down else ""
             message = f"The picture stays as it was: {edited.reason}."
         else:
-            state.edits.append((text, edited))
-            state.editor_error = ""
+            self._edits.append((text, edited))
+            self._editor_error = ""
             message = "The picture was edited."
-        return f"{message} You can ask for {_edit_count(factory.max_edits - state.num_requested, more=True)}."
+        return f"{message} You can ask for {_edit_count(factory.max_edits - self.counts['edits'], more=True)}."
 
     def undo(self) -> str:
         """Take back the last edit.
@@ -256,12 +256,11 @@ class EditingEnvironment:
         """
         if self.unusable:
             return _NO_PICTURE
-        state = self._state
-        if not state.edits:
+        if not self._edits:
             return "Nothing was undone: this is the original picture."
-        instruction, _ = state.edits.pop()
-        state.undone += 1
-        state.editor_error = ""
+        instruction, _ = self._edits.pop()
+        self._undone += 1
+        self._editor_error = ""
         return f'Undone: "{instruction}". {_history_text(self.instructions)}'
 
     def look(self) -> str | list[dict[str, Any]]:
@@ -272,13 +271,13 @@ class EditingEnvironment:
         """
         if self.unusable:
             return _NO_PICTURE
-        state, factory = self._state, self.factory
-        observation = EditSample("picture", state.sample.instruction, state.sample.sources, state.image)
+        sample, factory = self.sample, self.factory
+        observation = EditSample("picture", sample.instruction, sample.sources, sample.edited)
         with preserve_rng_state():
             text = f"{_history_text(self.instructions)} {factory.describe(observation)}"
         if not factory.image_observations:
             return text
-        return [{"type": "image", "image": state.image.pil()}, {"type": "text", "text": text}]
+        return [{"type": "image", "image": sample.edited.pil()}, {"type": "text", "text": text}]
 
 
 class EnvironmentReward:
@@ -357,27 +356,6 @@ class EnvironmentReward:
             return score_rollouts(
                 self.reward, requests, edits, prompts, offload=self.offload, outage_timeout_s=timeout_s
             )
-
-
-@dataclass
-class _EpisodeState:
-    """The state of a rollout. edits: instruction and image of each edit in the current image. errors: of failed edits.
-    editor_error: see `EditingEnvironment`.
-    """
-
-    sample: EditSample
-    edits: list[tuple[str, Image]] = field(default_factory=list)
-    undone: int = 0
-    errors: list[str] = field(default_factory=list)
-    editor_error: str = ""
-
-    @property
-    def image(self) -> Image:
-        return self.edits[-1][1] if self.edits else self.sample.source
-
-    @property
-    def num_requested(self) -> int:
-        return len(self.edits) + self.undone + len(self.errors)
 
 
 def _edit_count(count: int, *, more: bool = False) -> str:
