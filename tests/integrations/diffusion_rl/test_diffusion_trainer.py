@@ -15,13 +15,10 @@ import torch
 from diffusers import DDIMScheduler, DiffusionPipeline
 
 from editcritic.integrations.diffusers.pipeline_editor import make_editor
-from editcritic.integrations.diffusion_rl.diffusion_trainer import (
-    DiffusionConfig,
-    DiffusionTrainer,
-    RolloutBatch,
-    _derived_seed,
-)
+from editcritic.integrations.diffusion_rl import DiffusionConfig, DiffusionTrainer
+from editcritic.integrations.diffusion_rl.diffusion_trainer import _derived_seed
 from editcritic.integrations.diffusion_rl.objectives import raft_targets
+from editcritic.integrations.diffusion_rl.trajectories import RolloutBatch
 from editcritic.integrations.diffusion_rl.transitions import log_likelihood
 from editcritic.reward import EditSample, Image, Score
 from editcritic.reward.training.advantages import advantages

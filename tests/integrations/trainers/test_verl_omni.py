@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.trainers import verl_omni
-from editcritic.integrations.trainers.trainer_reward import UnscoredError
+from editcritic.integrations.trainers.trainer_reward import TrainerReward, UnscoredError
 from editcritic.integrations.trainers.verl_omni import compute_score
 from editcritic.reward import EditSample, Image, Reward
 from editcritic.reward.queries import Failure
@@ -473,11 +473,11 @@ def test_options_of_a_configuration_may_be_its_own_tables_and_lists():
 
 def test_the_loop_goes_on_while_a_reward_is_built(monkeypatch):
     """It may be a connection to a slow server."""
-    ticked, build = threading.Event(), verl_omni.TrainerReward
+    ticked = threading.Event()
 
     def slow(*args: Any, **options: Any) -> Any:
         assert ticked.wait(20), "the loop stood still"
-        return build(*args, **options)
+        return TrainerReward(*args, **options)
 
     async def calls() -> Any:
         asyncio.get_running_loop().call_later(0.05, ticked.set)
