@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from editcritic.reward import Operation, Reward, Score, Scores
+from editcritic.reward import Operation, Reward, Score
 from editcritic.reward.metrics import all_guards
 from editcritic.reward.metrics.compose import Gate
 from editcritic.reward.metrics.operations import PerOperation
@@ -18,7 +18,6 @@ from editcritic.reward.training.advantages import (
     advantages,
     credit_advantages,
     training_values,
-    without_score,
 )
 
 from ..fakes import Fake, Rated, Says, picture, sample
@@ -46,31 +45,62 @@ def same(left: Advantages, right: Advantages) -> None:
 
 # -- examples ---------------------------------------------------------------------------------------------------------
 
+REFUSED = Score.failed("the judge refused")
+DOWN = Score.failed("no answer within 600 s", cause="infrastructure")
+DARK = Score.abstained("too dark to tell")
+NO_TEXT = Score.not_applicable("no text in it")
+ROOT = math.sqrt(0.5)
 
-def test_an_edit_is_compared_with_its_group_in_standard_deviations():
-    result = advantages([1.0, 10.0, 3.0, 30.0, 2.0], ["a", "b", "a", "b", "a"])
-    np.testing.assert_allclose(result.values, [-1.0, -math.sqrt(0.5), 1.0, math.sqrt(0.5), 0.0])
+
+@pytest.mark.parametrize(
+    ("scores", "groups", "options", "expected"),
+    [
+        ([1.0, 10.0, 3.0, 30.0, 2.0], "ababa", {}, [-1.0, -ROOT, 1.0, ROOT, 0.0]),
+        ([Score.of(0.0), DOWN, Score.of(1.0)], "aaa", {}, [-ROOT, 0.0, ROOT]),
+        ([0.1 + 0.2, 0.3, 0.15 + 0.15], "aaa", {}, [0.0, 0.0, 0.0]),  # sums in another order are no spread
+        ([1.0, 3.0, 10.0, 30.0], "aabb", {"scale_rewards": "none"}, [-1.0, 1.0, -10.0, 10.0]),
+        # Sums of squares 2 and 8, over one degree of freedom each: the variance is 5, wherever the groups lie.
+        ([1.0, 3.0, 1.0, 5.0], "aabb", {"scale_rewards": "batch"}, np.array([-1, 1, -2, 2]) / math.sqrt(5)),
+        ([1.0, 3.0, 101.0, 105.0], "aabb", {"scale_rewards": "batch"}, np.array([-1, 1, -2, 2]) / math.sqrt(5)),
+        # A variance of which half is noise is divided by twice the noise; undivided, the edits' own share is left.
+        ([0.0, 2.0], "aa", {"judge_std": 1.0}, [-0.5, 0.5]),
+        ([0.0, 2.0], "aa", {"judge_std": 1.0, "scale_rewards": "none"}, [-0.5, 0.5]),
+        ([0.0] * 9 + [1.0], "a" * 10, {"max_abs": 0.5}, [-1 / math.sqrt(10)] * 9 + [0.5]),
+    ],
+)
+def test_an_edit_is_compared_with_its_group(scores, groups, options, expected):
+    np.testing.assert_allclose(advantages(scores, [*groups], **options).values, expected)
+
+
+@pytest.mark.parametrize(
+    ("unknown", "options", "counts_as"),
+    [
+        *((unknown, {}, 0.2) for unknown in (DARK, REFUSED)),
+        *((unknown, {"lowest": 0.0}, 0.0) for unknown in (DARK, REFUSED)),
+        *((unknown, {"abstained": "exclude"}, None) for unknown in (DARK, REFUSED)),
+        *((unknown, {"lowest": 0.0}, None) for unknown in (DOWN, NO_TEXT, None)),
+    ],
+)
+def test_an_abstention_counts_as_the_lowest_value_and_what_the_edit_did_not_cause_never_enters(
+    unknown, options, counts_as
+):
+    groups = [*"aaabb"]
+    result = advantages([Score.of(0.2), unknown, Score.of(0.8), 0.0, 1.0], groups, **options)
+    values = [0.2, counts_as, 0.8, 0.0, 1.0]
+    np.testing.assert_array_equal(result.values, advantages(values, groups).values)
+    assert result.scored.tolist() == [value is not None for value in values]
+    assert (result.abstained, result.unscored) == ((0.2, 0.0) if unknown in (DARK, REFUSED) else (0.0, 0.2))
+    assert result.metrics["reward"] == pytest.approx(np.mean([value for value in values if value is not None]))
+
+
+def test_metrics_are_of_groups_and_noise():
+    result = advantages([1.0, 10.0, 3.0, 30.0, 2.0], [*"ababa"])
     assert result.std == pytest.approx((1.0 + math.sqrt(200)) / 2)
-
-
-def test_undivided_a_group_that_differs_more_weighs_more():
-    result = advantages([1.0, 3.0, 10.0, 30.0], ["a", "a", "b", "b"], scale_rewards="none")
-    np.testing.assert_array_equal(result.values, [-1.0, 1.0, -10.0, 10.0])
-
-
-def test_one_standard_deviation_for_the_batch_is_that_about_the_means_of_groups():
-    # Sums of squares 2 and 8, over one degree of freedom each: the variance is 5, wherever the groups lie.
-    for far in (0.0, 100.0):
-        result = advantages([1.0, 3.0, far + 1.0, far + 5.0], ["a", "a", "b", "b"], scale_rewards="batch")
-        np.testing.assert_allclose(result.values, np.array([-1.0, 1.0, -2.0, 2.0]) / math.sqrt(5))
-
-
-def test_scores_of_a_reward_go_in_as_they_are():
-    scores = Scores((Score.of(0.0), Score.failed("down", cause="infrastructure"), Score.of(1.0)), ("x", "y", "z"))
-    result = advantages(scores, ["a"] * 3)
-    np.testing.assert_allclose(result.values, [-math.sqrt(0.5), 0.0, math.sqrt(0.5)])
-    assert result.scored.tolist() == [True, False, True]
-    assert result.unscored == pytest.approx(1 / 3)
+    assert advantages([0.0, 2.0], [*"aa"], judge_std=9.0).noise_variance_share == 1.0
+    assert advantages([0.0, 2.0], [*"aa"], judge_std=1.0).noise_variance_share == pytest.approx(0.5)
+    nothing = advantages([], [])
+    assert nothing.values.shape == (0,)
+    assert set(nothing.metrics.values()) == {0.0}
 
 
 def test_the_same_words_about_another_picture_are_another_group():
@@ -81,70 +111,15 @@ def test_the_same_words_about_another_picture_are_another_group():
     assert result.degenerate_groups == 1.0
 
 
-REFUSED = Score.failed("the judge refused")
-DOWN = Score.failed("no answer within 600 s", cause="infrastructure")
-DARK = Score.abstained("too dark to tell")
-
-
-@pytest.mark.parametrize("unknown", [DARK, REFUSED])
-def test_an_abstention_counts_as_the_lowest_value_of_its_group(unknown):
-    groups = ["a", "a", "a", "b", "b"]
-    result = advantages([Score.of(0.2), unknown, Score.of(0.8), 0.0, 1.0], groups)
-    expected = advantages([0.2, 0.2, 0.8, 0.0, 1.0], groups)
-    np.testing.assert_array_equal(result.values, expected.values)
-    assert result.scored.all()
-    assert (result.abstained, result.unscored) == (0.2, 0.0)
-    assert result.metrics["abstained"] == 0.2
-    assert result.metrics["reward"] == pytest.approx((0.2 + 0.2 + 0.8 + 0.0 + 1.0) / 5), "of the values in training"
-
-
-@pytest.mark.parametrize("unknown", [DARK, REFUSED])
-def test_an_abstention_is_left_out_on_request(unknown):
-    result = advantages([0.2, unknown, 0.8], ["a"] * 3, abstained="exclude")
-    np.testing.assert_array_equal(result.values, advantages([0.2, None, 0.8], ["a"] * 3).values)
-    assert result.abstained == pytest.approx(1 / 3), "it is what it is, whatever becomes of it"
-    assert result.unscored == 0.0
-
-
-def test_what_infrastructure_caused_and_what_does_not_apply_never_enter():
-    for unknown in (DOWN, Score.not_applicable("no text in it"), None):
-        result = advantages([0.2, unknown, 0.8], ["a"] * 3, lowest=0.0)
-        np.testing.assert_array_equal(result.values, advantages([0.2, None, 0.8], ["a"] * 3).values)
-        assert result.scored.tolist() == [True, False, True]
-
-
 def test_where_nobody_has_a_value_an_abstention_has_none_either():
     result = advantages([DARK, DARK, DOWN], ["a"] * 3)
     assert not result.scored.any()
     assert "reward" not in result.metrics
 
 
-def test_no_row_counts_twice_as_without_a_score():
-    rows: list[Score | float | None] = [
-        0.2,
-        Score.of(0.0),
-        DARK,
-        REFUSED,
-        DOWN,
-        Score.not_applicable("no text in it"),
-        None,
-    ]
-    assert without_score(rows) == {
-        "unscored": [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0],
-        "abstained": [0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0],
-    }
-
-
 def test_a_known_lower_bound_counts_also_where_a_process_has_no_other_edit_of_the_group():
     assert training_values([DARK, DOWN, 0.5], ["a", "b", "c"], lowest=0.0) == [0.0, None, 0.5]
     assert training_values([DARK, DOWN, 0.5], ["a", "b", "c"]) == [None, None, 0.5]
-
-
-def test_an_honest_edit_does_not_pay_for_a_sibling_that_nobody_can_judge():
-    honest = advantages([Score.of(0.1), Score.of(0.9), Score.of(0.8)], ["a"] * 3).values
-    spoiled = advantages([DARK, Score.of(0.9), Score.of(0.8)], ["a"] * 3, lowest=0.0).values
-    assert spoiled[0] <= honest[0] < 0
-    assert spoiled[1] > 0.5
 
 
 VALUED_GROUP = st.lists(st.floats(0, 1).map(lambda value: round(value, 3)), min_size=2, max_size=8)
@@ -167,22 +142,6 @@ def test_edits_that_abstain_fare_as_the_worst_edits_there_can_be(values, hidden,
     if len(hidden & set(range(len(values)))) < len(values):
         spoiled = advantages(scores, ["a"] * len(values), lowest=0.0).values
         np.testing.assert_array_equal(spoiled, advantages(worst, ["a"] * len(values)).values)
-
-
-@given(VALUED_GROUP, st.sets(st.integers(0, 7)))
-def test_abstaining_edits_are_never_ahead_of_an_edit_with_a_value(values, hidden):
-    scores = [DARK if index in hidden else Score.of(value) for index, value in enumerate(values)]
-    for lowest in (None, 0.0):
-        result = advantages(scores, ["a"] * len(values), lowest=lowest).values
-        valued = [result[index] for index in range(len(values)) if index not in hidden]
-        for index in hidden & set(range(len(values))):
-            assert not valued or result[index] <= min(valued) + 1e-9
-
-
-def test_clipping_bounds_what_one_row_can_do():
-    result = advantages([0.0] * 9 + [1.0], ["a"] * 10, max_abs=0.5)
-    assert result.values.max() == 0.5
-    assert result.values.min() == pytest.approx(-0.316, abs=1e-3)
 
 
 # -- properties -------------------------------------------------------------------------------------------------------
@@ -265,18 +224,6 @@ def test_no_row_is_ever_a_nan(rows, scale):
     assert all(number >= 0 and math.isfinite(number) for number in numbers.values())
 
 
-def test_a_batch_of_nothing_has_no_advantages():
-    result = advantages([], [])
-    assert result.values.shape == (0,)
-    assert set(result.metrics.values()) == {0.0}
-
-
-def test_sums_in_another_order_are_no_spread():
-    result = advantages([0.1 + 0.2, 0.3, 0.15 + 0.15], ["a"] * 3)
-    assert result.values.tolist() == [0.0, 0.0, 0.0]
-    assert result.degenerate_groups == 1.0
-
-
 # -- a judge's noise --------------------------------------------------------------------------------------------------
 
 
@@ -320,20 +267,6 @@ def test_shrinking_comes_nearer_to_what_a_judge_without_noise_would_say(signal):
     }
     assert errors["shrink"] < errors["plain"]
     assert errors["shrink"] < errors["floor"]
-
-
-def test_a_variance_of_which_half_is_noise_is_divided_by_twice_the_noise():
-    result = advantages([0.0, 2.0], ["a", "a"], judge_std=1.0)
-    np.testing.assert_allclose(result.values, [-0.5, 0.5])
-    assert advantages([0.0, 2.0], ["a", "a"], judge_std=9.0).noise_variance_share == 1.0
-
-
-def test_undivided_the_edits_own_share_of_the_variance_is_what_is_left():
-    result = advantages(
-        [0.0, 2.0], ["a", "a"], judge_std=1.0, scale_rewards="none"
-    )  # a variance of 2, half of it noise
-    np.testing.assert_allclose(result.values, [-0.5, 0.5])
-    assert result.noise_variance_share == pytest.approx(0.5)
 
 
 # -- credits ----------------------------------------------------------------------------------------------------------
