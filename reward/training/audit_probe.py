@@ -92,7 +92,16 @@ class AuditProbe:
 
         Several families or severities have commas between them. Raises ValueError for what it cannot read.
         """
-        return AuditProbe(reward, **_read_options(options))
+        given = dict(parse_qsl(options, keep_blank_values=True))
+        if not given or not set(given) <= set(_READ):
+            raise ValueError(
+                f"an audit probe has the options {', '.join(_READ)}, as in every=10&samples=4, got {options!r:.200}"
+            )
+        try:
+            read = {name: _READ[name](value) for name, value in given.items()}
+        except ValueError as error:
+            raise ValueError(f"an option of the audit probe {options!r:.200} is no number: {error}") from None
+        return AuditProbe(reward, **read)
 
     @property
     def failures(self) -> int:
@@ -190,18 +199,6 @@ _READ: Mapping[str, Callable[[str], Any]] = {
     "severities": lambda text: [int(word) for word in text.split(",")],
     "seed": int,
 }
-
-
-def _read_options(options: str) -> dict[str, Any]:
-    given = dict(parse_qsl(options, keep_blank_values=True))
-    if not given or not set(given) <= set(_READ):
-        raise ValueError(
-            f"an audit probe has the options {', '.join(_READ)}, as in every=10&samples=4, got {options!r:.200}"
-        )
-    try:
-        return {name: _READ[name](value) for name, value in given.items()}
-    except ValueError as error:
-        raise ValueError(f"an option of the audit probe {options!r:.200} is no number: {error}") from None
 
 
 HACK = "hack/"

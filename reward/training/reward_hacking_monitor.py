@@ -98,34 +98,23 @@ class RewardHackingMonitor:
         samples: Sequence[EditSample],
         scores: Sequence[Score | float | None],
         heldout: Sequence[Score | float | None] | None = None,
+        groups: Sequence[str] | None = None,
     ) -> dict[str, float]:
         """Observe a step's batch; returns numbers to log, by name.
 
         scores: of the trained reward, one per sample. heldout: of the held-out reward on the same samples, None for
-        samples or steps without one. Unknown numbers are omitted: `reward` where no sample is scored, z-scores
+        samples or steps without one. groups: of all rows, as scores and heldout, where samples are only those whose
+        images are in memory. Unknown numbers are omitted: `reward` where no sample is scored, z-scores
         (`edge_density/z`) until the baseline is complete. `alarms` is the number of alarms so far.
 
         Raises ValueError for lists of other lengths, and ImageError for images that cannot be read.
         """
-        if len(scores) != len(samples) or (heldout is not None and len(heldout) != len(samples)):
+        groups = [sample.group for sample in samples] if groups is None else groups
+        if len(scores) != len(groups) or (heldout is not None and len(heldout) != len(groups)):
             raise ValueError(
-                f"each sample needs a score (or None) of each reward: got {len(samples)} samples, "
+                f"each sample needs a score (or None) of each reward: got {len(groups)} samples, "
                 f"{len(scores)} scores" + ("" if heldout is None else f" and {len(heldout)} held-out scores")
             )
-        return self.observe_rows(step, [sample.group for sample in samples], scores, samples, heldout)
-
-    def observe_rows(
-        self,
-        step: int,
-        groups: Sequence[str],
-        scores: Sequence[Score | float | None],
-        samples: Sequence[EditSample],
-        heldout: Sequence[Score | float | None] | None = None,
-    ) -> dict[str, float]:
-        """Like `observe`, where not all images of a step are in memory.
-
-        groups: of all rows, as scores and heldout; samples: those whose images are looked at.
-        """
         log: dict[str, float] = {}
         if groups:
             trained = _values(scores)

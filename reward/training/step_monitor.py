@@ -192,7 +192,7 @@ class StepMonitor:
             scores = [step.scores[row] for row, _ in step.kept]
             gains = None if self.probe is None else self.probe(step.number, samples, scores)
             try:
-                numbers = self.monitor.observe_rows(step.number, step.groups, step.scores, samples, heldout)
+                numbers = self.monitor.observe(step.number, samples, step.scores, heldout, step.groups)
                 if gains is not None:
                     numbers |= self.monitor.observe_hacks(step.number, gains)
             except Exception:

@@ -229,24 +229,22 @@ def probed(
     return monitor
 
 
-def test_a_small_fall_of_the_held_out_reward_is_seen_on_the_same_prompts():
-    monitor = probed(lambda trained, heldout: (trained, heldout - 0.03))
-    assert [(alarm.step, alarm.name) for alarm in monitor.alarms] == [(9, "probe/heldout")]
-    assert monitor.alarms[0].value < -3
-    assert monitor.alarms[0].message.endswith("edits have become worse")
-
-
-def test_a_small_rise_of_the_trained_reward_alone_is_seen_on_the_same_prompts():
-    monitor = probed(lambda trained, heldout: (trained + 0.03, heldout))
-    assert [alarm.name for alarm in monitor.alarms] == ["probe/divergence"]
-    assert monitor.alarms[0].message.startswith(
-        "on the same prompts from the same noise the trained reward went from 0."
-    )
-
-
-@pytest.mark.parametrize("rise", [0.0, 0.03])
-def test_probes_that_stay_or_rise_together_raise_no_alarm(rise):
-    assert probed(lambda trained, heldout: (trained + rise, heldout + rise)).alarms == []
+@pytest.mark.parametrize(
+    ("rise", "heldout_rise", "name", "words"),
+    [
+        (0.0, -0.03, "probe/heldout", "edits have become worse"),
+        (0.03, 0.0, "probe/divergence", "the policy overoptimises the trained reward"),
+        (0.0, 0.0, "", ""),
+        (0.03, 0.03, "", ""),
+    ],
+)
+def test_a_small_change_is_seen_on_the_same_prompts(rise, heldout_rise, name, words):
+    alarms = probed(lambda trained, heldout: (trained + rise, heldout + heldout_rise)).alarms
+    assert [(alarm.step, alarm.name) for alarm in alarms] == ([(9, name)] if name else [])
+    for alarm in alarms:
+        assert abs(alarm.value) > 3
+        assert alarm.message.startswith("on the same prompts from the same noise the trained reward went from 0.")
+        assert alarm.message.endswith(words)
 
 
 def test_probes_without_a_score_are_left_out_and_others_are_refused():

@@ -220,7 +220,7 @@ def test_a_held_out_reward_that_fails_is_left_out_for_growing_times_and_training
 
 def test_a_step_that_cannot_be_observed_is_counted_and_ends_nothing(monkeypatch, caplog):
     monitor = StepMonitor(8)
-    monkeypatch.setattr(RewardHackingMonitor, "observe_rows", lambda *_: 1 / 0)
+    monkeypatch.setattr(RewardHackingMonitor, "observe", lambda *_: 1 / 0)
     monitor.add([sample()] * 8, [Score.of(0.5)] * 8)
     assert (monitor.steps, monitor.dropped) == (1, 1)
     assert "step 0 was not observed" in caplog.text

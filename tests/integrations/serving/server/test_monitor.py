@@ -180,7 +180,7 @@ def test_scoring_does_not_wait_for_a_held_out_reward_and_steps_are_dropped():
 
 def test_an_exception_of_the_monitor_reaches_no_client(monkeypatch):
     monitor = StepMonitor(8)
-    monkeypatch.setattr(RewardHackingMonitor, "observe_rows", lambda *_: 1 / 0)
+    monkeypatch.setattr(RewardHackingMonitor, "observe", lambda *_: 1 / 0)
     with served(monitor) as (url, _), closing(RemoteReward(url)) as remote:
         for start in range(3):
             scores = remote([sample(str(row), edited=picture(100 * start + row)) for row in range(8)])
