@@ -275,13 +275,6 @@ def test_offloading_gives_back_what_the_experts_took(reward, ledger):
     assert ledger.held(HERE) == sum(sizes(reward, "cpu"))
 
 
-def test_answers_after_offloading_are_the_same(reward):
-    first = reward(scenes(2)).values
-    assert None not in first
-    reward.offload()
-    assert Reward(Everybody(), reward.experts)(scenes(2)).values == first  # which knows no answers yet
-
-
 def test_who_serves_several_roles_is_offloaded_once_and_who_cannot_be_is_left_alone():
     class Movable:
         offloaded = 0

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import PIL.Image
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -369,21 +368,6 @@ def test_examples_are_few_and_counts_are_whole(folder: Path) -> None:
 # -- pictures ----------------------------------------------------------------------------------------------------------
 
 
-def test_all_pixels_are_read_on_request_and_none_on_request(folder: Path) -> None:
-    noise = np.random.default_rng(0).integers(0, 255, (64, 96, 3), dtype=np.uint8)
-    buffer = io.BytesIO()
-    PIL.Image.fromarray(noise).save(buffer, "JPEG", quality=95)
-    data = buffer.getvalue()
-    (folder / "cut.jpg").write_bytes(data[: len(data) // 2] + b"\xff\xd9")
-    path = jsonl(folder / "rows.jsonl", [{"prompt": "Make it red", "image": "cut.jpg"}])
-    by_check = {kind: check(path, "flow-grpo", pictures=kind).is_usable for kind in ("header", "decode", "none")}
-    assert by_check["none"]
-    assert not by_check["decode"] or by_check["header"]
-    path = jsonl(folder / "rows.jsonl", [{"prompt": "Make it red", "image": "none.jpg"}])
-    assert check(path, "flow-grpo", pictures="none").is_usable
-    assert not check(path, "flow-grpo", pictures="header").is_usable
-
-
 def test_pixels_that_are_damaged_behind_a_good_header_are_found_by_decoding(folder: Path) -> None:
     data = bytearray(encoded(1))
     start = data.index(b"IDAT") + 6
@@ -391,6 +375,8 @@ def test_pixels_that_are_damaged_behind_a_good_header_are_found_by_decoding(fold
     path = parquet(folder / "rows.parquet", [{"instruction": "Make it red", "source": {"bytes": bytes(data)}}])
     assert check(path, "trl").is_usable
     assert found(check(path, "trl", pictures="decode")) == {"picture": ("unscored", [0])}
+    path = jsonl(folder / "rows.jsonl", [{"prompt": "Make it red", "image": "none.jpg"}])
+    assert check(path, "flow-grpo", pictures="none").is_usable
 
 
 def test_boxes_are_compared_with_the_picture_that_the_reward_sees(folder: Path) -> None:

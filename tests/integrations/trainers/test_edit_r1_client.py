@@ -153,15 +153,6 @@ def test_a_requirement_means_the_same_in_process_and_through_the_server(monkeypa
     assert [here.hints[f"edit-{row}"] for row in range(12, 16)] == ["", "", "", "of its own"]
 
 
-def test_pixels_of_another_scale_are_cut_by_the_client_and_refused_in_process():
-    judge = Judge()
-    images = torch.from_numpy(EDITS.tensor).movedim(3, 1) / 127.5 - 1
-    sources = [source.pil() for source in EDITS.sources]
-    with pytest.raises(ValueError, match=r"\[0, 1\]"):
-        FlowGRPOReward(judge.reward())(images, EDITS.prompts, None, sources)
-    assert judge.batches == []
-
-
 def trainer_step(url: str) -> list[float]:
     """In a process of its own."""
     with pytest.MonkeyPatch.context() as patch:

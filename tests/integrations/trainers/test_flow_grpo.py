@@ -79,13 +79,6 @@ def test_without_sources_there_is_nothing_to_judge():
         FlowGRPOReward(reward())(IMAGES, PROMPTS, METADATA, only_strict=True)  # as DiffusionNFT calls
 
 
-def test_the_requirement_of_edit_r1_is_the_hint():
-    scorer = Seen()
-    rows = [{"requirement": "the sky is blue"}, {}, {"editcritic": {"hint": "as it was"}, "requirement": "other"}, {}]
-    FlowGRPOReward(scorer)(IMAGES, PROMPTS, rows, REFERENCES)
-    assert [one.hint for one in scorer.samples] == ["the sky is blue", "", "as it was", ""]
-
-
 def test_it_stands_beside_rewards_of_flow_grpo():
     def multi_score(device: Any, score_dict: Mapping[str, float]) -> Any:
         assert set(score_dict) == {"pickscore"}

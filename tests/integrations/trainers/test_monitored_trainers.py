@@ -12,7 +12,6 @@ import torch
 
 from editcritic.integrations.serving.server import ScoringService, serve_in_thread
 from editcritic.integrations.trainers.trainer_reward import TrainerReward
-from editcritic.integrations.trainers.unirl import UniRLRewardBackend
 from editcritic.reward import EditSample, Reward, Score
 from editcritic.reward.queries import Measurement, Rate
 from editcritic.reward.training.audit_probe import AuditProbe
@@ -110,12 +109,6 @@ def test_a_copy_is_what_held_out_guards_reject_and_the_trained_reward_pays():
         reward([edit.sample for edit in policy.step(number)])
     assert reward.monitor is not None
     assert reward.monitor.history[2][1]["heldout"] > 0.9 > 0.1 > reward.monitor.latest["heldout"]
-
-
-def test_unirls_backend_takes_a_monitor_as_a_string():
-    monitor = UniRLRewardBackend(Judge().reward(), monitor="64", heldout="").reward.monitor
-    assert monitor is not None
-    assert (monitor.step_samples, monitor.heldout) == (64, None)
 
 
 def test_columns_have_the_number_of_alarms_and_values_are_the_same():
