@@ -255,10 +255,8 @@ def score_with_retries(scorer: ScoreFn, samples: Sequence[EditSample | str], out
     if is_reward and not raises:
         return scores  # it has asked again itself
     again = _keeping_scores(scorer.waiting(0.0).without_failure_limit() if isinstance(scorer, BaseReward) else scorer)
-    name = (
-        "editcritic" if getattr(scorer, "known_card", scorer) is None else scorer_name(scorer)
-    )  # a server is not asked
-    outage = Outage(name, 0.0 if raises else outage_timeout_s)
+    is_unknown = getattr(scorer, "known_card", scorer) is None  # a server that is not there is not asked
+    outage = Outage("editcritic" if is_unknown else scorer_name(scorer), 0.0 if raises else outage_timeout_s)
     no_edits = {row for row, sample in enumerate(samples) if isinstance(sample, str)}
     rounds = retry_rounds(scores, start + outage.timeout_s, skip=no_edits, max_rate=_OUTAGE_RATE)
     for pause, rows in rounds:
@@ -444,6 +442,9 @@ def filled(column: Sequence[float]) -> list[float]:
     """See `TrainerScores.filled_columns`."""
     known = [value for value in column if not math.isnan(value)]
     return [fmean(known) if math.isnan(value) else value for value in column] if known else list(column)
+
+
+# -- functions of a trainer that an adapter replaces -------------------------------------------------------------------
 
 
 class UnknownTrainerError(RuntimeError):
