@@ -284,6 +284,7 @@ def test_a_hostile_value_fails_its_row_alone(case: str, field: str) -> None:
     ("table", "words"),
     [
         ({"bxes": {}}, "the unknown field 'bxes': known are task, pools, boxes"),
+        ({"boxes": 3}, "boxes"),
         ({"boxes": [[0, 0, 4, 4]]}, "is a list without names"),
         ({"boxes": np.zeros((1, 4))}, "is a list without names"),
         ({"boxes": "a cup"}, "should be a table, a list or JSON: not JSON"),

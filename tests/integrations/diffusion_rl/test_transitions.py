@@ -200,21 +200,12 @@ def test_the_last_step_of_ddim_leaves_nothing_to_chance(kind):
     torch.testing.assert_close(mean, own, rtol=0, atol=0)
 
 
-def test_a_ddim_step_stays_what_it_was_when_the_schedule_changes():
-    scheduler = ddim("epsilon")
-    output, state = numbers(1), numbers(2)
-    move = DDIMTransitions(scheduler, 1.0).at(2)
-    before, _ = move(output, state)
-    scheduler.set_timesteps(2 * STEPS)
-    after, _ = move(output, state)
-    assert torch.equal(before, after)
-
-
-def test_a_flow_step_stays_what_it_was_when_the_schedule_changes():
-    scheduler = flow()
-    move = FlowMatchingTransitions(scheduler, LEVEL).at(2)
+@pytest.mark.parametrize("kind", [DDIMTransitions, FlowMatchingTransitions])
+def test_a_step_stays_what_it_was_when_the_schedule_changes(kind):
+    scheduler: Any = ddim("epsilon") if kind is DDIMTransitions else flow()
+    move = kind(scheduler, LEVEL).at(2)
     before, _ = move(numbers(1), numbers(2))
-    scheduler.set_timesteps(sigmas=[1.0, 0.9, 0.8, 0.1])
+    scheduler.set_timesteps(2 * STEPS)
     after, _ = move(numbers(1), numbers(2))
     assert torch.equal(before, after)
 
@@ -257,21 +248,18 @@ def test_a_row_is_drawn_from_its_own_generator_whoever_is_beside_it():
     assert torch.equal(sample_normal(mean, 0.0, generators), mean)
 
 
-@pytest.mark.parametrize("level", [0.0, -0.1, 1.1, math.nan])
-def test_a_level_without_noise_or_beyond_one_is_refused(level):
-    with pytest.raises(ValueError, match="noise_level must be above 0"):
-        transitions_of(holding(flow()), level)
-
-
-def test_an_unknown_sampling_is_refused():
-    with pytest.raises(ValueError, match="sampling must be one of sde, cps, got 'ode'"):
-        transitions_of(holding(flow()), 0.5, "ode")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("settings", [{"stochastic_sampling": True}, {"invert_sigmas": True}])
-def test_a_flow_that_moves_otherwise_is_refused(settings):
-    with pytest.raises(ValueError, match="make one without"):
-        transitions_of(holding(FlowMatchEulerDiscreteScheduler(**settings)), 0.5)
+@pytest.mark.parametrize(
+    ("settings", "arguments", "words"),
+    [
+        *(({}, (level,), "noise_level must be above 0") for level in (0.0, -0.1, 1.1, math.nan)),
+        ({}, (0.5, "ode"), "sampling must be one of sde, cps, got 'ode'"),
+        ({"stochastic_sampling": True}, (0.5,), "make one without"),
+        ({"invert_sigmas": True}, (0.5,), "make one without"),
+    ],
+)
+def test_what_has_no_likelihood_is_refused(settings, arguments, words):
+    with pytest.raises(ValueError, match=words):
+        transitions_of(holding(FlowMatchEulerDiscreteScheduler(**settings)), *arguments)
 
 
 @pytest.mark.parametrize(

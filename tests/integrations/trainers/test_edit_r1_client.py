@@ -10,8 +10,6 @@ import pytest
 import torch
 
 from editcritic.integrations.serving.server import retried_scoring
-from editcritic.integrations.serving.server.app import ServerConfig, create_app, serve_in_thread
-from editcritic.integrations.serving.server.limits import ServerLimits
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.serving.server.trainer_protocols import add_trainer_protocols
 from editcritic.integrations.trainers.flow_grpo import FlowGRPOReward
@@ -21,26 +19,22 @@ from editcritic.reward import EditSample, Image, Program, Reward, Score
 from . import trainer_cases
 from .killed_trainer import killed_and_restarted
 from .restated import edit_r1, edit_r1_client
-from .trainer_cases import Batch, Judge, Parted, batch, documented
+from .trainer_cases import Batch, Judge, Parted, batch, documented, served
 
 EDITS = batch()
 ROWS = [{"prompt": prompt, "image": "a.png", "requirement": f"{prompt}, and only that"} for prompt in EDITS.prompts]
 
 
 @contextlib.contextmanager
-def client(monkeypatch: Any, judge: Any, *, on_unscored: str = "nan", **limits: int) -> Iterator[Any]:
+def client(monkeypatch: Any, judge: Any, *, on_unscored: str = "nan", **limits: Any) -> Iterator[Any]:
     """The reward function of the trainer's configuration, which asks a server as the page says."""
     serve, train = documented("Edit-R1", "text")
     assert serve.endswith("--trainer-protocol edit-r1\n")
     name, _, address = train.split()[0].partition("=")
     assert address == "127.0.0.1:8321"
-    service = ScoringService(judge.reward(), limits=ServerLimits(**limits))
-    app = create_app(service, ServerConfig(port=0))
-    add_trainer_protocols(app, service, "edit-r1", on_unscored=on_unscored)
-    with serve_in_thread(service, ServerConfig(port=0), app) as url:
+    with served(judge.reward(), "edit-r1", on_unscored=on_unscored, **limits) as url:
         monkeypatch.setenv(name, url.removeprefix("http://"))
         yield edit_r1_client.multi_score(None, {"mllm_score_continue": 1.0})
-    service.close()
 
 
 def call(reward_fn: Any, edits: Batch = EDITS, rows: Any = None) -> list[float]:

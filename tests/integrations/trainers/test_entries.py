@@ -6,29 +6,32 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editcritic.integrations.serving.server.app import serve_in_thread
-from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations import diffusion_rl, trainers
 from editcritic.integrations.trainers.trainer_reward import UnscoredError
 from editcritic.reward.image import PixelFormatError
 
 from .entries import ENTRIES, TAKES_NONE, Row, Seen, rows_of
-from .trainer_cases import Judge, batch, values
+from .trainer_cases import Judge, batch, served, values
 
 EDITS = batch()
 
 each_entry = pytest.mark.parametrize("name", ENTRIES)
 
 
+@pytest.mark.parametrize("package", [trainers, diffusion_rl])
+def test_a_name_that_a_package_does_not_have_is_an_attribute_error(package: Any) -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = package.nothing
+
+
 @each_entry
 def test_64_edits_are_few_batches_of_the_judge_with_values_in_order(name: str) -> None:
-    edits, judge, served = batch(groups=16), Judge(), Judge()
-    service = ScoringService(served.reward())
-    with serve_in_thread(service) as url:
-        for asked, reward in ((judge, judge.reward()), (served, url)):
+    edits, judge, remote = batch(groups=16), Judge(), Judge()
+    with served(remote.reward()) as url:
+        for asked, reward in ((judge, judge.reward()), (remote, url)):
             assert ENTRIES[name](reward)(rows_of(edits)) == pytest.approx(values(edits))
             assert sum(asked.batches) == 64
             assert len(asked.batches) <= 3
-    service.close()
 
 
 @each_entry

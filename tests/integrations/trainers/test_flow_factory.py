@@ -16,15 +16,13 @@ import pytest
 import torch
 import yaml  # type: ignore[import-untyped]
 
-from editcritic.integrations.serving.server.app import serve_in_thread
-from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.trainers import flow_factory
 from editcritic.integrations.trainers.trainer_reward import UnknownTrainerError
 from editcritic.reward import Image
 
 from ..process_pair import found_by_both
 from .entries import Seen
-from .trainer_cases import Batch, Judge, batch, check_log, documented, values
+from .trainer_cases import Batch, Judge, batch, check_log, documented, served, values
 
 ADAPTER = flow_factory.__name__
 VERSIONS = ("flow_factory", "flow_factory_sources")
@@ -360,18 +358,16 @@ def test_two_processes_agree_with_one(tmp_path):
 
 
 @pytest.fixture
-def served() -> Iterator[tuple[Judge, str]]:
+def judge_and_url() -> Iterator[tuple[Judge, str]]:
     judge = Judge()
-    service = ScoringService(judge.reward())
-    with serve_in_thread(service) as url:
+    with served(judge.reward()) as url:
         yield judge, url
-    service.close()
 
 
 @pytest.mark.parametrize("options", [{}, {"async_reward": True, "num_workers": 2}])
-def test_64_edits_are_few_batches_of_the_judge(theirs, served, options):
+def test_64_edits_are_few_batches_of_the_judge(theirs, judge_and_url, options):
     edits = batch(groups=16)
-    judge, url = served
+    judge, url = judge_and_url
     for asked, reward in ((judge, url), (local := Judge(), local.reward())):
         trainer = theirs.Trainer(settings(reward, **options))
         trainer.step(list(theirs.in_batches(samples_of(theirs, edits), 8)))
@@ -422,13 +418,13 @@ def test_three_lines_are_enough(theirs):
     assert trainer.log[0]["train/editcritic/default/unscored"] == 0
 
 
-def test_options_are_text_or_numbers_and_equal_settings_share_a_model(theirs, served):
+def test_options_are_text_or_numbers_and_equal_settings_share_a_model(theirs, judge_and_url):
     options: dict[str, Any] = {
         "missing": "nan", "outage_timeout_s": "5", "on_failures": "none", "max_failure_rate": "0.5",
         "max_concurrency": "2", "chunk_size": 64, "abstained": "exclude", "logged_parts": "following, guard/not_a_copy",
     }  # fmt: skip
     read = settings(None)
-    row = {**read["rewards"][0], "reward": served[1], **options}
+    row = {**read["rewards"][0], "reward": judge_and_url[1], **options}
     trainer = theirs.Trainer({"rewards": [row, {**row, "name": "again", "weight": 2.0}]})
     model = trainer.models["edits"]
     assert model is trainer.models["again"]

@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editcritic.integrations.serving.server.app import serve_in_thread
-from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.trainers import flow_grpo as adapter
 
 from .flow_grpo_rollouts import Log, by_edit, call_order, rollouts
 from .patched_scripts import patched_script
-from .trainer_cases import Judge, batch, check_log, documented, values
+from .trainer_cases import Judge, batch, check_log, documented, served, values
 
 EDITS = batch()
 TRACKERS = {"flow_grpo_script": "flow_grpo", "edit_r1_script": "edit_r1"}
@@ -129,8 +127,7 @@ def test_it_trains_beside_a_reward_of_flow_grpo():
 
 def test_calls_from_eight_threads_have_their_own_values():
     edits, judge = batch(groups=16), Judge()
-    service = ScoringService(judge.reward())
-    with serve_in_thread(service) as url:
+    with served(judge.reward()) as url:
         for reward in (Judge().reward(), url):
             script = patched("flow_grpo_script", reward)
             config = script.Config()
@@ -140,7 +137,6 @@ def test_calls_from_eight_threads_have_their_own_values():
             wanted = (groups - groups.mean(axis=1, keepdims=True)) / (groups.std() + 1e-4)
             # the script holds float32
             np.testing.assert_allclose([got[row] for row in range(64)], wanted.ravel(), atol=1e-5)
-    service.close()
     assert sum(judge.batches) == 64
 
 

@@ -102,15 +102,6 @@ def test_scores_are_the_same_with_a_probe_and_the_trainers_random_numbers_too():
     assert "hack/best" in probed.monitor.latest
 
 
-def test_a_copy_is_what_held_out_guards_reject_and_the_trained_reward_pays():
-    policy = Policy(12, HACKS["copies the source"][1], start=3)
-    reward = TrainerReward(Judge().reward(), monitor=64, heldout="guards")
-    for number in range(5):
-        reward([edit.sample for edit in policy.step(number)])
-    assert reward.monitor is not None
-    assert reward.monitor.history[2][1]["heldout"] > 0.9 > 0.1 > reward.monitor.latest["heldout"]
-
-
 def test_columns_have_the_number_of_alarms_and_values_are_the_same():
     edits = batch()
     rows = samples_of(rows_of(edits))

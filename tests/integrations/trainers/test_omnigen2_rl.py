@@ -19,10 +19,6 @@ from accelerate import Accelerator
 from torch.distributed import HashStore  # type: ignore[attr-defined]
 
 from editcritic.integrations.serving.server import retried_scoring
-from editcritic.integrations.serving.server.app import ServerConfig, create_app, serve_in_thread
-from editcritic.integrations.serving.server.limits import ServerLimits
-from editcritic.integrations.serving.server.service import ScoringService
-from editcritic.integrations.serving.server.trainer_protocols import add_trainer_protocols
 from editcritic.integrations.trainers.omnigen2_rl import SCORE_KEY, OmniGen2Reward, log_scores, process_grpo_rewards
 from editcritic.reward import Reward
 from editcritic.reward.image import PixelFormatError
@@ -34,7 +30,7 @@ from ...reward.fakes import Fake
 from ..process_pair import found_by_both
 from .patched_scripts import patched_script
 from .restated import omnigen2_rl as theirs
-from .trainer_cases import Batch, Judge, Parted, batch, check_log, documented, values
+from .trainer_cases import Batch, Judge, Parted, batch, check_log, documented, served, values
 
 EDITS = batch()
 MODULES = {"omnigen2.grpo.reward_client_edit": "omnigen2_rl", "omnigen2.grpo.utils": "omnigen2_rl"}
@@ -50,17 +46,12 @@ def group() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def served(judge: Judge, *, on_unscored: str = "nan", token: str = "", **limits: int) -> Iterator[Any]:
+def configured(judge: Judge, *, on_unscored: str = "nan", token: str = "", **limits: int) -> Iterator[Any]:
     """The configuration of the page, for a server with its protocol at a free port."""
     (line,) = documented("OmniGen2-RL", "text")
     assert "--trainer-protocol omnigen2-rl --unscored nan" in line
-    service = ScoringService(judge.reward(), limits=ServerLimits(**limits))
-    settings = ServerConfig(port=0, token=token)
-    app = create_app(service, settings)
-    add_trainer_protocols(app, service, "omnigen2-rl", on_unscored=on_unscored)
-    with serve_in_thread(service, settings, app) as url:
+    with served(judge.reward(), "omnigen2-rl", token=token, on_unscored=on_unscored, **limits) as url:
         yield configuration(url, token)
-    service.close()
 
 
 def configuration(url: str, token: str = "") -> Any:
@@ -117,7 +108,7 @@ def test_others_advantages_are_as_if_a_failed_edit_were_not_there(monkeypatch, s
     monkeypatch.setattr(retried_scoring, "_RETRY_SHARE", 0.0)
     judge = Judge(failing=Judge.always(EDITS.edited[5]), abstaining={EDITS.edited[14].digest})
     if way == "its client":
-        with served(judge) as config:
+        with configured(judge) as config:
             got = run(config, std_level=std_level)
             without = run(config, (MISSING,), left_out=(5,), std_level=std_level)
             assert run(config, (MISSING,), std_level=std_level).advantages == got.advantages
@@ -146,20 +137,20 @@ def test_others_advantages_are_as_if_a_failed_edit_were_not_there(monkeypatch, s
 @pytest.mark.parametrize(("std_level", "spoiled"), [("group", 4), ("batch", 16)])
 def test_with_the_trainers_own_statistics_a_failed_edit_spoils_others(monkeypatch, std_level, spoiled):
     monkeypatch.setattr(retried_scoring, "_RETRY_SHARE", 0.0)
-    with served(Judge(failing=Judge.always(EDITS.edited[5]))) as config:
+    with configured(Judge(failing=Judge.always(EDITS.edited[5]))) as config:
         got = run(config, (LOG.replace(", process_grpo_rewards", ""),), std_level=std_level)
     assert sum(math.isnan(advantage) for advantage in got.advantages.values()) == spoiled
 
 
 def test_a_group_without_any_value_has_no_advantage_and_the_others_keep_theirs(monkeypatch):
     monkeypatch.setattr(retried_scoring, "_RETRY_SHARE", 0.0)
-    with served(Judge(failing=Judge.always(*EDITS.edited[4:8]))) as config:
+    with configured(Judge(failing=Judge.always(*EDITS.edited[4:8]))) as config:
         got = run(config, std_level="batch")
         without = run(config, left_out=range(4, 8), std_level="batch")
     assert [got.advantages.pop(row) for row in range(4, 8)] == [0.0] * 4
     assert got.advantages == without.advantages
     assert all(math.isfinite(number) for number in got.log.values())
-    with served(Judge(failing=Judge.always(*EDITS.edited))) as config, pytest.warns(RuntimeWarning):  # of its log
+    with configured(Judge(failing=Judge.always(*EDITS.edited))) as config, pytest.warns(RuntimeWarning):  # of its log
         nothing = run(config)
     assert set(nothing.advantages.values()) == set(nothing.gradients.values()) == {0.0}
 
@@ -226,7 +217,7 @@ def test_the_noise_may_be_what_was_measured_and_one_that_is_unknown_is_refused()
 def test_64_edits_at_once_take_at_most_three_batches_and_are_in_order():
     edits = batch(groups=16)
     over_http, judge = Judge(), Judge()
-    with served(over_http) as config:
+    with configured(over_http) as config:
         assert run(config, edits=edits).rewards == as_float32(values(edits))
     got = run(configuration(":0"), (LOG, CLIENT), edits=edits, reward=judge.reward())
     assert got.rewards == as_float32(values(edits))
@@ -236,16 +227,16 @@ def test_64_edits_at_once_take_at_most_three_batches_and_are_in_order():
 
 def test_a_refusal_is_words_in_the_trainers_log_and_no_number(monkeypatch, caplog):
     monkeypatch.setattr(retried_scoring, "_RETRY_SHARE", 0.0)
-    with served(Judge(failing=Judge.always(EDITS.edited[5])), on_unscored="refuse") as config:
+    with configured(Judge(failing=Judge.always(EDITS.edited[5])), on_unscored="refuse") as config:
         with pytest.raises(TypeError, match="NoneType"):
             run(config)
         assert "1 of 16 edits have no score: edit-" in caplog.text
         assert "did not answer" in caplog.text
-    with served(Judge(), max_samples=8, max_queued_samples=8) as config, pytest.raises(TypeError, match="NoneType"):
+    with configured(Judge(), max_samples=8, max_queued_samples=8) as config, pytest.raises(TypeError, match="NoneType"):
         run(config)
     assert "editcritic: HTTP 413: 16 samples: at most 8 are accepted per request" in caplog.text
     caplog.clear()
-    with served(Judge(), token="correct-horse-battery-staple") as config:
+    with configured(Judge(), token="correct-horse-battery-staple") as config:
         assert len(run(config).rewards) == 16
         config.server.hosts = ["127.0.0.1"]
         with pytest.raises(TypeError, match="NoneType"):
@@ -257,7 +248,7 @@ def test_a_refusal_is_words_in_the_trainers_log_and_no_number(monkeypatch, caplo
 def test_pictures_that_are_no_rgb_images_are_refused_in_words_before_anything_is_scored(caplog):
     floats = [PIL.Image.fromarray(np.full((8, 8), 200.0, np.float32), "F") for _ in range(16)]
     judge = Judge()
-    with served(judge) as config, pytest.raises(TypeError, match="NoneType"):
+    with configured(judge) as config, pytest.raises(TypeError, match="NoneType"):
         run(config, pictures=floats)
     assert "an image of PIL must have the mode RGB, got 'F': convert it" in caplog.text
     reward = OmniGen2Reward(judge.reward())
@@ -271,7 +262,7 @@ def test_pictures_that_are_no_rgb_images_are_refused_in_words_before_anything_is
 
 
 def test_in_process_the_answer_has_the_shape_of_the_clients():
-    with served(Judge()) as config:
+    with configured(Judge()) as config:
         arguments = (
             [[source.pil()] for source in EDITS.sources],
             [edited.pil() for edited in EDITS.edited],

@@ -16,8 +16,6 @@ import editcritic.reward.reward as reward_module
 from editcritic.benchmarks.sceneedit import toy
 from editcritic.integrations.dataset_rows import build_samples
 from editcritic.integrations.serving.client import RemoteError
-from editcritic.integrations.serving.server import ScoringService, serve_in_thread
-from editcritic.integrations.serving.server.app import ServerConfig
 from editcritic.integrations.trainers import trainer_reward
 from editcritic.integrations.trainers.trainer_reward import (
     LOGGED_PARTS,
@@ -33,7 +31,7 @@ from editcritic.reward.training.monitored_reward import MonitoredReward
 
 from ...reward.fakes import Fake, Rated
 from .entries import rows_of, samples_of
-from .trainer_cases import Judge, batch, values
+from .trainer_cases import Judge, batch, served, values
 
 EDITS = batch()
 SAMPLES = samples_of(rows_of(EDITS))
@@ -143,9 +141,7 @@ def test_a_server_that_was_never_there_gives_nan_or_names_the_edits(on_failures,
 
 def test_a_wrong_configuration_is_raised_at_once(monkeypatch):
     monkeypatch.setenv("JUDGE_TOKEN", "the-right-token-of-a-test")
-    with serve_in_thread(
-        ScoringService(Judge().reward()), ServerConfig(port=0, token="the-right-token-of-a-test")
-    ) as url:
+    with served(Judge().reward(), token="the-right-token-of-a-test") as url:
         with pytest.raises(RemoteError, match=r"refused access .*token_env"):
             TrainerReward(url, missing="nan")(SAMPLES)
         with pytest.raises(RemoteError, match="identity=00000000 is required"):
@@ -153,13 +149,13 @@ def test_a_wrong_configuration_is_raised_at_once(monkeypatch):
 
 
 def test_a_deadline_is_kept_also_while_nobody_is_there():
-    with serve_in_thread(ScoringService(Judge().reward())) as url:
-        reward: Any = TrainerReward(url, missing="nan", deadline_s=0.3)
+    with served(Judge().reward()) as url:
+        reward: Any = TrainerReward(url, missing="nan", deadline_s=1.5)
         assert reward(SAMPLES).values == values(EDITS)
     scored = reward(SAMPLES)
-    assert {score.reason for score in scored.scores} == {"not scored within 0.3 s"}
-    never = TrainerReward("http://127.0.0.1:9", missing="nan", deadline_s=0.3)(SAMPLES)
-    assert all(score.reason.startswith("not scored within 0.3 s") for score in never.scores)
+    assert {score.reason for score in scored.scores} == {"not scored within 1.5 s"}
+    never = TrainerReward("http://127.0.0.1:9", missing="nan", deadline_s=1.5)(SAMPLES)
+    assert all(score.reason.startswith("not scored within 1.5 s") for score in never.scores)
 
 
 @pytest.mark.parametrize(("seconds", "warns"), [(99.0, False), (100.0, True)])
@@ -218,8 +214,8 @@ def test_a_built_in_reward_has_the_parts_that_its_card_names(name):
     assert found == {*TrainerReward(reward).logged_parts}
 
 
-@pytest.mark.parametrize("served", [False, True])
-def test_parts_that_the_reward_cannot_have_are_no_columns(served):
+@pytest.mark.parametrize("where", [nullcontext, served])
+def test_parts_that_the_reward_cannot_have_are_no_columns(where):
     def names(reward: Any, **options: Any) -> list[str]:
         return list(TrainerReward(reward, **options)(SAMPLES).columns)
 
@@ -227,10 +223,8 @@ def test_parts_that_the_reward_cannot_have_are_no_columns(served):
     plain = Reward(Rated(), {"preference": Fake()})
     partly = Reward(Gate(NotACopy(), Rated()), {**default_experts(), "preference": Fake()})
     for reward, parts in ((Judge().reward(), ["following", "preservation", "guard"]), (partly, ["guard"]), (plain, [])):
-        service = ScoringService(reward)
-        with serve_in_thread(service) if served else nullcontext(reward) as scorer:
+        with where(reward) as scorer:
             assert names(scorer) == [*parts, *usual]
-        service.close()
     assert names(partly.__call__) == usual, "of a callable nobody knows"
     assert names(partly.__call__, logged_parts=["guard/not_a_copy"]) == ["guard/not_a_copy", *usual]
 

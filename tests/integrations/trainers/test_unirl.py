@@ -11,9 +11,6 @@ import torch
 from omegaconf import OmegaConf
 
 from editcritic.integrations.serving.server import unirl_protocol
-from editcritic.integrations.serving.server.app import ServerConfig, create_app, serve_in_thread
-from editcritic.integrations.serving.server.service import ScoringService
-from editcritic.integrations.serving.server.trainer_protocols import add_trainer_protocols
 from editcritic.integrations.trainers.unirl import UniRLRewardBackend
 from editcritic.reward import EditSample, Reward
 from editcritic.reward import Image as Picture
@@ -34,7 +31,7 @@ from .restated.unirl import (
     logged,
     rollout_and_score,
 )  # fmt: skip
-from .trainer_cases import Batch, Judge, batch, check_log, documented, values
+from .trainer_cases import Batch, Judge, batch, check_log, documented, served, values
 
 EDITS = batch()
 ADDRESS = "http://127.0.0.1:8321"
@@ -172,13 +169,8 @@ def test_options_are_strings_in_recipes():
 @contextlib.contextmanager
 def serving(judge: Judge) -> Iterator[str]:
     """A judge server with UniRL's protocol; its reward is the documented one by name."""
-    scoring = ScoringService({"any-edit": judge.reward()})
-    settings = ServerConfig(port=0)
-    app = create_app(scoring, settings)
-    add_trainer_protocols(app, scoring, "unirl")
-    with serve_in_thread(scoring, settings, app) as url:
+    with served({"any-edit": judge.reward()}, "unirl") as url:
         yield url
-    scoring.close()
 
 
 def test_its_client_gets_abstentions_as_in_process_and_what_the_server_asked_again():
@@ -294,8 +286,7 @@ def test_the_prompt_is_that_of_the_generation_or_the_users_own():
 
 
 def test_the_interface_is_that_of_a_backend():
-    service = ScoringService(Reward(Rated(), {"preference": Fake()}))
-    with serve_in_thread(service) as url:
+    with served(Reward(Rated(), {"preference": Fake()})) as url:
         backend = UniRLRewardBackend(url)
         assert (backend.preferred_input_kind, backend.is_available()) == ("image", True)
         assert backend.get_model_name() == "rated"
@@ -304,7 +295,6 @@ def test_the_interface_is_that_of_a_backend():
         backend.offload()
         backend.onload()
         backend.dispose()
-    service.close()
     assert isinstance(response, RewardResponse)
     samples = [EditSample("x", "y", (picture(0),), one) for one in EDITED]
     assert response.rewards == [score.value for score in Reward(Rated(), {"preference": Fake()})(samples)]

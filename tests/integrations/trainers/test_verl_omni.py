@@ -20,8 +20,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.integrations.serving.server.app import serve_in_thread
-from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.trainers import verl_omni
 from editcritic.integrations.trainers.trainer_reward import TrainerReward, UnscoredError
 from editcritic.integrations.trainers.verl_omni import compute_score
@@ -32,6 +30,7 @@ from ...reward.fakes import Fake, Rated, picture
 from .entries import Seen
 from .restated import verl_omni as restated
 from .trainer_cases import Batch, Judge, batch, check_log, documented, values
+from .trainer_cases import served as judge_server
 
 EDITS = batch()
 STEPS = 3  # timesteps of a rollout
@@ -121,10 +120,8 @@ def own_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def served(request: pytest.FixtureRequest) -> Iterator[tuple[str, Judge]]:
     judge = getattr(request, "param", None) or Judge()
-    service = ScoringService(judge.reward(on_failures="none"))
-    with serve_in_thread(service) as url:
+    with judge_server(judge.reward(on_failures="none")) as url:
         yield url, judge
-    service.close()
 
 
 # -- a step -----------------------------------------------------------------------------------------------------------
@@ -147,13 +144,10 @@ def advantages_of(known: list[int], global_std: bool) -> torch.Tensor:
 
 
 def test_with_several_rewards_a_sample_that_one_has_not_scored_is_left_out():
-    judge = faulty()
-    service = ScoringService(judge.reward(on_failures="none"))
-    with serve_in_thread(service) as url:
+    with judge_server(faulty().reward(on_failures="none")) as url:
         settings = lines(SEVERAL, WITHOUT_MISSING, url=url)
         settings = [line.replace(key_of([SINGLE]), key_of([SEVERAL])) for line in settings]
         data, metrics = step(settings, EDITS)
-    service.close()
     known = [row for row in range(16) if row != 5]
     assert torch.equal(data.batch["advantages"][known], advantages_of(known, global_std=True))
     assert torch.equal(data.batch["advantages"][5], torch.zeros(STEPS))

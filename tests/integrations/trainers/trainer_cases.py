@@ -1,9 +1,10 @@
 """Edits as trainers hand them over, a judge with faults, and the lines of docs/trainers/."""
 
+import contextlib
 import math
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from editcritic.integrations.serving.server.app import ServerConfig, create_app, serve_in_thread
+from editcritic.integrations.serving.server.limits import ServerLimits
+from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.serving.server.trainer_protocols import add_trainer_protocols
 from editcritic.reward import Card, EditSample, Image, Program, Reward, Score, ask
 from editcritic.reward.queries import Abstention, Failure, Rate
 from editcritic.reward.queries.kinds import Outcome
@@ -102,6 +107,21 @@ class Parted:
         value = answer.value or 0.0
         parts = zip(PARTS, (Score.of(value), Score.of(1 - value), Score.of(1.0)), strict=True)
         return Score.of(value, parts=dict(parts) if self.parts else {})
+
+
+@contextlib.contextmanager
+def served(
+    reward: Reward | Mapping[str, Reward], protocol: str = "", *, token: str = "", on_unscored: str = "", **limits: int
+) -> Iterator[str]:
+    """The URL of a judge server, with the protocol of a trainer's own client."""
+    service = ScoringService(reward, limits=ServerLimits(**limits))
+    settings = ServerConfig(port=0, token=token)
+    app = create_app(service, settings)
+    if protocol:
+        add_trainer_protocols(app, service, protocol, **({"on_unscored": on_unscored} if on_unscored else {}))
+    with serve_in_thread(service, settings, app) as url:
+        yield url
+    service.close()
 
 
 def values(edits: Batch) -> list[float]:

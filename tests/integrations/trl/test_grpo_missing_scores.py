@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editcritic.integrations.serving.server.app import serve_in_thread
-from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.trl import RewardFunction
 from editcritic.reward.queries import Rate
 
 from ...tiny_language_model import tiny_language_model
 from ..trainers.killed_trainer import killed_and_restarted
-from ..trainers.trainer_cases import Batch, Judge, batch, check_log, documented, values
+from ..trainers.trainer_cases import Batch, Judge, batch, check_log, documented, served, values
 
 EDITS = batch()
 REWARD = 'RewardFunction("http://127.0.0.1:8321", editor=editor)'
@@ -180,10 +178,8 @@ def test_a_killed_run_goes_on_from_its_checkpoint_with_the_same_rewards(
     (tmp_path / "straight").mkdir()
     (tmp_path / "killed").mkdir()
     whole = Judge()
-    service = ScoringService(whole.reward())
-    with serve_in_thread(service) as url:
+    with served(whole.reward()) as url:
         uninterrupted = resumed_steps(url)
-    service.close()
     monkeypatch.setenv(FOLDER, str(tmp_path / "killed"))
     steps, asked = killed_and_restarted(f"{__name__}:resumed_steps", Judge(), hold=second_group)
     assert steps == uninterrupted
