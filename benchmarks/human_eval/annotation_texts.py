@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...reward.metrics.dlebench.labels import CONSISTENCY, FOLLOWING
+from ...reward.metrics.dlebench.replies import CONSISTENCY, FOLLOWING
 from . import i2ibench_texts
 from .annotation_plan import QuestionType
 from .dlebench_texts import CRITERIA, GUIDES

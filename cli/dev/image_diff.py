@@ -16,8 +16,7 @@ from ...benchmarks.common.errors import InputError
 from ...benchmarks.common.inputs import require_distinct_files
 from ...reward import Box, Image
 from ...reward.experts.pixel_differences import PixelDifferences
-from ...reward.metrics.dlebench.crops import touched_pixels
-from ...reward.metrics.dlebench.tools import localize_differences
+from ...reward.metrics.dlebench.tools import localize_differences, touched_pixels
 
 _COLUMN = 640
 _HEIGHT = 400

@@ -304,8 +304,7 @@ def apply(
     from ...benchmarks.common.inputs import require_distinct_files
     from ...benchmarks.human_eval.score_loading import read_scores
     from ...benchmarks.run.scoring_run import open_scores_file
-    from ...reward.metrics.calibrated import calibrate
-    from ...reward.metrics.calibration import CalibrationMap
+    from ...reward.metrics.calibration import CalibrationMap, calibrate
     from ...reward.score import score_line
 
     if as_json and out == Path("-"):

@@ -79,11 +79,10 @@ def variance(
     """
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.common.inputs import require_distinct_files, require_no_picture
-    from ...benchmarks.human_eval.measurement_variance import measure_repeatedly
+    from ...benchmarks.human_eval.measurement_variance import SUBSAMPLE_MEANS, measure_repeatedly
     from ...benchmarks.run.editor_outputs import Outputs
     from ...benchmarks.run.suite_loading import load_suite
     from ...reward import AnswerLog, Reward, default_experts, load_experts
-    from ...reward.metrics.complexedit.measurement_variation import SUBSAMPLE_MEANS
 
     counts = _counts(averages)
     if target_variation is not None and not target_variation > 0:

@@ -54,7 +54,7 @@ PAGES = (
         "imported from its module; these are used in guides and examples beside the compositions:",
         {
             "reward.metrics": None,
-            "reward.metrics.calibrated": ("Calibrated",),
+            "reward.metrics.calibration": ("Calibrated",),
             "reward.metrics.edival.consistency": ("ContentConsistency",),
             "reward.metrics.dlebench.tools": ("localize_differences", "zoom_in_image"),
         },

@@ -59,7 +59,7 @@ def system_of(name: str) -> str:
     if name.startswith("guard"):
         return "guards"
     folders = {"any_edit": "any-edit", "complexedit": "complex-edit", "i2ibench": "i2i"}
-    folders |= {"compose": "compositions", "calibrated": "compositions"}
+    folders |= {"compose": "compositions", "calibration": "compositions"}
     folder = module.partition(".")[0]
     return folders.get(folder, folder)
 

@@ -10,14 +10,12 @@ from ..engine.program import Program
 from ..sample import EditSample
 from ..score import Score
 from .compose import Gate, GeometricMean, Metric, Minimum
-from .dlebench.consistency import VisualConsistency
-from .dlebench.following import SmallObjectFollowing
-from .edival.consistency import ContentConsistency
+from .dlebench.metrics import SmallObjectFollowing, VisualConsistency
+from .edival.consistency import ContentConsistency, ObjectsPreserved
 from .edival.following import InstructionFollowing
-from .edival.objects_preserved import ObjectsPreserved
 from .edival.overall import EditOverall, MultiTurnFollowing
 from .guards import NoPromptInjection, NotACopy, NotBlank, NotCollage, all_guards
-from .i2ibench.level_ratings import FiveLevelRating
+from .i2ibench.dimension import FiveLevelRating
 from .i2ibench.similarity import RegionSimilarity
 from .operations import CompoundOverall, ForSampleKind, MinimumOverSources, PerOperation, UnfoldedOperations
 

@@ -23,7 +23,7 @@ from editcritic.integrations.serving.http_protocol import request_json as reques
 from editcritic.reward import EditSample, Image, Reward, colour_profiles, score
 from editcritic.reward.encoded_images import MAX_PROFILE_BYTES, read_header
 from editcritic.reward.image import FileIndex
-from editcritic.reward.metrics.viescore.questions import SemanticConsistency
+from editcritic.reward.metrics.viescore.metrics import SemanticConsistency
 from editcritic.reward.queries import Judge, Reply
 from editcritic.reward.sample_files import sample_from_json, sample_to_json
 

@@ -123,9 +123,7 @@ def parsers() -> dict[str, Callable[[str], object]]:
     from editcritic.integrations.diffusers.ledits import concepts
     from editcritic.reward.experts.judging.chat_template import extract_tool_calls
     from editcritic.reward.metrics.any_edit.instruction_words import clauses_of, split_quotes, words_of
-    from editcritic.reward.metrics.dlebench.labels import FOLLOWING
-    from editcritic.reward.metrics.dlebench.tool_replies import parse_tool_reply
-    from editcritic.reward.metrics.dlebench.verdict_parsing import parse_verdict
+    from editcritic.reward.metrics.dlebench.replies import FOLLOWING, parse_tool_reply, parse_verdict
     from editcritic.reward.metrics.edival.task_parser import parse_task
     from editcritic.reward.metrics.new_text import _INJECTION_PATTERN
     from editcritic.reward.plan_json import plan_schema

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ....reward.metrics.imgedit.criteria import CRITERIA, EDIT_TYPES
-from ....reward.metrics.imgedit.reply_reading import HIGHEST, LOWEST, NON_EDITED, SCORE
-from ....reward.metrics.imgedit.uge import DAMAGED_MAX
+from ....reward.metrics.imgedit.metrics import CRITERIA, DAMAGED_MAX, EDIT_TYPES, HIGHEST, LOWEST, NON_EDITED, SCORE
 from ....reward.queries import Judge, Reply
 from .edit_comparison import EditComparisonCache
 from .instruction_parser import UnanswerableError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ....reward.metrics.viescore.grades import MAX_GRADE
+from ....reward.metrics.viescore.metrics import MAX_GRADE
 from ....reward.queries import Judge, Reply
 from .edit_comparison import EditComparisonCache
 from .instruction_parser import UnanswerableError

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ....reward import Expert, Reward
 from ....reward.bootstrap_intervals import bootstrap_interval, row_means
-from ....reward.metrics.baselines.edit_score import MAX_SCORE, EditScore
+from ....reward.metrics.baselines.reward_models import MAX_SCORE, EditScore
 from ....reward.queries import Failure, Judge, Reply
 from ....reward.queries.kinds import Outcome
 from ....reward.sample import TASK_TYPES

@@ -26,7 +26,7 @@ from rich.table import Table
 from ....reward import EditSample, Engine, Expert
 from ....reward.experts.loading.local_expert import LocalExpert
 from ....reward.metrics import Metric
-from ....reward.metrics.complexedit.overall import ComplexEditOverall
+from ....reward.metrics.complexedit.metrics import ComplexEditOverall
 from ....reward.metrics.compose import score_with_signature
 from ....reward.metrics.i2ibench.dimensions import DIMENSIONS
 from ....reward.metrics.i2ibench.overall import PIPELINES

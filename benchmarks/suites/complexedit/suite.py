@@ -15,9 +15,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from ....reward.metrics.complexedit.alignment import ComplexEditInstructionFollowing, IdentityPreservation, Operations
-from ....reward.metrics.complexedit.options import MODES, ComplexEditOptions, Sampling, ScoringMode
-from ....reward.metrics.complexedit.quality import PerceptualQuality
+from ....reward.metrics.complexedit.judging import MODES, ComplexEditOptions, Sampling, ScoringMode
+from ....reward.metrics.complexedit.metrics import (
+    ComplexEditInstructionFollowing,
+    IdentityPreservation,
+    Operations,
+    PerceptualQuality,
+)
 from ....reward.queries.specs import Spec
 from ....reward.sample_limits import SampleTooLarge
 from ....verifiers import edit_request

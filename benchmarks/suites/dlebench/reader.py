@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from ....reward import Box
-from ....reward.metrics.dlebench.crops import touched_pixels
+from ....reward.metrics.dlebench.tools import touched_pixels
 from ....reward.strict_json import json_lines, parse_json
 from ...common.errors import InputError
 from ...common.problems import Problems

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, get_args
 
 from ....reward import Box, ImageError, SpecError, build
-from ....reward.metrics.dlebench.options import MODES, PACKAGE
+from ....reward.metrics.dlebench.metrics import MODES, PACKAGE
 from ....reward.queries.prompts import Prompts
 from ....reward.queries.specs import Spec
 from ....verifiers import edit_request

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ....reward.metrics.dlebench.labels import CONSISTENCY, FOLLOWING, LabelScale
+from ....reward.metrics.dlebench.replies import CONSISTENCY, FOLLOWING, LabelScale
 from ..bootstrap import Numbers, Statistic
 from ..results import ResultRow, Results
 from ..tables import Table

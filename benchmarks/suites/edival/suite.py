@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from ....reward import EditSample, Image, ImageError
 from ....reward.image import Reading
-from ....reward.metrics.edival.quality import RatingPrompt, VisualQuality
+from ....reward.metrics.edival.overall import RatingPrompt, VisualQuality
 from ....reward.metrics.edival.released_code import PUBLISHED_INSTRUCTION
 from ....reward.queries.prompts import Prompts
 from ....reward.queries.specs import Spec

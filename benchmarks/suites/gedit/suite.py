@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ....reward.metrics.viescore.grades import PROTOCOLS
-from ....reward.metrics.viescore.questions import SemanticConsistency
+from ....reward.metrics.viescore.metrics import PROTOCOLS, SemanticConsistency
 from ....reward.queries.specs import Spec
 from ....reward.sample_limits import SampleTooLarge
 from ....verifiers import edit_request

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from ....reward.metrics.viescore.grades import MAX_GRADE
-from ....reward.metrics.viescore.overall import overall
+from ....reward.metrics.viescore.metrics import MAX_GRADE, overall
 from ..bootstrap import Numbers, Statistic
 from ..results import ResultRow, Results
 from ..tables import Table

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ....reward.metrics.imgedit.graded_edit import GRADES
+from ....reward.metrics.imgedit.metrics import GRADES
 from ..results import Results
 
 FOLDER = "imgedit"

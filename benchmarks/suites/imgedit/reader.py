@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-from ....reward.metrics.imgedit.criteria import EDIT_TYPES, EditType
+from ....reward.metrics.imgedit.metrics import EDIT_TYPES, EditType
 from ....reward.plain_text import check_name, one_line
 from ....reward.strict_json import json_lines, read_json
 from ...common.errors import InputError

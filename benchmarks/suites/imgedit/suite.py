@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ....reward import EditSample, ImageError, SpecError, build
-from ....reward.metrics.imgedit.graded_edit import PACKAGE, PROTOCOLS, Protocol
+from ....reward.metrics.imgedit.metrics import PACKAGE, PROTOCOLS, Protocol
 from ....reward.queries.prompts import Prompts
 from ....reward.queries.specs import Spec
 from ....reward.sample import Operation

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ....reward.metrics.imgedit.criteria import CRITERIA, EDIT_TYPES
-from ....reward.metrics.imgedit.graded_edit import CAPPED, GRADES, NUMBERS, OUT_OF_RANGE
+from ....reward.metrics.imgedit.metrics import CAPPED, CRITERIA, EDIT_TYPES, GRADES, NUMBERS, OUT_OF_RANGE
 from ..bootstrap import Numbers, Statistic
 from ..results import ResultRow, Results
 from ..tables import Table

@@ -32,14 +32,14 @@ import numpy as np
 
 from ...boxes import Box, best_first
 from ...card import Card
-from ...engine.program import Abstained, Program, ask, ask_many, gather
+from ...engine.program import Abstained, Failed, Program, ask, ask_many, gather
 from ...image import Image, Size
-from ...queries.kinds import Detect, Detections, Embed, Measure, Region
+from ...queries.kinds import Detect, Detections, Embed, Measure, ReadText, Region, TextLine
+from ...queries.outcomes import Failure
 from ...sample import EditSample
 from ...score import Cause, Evidence, Score
 from ..compose import Metric, WeightedMean, score_with_signature
 from ..text_matching import matching_letters
-from ..text_places import read_places
 from .conditions import normalize_text
 from .pools import pools_of, renamed_object
 from .task_parser import task_of
@@ -356,3 +356,67 @@ def _boxes_of_texts(image: Image, texts: Sequence[str]) -> Program[tuple[Box, ..
 def _text_resembles(line: str, text: str) -> bool:
     """Whether at least half of the line's letters match the text in order, which tolerates misspelling."""
     return 2 * matching_letters(line, text) >= len(line) > 0
+
+
+_READER = "reader.boxes"
+"""The role of a reader that localises what it reads. A vision-language model, which reads best, does not."""
+
+
+def read_places(image: Image) -> Program[tuple[TextLine, ...]]:
+    """The lines of text in an image, each with its box.
+
+    Raises `Failed` for lines of a reader that does not localise text: the box of each is the whole image, and nothing
+    could be said about the rest of it.
+    """
+    reading = yield from ask(ReadText(image), role=_READER)
+    if not reading.is_localised:
+        reason = (
+            f"the text is needed with its places, and the reader gives none: bind one that does to {_READER}, such as "
+            f"{_READER}=rapidocr"
+        )
+        raise Failed(reason, (Failure(reason, infrastructure=True),))
+    return reading.lines
+
+
+_PRESENT_THRESHOLD = 0.35
+_ABSENT_THRESHOLD = 0.2
+
+
+@dataclass(frozen=True)
+class ObjectsPreserved:
+    """At least half of the unchanged objects are still detected, anywhere in the image.
+
+    Content consistency alone is too mild here: an emptied image keeps its background, and so half of EdiVal-CC. An
+    object counts if it is detected in the base image (score above 0.35), and is lost if its score in the edited image
+    is at most 0.2. The queries are those of EdiVal-CC. Not applicable if no object is listed as unchanged, or none is
+    detected.
+    """
+
+    card: ClassVar[Card] = Card(
+        "guard-objects-preserved",
+        1,
+        "most of the objects that no instruction touches are still there",
+        kinds={"detector": ("detect",)},
+        failure_modes="Half of the objects may go, and anything the detector takes for one will do.",
+        aspect="cheating",
+    )
+
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        pools = pools_of(sample)
+        if pools is None or not pools.unchanged:
+            return Score.not_applicable("no object is listed as unchanged")
+        base, names = sample.base, pools.unchanged
+        current = sample.edited.resized(*base.size)
+        detections = yield from ask_many([Detect(picture, (name,)) for picture in (base, current) for name in names])
+        before, after = detections[: len(names)], detections[len(names) :]
+        present = [
+            (name, detected_after.max_score())
+            for name, detected_before, detected_after in zip(names, before, after, strict=True)
+            if detected_before.max_score() > _PRESENT_THRESHOLD
+        ]
+        if not present:
+            return Score.not_applicable("none of the unchanged objects is found in the base picture")
+        lost = [name for name, score in present if score <= _ABSENT_THRESHOLD]
+        evidence = Evidence("strongest trace of what should be there", current.digest, numbers=dict(present))
+        reason = f"no trace is left of {', '.join(lost)}" if lost else ""
+        return Score.of(2 * len(lost) <= len(present), reason, evidence=[evidence])

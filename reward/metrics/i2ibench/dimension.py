@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 from ...card import Card
-from ...engine.program import Program, ask, reply_value
+from ...engine.program import Program, ask, ask_many, reply_value, unparsable_reply
 from ...image import Image
 from ...queries.kinds import Judge
 from ...queries.prompts import Prompts
-from ...queries.response_formats import Levels, Reply, ResponseFormat
+from ...queries.response_formats import Json, Levels, Reply, ResponseFormat, YesNo
 from ...sample import EditSample
 from ...score import Evidence, Score
 from .dimensions import DIMENSIONS, Dimension, Pipeline, unknown_dimensions
@@ -171,3 +171,185 @@ def reply_evidence(question: Judge, reply: Reply, about: str = "") -> Evidence:
     numbers = {name: float(p) for name, p in reply.probabilities.items()}
     text = f"{about} {reply.text}".strip()
     return Evidence(f"judge {question.topic}", question.images[-1].digest, text=text, numbers=numbers)
+
+
+ShownImages = Literal["both", "edited"]
+
+_TOPICS = {"blending-naturalness": "blending", "editing-artifacts": "artifacts", "instruction-following": "following"}
+
+
+@dataclass(frozen=True)
+class FiveLevelRating(DimensionMetric):
+    """The expectation of excellent 1, good 0.75, fair 0.5, poor 0.25, bad 0 over the judge's probabilities.
+
+    Without probabilities, the value of its word. shown_images: for blending only, whether the judge sees sources and
+    edited image (appendix F) or the `edited` image alone (section 3.2.1).
+    """
+
+    shown_images: ShownImages = "both"
+
+    judge_only_version: ClassVar[int] = 3
+    pipeline: ClassVar[Pipeline] = "five levels"
+    has_system_prompt: ClassVar[bool] = True
+    failure_modes: ClassVar[str] = (
+        "One impression of one judge: words written into the image may sway it, and an edit that changes next to "
+        "nothing shows no seam and no flaw."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.shown_images not in get_args(ShownImages):
+            raise ValueError(f"shown_images is one of {', '.join(get_args(ShownImages))}, got {self.shown_images!r}")
+        if self.shown_images != "both" and self._topic != "blending":
+            raise ValueError(f"{self.dimension} is judged by both images: shown_images is for blending-naturalness")
+
+    @property
+    def _topic(self) -> str:
+        return _TOPICS[self.dimension.removeprefix("multi-")]
+
+    def score(self, sample: EditSample) -> Program[Score]:
+        if self.shown_images == "edited":
+            images = labelled_images(edited=sample.edited)
+            return judge_value(self.judge_query("blending", FIVE_LEVELS, images, prompt="blending_edited"))
+        images = labelled_images(sample.sources, sample.edited)
+        slots = {} if self._topic == "blending" else {"instruction": sample.instruction}
+        return judge_value(self.judge_query(self._topic, FIVE_LEVELS, images, **slots))
+
+    def judge_only_score(self, sample: EditSample) -> Program[Score]:
+        """Blending and Instruction Following ask their own question: table 3 has the same figures for both rows there.
+
+        Not so Editing Artifacts, whose figures differ.
+        """
+        return super().judge_only_score(sample) if self._topic == "artifacts" else self.score(sample)
+
+
+@dataclass(frozen=True)
+class YesNoRating(DimensionMetric):
+    """The judge's probability of yes; without probabilities 1 for yes and 0 for no. At least 0.5 is a success (4.3).
+
+    Object Manipulation, Local Attribute, Action/State Change and Spatial Accuracy send the same query, which an engine
+    runs once; World Knowledge includes the sample's hint.
+    """
+
+    pipeline: ClassVar[Pipeline] = "two levels"
+    has_system_prompt: ClassVar[bool] = True
+    failure_modes: ClassVar[str] = (
+        "Looks at what was asked for and at nothing else, in one question: what else has changed costs nothing, and "
+        "words written into the image may sway the judge."
+    )
+
+    def score(self, sample: EditSample) -> Program[Score]:
+        images = labelled_images(sample.sources, sample.edited)
+        if self.dimension_info.required_field == "hint":
+            return judge_value(
+                self.judge_query("knowledge", YesNo(), images, instruction=sample.instruction, hint=sample.hint)
+            )
+        return judge_value(self.judge_query("success", YesNo(), images, instruction=sample.instruction))
+
+
+AnsweringView = Literal["full", "edited"]
+
+
+def questions_under(key: str) -> Json:
+    """The response format of the question writing: five to seven questions under a key."""
+    questions = {"type": "array", "items": {"type": "string"}, "minItems": 5, "maxItems": 7}
+    return Json.from_schema(
+        {"type": "object", "properties": {key: questions}, "required": [key], "additionalProperties": False}
+    )
+
+
+QUESTIONS = questions_under("questions")
+"""What our prompts ask for."""
+
+_SUBJECTS: Mapping[str, str] = MappingProxyType(
+    {
+        "physical-plausibility": "physical",
+        "composition-interaction": "composition",
+        "multi-physical-plausibility": "physical_multi",
+        "multi-composition-interaction": "composition_multi",
+        "multi-cross-source-attribute": "transfer_multi",
+        "multi-inter-subject-consistency": "consistency_multi",
+    }
+)
+_PROTOCOLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "multi-cross-source-attribute": ("questions", "two_levels"),
+        "multi-inter-subject-consistency": ("questions", "five_levels", "two_levels"),
+    }
+)
+
+
+@dataclass(frozen=True)
+class QuestionSet(DimensionMetric):
+    """The fraction of yes among the answers to five to seven questions that the judge writes itself.
+
+    The questions are written from sources and instruction, so that all edits of one prompt get the same questions,
+    which are written once. An answer counts as yes if its probability is at least 0.5.
+
+    answering_view: whether the judge sees sources, edited image, instruction and question (`full`, section 3.2.1), or
+    the `edited` image and the question (appendix F.1.1).
+    protocol: `questions` (appendix F). For Cross-Source Transfer also `two_levels` (C.3.4), for Inter-Subject
+    Consistency `five_levels` (C.3.4: the level of `judge_only`) and `two_levels` (3.2.2): the probability of yes to one
+    question, the same for all samples.
+    """
+
+    answering_view: AnsweringView = "full"
+    protocol: str = "questions"
+
+    pipeline: ClassVar[Pipeline] = "questions"
+    failure_modes: ClassVar[str] = (
+        "The judge asks what it can think of before it sees the edit: what it does not think of costs nothing, an edit "
+        "that changes next to nothing is plausible, and easy questions are worth as much as hard ones."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.answering_view not in get_args(AnsweringView):
+            raise ValueError(
+                f"answering_view is one of {', '.join(get_args(AnsweringView))}, got {self.answering_view!r}"
+            )
+        allowed = self.protocols or ("questions",)
+        if self.protocol not in allowed:
+            raise ValueError(f"{self.dimension} has no protocol {self.protocol!r}: it has {', '.join(allowed)}")
+        if self.protocol == "five_levels" and self.answering_view != "full":
+            raise ValueError("answering_view is how questions are answered, and five_levels asks none: leave it out")
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        return _PROTOCOLS.get(self.dimension, ())
+
+    def score(self, sample: EditSample) -> Program[Score]:
+        if self.protocol == "five_levels":
+            return self.judge_only_score(sample)
+        if self.protocol == "two_levels":
+            question = self.prompt_pack.render(f"question_{_SUBJECTS[self.dimension]}")
+            return judge_value(self._answer(sample, question))
+        return self._share(sample)
+
+    def _share(self, sample: EditSample) -> Program[Score]:
+        topic = f"questions_{_SUBJECTS[self.dimension]}"
+        printed_key = f"{_SUBJECTS[self.dimension].removesuffix('_multi')}_questions"  # in the prompts of appendix F
+        key = printed_key if self.prompt_pack.pack_says(topic, printed_key) else "questions"
+        writing = self.judge_query(
+            topic, questions_under(key), labelled_images(sample.sources), instruction=sample.instruction
+        )
+        written = yield from ask(writing)
+        questions = [question.strip() for question in reply_value(writing, written)[key]]
+        if not all(questions):
+            raise unparsable_reply(f"{writing.topic}: one of the questions is empty", written)
+        queries = [self._answer(sample, question) for question in questions]
+        replies = yield from ask_many(queries)
+        yes = [reply_value(query, reply) >= 0.5 for query, reply in zip(queries, replies, strict=True)]
+        answers = [
+            reply_evidence(query, reply, text) for query, reply, text in zip(queries, replies, questions, strict=True)
+        ]
+        denied = [question for question, holds in zip(questions, yes, strict=True) if not holds]
+        reason = f"no to {len(denied)} of {len(yes)}: {' '.join(denied)}" if denied else f"yes to all {len(yes)}"
+        return Score.of(sum(yes) / len(yes), reason, evidence=[reply_evidence(writing, written), *answers])
+
+    def _answer(self, sample: EditSample, question: str) -> Judge:
+        if self.answering_view == "edited":
+            images = labelled_images(edited=sample.edited)
+            return self.judge_query("answer", YesNo(), images, prompt="answer_edited", question=question)
+        images = labelled_images(sample.sources, sample.edited)
+        return self.judge_query("answer", YesNo(), images, instruction=sample.instruction, question=question)

@@ -6,13 +6,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
-from ...engine.program import Program, ask
-from ...queries.kinds import Rate
+import numpy as np
+
+from ...engine.program import Program, ask, reply_value
+from ...queries.kinds import Rate, ReadText
+from ...queries.response_formats import Json
 from ...sample import EditSample
 from ...score import Evidence, Score
-from .dimension import DimensionMetric
+from ..edival.conditions import normalize_text
+from .dimension import DimensionMetric, labelled_images, reply_evidence
 from .dimensions import Pipeline
 
 # Role, rated quality, and the published range of the paper's model: Q-Insight and ArtiMuse.
@@ -71,3 +75,111 @@ class SpecialistRating(DimensionMetric):
         return Score.of(
             (rating.value - low) / (high - low), f"{rating.value:g} of {low:g} to {high:g}", evidence=evidence
         )
+
+
+TextContent = Literal["whole", "part"]
+Letters = Literal["folded", "exact"]
+
+_WORDS = ("style_requirement", "position_requirement", "image_observation", "reasoning")
+_STYLE_SCHEMA: Mapping[str, object] = {
+    "type": "object",
+    "properties": {
+        **{name: {"type": "string"} for name in _WORDS},
+        "score": {"type": "integer", "minimum": 1, "maximum": 5},
+    },
+    "required": [*_WORDS, "score"],
+    "additionalProperties": False,
+}
+STYLE = Json.from_schema(_STYLE_SCHEMA)
+"""The response format for style and position."""
+PRINTED_STYLE = Json.from_schema(
+    {
+        "type": "object",
+        "properties": {"analysis": _STYLE_SCHEMA},
+        "required": ["analysis"],
+        "additionalProperties": False,
+    }
+)
+"""The same as the prompt of appendix F.1.2 asks for it."""
+
+
+@dataclass(frozen=True)
+class TextContentStyle(DimensionMetric):
+    """Style grade (1 to 5, normalised to 0..1), times 1, 0.8, 0.5 or 0.1 depending on text accuracy (equation 5).
+
+    Text accuracy: 1 - edit distance / length of the longer text, both without case, punctuation and white space, or
+    with them where letters is `exact`, but for white space around the text: the paper does not state which.
+    content: whether all text read in the image is compared (`whole`), or the part that is nearest to the requested text
+    (`part`, for images with other writing; the paper does not specify it). With `part`, 1 - distance / length of the
+    requested text.
+    """
+
+    content: TextContent = "whole"
+    letters: Letters = "folded"
+
+    pipeline: ClassVar[Pipeline] = "text"
+    failure_modes: ClassVar[str] = (
+        "Looks at the text and at nothing else. By `whole`, covering other writing in the image pays; by `part`, "
+        "filling it with writing."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.content not in get_args(TextContent):
+            raise ValueError(f"content is one of {', '.join(get_args(TextContent))}, got {self.content!r}")
+        if self.letters not in get_args(Letters):
+            raise ValueError(f"letters is one of {', '.join(get_args(Letters))}, got {self.letters!r}")
+
+    @property
+    def kinds(self) -> Mapping[str, tuple[str, ...]]:
+        return {"reader": ("read_text",), "judge": ("judge",)}
+
+    def score(self, sample: EditSample) -> Program[Score]:
+        images = labelled_images(edited=sample.edited)
+        printed = self.prompt_pack.pack_says("text_style", "analysis")
+        question = self.judge_query(
+            "text_style",
+            PRINTED_STYLE if printed else STYLE,
+            images,
+            instruction=sample.instruction,
+            text=sample.target_text,
+        )
+        reading, reply = yield from ask(ReadText(sample.edited, sample.target_text), question)
+        value = reply_value(question, reply)
+        style = (value["analysis"] if printed else value)["score"]
+        accuracy = text_accuracy(
+            reading.text, sample.target_text, part=self.content == "part", exact=self.letters == "exact"
+        )
+        reason = f"style {style} of 5, {accuracy:.3f} of the text is right"
+        boxes = tuple(line.box.with_label(line.text) for line in reading.lines)
+        reading_evidence = Evidence("read", sample.edited.digest, boxes, reading.text, {"right": accuracy})
+        return Score.of(
+            (style - 1) / 4 * text_accuracy_factor(accuracy),
+            reason,
+            evidence=[reading_evidence, reply_evidence(question, reply)],
+        )
+
+
+def text_accuracy_factor(accuracy: float) -> float:
+    """The factor of the style grade for a text accuracy, both in [0, 1] (equation 5)."""
+    return 1.0 if accuracy >= 1 else 0.8 if accuracy >= 0.8 else 0.5 if accuracy >= 0.6 else 0.1
+
+
+def text_accuracy(read: str, expected: str, *, part: bool = False, exact: bool = False) -> float:
+    """Text accuracy in [0, 1]; see `TextContentStyle`."""
+    a, b = (text.strip() if exact else normalize_text(text) for text in (expected, read))
+    longer = len(a) if part else max(len(a), len(b))
+    return max(0.0, 1 - edit_distance(a, b, part=part) / longer) if longer else 1.0
+
+
+def edit_distance(expected: str, read: str, *, part: bool = False) -> int:
+    """Levenshtein distance; with `part`, to the nearest substring of `read`."""
+    columns = np.arange(len(read) + 1)
+    letters = np.array([ord(letter) for letter in read], np.int64)
+    row = np.zeros_like(columns) if part else columns
+    for number, letter in enumerate(expected, start=1):
+        below = np.empty_like(row)
+        below[0] = number
+        below[1:] = np.minimum(row[1:] + 1, row[:-1] + (letters != ord(letter)))
+        row = np.minimum.accumulate(below - columns) + columns  # letters of `read` that are too many
+    return int(row.min() if part else row[-1])

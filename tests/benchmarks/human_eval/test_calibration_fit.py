@@ -11,7 +11,7 @@ from editcritic.benchmarks.human_eval.label_matching import ScoreLookup
 from editcritic.benchmarks.suites.results import ResultRow
 from editcritic.reward import Score, build
 from editcritic.reward.metrics import WeightedMean
-from editcritic.reward.metrics.calibrated import Calibrated
+from editcritic.reward.metrics.calibration import Calibrated
 
 from .label_files import make_label, results
 

@@ -16,7 +16,7 @@ from editcritic.benchmarks.human_eval.question_sheets import write_question_shee
 from editcritic.benchmarks.human_eval.shown_questions import ShownQuestion
 from editcritic.benchmarks.suites.dlebench.suite import DleBench
 from editcritic.benchmarks.web_app.question_view import PictureStore, question_html
-from editcritic.reward.metrics.dlebench.labels import CONSISTENCY, FOLLOWING
+from editcritic.reward.metrics.dlebench.replies import CONSISTENCY, FOLLOWING
 
 from ..suites.dlebench.layout import written
 

@@ -33,7 +33,7 @@ from editcritic.benchmarks.sceneedit.experts.faulty_judge import Faults, FaultyJ
 from editcritic.benchmarks.sceneedit.experts.judge import SceneJudge
 from editcritic.benchmarks.studies import judge_audit as study
 from editcritic.reward import AnswerLog, Card, EditSample, Expert, Image, Reward
-from editcritic.reward.metrics.baselines.edit_score import EditScore
+from editcritic.reward.metrics.baselines.reward_models import EditScore
 from editcritic.reward.metrics.baselines.single_question import JudgeLevels
 from editcritic.reward.queries import Abstention, Failure, Grade, Judge, Levels, Reply, YesNo
 from editcritic.reward.queries.kinds import Outcome

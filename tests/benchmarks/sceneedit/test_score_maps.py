@@ -11,7 +11,7 @@ from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.suites.results import ResultRow, Results
 from editcritic.reward import Engine, Reward, build
 from editcritic.reward.metrics import WeightedMean
-from editcritic.reward.metrics.calibrated import Calibrated
+from editcritic.reward.metrics.calibration import Calibrated
 
 from ..human_eval.label_files import make_label
 

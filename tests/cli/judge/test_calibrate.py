@@ -208,7 +208,7 @@ def test_a_reward_that_is_mapped_scores_on_the_command_line(editcritic, folder, 
     spec = folder / "mapped.toml"
     parts = "metric.parts.changed.use = 'guard-not-a-copy'\nmetric.parts.not_blank.use = 'guard-not-blank'\n"
     head = (
-        "use = 'editcritic.reward.metrics.calibrated:Calibrated'\ncalibration = 'mine'\nmetric.use = 'weighted-mean'\n"
+        "use = 'editcritic.reward.metrics.calibration:Calibrated'\ncalibration = 'mine'\nmetric.use = 'weighted-mean'\n"
     )
     spec.write_text(head + parts)
     ran = editcritic("score", three, "--reward", spec, "--json")

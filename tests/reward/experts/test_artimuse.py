@@ -14,7 +14,7 @@ from editcritic.reward.config import build
 from editcritic.reward.experts.artimuse import RATING_TOKENS, ArtiMuse
 from editcritic.reward.experts.loading.vlm_loading import VisionLanguageModel, VisionLanguageProcessor
 from editcritic.reward.experts.vlm import Vlm
-from editcritic.reward.metrics.i2ibench.single_source import aesthetic_quality
+from editcritic.reward.metrics.i2ibench.overall import aesthetic_quality
 from editcritic.reward.queries import Failure, Measurement, Rate, Reply
 from editcritic.reward.queries.specs import spec_of
 

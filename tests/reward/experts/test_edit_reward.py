@@ -11,7 +11,7 @@ from editcritic.reward.config import build
 from editcritic.reward.experts.edit_reward import EditReward, EditRewardHeads
 from editcritic.reward.experts.hpsv3 import Hpsv3
 from editcritic.reward.experts.loading.reward_heads import current_parameter_name, expected_parameters
-from editcritic.reward.metrics.baselines.edit_reward_score import QUALITIES
+from editcritic.reward.metrics.baselines.reward_models import QUALITIES
 from editcritic.reward.queries import ExpertDown, Failure, Measurement, Rate
 from editcritic.reward.queries.specs import spec_of
 

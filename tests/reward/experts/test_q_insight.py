@@ -7,7 +7,7 @@ from editcritic.reward import Image, Reward
 from editcritic.reward.config import build
 from editcritic.reward.experts.q_insight import QInsight
 from editcritic.reward.experts.vlm import Vlm
-from editcritic.reward.metrics.i2ibench.single_source import image_quality
+from editcritic.reward.metrics.i2ibench.overall import image_quality
 from editcritic.reward.queries import Failure, Measurement, Rate, Reply
 from editcritic.reward.queries.response_formats import FreeText, parse_reply
 from editcritic.reward.queries.specs import spec_of

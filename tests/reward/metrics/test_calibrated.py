@@ -7,8 +7,13 @@ import pytest
 
 from editcritic.reward import Card, Reward, Score, SpecError, build, spec_of
 from editcritic.reward.metrics import GeometricMean, Threshold, WeightedMean
-from editcritic.reward.metrics.calibrated import Calibrated
-from editcritic.reward.metrics.calibration import CalibrationInput, CalibrationMap, CalibrationOutput, spec_text
+from editcritic.reward.metrics.calibration import (
+    Calibrated,
+    CalibrationInput,
+    CalibrationMap,
+    CalibrationOutput,
+    spec_text,
+)
 
 from ..fakes import Rated, Says, Seeded, alone, sample
 
@@ -95,7 +100,7 @@ def test_a_digest_allows_one_map_alone():
         with pytest.raises(SpecError, match="does not begin with"):
             Calibrated(Rated(), by, wrong)
     with pytest.raises(SpecError, match="in quotes"):
-        build({"use": "editcritic.reward.metrics.calibrated:Calibrated", "metric": "edival-if", "calibration": 7})
+        build({"use": "editcritic.reward.metrics.calibration:Calibrated", "metric": "edival-if", "calibration": 7})
 
 
 def test_its_spec_holds_the_digest_so_that_it_cannot_mean_another_map_elsewhere(tmp_path, monkeypatch):
@@ -121,7 +126,7 @@ def test_a_map_given_itself_travels_in_the_spec():
 def test_a_metric_may_be_given_by_its_spec():
     by = map_of("edival-if@3/paper[dense]")
     spec = {
-        "use": "editcritic.reward.metrics.calibrated:Calibrated",
+        "use": "editcritic.reward.metrics.calibration:Calibrated",
         "metric": "edival-if?dense=true",
         "calibration": by,
     }

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward.metrics.i2ibench.text_content_style import edit_distance
+from editcritic.reward.metrics.i2ibench.specialists import edit_distance
 from editcritic.reward.metrics.new_text import is_part_of
 from editcritic.reward.metrics.text_matching import PIECE, _runs, matching_letters, similarity
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from editcritic.reward.metrics.dlebench.labels import CONSISTENCY, FOLLOWING
-from editcritic.reward.metrics.dlebench.verdict_parsing import parse_verdict
+from editcritic.reward.metrics.dlebench.replies import CONSISTENCY, FOLLOWING, parse_verdict
 from editcritic.reward.queries import Failure, Grade, Json, Levels, YesNo
 from editcritic.reward.queries.parsing import parse_integer, parse_json, parse_option, parse_yes_no
 from editcritic.reward.queries.reply_text import final_answer

@@ -12,7 +12,7 @@ from .....reward import Engine, Expert, Image
 from .....reward.atomic_files import atomic_replacement
 from .....reward.engine.engine_stats import Stats
 from .....reward.image import Corners
-from .....reward.metrics.dlebench.crops import context_factor
+from .....reward.metrics.dlebench.tools import context_factor
 from .....reward.queries.prompts import Prompts
 from .....verifiers import Editor, Journal
 from .....verifiers.selection import JournalError

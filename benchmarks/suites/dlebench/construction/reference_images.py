@@ -13,9 +13,8 @@ import numpy as np
 from .....reward import Box, EditSample, Engine, Expert, Image, Program, Score
 from .....reward.engine import gather
 from .....reward.image import Corners
-from .....reward.metrics.dlebench.consistency import VisualConsistency
-from .....reward.metrics.dlebench.crops import crop_corners, touched_pixels
-from .....reward.metrics.dlebench.following import SmallObjectFollowing
+from .....reward.metrics.dlebench.metrics import SmallObjectFollowing, VisualConsistency
+from .....reward.metrics.dlebench.tools import crop_corners, touched_pixels
 from .....verifiers import Editor, Journal, edit_request
 from .....verifiers.selection import CandidateRequest, EditorError, NoiseSpec
 from .....verifiers.selection.generation import CandidateGenerator

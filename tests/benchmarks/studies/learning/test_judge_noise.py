@@ -22,7 +22,7 @@ from editcritic.benchmarks.studies.learning.judge_noise import (
     worth,
 )
 from editcritic.reward import Reward
-from editcritic.reward.metrics.baselines.edit_score import EditScore
+from editcritic.reward.metrics.baselines.reward_models import EditScore
 
 QUIET = Faults(lost=0.0)
 

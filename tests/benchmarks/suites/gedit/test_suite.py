@@ -19,7 +19,7 @@ from editcritic.benchmarks.suites.gedit.tables import gedit_tables
 from editcritic.benchmarks.suites.results import ResultRow, Results, load_results
 from editcritic.benchmarks.suites.tables import ComputedTable
 from editcritic.reward import Score
-from editcritic.reward.metrics.viescore.overall import overall
+from editcritic.reward.metrics.viescore.metrics import overall
 from editcritic.reward.reward import default_experts
 
 from .judge import Grading

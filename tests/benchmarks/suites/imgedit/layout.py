@@ -10,7 +10,7 @@ from pathlib import Path
 
 from editcritic.benchmarks.suites.suite import Suite
 from editcritic.reward import Expert
-from editcritic.reward.metrics.imgedit.criteria import CRITERIA, EDIT_TYPES
+from editcritic.reward.metrics.imgedit.metrics import CRITERIA, EDIT_TYPES
 from editcritic.reward.queries import Judge, Reply
 
 from ..tiny_suite import picture

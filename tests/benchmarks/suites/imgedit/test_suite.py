@@ -22,7 +22,7 @@ from editcritic.benchmarks.suites.missing_values import suite_tables
 from editcritic.benchmarks.suites.results import ResultRow, Results, load_results
 from editcritic.benchmarks.suites.tables import ComputedTable
 from editcritic.reward import Score
-from editcritic.reward.metrics.imgedit.criteria import CRITERIA, EDIT_TYPES
+from editcritic.reward.metrics.imgedit.metrics import CRITERIA, EDIT_TYPES
 
 from ..tiny_suite import picture
 from .layout import PER_TYPE, TURNS, Grading, archive, basic_rows, outputs, repository, uge_rows

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from editcritic.reward import EditSample, Reward, Score, Task
 from editcritic.reward.config import build
-from editcritic.reward.metrics.baselines.clip_similarity import ClipDirectional, ClipImage
-from editcritic.reward.metrics.baselines.thresholds import tuned_thresholds
+from editcritic.reward.metrics.baselines.clip_similarity import ClipDirectional, ClipImage, tuned_thresholds
 from editcritic.reward.queries import EmbedText
 from editcritic.reward.queries.kinds import Embeddings
 from editcritic.reward.queries.specs import spec_of

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from editcritic.reward.config import build
-from editcritic.reward.metrics.baselines.edit_reward_score import QUALITIES, EditRewardScore
+from editcritic.reward.metrics.baselines.reward_models import QUALITIES, EditRewardScore
 from editcritic.reward.queries import Failure, Measurement, Rate
 from editcritic.reward.queries.specs import spec_of
 

@@ -9,7 +9,7 @@ import pytest
 from editcritic.reward import Image, Reward
 from editcritic.reward.config import build
 from editcritic.reward.experts.vlm import Vlm
-from editcritic.reward.metrics.baselines.edit_score import EditScore
+from editcritic.reward.metrics.baselines.reward_models import EditScore
 from editcritic.reward.queries import Failure, Reply
 from editcritic.reward.queries.specs import spec_of
 

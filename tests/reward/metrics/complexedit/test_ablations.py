@@ -4,9 +4,11 @@ import json
 
 import pytest
 
-from editcritic.reward.metrics.complexedit.alignment import ComplexEditInstructionFollowing
-from editcritic.reward.metrics.complexedit.overall import ComplexEditOverall
-from editcritic.reward.metrics.complexedit.quality import PerceptualQuality
+from editcritic.reward.metrics.complexedit.metrics import (
+    ComplexEditInstructionFollowing,
+    ComplexEditOverall,
+    PerceptualQuality,
+)
 from editcritic.reward.queries import Grade, Json, Reply, YesNo
 from editcritic.reward.queries.response_formats import FreeText
 

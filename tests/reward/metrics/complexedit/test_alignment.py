@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editcritic.reward import Image
-from editcritic.reward.metrics.complexedit.alignment import (
+from editcritic.reward.metrics.complexedit.metrics import (
     ComplexEditInstructionFollowing,
     IdentityPreservation,
     judgement_form,

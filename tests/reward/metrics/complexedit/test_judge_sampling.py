@@ -5,9 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editcritic.reward.engine import gather
-from editcritic.reward.metrics.complexedit.alignment import ComplexEditInstructionFollowing, IdentityPreservation
-from editcritic.reward.metrics.complexedit.options import DRAWS_PER_SEED
-from editcritic.reward.metrics.complexedit.quality import PerceptualQuality
+from editcritic.reward.metrics.complexedit.judging import DRAWS_PER_SEED
+from editcritic.reward.metrics.complexedit.metrics import (
+    ComplexEditInstructionFollowing,
+    IdentityPreservation,
+    PerceptualQuality,
+)
 from editcritic.reward.queries import Abstention, Failure, Reply
 from editcritic.reward.score import Score
 

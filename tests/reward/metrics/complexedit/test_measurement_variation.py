@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward.metrics.complexedit.measurement_variation import variation, variations
+from editcritic.benchmarks.human_eval.measurement_variance import variation, variations
 
 GRADES = st.lists(st.integers(0, 10), min_size=4, max_size=40)
 

@@ -7,10 +7,13 @@ import pytest
 from editcritic.benchmarks.suites.published_figures import published_figures
 from editcritic.reward import Card, spec_of
 from editcritic.reward.config import build
-from editcritic.reward.metrics.complexedit.alignment import ComplexEditInstructionFollowing, IdentityPreservation
-from editcritic.reward.metrics.complexedit.options import MODES
-from editcritic.reward.metrics.complexedit.overall import ComplexEditOverall
-from editcritic.reward.metrics.complexedit.quality import PerceptualQuality
+from editcritic.reward.metrics.complexedit.judging import MODES
+from editcritic.reward.metrics.complexedit.metrics import (
+    ComplexEditInstructionFollowing,
+    ComplexEditOverall,
+    IdentityPreservation,
+    PerceptualQuality,
+)
 
 from .scripted_judges import Heard, edit, scored, words
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editcritic.reward import Reward
-from editcritic.reward.metrics.complexedit.overall import ComplexEditOverall
-from editcritic.reward.metrics.complexedit.quality import PerceptualQuality
+from editcritic.reward.metrics.complexedit.metrics import ComplexEditOverall, PerceptualQuality
 from editcritic.reward.queries import Abstention, Failure, Grade, Reply, YesNo
 
 from ...fakes import picture

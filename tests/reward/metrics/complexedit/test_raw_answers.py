@@ -2,7 +2,7 @@
 
 import pytest
 
-from editcritic.reward.metrics.complexedit.alignment import (
+from editcritic.reward.metrics.complexedit.metrics import (
     ComplexEditInstructionFollowing,
     IdentityPreservation,
     judgement_form,

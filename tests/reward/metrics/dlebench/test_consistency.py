@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from editcritic.reward.metrics.dlebench.consistency import VisualConsistency
+from editcritic.reward.metrics.dlebench.metrics import VisualConsistency
 from editcritic.reward.metrics.dlebench.tools import localize_differences, zoom_in_image
 from editcritic.reward.queries.kinds import Differ
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from editcritic.reward import Engine
 from editcritic.reward.metrics.compose import score_with_signature
-from editcritic.reward.metrics.dlebench.consistency import VisualConsistency
-from editcritic.reward.metrics.dlebench.following import SmallObjectFollowing
+from editcritic.reward.metrics.dlebench.metrics import SmallObjectFollowing, VisualConsistency
 from editcritic.reward.metrics.dlebench.tools import detect_object, localize_differences, zoom_in_image
 from editcritic.reward.queries import Abstention, Detections, Failure, Judge
 from editcritic.reward.queries.kinds import Detect, Differ, Upscale

@@ -4,7 +4,7 @@ import pytest
 
 from editcritic.reward import Box, Image
 from editcritic.reward.engine.program import Ask
-from editcritic.reward.metrics.dlebench.crops import (
+from editcritic.reward.metrics.dlebench.tools import (
     check_context,
     context_factor,
     crop_corners,

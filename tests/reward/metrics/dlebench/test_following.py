@@ -8,7 +8,7 @@ import pytest
 from editcritic.reward import Engine, Image
 from editcritic.reward.engine.program import Gather
 from editcritic.reward.metrics.compose import score_with_signature
-from editcritic.reward.metrics.dlebench.following import SmallObjectFollowing
+from editcritic.reward.metrics.dlebench.metrics import SmallObjectFollowing
 from editcritic.reward.queries import Abstention, Failure, Judge
 from editcritic.reward.queries.kinds import Upscale
 from editcritic.reward.queries.response_formats import Reply

@@ -2,7 +2,7 @@
 
 import pytest
 
-from editcritic.reward.metrics.dlebench.labels import CONSISTENCY, FOLLOWING
+from editcritic.reward.metrics.dlebench.replies import CONSISTENCY, FOLLOWING
 
 
 @pytest.mark.parametrize(

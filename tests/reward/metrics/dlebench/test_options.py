@@ -8,9 +8,7 @@ from string import Formatter
 import pytest
 
 from editcritic.reward.config import build
-from editcritic.reward.metrics.dlebench.consistency import VisualConsistency
-from editcritic.reward.metrics.dlebench.following import SmallObjectFollowing
-from editcritic.reward.metrics.dlebench.options import PACKAGE
+from editcritic.reward.metrics.dlebench.metrics import PACKAGE, SmallObjectFollowing, VisualConsistency
 from editcritic.reward.queries.prompts import Prompts
 from editcritic.reward.queries.specs import spec_of
 

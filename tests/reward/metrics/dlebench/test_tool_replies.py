@@ -5,9 +5,14 @@ from functools import partial
 
 import pytest
 
-from editcritic.reward.metrics.dlebench.labels import FOLLOWING
-from editcritic.reward.metrics.dlebench.tool_replies import FinalAnswer, MalformedReply, ToolCallReply, parse_tool_reply
-from editcritic.reward.metrics.dlebench.verdict_parsing import parse_verdict
+from editcritic.reward.metrics.dlebench.replies import (
+    FOLLOWING,
+    FinalAnswer,
+    MalformedReply,
+    ToolCallReply,
+    parse_tool_reply,
+    parse_verdict,
+)
 from editcritic.reward.queries.response_formats import Reply, ToolCall
 
 from .scripted_dlebench import DETECT, ZOOM, calls, says

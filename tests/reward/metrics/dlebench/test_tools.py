@@ -6,9 +6,9 @@ import pytest
 from editcritic.reward import Box, Image
 from editcritic.reward.experts.pixel_differences import PixelDifferences
 from editcritic.reward.metrics.dlebench import tools
-from editcritic.reward.metrics.dlebench.crops import crop_corners
 from editcritic.reward.metrics.dlebench.tools import (
     ToolError,
+    crop_corners,
     detect_object,
     enhance,
     localize_differences,

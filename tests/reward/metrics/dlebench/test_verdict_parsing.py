@@ -2,8 +2,7 @@
 
 import pytest
 
-from editcritic.reward.metrics.dlebench.labels import CONSISTENCY, FOLLOWING
-from editcritic.reward.metrics.dlebench.verdict_parsing import parse_verdict, without_thinking
+from editcritic.reward.metrics.dlebench.replies import CONSISTENCY, FOLLOWING, parse_verdict, without_thinking
 
 FLAWLESS, OVER, WRONG, LOST = FOLLOWING.labels
 PERFECT, SINGLE, MULTIPLE, COLLAPSE = CONSISTENCY.labels

@@ -3,7 +3,7 @@
 import pytest
 
 from editcritic.reward import EditSample, Engine, Image, Pools
-from editcritic.reward.metrics.edival.objects_preserved import ObjectsPreserved
+from editcritic.reward.metrics.edival.consistency import ObjectsPreserved
 
 SOURCE, EDITED = Image.from_digest("a" * 64, (512, 512)), Image.from_digest("b" * 64, (512, 512))
 

@@ -7,7 +7,7 @@ import pytest
 
 from editcritic.reward import EditSample, Engine, Expert, Image, Operation
 from editcritic.reward.experts.pixel_features import PixelFeatures
-from editcritic.reward.metrics.edival.quality import VisualQuality
+from editcritic.reward.metrics.edival.overall import VisualQuality
 from editcritic.reward.queries import Failure, Measurement, Rate
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from editcritic.reward.metrics.i2ibench.questions import QUESTIONS
+from editcritic.reward.metrics.i2ibench.dimension import QUESTIONS
 from editcritic.reward.metrics.i2ibench.similarity import COMMANDS, COMMANDS_BY_SOURCE
-from editcritic.reward.metrics.i2ibench.text_content_style import STYLE
+from editcritic.reward.metrics.i2ibench.specialists import STYLE
 from editcritic.reward.queries import Failure, Json, Reply
 from editcritic.reward.queries.response_formats import parse_reply
 

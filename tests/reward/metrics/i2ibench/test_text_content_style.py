@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward.metrics.i2ibench.text_content_style import edit_distance, text_accuracy, text_accuracy_factor
+from editcritic.reward.metrics.i2ibench.specialists import edit_distance, text_accuracy, text_accuracy_factor
 
 from .scripted_i2ibench import EDITED, STYLE, World, of, several, single
 

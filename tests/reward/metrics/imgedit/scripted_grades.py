@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from editcritic.reward import EditSample, Engine, Score
-from editcritic.reward.metrics.imgedit.criteria import CRITERIA, EditType
+from editcritic.reward.metrics.imgedit.metrics import CRITERIA, EditType
 from editcritic.reward.queries import Judge, Reply
 from editcritic.reward.sample import Operation
 

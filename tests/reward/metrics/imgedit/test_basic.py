@@ -8,9 +8,15 @@ from typing import Any
 import pytest
 
 from editcritic.reward import Task, build
-from editcritic.reward.metrics.imgedit.basic import ImgEditScore
-from editcritic.reward.metrics.imgedit.criteria import CRITERIA, EDIT_TYPES, EditType, edit_type_of
-from editcritic.reward.metrics.imgedit.graded_edit import CAPPED, GRADES
+from editcritic.reward.metrics.imgedit.metrics import (
+    CAPPED,
+    CRITERIA,
+    EDIT_TYPES,
+    GRADES,
+    EditType,
+    ImgEditScore,
+    edit_type_of,
+)
 from editcritic.reward.sample import Operation
 
 from .scripted_grades import AFTER, BEFORE, edit, graded, numbers, scored, words

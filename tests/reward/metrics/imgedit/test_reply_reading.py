@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward.metrics.imgedit.criteria import CRITERIA
-from editcritic.reward.metrics.imgedit.reply_reading import read_damage, read_grades, released_grade
+from editcritic.reward.metrics.imgedit.metrics import CRITERIA, read_damage, read_grades, released_grade
 
 from .scripted_grades import graded
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from editcritic.reward.metrics.imgedit.graded_edit import CAPPED, GRADES
-from editcritic.reward.metrics.imgedit.uge import ImgEditUge
+from editcritic.reward.metrics.imgedit.metrics import CAPPED, GRADES, ImgEditUge
 
 from .scripted_grades import AFTER, BEFORE, edit, numbers, scored, words
 

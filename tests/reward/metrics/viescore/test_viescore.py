@@ -13,9 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editcritic.reward import EditSample, Engine, Reward, Score
-from editcritic.reward.metrics.viescore.grades import released_grades, response_format
-from editcritic.reward.metrics.viescore.overall import VieScoreOverall, overall
-from editcritic.reward.metrics.viescore.questions import PerceptualQuality, SemanticConsistency, VieScoreOptions
+from editcritic.reward.metrics.viescore.metrics import (
+    PerceptualQuality,
+    SemanticConsistency,
+    VieScoreOptions,
+    VieScoreOverall,
+    overall,
+    released_grades,
+    response_format,
+)
 from editcritic.reward.queries import FreeText, Judge, Reply
 from editcritic.reward.queries.kinds import Outcome
 from editcritic.reward.queries.outcomes import Abstention, Failure

@@ -1,0 +1,373 @@
+"""What it holds: to be written."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, ClassVar, Literal, get_args
+
+from ...card import Card
+from ...engine.program import Failed, Program, ask, reply_value, unparsable_reply
+from ...image import Image
+from ...queries.kinds import Judge
+from ...queries.parsing import shorten
+from ...queries.prompts import Prompts
+from ...queries.response_formats import FreeText, Json, Reply, ResponseFormat
+from ...sample import EditSample
+from ...score import Evidence, Score
+from ..compose import Metric, WeightedMean
+
+VieScoreProtocol = Literal["fixed", "official"]
+PROTOCOLS: tuple[VieScoreProtocol, ...] = get_args(VieScoreProtocol)
+
+MAX_GRADE = 10
+"""The highest grade; the lowest is 0."""
+
+_MAX_TOKENS = 1400
+"""Of a reply, as the released code asks GPT-4.1."""
+
+_HIGHEST_READ = 1e6
+"""In `official`. Larger numbers are no grades, and products of them may be infinite."""
+
+_DELIMITER = "||V^=^V||"
+_ENTRY = re.compile(r'\s*("?)(\w+)\1:((?:[^"}:]|(?<!\w):)*)')
+"""A key and a bare value, in which a word before a colon would be another key."""
+_BARE = re.compile(r"-?\d+(?:\.\d+)?|(?i:true|false|null)")
+
+
+def _schema() -> dict[str, Any]:
+    grade = {"type": "integer", "minimum": 0, "maximum": MAX_GRADE}
+    grades = {"type": "array", "items": grade, "minItems": 2, "maxItems": 2}
+    properties = {"score": grades, "reasoning": {"type": "string"}}
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+
+
+_FORMS: dict[VieScoreProtocol, ResponseFormat] = {
+    "fixed": Json.from_schema(_schema(), max_tokens=_MAX_TOKENS),
+    "official": FreeText(max_tokens=_MAX_TOKENS),
+}
+
+
+def response_format(protocol: VieScoreProtocol) -> ResponseFormat:
+    """The response format of both questions."""
+    return _FORMS[protocol]
+
+
+def read_grades(question: Judge, reply: Reply) -> tuple[list[float], str]:
+    """The grades of a reply, one or more, and its reasoning (in `official`, the reply). Raises `Failed`."""
+    if isinstance(question.form, Json):
+        value = reply_value(question, reply)
+        return [float(grade) for grade in value["score"]], value["reasoning"]
+    try:
+        return released_grades(reply.text), reply.text
+    except ValueError as error:
+        raise _unread(question, error, reply) from None
+
+
+def _unread(question: Judge, error: ValueError, reply: Reply) -> Failed:
+    return unparsable_reply(
+        f"{question.topic}: {error}; the released code would ask again, and may then take a random grade", reply
+    )
+
+
+def released_grades(text: str) -> list[float]:
+    """The grades that the released code reads in a reply, one or more numbers from 0 to a million. Raises ValueError.
+
+    It reads `score` of what stands between two delimiters, or from the first brace to the last. Without braces it reads
+    a list of two integers, or a reply that is an integer from 0 to 10.
+
+    Where it reads none, it asks both questions once more. A second reply without braces is not read at all, also if it
+    is a list of two grades: it gets a random integer. After broken JSON it asks until it can read a reply, and after
+    grades that it cannot calculate with up to 10,000 times; a sample that is left without grades is dropped. None of
+    this is done here.
+    """
+    grades = _grades_in(text)
+    if not grades:
+        raise ValueError(f"the list of grades is empty: {shorten(text)}")
+    for grade in grades:
+        if isinstance(grade, bool) or not isinstance(grade, int | float) or not 0 <= grade <= _HIGHEST_READ:
+            raise ValueError(f"expected grades of 0 or more, got {shorten(repr(grade))}: {shorten(text)}")
+    return [float(grade) for grade in grades]
+
+
+def _grades_in(text: str) -> Sequence[Any]:
+    if text.count(_DELIMITER) == 2:
+        return _of_object(text[text.find(_DELIMITER) + len(_DELIMITER) : text.rfind(_DELIMITER)])
+    start, end = text.find("{"), text.rfind("}")
+    if start >= 0 and end >= 0:
+        return _of_object(text[start : end + 1])
+    listed = text[text.find("[") : text.rfind("]") + 1] if "[" in text else ""
+    if re.fullmatch(r"\[[0-9]+, ?[0-9]+\]", listed):
+        return _strictly_numbers(listed)
+    try:
+        grade = int(text)
+    except ValueError:
+        grade = -1
+    if 0 <= grade <= MAX_GRADE:
+        return [grade]
+    raise ValueError(f"expected JSON, a list of two integers, or an integer from 0 to {MAX_GRADE}, got {shorten(text)}")
+
+
+def _strictly_numbers(listed: str) -> list[Any]:
+    try:
+        numbers: list[Any] = json.loads(listed)
+    except ValueError as error:  # a leading zero, or thousands of digits
+        raise ValueError(f"the list of grades is not JSON ({error}): {shorten(listed)}") from None
+    return numbers
+
+
+def _of_object(text: str) -> Sequence[Any]:
+    """`score` of a JSON object, or of one with bare words."""
+    line = text.strip().replace("\n", "")
+    try:
+        score = json.loads(line)["score"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        score = _of_bare_words(line)
+    return score if isinstance(score, list) else [score]
+
+
+def _of_bare_words(line: str) -> Any:
+    """The number of an entry `score` in `{score: 7, reasoning: all clean}`: its keys need no quotes, its texts have
+    none. Raises ValueError for anything else.
+    """
+    problem = ValueError(f"expected a JSON object with score, got {shorten(line)}")
+    if not (line.startswith("{") and line.endswith("}")):
+        raise problem
+    entries = [_ENTRY.fullmatch(entry) for entry in line[1:-1].split(",")]
+    try:
+        values = {entry[2]: _bare_value(entry[3].strip()) for entry in entries if entry}
+    except ValueError:
+        raise problem from None
+    score = values.get("score")
+    if None in entries or isinstance(score, str | bool | None):
+        raise problem
+    return score
+
+
+def _bare_value(text: str) -> Any:
+    """A number, true, false or null; or any other text that needs no escapes in JSON. Raises ValueError."""
+    return json.loads(text if _BARE.fullmatch(text) else f'"{text}"')
+
+
+_SOURCE = (
+    "VIEScore (arXiv 2312.14867), as GEdit-Bench uses it: Step1X-Edit (arXiv 2504.17761), section 4.2.1, and its "
+    "released code (stepfun-ai/Step1X-Edit, GEdit-Bench)"
+)
+
+
+@dataclass(frozen=True)
+class VieScoreOptions(ABC):
+    """The options of all metrics of VIEScore.
+
+    protocol: how a reply is read: `fixed`, or `official` as in the released code (see `grades`). prompts: a folder
+    whose `semantic_consistency.txt` and `perceptual_quality.txt` replace ours; the slot of the first is
+    `{instruction}`.
+
+    Raises ValueError for an unknown protocol, and for a pack that is not a folder.
+    """
+
+    protocol: VieScoreProtocol = "fixed"
+    prompts: str | None = None
+    card: ClassVar[Card]
+
+    def __post_init__(self) -> None:
+        if self.protocol not in PROTOCOLS:
+            raise ValueError(f"{self.card.name} has no protocol {self.protocol!r}: there are {', '.join(PROTOCOLS)}")
+        _ = self.prompt_pack  # read now
+
+    @cached_property
+    def prompt_pack(self) -> Prompts:
+        """Its prompts, as they were when the metric was made."""
+        return Prompts(__package__, self.prompts)
+
+    @cached_property
+    def signature(self) -> str:
+        """As in `viescore-sc@1/fixed`, with a prompt pack's digest."""
+        return self.card.signature_with(self.protocol, self.prompt_pack.options)
+
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        if len(sample.sources) > 1:
+            reason = f"VIEScore judges the edit of one picture, and this sample has {len(sample.sources)} sources"
+            return Score.not_applicable(f"{reason}: use a metric for several").with_signature(self.signature)
+        score = yield from self._score(sample)
+        return score.with_signature(self.signature)
+
+    @abstractmethod
+    def _score(self, sample: EditSample) -> Program[Score]: ...
+
+
+@dataclass(frozen=True)
+class _TwoGrades(VieScoreOptions):
+    """The lower of two grades that a judge gives in one reply; `parts` has both."""
+
+    topic: ClassVar[str]
+    grade_names: ClassVar[tuple[str, str]]
+
+    def _score(self, sample: EditSample) -> Program[Score]:
+        edited = sample.edited.resized(*sample.source.size, "bicubic")
+        pictures, slots = self._inputs(sample.source, edited, sample.instruction)
+        messages = self.prompt_pack.messages(self.topic, pictures, slots)
+        form = response_format(self.protocol)
+        question = Judge(messages, form, f"viescore/{self.topic}", tuple(slots.items()))
+        reply = yield from ask(question)
+        grades, reasoning = read_grades(question, reply)
+        named = dict(zip(self.grade_names, grades * 2 if len(grades) == 1 else grades, strict=False))
+        numbers = {str(place): grade for place, grade in enumerate(grades, start=1)}
+        evidence = [Evidence(f"judge {question.topic}", edited.digest, text=reasoning, numbers=numbers)]
+        reason = f"the lower of {grades[0]:g} and {grades[1]:g}" if len(grades) == 2 else _unusual(grades)
+        if max(grades) > MAX_GRADE:
+            reason += f"; the scale ends at {MAX_GRADE}"
+        parts = {name: Score.of(grade) for name, grade in named.items()}
+        return Score.of(min(grades), reason, evidence=evidence, parts=parts)
+
+    @abstractmethod
+    def _inputs(self, source: Image, edited: Image, instruction: str) -> tuple[tuple[Image, ...], dict[str, str]]:
+        """The pictures that the judge sees, in order, and the slots of the prompt. edited: at the source's size."""
+
+
+def _unusual(grades: list[float]) -> str:
+    """The reason of a value from one grade, or from more than two: protocol `official`."""
+    if len(grades) == 1:
+        return f"one grade, {grades[0]:g}, counts for both"
+    return f"the lowest of {len(grades)} grades, where two were asked for"
+
+
+@dataclass(frozen=True)
+class SemanticConsistency(_TwoGrades):
+    """SC: whether the instruction was carried out, and no more than that, from 0 to 10.
+
+    The judge sees the source, the edited image at the source's size, and the instruction. It grades the success of the
+    edit and the degree of over-editing (10: none); the lower grade counts. `parts` has both: `success`,
+    `no_overediting`. In protocol `official` a value may exceed 10, if the judge says so.
+
+    Not applicable to edits of several images.
+    """
+
+    card: ClassVar[Card] = Card(
+        name="viescore-sc",
+        version=1,
+        summary="the instruction was carried out, and nothing else was changed",
+        range=(0.0, float(MAX_GRADE)),
+        unit="grade 0-10",
+        kinds={"judge": ("judge",)},
+        requires=("sources", "edited", "instruction"),
+        protocols=PROTOCOLS,
+        source=f"{_SOURCE}: the lower of two grades. The question is ours.",
+        failure_modes=(
+            "One impression of one judge: it misses small changes, and words written into the image may sway it. "
+            "Eleven grades are coarse: many edits tie. An image at another size or aspect ratio is stretched to the "
+            "source's first, so that wrong proportions cost little. Artifacts cost nothing here: reward it "
+            "together with viescore-pq."
+        ),
+        aspect="following",
+    )
+    topic: ClassVar[str] = "semantic_consistency"
+    grade_names: ClassVar[tuple[str, str]] = ("success", "no_overediting")
+
+    def _inputs(self, source: Image, edited: Image, instruction: str) -> tuple[tuple[Image, ...], dict[str, str]]:
+        return (source, edited), {"instruction": instruction}
+
+
+@dataclass(frozen=True)
+class PerceptualQuality(_TwoGrades):
+    """PQ: whether the edited image is natural and free of artifacts, from 0 to 10.
+
+    The judge sees the edited image alone, at the source's size, and no instruction. It grades naturalness and freedom
+    from artifacts; the lower grade counts. `parts` has both: `naturalness`, `no_artifacts`. In protocol `official` a
+    value may exceed 10, if the judge says so.
+
+    Not applicable to edits of several images.
+    """
+
+    card: ClassVar[Card] = Card(
+        name="viescore-pq",
+        version=1,
+        summary="the edited image looks natural and has no artifacts",
+        range=(0.0, float(MAX_GRADE)),
+        unit="grade 0-10",
+        kinds={"judge": ("judge",)},
+        requires=("sources", "edited"),
+        protocols=PROTOCOLS,
+        source=f"{_SOURCE}: the lower of two grades. The question is ours.",
+        failure_modes=(
+            "Neither source nor instruction is looked at: a good image wins, were it an unchanged copy or another "
+            "image, and what was asked to look odd costs. Reward it together with viescore-sc."
+        ),
+        aspect="quality",
+    )
+    topic: ClassVar[str] = "perceptual_quality"
+    grade_names: ClassVar[tuple[str, str]] = ("naturalness", "no_artifacts")
+
+    def _inputs(self, source: Image, edited: Image, instruction: str) -> tuple[tuple[Image, ...], dict[str, str]]:
+        return (edited,), {}
+
+
+def overall(semantic_consistency: float, perceptual_quality: float) -> float:
+    """O of one edit: sqrt(SC x PQ), on the scale of both."""
+    return math.sqrt(semantic_consistency * perceptual_quality)
+
+
+@dataclass(frozen=True)
+class VieScoreOverall(VieScoreOptions):
+    """O = sqrt(SC x PQ), from 0 to 10; `parts` has both: `semantic_consistency`, `perceptual_quality`.
+
+    Without a value of either, there is none of O, as in the released code.
+    """
+
+    card: ClassVar[Card] = Card(
+        name="viescore-o",
+        version=1,
+        summary="the instruction was carried out, nothing else was changed, and the edited image looks natural",
+        range=(0.0, float(MAX_GRADE)),
+        unit="grade 0-10",
+        kinds={"judge": ("judge",)},
+        requires=("sources", "edited", "instruction"),
+        protocols=PROTOCOLS,
+        source=(
+            "VIEScore (arXiv 2312.14867), as GEdit-Bench uses it: Step1X-Edit (arXiv 2504.17761), section 4.2.1, and "
+            "its released code: the root of the product of two minima, for each edit. The questions are ours."
+        ),
+        failure_modes=(
+            "Two impressions of one judge: it misses small changes, and words written into the image may sway it. Few "
+            "values are possible: many edits tie."
+        ),
+        aspect="overall",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.parts  # their prompts are read now
+
+    @cached_property
+    def parts(self) -> Mapping[str, Metric]:
+        """The two metrics."""
+        options = {option.name: getattr(self, option.name) for option in fields(VieScoreOptions)}
+        return {
+            "semantic_consistency": SemanticConsistency(**options),
+            "perceptual_quality": PerceptualQuality(**options),
+        }
+
+    @property
+    def identity_options(self) -> dict[str, Any]:
+        """See `queries.identity`."""
+        return {"parts": self.parts}
+
+    @cached_property
+    def _mean(self) -> WeightedMean:
+        # `GeometricMean` takes values in 0..1 only; the mean of both settles what happens where one has no value.
+        return WeightedMean(self.parts, on_not_applicable="whole", name=self.card.name)
+
+    def _score(self, sample: EditSample) -> Program[Score]:
+        score = yield from self._mean(sample)
+        if score.value is None:
+            return score
+        values = [part.value for part in score.parts.values() if part.value is not None]
+        reason = "root of the product of SC and PQ"
+        if max(values) > MAX_GRADE:  # both grades of one were, so that its reason says so, too
+            reason += f", of which one is above {MAX_GRADE}, where the scale ends: as released, it counts"
+        return Score.of(overall(*values), reason, parts=score.parts)
