@@ -1,4 +1,9 @@
-"""What it holds: to be written."""
+"""Reward models for edits: EditScore, which reasons and grades, and EditReward, which rates.
+
+EditScore (arXiv 2509.23909, VectorSpaceLab/EditScore) gives two grades for each of two prompts, which go back to
+VIEScore. Its weights are LoRA adapters for Qwen2.5-VL (7B, 32B, 72B) and Qwen3-VL (4B, 8B, 32B). EditReward (arXiv
+2509.26346) is trained on human preferences between two edits.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +11,19 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, ClassVar
 
 from ...card import Card
-from ...engine.program import Program, ask, ask_many, reply_value
+from ...engine.program import Program, ask_many, reply_value
 from ...image import Image
 from ...queries.kinds import Judge, Measurement, Rate
 from ...queries.prompts import Prompts
 from ...queries.response_formats import Json, Message
 from ...sample import EditSample
 from ...score import Evidence, Score
+from ..prompted_metric import PromptedMetric, object_schema
 
 MAX_SCORE = 10.0
 """The highest score; the lowest is 0."""
@@ -28,7 +33,7 @@ DRAWS_PER_SEED = 1000
 
 
 @dataclass(frozen=True)
-class EditScore:
+class EditScore(PromptedMetric):
     """Overall quality of an edit, from 0 to 10: the geometric mean of the grades of the edit and of its appearance.
 
     The judge sees source, edited image and instruction, and grades instruction following and consistency. Then it sees
@@ -74,6 +79,8 @@ class EditScore:
         aspect="overall",
         parts=("following", "consistency", "quality"),
     )
+    package: ClassVar[str] = __package__
+    one_picture: ClassVar[str] = "EditScore"
 
     def __post_init__(self) -> None:
         if not 1 <= self.draws <= DRAWS_PER_SEED or self.seed < 0 or self.highest < 1:
@@ -85,43 +92,28 @@ class EditScore:
             raise ValueError(
                 f"{self.draws} draws at temperature {self.temperature:g}: independent draws need a temperature above 0"
             )
-        _ = self.prompt_pack  # read now; raises for a pack that is not a folder
+        super().__post_init__()
 
-    @cached_property
-    def prompt_pack(self) -> Prompts:
-        """Its prompts, as they were when the metric was made."""
-        return Prompts(__package__, self.prompts)
-
-    @cached_property
-    def signature(self) -> str:
-        """As in `edit-score@2[draws=4]`, with a prompt pack's digest."""
-        values = ((option.name, getattr(self, option.name), option.default) for option in fields(self))
-        changed = [f"{name}={value}" for name, value, default in values if value != default and name != "prompts"]
-        return self.card.signature_with(options=[*changed, *self.prompt_pack.options])
-
-    def __call__(self, sample: EditSample) -> Program[Score]:
-        if len(sample.sources) > 1:
-            reason = f"EditScore judges the edit of one picture, and this sample has {len(sample.sources)} sources"
-            return Score.not_applicable(f"{reason}: use a metric for several").with_signature(self.signature)
-        following, quality = self._questions(sample)
-        first = self.seed * DRAWS_PER_SEED
-        queries = [replace(question, draw=first + n) for n in range(self.draws) for question in (following, quality)]
-        replies = yield from ask_many(queries, role="judge.editscore")
-        values = [reply_value(question, reply) for question, reply in zip(queries, replies, strict=True)]
-        return _score(values, MAX_SCORE / self.highest, sample.edited.digest).with_signature(self.signature)
-
-    def _questions(self, sample: EditSample) -> tuple[Judge, Judge]:
+    def score(self, sample: EditSample) -> Program[Score]:
         edited = sample.edited.resized(*sample.source.size, "bicubic") if self.same_size else sample.edited
         scale = {"highest": str(self.highest)}
         pictures = {"source": sample.source, "edited": edited}
-        return (
+        questions = (
             self._question("edit_score", pictures, {"instruction": sample.instruction, **scale}),
             self._question("edit_score_quality", {"edited": edited}, scale),
         )
+        first = self.seed * DRAWS_PER_SEED
+        queries = [replace(question, draw=first + n) for n in range(self.draws) for question in questions]
+        replies = yield from ask_many(queries, role="judge.editscore")
+        values = [reply_value(question, reply) for question, reply in zip(queries, replies, strict=True)]
+        return _score(values, MAX_SCORE / self.highest, sample.edited.digest)
 
     def _question(self, topic: str, pictures: Mapping[str, Image], slots: Mapping[str, str]) -> Judge:
+        grade = {"type": "number", "minimum": 0, "maximum": self.highest}
+        grades = {"type": "array", "items": grade, "minItems": 2, "maxItems": 2}
+        schema = json.dumps(object_schema(reasoning={"type": "string"}, score=grades))
+        form = Json(schema, max_tokens=512, temperature=self.temperature)
         message = _message(self.prompt_pack, topic, pictures, slots)
-        form = Json(_schema(self.highest), max_tokens=512, temperature=self.temperature)
         return Judge((message,), form, f"baselines/{topic}", tuple(slots.items()))
 
 
@@ -140,28 +132,13 @@ def _message(words: Prompts, topic: str, pictures: Mapping[str, Image], slots: M
     return Message((*unplaced, *parts))
 
 
-def _schema(highest: int) -> str:
-    grade = {"type": "number", "minimum": 0, "maximum": highest}
-    grades = {"type": "array", "items": grade, "minItems": 2, "maxItems": 2}
-    properties = {"reasoning": {"type": "string"}, "score": grades}
-    return json.dumps(
-        {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
-    )
-
-
 def _score(values: Sequence[Mapping[str, Any]], unit: float, image: str) -> Score:
     """The score from the answers to both prompts, alternating."""
     graded = [tuple(grade * unit for grade in value["score"]) for value in values]
     edit_grades, appearance = graded[::2], graded[1::2]
-    draw_values = [
-        math.sqrt(min(edit_pair) * min(appearance_pair))
-        for edit_pair, appearance_pair in zip(edit_grades, appearance, strict=True)
-    ]
-    means = {
-        "following": fmean(edit_pair[0] for edit_pair in edit_grades),
-        "consistency": fmean(edit_pair[1] for edit_pair in edit_grades),
-        "quality": fmean(map(min, appearance)),
-    }
+    values_of_draws = [math.sqrt(min(edit) * min(looks)) for edit, looks in zip(edit_grades, appearance, strict=True)]
+    following, consistency = map(fmean, zip(*edit_grades, strict=True))
+    means = {"following": following, "consistency": consistency, "quality": fmean(map(min, appearance))}
     grade_names = (("following", "consistency"), ("natural", "no artifacts"))
     evidence = [
         Evidence(
@@ -172,14 +149,12 @@ def _score(values: Sequence[Mapping[str, Any]], unit: float, image: str) -> Scor
         )
         for index, (value, grades) in enumerate(zip(values, graded, strict=True))
     ]
-    return Score.of(
-        fmean(draw_values),
-        f"mean of {len(draw_values)} draws from {min(draw_values):.3g} to {max(draw_values):.3g}"
-        if len(draw_values) > 1
-        else "one draw",
-        evidence=evidence,
-        parts={name: Score.of(value) for name, value in means.items()},
-    )
+    reason = "one draw"
+    if len(values_of_draws) > 1:
+        lowest, highest = min(values_of_draws), max(values_of_draws)
+        reason = f"mean of {len(values_of_draws)} draws from {lowest:.3g} to {highest:.3g}"
+    parts = {name: Score.of(value) for name, value in means.items()}
+    return Score.of(fmean(values_of_draws), reason, evidence=evidence, parts=parts)
 
 
 QUALITIES = ("instruction following", "visual quality")
@@ -215,21 +190,14 @@ class EditRewardScore:
             return Score.not_applicable(
                 f"EditReward compares an edit with one source, there are {len(sample.sources)}"
             ).with_signature(self.card.signature)
-        overall, *heads = yield from ask(
-            self._rate_query(sample, "preference"),
-            self._rate_query(sample, QUALITIES[0]),
-            self._rate_query(sample, QUALITIES[1]),
-            role=self.card.roles[0],
-        )
-        parts = {name: _rating_score(name, sample, rating) for name, rating in zip(QUALITIES, heads, strict=True)}
-        return replace(_rating_score("preference", sample, overall), parts=parts, metric=self.card.signature)
-
-    @staticmethod
-    def _rate_query(sample: EditSample, quality: str) -> Rate:
-        return Rate(sample.edited, sample.instruction, quality, sample.sources)
+        names = ("preference", *QUALITIES)
+        queries = [Rate(sample.edited, sample.instruction, name, sample.sources) for name in names]
+        ratings = yield from ask_many(queries, role=self.card.roles[0])
+        overall, *heads = (_rating_score(*rated, sample) for rated in zip(names, ratings, strict=True))
+        return replace(overall, parts=dict(zip(QUALITIES, heads, strict=True)), metric=self.card.signature)
 
 
-def _rating_score(name: str, sample: EditSample, rating: Measurement) -> Score:
+def _rating_score(name: str, rating: Measurement, sample: EditSample) -> Score:
     assert rating.value is not None  # `Rate.check` lets no other answer through
     numbers = {"mean": rating.value} | ({} if rating.sigma is None else {"standard deviation": rating.sigma})
     return Score.of(rating.value, evidence=[Evidence(f"rating of {name}", sample.edited.digest, numbers=numbers)])

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 from ...card import Card
 from ...engine.program import Program, ask, reply_value
-from ...image import Image
-from ...queries.kinds import Judge
-from ...queries.prompts import Prompts
 from ...queries.response_formats import Grade, ResponseFormat, YesNo
 from ...sample import EditSample
-from ...score import Evidence, Score
+from ...score import Score
 from ..i2ibench.dimension import FIVE_LEVELS
-
-_PACKAGE = "editcritic.reward.metrics.baselines"
+from ..prompted_metric import PromptedMetric, reply_evidence
 
 
 @dataclass(frozen=True)
-class SingleQuestionJudge(ABC):
-    """A score from one answer of a judge.
+class SingleQuestionJudge(PromptedMetric):
+    """A score from one answer of a judge, who sees what the card requires.
 
     prompts: a folder whose `<name>.txt` files replace the prompts of the same names.
     """
@@ -32,32 +26,15 @@ class SingleQuestionJudge(ABC):
     card: ClassVar[Card]
     topic: ClassVar[str]
     form: ClassVar[ResponseFormat]
+    package: ClassVar[str] = __package__
 
-    def __post_init__(self) -> None:
-        _ = self.prompt_pack  # read now; raises for a pack that is not a folder
-
-    @cached_property
-    def prompt_pack(self) -> Prompts:
-        """Its prompts, as they were when the metric was made."""
-        return Prompts(_PACKAGE, self.prompts)
-
-    @cached_property
-    def signature(self) -> str:
-        """As in `judge-yes-no@2`, with the prompt pack's digest."""
-        return self.card.signature_with(options=self.prompt_pack.options)
-
-    def __call__(self, sample: EditSample) -> Program[Score]:
-        pictures, slots = self.judge_inputs(sample)
-        messages = self.prompt_pack.messages(self.topic, pictures, slots)
-        question = Judge(messages, self.form, f"baselines/{self.topic}", tuple(slots.items()))
+    def score(self, sample: EditSample) -> Program[Score]:
+        shown = (*(sample.sources[:1] if "sources" in self.card.requires else ()), sample.edited)
+        slots = {"instruction": sample.instruction} if "instruction" in self.card.requires else {}
+        question = self.question(f"baselines/{self.topic}", shown, self.form, slots)
         reply = yield from ask(question)
-        numbers = {name: float(p) for name, p in reply.probabilities.items()}
-        evidence = Evidence(f"judge {question.topic}", sample.edited.digest, text=reply.text, numbers=numbers)
-        return Score.of(reply_value(question, reply), reply.text, evidence=[evidence]).with_signature(self.signature)
-
-    @abstractmethod
-    def judge_inputs(self, sample: EditSample) -> tuple[tuple[Image, ...], dict[str, str]]:
-        """The images that the judge sees, in order, and the slots of the prompt."""
+        evidence = reply_evidence(question, reply)
+        return Score.of(reply_value(question, reply), reply.text, evidence=[evidence])
 
 
 @dataclass(frozen=True)
@@ -86,9 +63,6 @@ class JudgeYesNo(SingleQuestionJudge):
     topic: ClassVar[str] = "yes_no"
     form: ClassVar[ResponseFormat] = YesNo()
 
-    def judge_inputs(self, sample: EditSample) -> tuple[tuple[Image, ...], dict[str, str]]:
-        return (sample.source, sample.edited), {"instruction": sample.instruction}
-
 
 @dataclass(frozen=True)
 class JudgeQuality(SingleQuestionJudge):
@@ -108,9 +82,6 @@ class JudgeQuality(SingleQuestionJudge):
     )
     topic: ClassVar[str] = "quality"
     form: ClassVar[ResponseFormat] = Grade(0, 100)
-
-    def judge_inputs(self, sample: EditSample) -> tuple[tuple[Image, ...], dict[str, str]]:
-        return (sample.edited,), {}
 
 
 @dataclass(frozen=True)
@@ -140,9 +111,6 @@ class JudgeRealism(SingleQuestionJudge):
     topic: ClassVar[str] = "realism"
     form: ClassVar[ResponseFormat] = FIVE_LEVELS
 
-    def judge_inputs(self, sample: EditSample) -> tuple[tuple[Image, ...], dict[str, str]]:
-        return (sample.edited,), {"instruction": sample.instruction}
-
 
 @dataclass(frozen=True)
 class JudgeLevels(SingleQuestionJudge):
@@ -166,6 +134,3 @@ class JudgeLevels(SingleQuestionJudge):
     )
     topic: ClassVar[str] = "level"
     form: ClassVar[ResponseFormat] = FIVE_LEVELS
-
-    def judge_inputs(self, sample: EditSample) -> tuple[tuple[Image, ...], dict[str, str]]:
-        return (sample.source, sample.edited), {"instruction": sample.instruction}

@@ -1,10 +1,9 @@
-"""What it holds: to be written."""
+"""Complex-Edit's options, and how its judge is asked: samples of one judgement, or one query's probabilities."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean, pstdev
 from typing import Any, ClassVar, Literal, cast, get_args
 
@@ -12,9 +11,9 @@ from ...card import Card
 from ...engine.program import Abstained, Ask, Failed, Program, ask, unparsable_reply
 from ...queries.kinds import Judge, Outcome
 from ...queries.outcomes import Abstention, Failure
-from ...queries.prompts import Prompts
 from ...queries.response_formats import FreeText, Grade, Message, Reply
 from ...score import Evidence, Score
+from ..prompted_metric import PromptedMetric, refuse
 
 ScoringMode = Literal["numeric", "token_probability", "expected"]
 MODES: tuple[ScoringMode, ...] = get_args(ScoringMode)
@@ -25,7 +24,7 @@ DRAWS_PER_SEED = 1000
 
 
 @dataclass(frozen=True)
-class ComplexEditOptions:
+class ComplexEditOptions(PromptedMetric):
     """The options of all metrics of Complex-Edit.
 
     mode: `numeric`: the mean of `n` integers from 0 to 10, sampled at temperature 1.0 (as in the paper).
@@ -61,40 +60,34 @@ class ComplexEditOptions:
     rubric: bool = True
     sampling: Sampling = "sampled"
     card: ClassVar[Card]
+    package: ClassVar[str] = __package__
+    variant: ClassVar[str] = "mode"
+    choices: ClassVar[Mapping[str, Collection[object]]] = {"mode": MODES, "sampling": get_args(Sampling)}
 
     def __post_init__(self) -> None:
-        name = self.card.name
-        if self.mode not in MODES:
-            raise ValueError(f"unknown mode {self.mode!r}: {name} has {', '.join(MODES)}")
-        if self.n < 1 or self.max_replacements < 0 or self.seed < 0:
-            raise ValueError(
-                f"{name} needs n >= 1, max_replacements >= 0 and seed >= 0, got n={self.n}, "
-                f"max_replacements={self.max_replacements}, seed={self.seed}"
-            )
-        if self.n + self.max_replacements > DRAWS_PER_SEED:
-            raise ValueError(
-                f"{name} has {DRAWS_PER_SEED} draws per seed, got n + max_replacements = "
-                f"{self.n + self.max_replacements}: lower n"
-            )
-        if self.sampling not in get_args(Sampling):
-            raise ValueError(f"unknown sampling {self.sampling!r}: {name} has {', '.join(get_args(Sampling))}")
-        if self.mode == "expected" and self.reasoning:
-            raise ValueError(f"{name} has no reasoning in mode expected: leave it out, or take mode numeric")
-        if self.mode == "token_probability" and not self.rubric:
-            raise ValueError(f"{name} has no rubric in mode token_probability: leave the option out")
-        if self.mode != "numeric" and self.sampling != "sampled":
-            raise ValueError(f"{name} has sampling={self.sampling} in mode numeric only: leave it out")
-        sampling_options = [
-            option
-            for option in self._non_default_options()
-            if option.partition("=")[0] in ("n", "seed", "max_replacements")
-        ]
-        if self.asks_once and sampling_options:
-            how = "by deterministic sampling" if self.mode == "numeric" else f"in mode {self.mode}"
-            raise ValueError(f"{name} sends one query {how}, got {', '.join(sampling_options)}: leave it out")
-        if self.paper and self.mode != "numeric":
-            raise ValueError(f"{name} has the paper's system prompt in mode numeric only, not in {self.mode}")
-        _ = self.prompt_pack  # read now; raises for a pack that is not a folder
+        super().__post_init__()
+        mode, draws = self.mode, self.n + self.max_replacements
+        given = f"n={self.n}, max_replacements={self.max_replacements}, seed={self.seed}"
+        once = "by deterministic sampling" if mode == "numeric" else f"in mode {mode}"
+        of_draws = [f"{name}={value}" for name, value in self.changed_options().items() if name in _OF_DRAWS]
+        problems = {
+            f"needs n >= 1, max_replacements >= 0 and seed >= 0, got {given}": (
+                self.n < 1 or self.max_replacements < 0 or self.seed < 0
+            ),
+            f"has {DRAWS_PER_SEED} draws per seed, got n + max_replacements = {draws}: lower n": draws > DRAWS_PER_SEED,
+            "has no reasoning in mode expected: leave it out, or take mode numeric": (
+                mode == "expected" and self.reasoning
+            ),
+            "has no rubric in mode token_probability: leave the option out": (
+                mode == "token_probability" and not self.rubric
+            ),
+            f"has sampling={self.sampling} in mode numeric only: leave it out": (
+                mode != "numeric" and self.sampling != "sampled"
+            ),
+            f"sends one query {once}, got {', '.join(of_draws)}: leave it out": self.asks_once and of_draws,
+            f"has the paper's system prompt in mode numeric only, not in {mode}": self.paper and mode != "numeric",
+        }
+        refuse(self.card.name, problems)
 
     @property
     def asks_once(self) -> bool:
@@ -108,23 +101,8 @@ class ComplexEditOptions:
         """Of grades in mode `numeric`: the released code's 1.0, or 0."""
         return 0.0 if self.sampling == "deterministic" else 1.0
 
-    @cached_property
-    def prompt_pack(self) -> Prompts:
-        """Its prompts, as they were when the metric was made."""
-        return Prompts(__package__, self.prompts)
 
-    def _non_default_options(self) -> list[str]:
-        """Options with non-default values, except mode and prompts."""
-        values = ((option.name, getattr(self, option.name), option.default) for option in fields(self))
-        return [
-            f"{name}={value}" for name, value, default in values if value != default and name not in ("mode", "prompts")
-        ]
-
-    @cached_property
-    def signature(self) -> str:
-        """As in `complex-edit-if@2/numeric[n=5]`, with a prompt pack's digest."""
-        return self.card.signature_with(self.mode, [*self._non_default_options(), *self.prompt_pack.options])
-
+_OF_DRAWS = ("n", "seed", "max_replacements")
 
 MAX_GRADE = 10
 """The highest grade; the lowest is 0."""
@@ -155,10 +133,8 @@ class JudgeSamples:
             sample_numbers = {"draw": float(self.draws[nearest]), "grade": float(grades[nearest])}
             evidence.append(Evidence("reasoning nearest to the mean", text=reasons[nearest], numbers=sample_numbers))
         if self.failed_draws:
-            evidence += [
-                Evidence("replaced", numbers={"measurements": float(len(self.failed_draws))}),
-                *self.failed_draws,
-            ]
+            replaced = Evidence("replaced", numbers={"measurements": float(len(self.failed_draws))})
+            evidence += [replaced, *self.failed_draws]
         return Score.of(mean, f"mean of {len(grades)} grades from {low} to {high}", evidence=evidence)
 
 

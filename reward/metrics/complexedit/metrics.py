@@ -1,10 +1,15 @@
-"""What it holds: to be written."""
+"""Complex-Edit's metrics: following, preservation, quality, and their mean.
+
+Following and preservation come from one judgement (sections 3.1.1 and 3.2). The judge sees the image before and after
+the edit and the instruction, reasons, and gives two independent integers; with listed operations also a grade of each.
+Both metrics send the same queries, which the engine runs once. Quality (3.1.2) is of the edited image alone.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from statistics import fmean
@@ -18,6 +23,7 @@ from ...queries.response_formats import Grade, Json, ResponseFormat, YesNo
 from ...sample import EditSample, Operation
 from ...score import Evidence, Score
 from ..compose import Metric, WeightedMean
+from ..prompted_metric import object_schema, refuse
 from .judging import (
     MAX_GRADE,
     MODES,
@@ -29,8 +35,19 @@ from .judging import (
     yes_probability,
 )
 
-_Grade = Literal["instruction_following", "identity_preservation"]
 Operations = Literal["hidden", "listed"]
+MeanType = Literal["arithmetic", "geometric"]
+
+_CARD = Card(
+    "complex-edit",
+    3,
+    "",
+    range=(0.0, float(MAX_GRADE)),
+    unit="grade 0-10",
+    kinds={"judge": ("judge",)},
+    requires=("sources", "edited", "instruction"),
+    modes=MODES,
+)
 
 
 @dataclass(frozen=True)
@@ -40,22 +57,77 @@ class AlignmentOptions(ComplexEditOptions):
     """
 
     operations: Operations = "hidden"
+    choices: ClassVar[Mapping[str, Collection[object]]] = {
+        **ComplexEditOptions.choices,
+        "operations": get_args(Operations),
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        name = self.card.name
-        if self.operations not in get_args(Operations):
-            raise ValueError(f"unknown operations {self.operations!r}: {name} has {', '.join(get_args(Operations))}")
-        if self.operations == "listed" and (self.mode != "numeric" or self.reasoning is False):
-            raise ValueError(f"{name} has operations=listed in mode numeric with reasoning only: leave it out")
+        in_vain = self.operations == "listed" and (self.mode != "numeric" or self.reasoning is False)
+        problem = "has operations=listed in mode numeric with reasoning only: leave it out"
+        refuse(self.card.name, {problem: in_vain})
+
+
+@dataclass(frozen=True)
+class _AlignmentMetric(AlignmentOptions):
+    """One of the two grades. topic: of its questions; criterion: its name in words."""
+
+    topic: ClassVar[str]
+    criterion: ClassVar[str]
+    one_picture: ClassVar[str] = "Complex-Edit"
+
+    def score(self, sample: EditSample) -> Program[Score]:
+        if self.mode == "numeric":
+            samples = yield from sample_judgements(self, self._judgement(sample))
+            grades = [int(reply[self.criterion.replace(" ", "_")]) for reply in samples.values]
+            reasons = [reply["reasoning"] for reply in samples.values if "reasoning" in reply]
+            return self._credited(samples.mean_score(grades, reasons), samples, self._operations_of(sample))
+        if self.mode == "expected":
+            form = Grade(0, MAX_GRADE, criterion=self.criterion)
+            return (yield from expected_grade(self._asked(sample, self.topic, form, rubric=self._scale(self.topic))))
+        question = self._asked(sample, f"{self.topic}_yes_no", YesNo(), answer=yes_no_answer(self))
+        return (yield from yes_probability(self, question))
+
+    def _credited(self, score: Score, samples: JudgeSamples, operations: tuple[Operation, ...]) -> Score:
+        """The score, with what the judge says of the operations."""
+        return score
 
     def _operations_of(self, sample: EditSample) -> tuple[Operation, ...]:
         """Those that the judge is told."""
         return sample.operations if self.operations == "listed" else ()
 
+    def _judgement(self, sample: EditSample) -> Judge:
+        """The query of both metrics: two grades and, of listed operations, a grade of each."""
+        pack, reasoning = self.prompt_pack, self.reasoning is not False
+        names = [operation.instruction for operation in self._operations_of(sample)]
+        listed = "\n".join(f"{number}. {name}" for number, name in enumerate(names, start=1))
+        answer = pack.render("answer_reasoned" if reasoning else "answer_grades")
+        if names:
+            answer = pack.render("answer_operations", place="of the user's message" if self.paper else "above")
+        words = {
+            "operations": "\n\n" + pack.render("operations_known", operations=listed) if names else "",
+            "following": self._scale("following"),
+            "preservation": self._scale("preservation"),
+            "answer": answer,
+        }
+        slots = {"instruction": sample.instruction}
+        form = judgement_form(len(names), reasoning=reasoning, temperature=self.temperature)
+        question = self.question("complexedit/alignment", (sample.source, sample.edited), form, slots, **words)
+        return replace(question, slots=(*question.slots, ("operations", json.dumps(names, ensure_ascii=False))))
+
+    def _scale(self, topic: str) -> str:
+        """What a grade means, with its rubric where the options have it."""
+        definition = self.prompt_pack.render(f"definition_{topic}")
+        return f"{definition}\n{self.prompt_pack.render(f'rubric_{topic}')}" if self.rubric else definition
+
+    def _asked(self, sample: EditSample, topic: str, form: ResponseFormat, **words: str) -> Judge:
+        slots = {"instruction": sample.instruction}
+        return self.question(f"complexedit/{topic}", (sample.source, sample.edited), form, slots, **words)
+
 
 @dataclass(frozen=True)
-class ComplexEditInstructionFollowing(AlignmentOptions):
+class ComplexEditInstructionFollowing(_AlignmentMetric):
     """Whether the requested changes were made, from 0 to 10; other changes do not count.
 
     With `operations=listed`, `credits` has the mean grade of each of the sample's operations, in order. The value is
@@ -64,15 +136,10 @@ class ComplexEditInstructionFollowing(AlignmentOptions):
     Not applicable to edits of several images, see I2I-Bench.
     """
 
-    card: ClassVar[Card] = Card(
+    card: ClassVar[Card] = replace(
+        _CARD,
         name="complex-edit-if",
-        version=3,
         summary="all changes that the instruction asks for are in the edited image",
-        range=(0.0, float(MAX_GRADE)),
-        unit="grade 0-10",
-        kinds={"judge": ("judge",)},
-        requires=("sources", "edited", "instruction"),
-        modes=MODES,
         source=(
             "Complex-Edit (arXiv 2504.13143), sections 3.1.1, 3.2 and 4, figures 15 (a) and 16 (a). Correlation with "
             "people (table 2): 0.468 by rubric with reasoning; without the reasoning, which only mode numeric has, "
@@ -85,40 +152,40 @@ class ComplexEditInstructionFollowing(AlignmentOptions):
         ),
         aspect="following",
     )
+    topic: ClassVar[str] = "following"
+    criterion: ClassVar[str] = "instruction following"
 
-    def __call__(self, sample: EditSample) -> Program[Score]:
-        if len(sample.sources) > 1:
-            return _multiple_sources_not_applicable(sample).with_signature(self.signature)
-        if self.mode == "numeric":
-            samples = yield from sample_judgements(self, _judgement(self, sample))
-            score = _with_operation_credits(
-                _mean_grade(samples, "instruction_following"), samples, self._operations_of(sample)
-            )
-        elif self.mode == "expected":
-            score = yield from expected_grade(
-                _question(self, sample, "following", Grade(0, MAX_GRADE, criterion="instruction following"))
-            )
-        else:
-            score = yield from yes_probability(self, _yes_no_question(self, sample, "following_yes_no"))
-        return score.with_signature(self.signature)
+    def _credited(self, score: Score, samples: JudgeSamples, operations: tuple[Operation, ...]) -> Score:
+        """Adds a credit per operation, and their mean as evidence if it differs from the value."""
+        if not operations:
+            return score
+        assert score.value is not None
+        grades = [[int(item["score"]) for item in reply["operations"]] for reply in samples.values]
+        credits = {}
+        for number, operation in enumerate(operations, start=1):
+            credit = samples.mean_score([row[number - 1] for row in grades])
+            credits[f"{number}: {operation.instruction}"] = replace(credit, evidence=credit.evidence[:1])  # the spread
+        mean = fmean(fmean(row) for row in grades)
+        if abs(mean - score.value) < 1e-9:
+            return replace(score, credits=credits)
+        numbers = {"mean over operations": mean, "value": score.value}
+        text = "the judge's grades of the whole are not the means over the operations"
+        return replace(
+            score, credits=credits, evidence=(*score.evidence, Evidence("operations", "", (), text, numbers))
+        )
 
 
 @dataclass(frozen=True)
-class IdentityPreservation(AlignmentOptions):
+class IdentityPreservation(_AlignmentMetric):
     """Whether everything else was preserved, from 0 to 10; whether the requested changes were made does not count.
 
     Not applicable to edits of several images, see I2I-Bench.
     """
 
-    card: ClassVar[Card] = Card(
+    card: ClassVar[Card] = replace(
+        _CARD,
         name="complex-edit-ip",
-        version=3,
         summary="all that the instruction does not ask to change is as it was",
-        range=(0.0, float(MAX_GRADE)),
-        unit="grade 0-10",
-        kinds={"judge": ("judge",)},
-        requires=("sources", "edited", "instruction"),
-        modes=MODES,
         source=(
             "Complex-Edit (arXiv 2504.13143), sections 3.1.1, 3.2 and 4, figures 15 (b) and 16 (a). Correlation with "
             "people (table 2): 0.530 by rubric with reasoning; without the reasoning, which only mode numeric has, "
@@ -130,125 +197,25 @@ class IdentityPreservation(AlignmentOptions):
         ),
         aspect="consistency",
     )
-
-    def __call__(self, sample: EditSample) -> Program[Score]:
-        if len(sample.sources) > 1:
-            return _multiple_sources_not_applicable(sample).with_signature(self.signature)
-        if self.mode == "numeric":
-            samples = yield from sample_judgements(self, _judgement(self, sample))
-            score = _mean_grade(samples, "identity_preservation")
-        elif self.mode == "expected":
-            score = yield from expected_grade(
-                _question(self, sample, "preservation", Grade(0, MAX_GRADE, criterion="identity preservation"))
-            )
-        else:
-            score = yield from yes_probability(self, _yes_no_question(self, sample, "preservation_yes_no"))
-        return score.with_signature(self.signature)
-
-
-# -- queries ----------------------------------------------------------------------------------------------------------
-
-
-def _judgement(options: AlignmentOptions, sample: EditSample) -> Judge:
-    """The query of both metrics: two grades and, of listed operations, a grade of each."""
-    pack, reasoning = options.prompt_pack, options.reasoning is not False
-    names = [operation.instruction for operation in options._operations_of(sample)]
-    listed = "\n".join(f"{number}. {name}" for number, name in enumerate(names, start=1))
-    if names:
-        answer = pack.render("answer_operations", place="of the user's message" if options.paper else "above")
-    else:
-        answer = pack.render("answer_reasoned" if reasoning else "answer_grades")
-    words = {
-        "instruction": sample.instruction,
-        "operations": "\n\n" + pack.render("operations_known", operations=listed) if names else "",
-        "following": _scale(options, "following"),
-        "preservation": _scale(options, "preservation"),
-        "answer": answer,
-    }
-    messages = pack.messages("alignment", (sample.source, sample.edited), words, paper=options.paper)
-    slots = (("instruction", sample.instruction), ("operations", json.dumps(names, ensure_ascii=False)))
-    form = judgement_form(len(names), reasoning=reasoning, temperature=options.temperature)
-    return Judge(messages, form, "complexedit/alignment", slots)
-
-
-def _scale(options: ComplexEditOptions, criterion: str) -> str:
-    """What a grade means, with its rubric where the options have it."""
-    definition = options.prompt_pack.render(f"definition_{criterion}")
-    return f"{definition}\n{options.prompt_pack.render(f'rubric_{criterion}')}" if options.rubric else definition
+    topic: ClassVar[str] = "preservation"
+    criterion: ClassVar[str] = "identity preservation"
 
 
 @cache
 def judgement_form(operations: int = 0, *, reasoning: bool = True, temperature: float = 1.0) -> Json:
     """The response format of one alignment judgement with this number of graded operations; without any, no list."""
-    grade = {"type": "integer", "minimum": 0, "maximum": MAX_GRADE}
-    each = _object(operation={"type": "string"}, score=grade)
+    each = object_schema(operation={"type": "string"}, score=_GRADE)
     operation_list = {"type": "array", "items": each, "minItems": operations, "maxItems": operations}
-    schema = _object(
+    schema = object_schema(
         **({"reasoning": {"type": "string"}} if reasoning else {}),
         **({"operations": operation_list} if operations else {}),
-        instruction_following=grade,
-        identity_preservation=grade,
+        instruction_following=_GRADE,
+        identity_preservation=_GRADE,
     )
     return Json.from_schema(schema, max_tokens=2048, temperature=temperature)
 
 
-def _object(**properties: object) -> dict[str, object]:
-    """The schema of an object with exactly these properties."""
-    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
-
-
-def _question(options: ComplexEditOptions, sample: EditSample, topic: str, form: ResponseFormat) -> Judge:
-    """The query of one grade from 0 to 10."""
-    words = {"instruction": sample.instruction, "rubric": _scale(options, topic)}
-    return _asked(options, sample, topic, form, words)
-
-
-def _yes_no_question(options: ComplexEditOptions, sample: EditSample, topic: str) -> Judge:
-    """The query of mode `token_probability`."""
-    words = {"instruction": sample.instruction, "answer": yes_no_answer(options)}
-    return _asked(options, sample, topic, YesNo(), words)
-
-
-def _asked(
-    options: ComplexEditOptions, sample: EditSample, topic: str, form: ResponseFormat, words: Mapping[str, str]
-) -> Judge:
-    messages = options.prompt_pack.messages(topic, (sample.source, sample.edited), words)
-    return Judge(messages, form, f"complexedit/{topic}", (("instruction", sample.instruction),))
-
-
-def _multiple_sources_not_applicable(sample: EditSample) -> Score:
-    return Score.not_applicable(
-        f"Complex-Edit judges the edit of one picture, and this sample has {len(sample.sources)} sources: "
-        "use a metric for several"
-    )
-
-
-# -- answers ----------------------------------------------------------------------------------------------------------
-
-
-def _mean_grade(samples: JudgeSamples, name: _Grade) -> Score:
-    return samples.mean_score(
-        [int(reply[name]) for reply in samples.values],
-        [reply["reasoning"] for reply in samples.values if "reasoning" in reply],
-    )
-
-
-def _with_operation_credits(score: Score, samples: JudgeSamples, operations: tuple[Operation, ...]) -> Score:
-    """Add a credit per operation, and their mean as evidence if it differs from the value."""
-    if not operations:
-        return score
-    assert score.value is not None
-    grades = [[int(item["score"]) for item in reply["operations"]] for reply in samples.values]
-    credits = {}
-    for number, operation in enumerate(operations, start=1):
-        credit = samples.mean_score([row[number - 1] for row in grades])
-        credits[f"{number}: {operation.instruction}"] = replace(credit, evidence=credit.evidence[:1])  # the spread
-    mean = fmean(fmean(row) for row in grades)
-    if abs(mean - score.value) < 1e-9:
-        return replace(score, credits=credits)
-    numbers = {"mean over operations": mean, "value": score.value}
-    text = "the judge's grades of the whole are not the means over the operations"
-    return replace(score, credits=credits, evidence=(*score.evidence, Evidence("operations", "", (), text, numbers)))
+_GRADE = {"type": "integer", "minimum": 0, "maximum": MAX_GRADE}
 
 
 @dataclass(frozen=True)
@@ -263,15 +230,11 @@ class PerceptualQuality(ComplexEditOptions):
 
     instruction: bool = False
 
-    card: ClassVar[Card] = Card(
+    card: ClassVar[Card] = replace(
+        _CARD,
         name="complex-edit-pq",
-        version=3,
         summary="the edited image looks natural, with nothing out of place and no artifacts",
-        range=(0.0, float(MAX_GRADE)),
-        unit="grade 0-10",
-        kinds={"judge": ("judge",)},
         requires=("edited",),
-        modes=MODES,
         source=(
             "Complex-Edit (arXiv 2504.13143), sections 3.1.2, 3.2 and 4, figures 15 (c) and 16 (b). Correlation with "
             "people (table 2): 0.234 by rubric and without reasoning, as it is asked here (0.208 with reasoning); by "
@@ -286,51 +249,36 @@ class PerceptualQuality(ComplexEditOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.instruction and self.mode == "token_probability":
-            raise ValueError(f"{self.card.name} has no instruction in mode token_probability: leave it out")
+        in_vain = self.instruction and self.mode == "token_probability"
+        refuse(self.card.name, {"has no instruction in mode token_probability: leave it out": in_vain})
 
-    def __call__(self, sample: EditSample) -> Program[Score]:
+    def score(self, sample: EditSample) -> Program[Score]:
         if self.mode == "numeric" and self.reasoning:
-            form = _reasoned_form(self.temperature)
-            samples = yield from sample_judgements(self, self._question(sample, "answer_quality_reasoned", form))
+            schema = object_schema(reasoning={"type": "string"}, perceptual_quality=_GRADE)
+            form = Json.from_schema(schema, max_tokens=2048, temperature=self.temperature)
+            samples = yield from sample_judgements(self, self._graded(sample, "answer_quality_reasoned", form))
             grades = [int(reply["perceptual_quality"]) for reply in samples.values]
-            score = samples.mean_score(grades, [reply["reasoning"] for reply in samples.values])
-        elif self.mode == "numeric":
-            grade = Grade(0, MAX_GRADE, temperature=self.temperature, criterion="perceptual quality")
-            samples = yield from sample_judgements(self, self._question(sample, "answer_integer", grade))
-            score = samples.mean_score(samples.values)
-        elif self.mode == "expected":
-            grade = Grade(0, MAX_GRADE, criterion="perceptual quality")
-            score = yield from expected_grade(self._question(sample, "answer_integer", grade))
-        else:
-            words = {"answer": yes_no_answer(self)}
-            messages = self.prompt_pack.messages("quality_yes_no", (sample.edited,), words)
-            question = Judge(messages, YesNo(), "complexedit/quality_yes_no")
-            score = yield from yes_probability(self, question)
-        return score.with_signature(self.signature)
+            return samples.mean_score(grades, [reply["reasoning"] for reply in samples.values])
+        if self.mode == "token_probability":
+            answer = yes_no_answer(self)
+            question = self.question("complexedit/quality_yes_no", (sample.edited,), YesNo(), {}, answer=answer)
+            return (yield from yes_probability(self, question))
+        temperature = self.temperature if self.mode == "numeric" else 0.0
+        grade = Grade(0, MAX_GRADE, temperature=temperature, criterion="perceptual quality")
+        question = self._graded(sample, "answer_integer", grade)
+        if self.mode == "expected":
+            return (yield from expected_grade(question))
+        samples = yield from sample_judgements(self, question)
+        return samples.mean_score(samples.values)
 
-    def _question(self, sample: EditSample, answer: str, form: ResponseFormat) -> Judge:
+    def _graded(self, sample: EditSample, answer: str, form: ResponseFormat) -> Judge:
         pack = self.prompt_pack
         content: list[str | Image] = [sample.edited]
-        slots: tuple[tuple[str, str], ...] = ()
+        slots = {"instruction": sample.instruction} if self.instruction else {}
         if self.instruction:
-            content.append(pack.render("instruction_known", instruction=sample.instruction))
-            slots = (("instruction", sample.instruction),)
+            content.append(pack.render("instruction_known", **slots))
         rubric = f"{pack.render('rubric_quality')}\n\n" if self.rubric else ""
-        words = {"rubric": rubric, "answer": pack.render(answer)}
-        return Judge(pack.messages("quality", content, words, paper=self.paper), form, "complexedit/quality", slots)
-
-
-@cache
-def _reasoned_form(temperature: float) -> Json:
-    """The response format of quality with reasoning."""
-    grade = {"type": "integer", "minimum": 0, "maximum": MAX_GRADE}
-    properties = {"reasoning": {"type": "string"}, "perceptual_quality": grade}
-    schema = {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
-    return Json.from_schema(schema, max_tokens=2048, temperature=temperature)
-
-
-MeanType = Literal["arithmetic", "geometric"]
+        return self.question("complexedit/quality", content, form, slots, rubric=rubric, answer=pack.render(answer))
 
 
 @dataclass(frozen=True)
@@ -343,15 +291,10 @@ class ComplexEditOverall(AlignmentOptions):
     """
 
     mean: MeanType = "arithmetic"
-    card: ClassVar[Card] = Card(
+    card: ClassVar[Card] = replace(
+        _CARD,
         name="complex-edit-o",
-        version=3,
         summary="the instruction was followed, all else is as it was, and the edited image looks natural",
-        range=(0.0, float(MAX_GRADE)),
-        unit="grade 0-10",
-        kinds={"judge": ("judge",)},
-        requires=("sources", "edited", "instruction"),
-        modes=MODES,
         source=(
             "Complex-Edit (arXiv 2504.13143), sections 3.1.3 and 4.1.5. Correlation with people's preference: 0.386 as "
             "the arithmetic mean, 0.334 as the geometric one. What the modes cost each part, its card says; modes "
@@ -365,11 +308,10 @@ class ComplexEditOverall(AlignmentOptions):
         aspect="overall",
         parts=("following", "preservation", "quality"),
     )
+    choices: ClassVar[Mapping[str, Collection[object]]] = {**AlignmentOptions.choices, "mean": get_args(MeanType)}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.mean not in get_args(MeanType):
-            raise ValueError(f"unknown mean {self.mean!r}: {self.card.name} has {', '.join(get_args(MeanType))}")
         _ = self.parts  # their prompts are read now
 
     @cached_property
@@ -391,12 +333,13 @@ class ComplexEditOverall(AlignmentOptions):
     def _arithmetic_mean(self) -> WeightedMean:
         return WeightedMean(self.parts, on_not_applicable="whole", name=self.card.name)
 
-    def __call__(self, sample: EditSample) -> Program[Score]:
+    def score(self, sample: EditSample) -> Program[Score]:
         score = yield from self._arithmetic_mean(sample)
-        if self.mean == "geometric" and score.status != "not_applicable":
-            # `GeometricMean` takes values in 0..1 only; for three grades on one scale the formula is the same.
-            values = [part.value for part in score.parts.values() if part.value is not None]
-            if score.value is not None or 0.0 in values:
-                value = math.prod(values) ** (1 / len(values))
-                score = Score.of(value, score.reason if score.value is not None else "a part is 0", parts=score.parts)
-        return score.with_signature(self.signature)
+        if self.mean == "arithmetic" or score.status == "not_applicable":
+            return score
+        # `GeometricMean` takes values in 0..1 only; for three grades on one scale the formula is the same.
+        values = [part.value for part in score.parts.values() if part.value is not None]
+        if score.value is None and 0.0 not in values:
+            return score
+        reason = "a part is 0" if score.value is None else score.reason
+        return Score.of(math.prod(values) ** (1 / len(values)), reason, parts=score.parts)

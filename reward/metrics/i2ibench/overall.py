@@ -127,7 +127,7 @@ class I2IBenchOverall:
         return {multi: WeightedMean(of_kind, name=_NAME) for multi, of_kind in parts.items()}
 
 
-# -- the metric of each dimension, as its entry point names it ----------------------------------------------------------
+# -- the metric of each dimension, as its entry point names it --------------------------------------------------------
 
 action_state_change = partial(YesNoRating, "action-state-change")
 aesthetic_quality = partial(SpecialistRating, "aesthetic-quality")

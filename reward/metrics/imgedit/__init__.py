@@ -1,1 +1,1 @@
-"""ImgEdit-Bench (arXiv 2505.20275): one question for an edit, by its type, and the one of its hard instructions (UGE)."""
+"""ImgEdit-Bench (arXiv 2505.20275): one question for an edit, by its type, and one of its hard instructions (UGE)."""

@@ -1,26 +1,28 @@
-"""What it holds: to be written."""
+"""ImgEdit-Bench's metrics: three grades of an edit by criteria of its type, and one of a hard instruction (UGE).
+
+A reply has a line of reasons and then one line for each grade, `Criterion: n`. It is read strictly, or as the released
+code does.
+"""
 
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from abc import abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean
 from types import MappingProxyType
 from typing import ClassVar, Literal, get_args
 
 from ...card import Card
 from ...engine.program import Program, ask, unparsable_reply
-from ...image import Image
 from ...queries.kinds import Judge
 from ...queries.parsing import shorten
-from ...queries.prompts import Prompts
 from ...queries.response_formats import FreeText, Reply
 from ...sample import EditSample
 from ...score import Evidence, Score
 from ..edival.task_parser import task_of
+from ..prompted_metric import PromptedMetric
 
 EditType = Literal["add", "adjust", "extract", "replace", "remove", "background", "style", "compose", "action"]
 EDIT_TYPES: tuple[EditType, ...] = get_args(EditType)
@@ -129,40 +131,22 @@ def _plain(name: str) -> str:
     return " ".join(name.casefold().replace("&", " and ").split())
 
 
-@dataclass(frozen=True, slots=True)
-class ReleasedGrade:
-    """A sample's grade as released: the mean of `numbers`, rounded to two decimals. numbers: in the order of lines."""
-
-    numbers: tuple[int, ...]
-
-    @property
-    def value(self) -> float:
-        return round(fmean(self.numbers), 2)
-
-    @property
-    def out_of_range(self) -> int:
-        """How many numbers are no grade."""
-        return sum(not LOWEST <= number <= HIGHEST for number in self.numbers)
-
-
-def released_grade(text: str) -> ReleasedGrade:
-    """A reply as the released code reads it: every line that is anything, a colon, a blank and digits alone.
+def released_grades(text: str) -> tuple[int, ...]:
+    """The numbers that the released code reads in a reply: every line that is anything, a colon, a blank and digits
+    alone. A sample's grade is their mean, rounded to two decimals.
 
     So `4/5` and `4.5` are passed over, a missing criterion is left out of the mean, and any number counts, whatever
     its name and size. Raises ValueError for a reply without such a line, which the released code leaves out of all
     means, and for digits that are no number of up to nine digits, on which it stops or exceeds all scales.
     """
-    numbers = []
-    for line in text.splitlines():
-        fields = line.strip().split(": ")
-        if len(fields) != 2 or not fields[1].isdigit():
-            continue
-        if len(fields[1]) > _MAX_DIGITS or not fields[1].isdecimal():
-            raise ValueError(f"expected a grade, got {shorten(line)}")
-        numbers.append(int(fields[1]))
-    if not numbers:
+    fields = [line.strip().split(": ") for line in text.splitlines()]
+    found = [pair[1] for pair in fields if len(pair) == 2 and pair[1].isdigit()]
+    for digits in found:
+        if len(digits) > _MAX_DIGITS or not digits.isdecimal():
+            raise ValueError(f"expected a grade, got {shorten(digits)}")
+    if not found:
         raise ValueError(f"expected lines 'Criterion: n', got {shorten(text)}")
-    return ReleasedGrade(tuple(numbers))
+    return tuple(map(int, found))
 
 
 Protocol = Literal["fixed", "official"]
@@ -179,14 +163,26 @@ PACKAGE = "editcritic.reward.metrics.imgedit"
 _FORM = FreeText(max_tokens=1024)
 """The reasons have at most 20 words; a judge that writes more is not cut off before its grades."""
 
+_CARD = Card(
+    "imgedit",
+    1,
+    "",
+    range=(float(LOWEST), float(HIGHEST)),
+    unit="grade 1-5",
+    kinds={"judge": ("judge",)},
+    requires=("sources", "edited", "instruction"),
+    protocols=PROTOCOLS,
+    aspect="overall",
+)
+
 
 @dataclass(frozen=True)
-class GradedEdit(ABC):
+class GradedEdit(PromptedMetric):
     """One question about the edit of one picture. Not applicable to several sources.
 
     protocol: how a reply is read. `fixed`: exactly the lines that were asked for, with integers from 1 to 5; the rules
     on how grades bound each other are enforced, and their use is counted in the evidence. `official`: as the released
-    code reads it (see `reply_reading.released_grade`).
+    code reads it (see `released_grades`).
     prompts: a folder whose `<name>.txt` files replace the prompts of the same names.
 
     Raises ValueError for an invalid option.
@@ -195,59 +191,42 @@ class GradedEdit(ABC):
     protocol: Protocol = "fixed"
     prompts: str | None = None
     card: ClassVar[Card]
-
-    def __post_init__(self) -> None:
-        if self.protocol not in PROTOCOLS:
-            raise ValueError(f"unknown protocol {self.protocol!r}: {self.card.name} has {' and '.join(PROTOCOLS)}")
-        _ = self.prompt_pack  # read now; raises for a pack that is not a folder
-
-    @cached_property
-    def prompt_pack(self) -> Prompts:
-        """Its prompts, as they were when the metric was made."""
-        return Prompts(PACKAGE, self.prompts)
-
-    @property
-    @abstractmethod
-    def signature(self) -> str:
-        """The card's, with the options."""
-
-    def __call__(self, sample: EditSample) -> Program[Score]:
-        if len(sample.sources) > 1:
-            reason = f"ImgEdit-Bench judges the edit of one picture, and this sample has {len(sample.sources)} sources"
-            score = Score.not_applicable(f"{reason}: use a metric for several")
-        else:
-            score = yield from self._score(sample)
-        return score.with_signature(self.signature)
+    package: ClassVar[str] = PACKAGE
+    variant: ClassVar[str] = "protocol"
+    choices: ClassVar[Mapping[str, Collection[object]]] = {"protocol": PROTOCOLS}
+    one_picture: ClassVar[str] = "ImgEdit-Bench"
 
     @abstractmethod
-    def _score(self, sample: EditSample) -> Program[Score]: ...
-
-    @abstractmethod
-    def _fixed_score(self, reply: Reply, sample: EditSample) -> Score:
+    def fixed_score(self, reply: Reply, criteria: Sequence[str], sample: EditSample) -> Score:
         """The score of a reply in `fixed`. Raises ValueError for a reply that is none."""
 
-    def _graded(self, question: Judge, sample: EditSample) -> Program[Score]:
+    def graded(self, question: Judge, criteria: Sequence[str], sample: EditSample) -> Program[Score]:
+        """The score of a question about these criteria."""
         reply = yield from ask(question)
         try:
-            return _released_score(reply, sample) if self.protocol == "official" else self._fixed_score(reply, sample)
+            if self.protocol == "official":
+                return _released_score(reply, sample)
+            return self.fixed_score(reply, criteria, sample)
         except ValueError as error:
             raise unparsable_reply(f"{question.topic}: {error}", reply) from None
-
-    def _question(self, topic: str, pictures: tuple[Image, ...], instruction: str, ending: str = "") -> Judge:
-        slots = {"instruction": instruction} | ({"ending": ending} if ending else {})
-        messages = self.prompt_pack.messages(topic, pictures, slots)
-        return Judge(messages, _FORM, f"imgedit/{topic}", (("instruction", instruction),))
 
 
 def _released_score(reply: Reply, sample: EditSample) -> Score:
     """The mean of whatever numbers the lines have. Raises ValueError for a reply without any."""
-    grade = released_grade(reply.text)
-    numbers = {NUMBERS: float(len(grade.numbers)), OUT_OF_RANGE: float(grade.out_of_range)}
+    grades = released_grades(reply.text)
+    out_of_range = sum(not LOWEST <= grade <= HIGHEST for grade in grades)
+    reason = f"mean of {', '.join(map(str, grades))}"
+    if out_of_range:
+        reason += f"; as released, numbers outside of {LOWEST} to {HIGHEST} count: {out_of_range}"
+    numbers = {NUMBERS: float(len(grades)), OUT_OF_RANGE: float(out_of_range)}
     evidence = Evidence(GRADES, sample.edited.digest, text=reply.text, numbers=numbers)
-    reason = f"mean of {', '.join(map(str, grade.numbers))}"
-    if grade.out_of_range:
-        reason += f"; as released, numbers outside of {LOWEST} to {HIGHEST} count: {grade.out_of_range}"
-    return Score.of(grade.value, reason, evidence=[evidence])
+    return Score.of(round(fmean(grades), 2), reason, evidence=[evidence])
+
+
+def _evidence(reply: Reply, sample: EditSample, numbers: Mapping[str, float], capped: int) -> list[Evidence]:
+    """Of a reply in `fixed`. capped: how many grades were lowered."""
+    evidence = [Evidence(GRADES, sample.edited.digest, text=reply.text, numbers=numbers)]
+    return [*evidence, Evidence(CAPPED, numbers={GRADES: float(capped)})] if capped else evidence
 
 
 @dataclass(frozen=True)
@@ -258,7 +237,7 @@ class ImgEditScore(GradedEdit):
     the first, and the evidence `capped` says how many did; `parts` has the grades that count, by criterion. In
     `official` they count as given, and evidence alone has them; a mean may then be outside of 1 to 5.
 
-    edit_type: of all edits; by default that of each sample (`criteria.edit_type_of`). Where it is not known, and for
+    edit_type: of all edits; by default that of each sample (`edit_type_of`). Where it is not known, and for
     several sources, the metric is not applicable.
     extract_source: whether the judge sees the source of an extraction beside the extracted object. The published words
     speak of the extracted image alone, and the released code shows both. By default as the words in `fixed`, as the
@@ -268,15 +247,10 @@ class ImgEditScore(GradedEdit):
     edit_type: EditType | None = None
     extract_source: bool | None = None
 
-    card: ClassVar[Card] = Card(
+    card: ClassVar[Card] = replace(
+        _CARD,
         name="imgedit",
-        version=1,
         summary="what was asked for is done exactly, and looks natural and physically right",
-        range=(float(LOWEST), float(HIGHEST)),
-        unit="grade 1-5",
-        kinds={"judge": ("judge",)},
-        requires=("sources", "edited", "instruction"),
-        protocols=PROTOCOLS,
         source=(
             "ImgEdit (arXiv 2505.20275), ImgEdit-Bench, and the released code (PKU-YuanGroup/ImgEdit, Benchmark/Basic) "
             "for criteria, parsing and means. The published judge is GPT-4o in the code and GPT-4.1 in the table."
@@ -286,60 +260,39 @@ class ImgEditScore(GradedEdit):
             "it, and changes that it overlooks cost nothing. Of an extraction it sees the extracted object alone in "
             "protocol fixed: any object of the kind on white wins (extract_source=true shows the source)."
         ),
-        aspect="overall",
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.edit_type is not None and self.edit_type not in EDIT_TYPES:
-            raise ValueError(f"unknown edit_type {self.edit_type!r}: imgedit has {', '.join(EDIT_TYPES)}")
-        if self.extract_source not in (None, True, False):
-            raise ValueError(f"extract_source is true or false, got {self.extract_source!r}")
+    choices: ClassVar[Mapping[str, Collection[object]]] = {
+        "protocol": PROTOCOLS,
+        "edit_type": (None, *EDIT_TYPES),
+        "extract_source": (None, True, False),
+    }
 
-    @cached_property
-    def signature(self) -> str:
-        """As in `imgedit@1/fixed[edit_type=add]`, with a prompt pack's digest."""
-        values = {"edit_type": self.edit_type, "extract_source": self.extract_source}
-        options = [f"{name}={value}" for name, value in values.items() if value is not None]
-        return self.card.signature_with(self.protocol, [*options, *self.prompt_pack.options])
-
-    def _score(self, sample: EditSample) -> Program[Score]:
-        edit_type = self._type_of(sample)
+    def score(self, sample: EditSample) -> Program[Score]:
+        edit_type = self.edit_type or edit_type_of(sample)
         if edit_type is None:
+            names = ", ".join(EDIT_TYPES)
             return Score.not_applicable(
-                f"the type of this edit is not known: give edit_type, or operations with one of the names "
-                f"{', '.join(EDIT_TYPES)}"
+                f"the type of this edit is not known: give edit_type, or operations with one of the names {names}"
             )
-        return (yield from self._graded(self._question_about(sample, edit_type), sample))
-
-    def _type_of(self, sample: EditSample) -> EditType | None:
-        return self.edit_type or edit_type_of(sample)
-
-    def _question_about(self, sample: EditSample, edit_type: EditType) -> Judge:
-        first, second, third = CRITERIA[edit_type]
-        ending = self.prompt_pack.render("ending", first=first, second=second, third=third)
-        alone = edit_type == "extract" and not (
-            self.protocol == "official" if self.extract_source is None else self.extract_source
-        )
-        pictures = (sample.edited,) if alone else (sample.source, sample.edited)
-        return self._question(edit_type, pictures, sample.instruction, ending)
-
-    def _fixed_score(self, reply: Reply, sample: EditSample) -> Score:
-        """The mean of the grades that count."""
-        edit_type = self._type_of(sample)
-        assert edit_type is not None  # it was asked about
         criteria = CRITERIA[edit_type]
+        ending = self.prompt_pack.render("ending", **dict(zip(("first", "second", "third"), criteria, strict=True)))
+        shows_source = self.protocol == "official" if self.extract_source is None else self.extract_source
+        alone = edit_type == "extract" and not shows_source
+        pictures = (sample.edited,) if alone else (sample.source, sample.edited)
+        slots = {"instruction": sample.instruction}
+        question = self.question(f"imgedit/{edit_type}", pictures, _FORM, slots, ending=ending)
+        return (yield from self.graded(question, criteria, sample))
+
+    def fixed_score(self, reply: Reply, criteria: Sequence[str], sample: EditSample) -> Score:
+        """The mean of the grades that count."""
         given = read_grades(reply.text, criteria)
         counted = [min(grade, given[0]) for grade in given]
-        capped = sum(low < grade for low, grade in zip(counted, given, strict=True))
-        numbers = {name: float(grade) for name, grade in zip(criteria, given, strict=True)}
-        evidence = [Evidence(GRADES, sample.edited.digest, text=reply.text, numbers=numbers)]
-        if capped:
-            evidence.append(Evidence(CAPPED, numbers={GRADES: float(capped)}))
-        listed = ", ".join(map(str, given))
-        reason = f"mean of {listed}" + (f", none above {given[0]}" if capped else "")
+        capped = sum(grade > given[0] for grade in given)
+        numbers = dict(zip(criteria, map(float, given), strict=True))
+        reason = f"mean of {', '.join(map(str, given))}" + (f", none above {given[0]}" if capped else "")
         parts = {name: Score.of(grade) for name, grade in zip(criteria, counted, strict=True)}
-        return Score.of(fmean(counted), reason, evidence=evidence, parts=parts)
+        return Score.of(fmean(counted), reason, evidence=_evidence(reply, sample, numbers, capped), parts=parts)
 
 
 DAMAGED_MAX = 3
@@ -356,15 +309,10 @@ class ImgEditUge(GradedEdit):
     `official`.
     """
 
-    card: ClassVar[Card] = Card(
+    card: ClassVar[Card] = replace(
+        _CARD,
         name="imgedit-uge",
-        version=1,
         summary="a hard instruction is followed exactly and naturally, and all else is as it was",
-        range=(float(LOWEST), float(HIGHEST)),
-        unit="grade 1-5",
-        kinds={"judge": ("judge",)},
-        requires=("sources", "edited", "instruction"),
-        protocols=PROTOCOLS,
         source=(
             "ImgEdit (arXiv 2505.20275), ImgEdit-Bench, understanding-grounding-editing suite, and the released code "
             "(PKU-YuanGroup/ImgEdit, Benchmark/UGE) for criteria, parsing and mean."
@@ -373,26 +321,18 @@ class ImgEditUge(GradedEdit):
             "One impression of one judge, on five coarse steps, and its own word on whether anything else changed: "
             "damage that it overlooks costs nothing, and words written into the image may sway it."
         ),
-        aspect="overall",
     )
 
-    @cached_property
-    def signature(self) -> str:
-        """As in `imgedit-uge@1/fixed`, with a prompt pack's digest."""
-        return self.card.signature_with(self.protocol, self.prompt_pack.options)
+    def score(self, sample: EditSample) -> Program[Score]:
+        slots = {"instruction": sample.instruction}
+        question = self.question("imgedit/uge", (sample.source, sample.edited), _FORM, slots)
+        return self.graded(question, (SCORE,), sample)
 
-    def _score(self, sample: EditSample) -> Program[Score]:
-        question = self._question("uge", (sample.source, sample.edited), sample.instruction)
-        return (yield from self._graded(question, sample))
-
-    def _fixed_score(self, reply: Reply, sample: EditSample) -> Score:
+    def fixed_score(self, reply: Reply, criteria: Sequence[str], sample: EditSample) -> Score:
         """The grade that counts."""
-        (given,) = read_grades(reply.text, (SCORE,))
+        (given,) = read_grades(reply.text, criteria)
         damaged = read_damage(reply.text)
         counted = min(given, DAMAGED_MAX) if damaged else given
-        numbers = {SCORE: float(given), "changed": float(damaged)}
-        evidence = [Evidence(GRADES, sample.edited.digest, text=reply.text, numbers=numbers)]
-        if counted < given:
-            evidence.append(Evidence(CAPPED, numbers={GRADES: 1.0}))
+        evidence = _evidence(reply, sample, {SCORE: float(given), "changed": float(damaged)}, counted < given)
         what = "changed" if damaged else "unchanged"
         return Score.of(counted, f"graded {given}, the other areas {what}", evidence=evidence)

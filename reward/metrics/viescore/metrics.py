@@ -1,26 +1,35 @@
-"""What it holds: to be written."""
+"""The metrics of VIEScore: the two questions about an edit, and the root of their product.
+
+Protocols of reading the grades in a judge's reply, default first:
+
+| | `fixed` | `official` (released code of GEdit-Bench, commit 570eba6) |
+|---|---|---|
+| reply | JSON of a schema; words and a code fence around it are allowed | see `released_grades` |
+| keys without quotes | failed | read, if the values are bare numbers and words |
+| how many grades | two | any number from one on; a single one counts for both |
+| which numbers | integers from 0 to 10 | any from 0 to a million, also fractions and 85 |
+| a reply that cannot be read | failed | failed, where the released code guesses |
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, get_args
 
 from ...card import Card
-from ...engine.program import Failed, Program, ask, reply_value, unparsable_reply
-from ...image import Image
+from ...engine.program import Program, ask, reply_value, unparsable_reply
 from ...queries.kinds import Judge
 from ...queries.parsing import shorten
-from ...queries.prompts import Prompts
 from ...queries.response_formats import FreeText, Json, Reply, ResponseFormat
 from ...sample import EditSample
 from ...score import Evidence, Score
 from ..compose import Metric, WeightedMean
+from ..prompted_metric import PromptedMetric, object_schema
 
 VieScoreProtocol = Literal["fixed", "official"]
 PROTOCOLS: tuple[VieScoreProtocol, ...] = get_args(VieScoreProtocol)
@@ -34,31 +43,210 @@ _MAX_TOKENS = 1400
 _HIGHEST_READ = 1e6
 """In `official`. Larger numbers are no grades, and products of them may be infinite."""
 
-_DELIMITER = "||V^=^V||"
-_ENTRY = re.compile(r'\s*("?)(\w+)\1:((?:[^"}:]|(?<!\w):)*)')
-"""A key and a bare value, in which a word before a colon would be another key."""
-_BARE = re.compile(r"-?\d+(?:\.\d+)?|(?i:true|false|null)")
-
-
-def _schema() -> dict[str, Any]:
-    grade = {"type": "integer", "minimum": 0, "maximum": MAX_GRADE}
-    grades = {"type": "array", "items": grade, "minItems": 2, "maxItems": 2}
-    properties = {"score": grades, "reasoning": {"type": "string"}}
-    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
-
-
-_FORMS: dict[VieScoreProtocol, ResponseFormat] = {
-    "fixed": Json.from_schema(_schema(), max_tokens=_MAX_TOKENS),
+_GRADES = {
+    "type": "array",
+    "items": {"type": "integer", "minimum": 0, "maximum": MAX_GRADE},
+    "minItems": 2,
+    "maxItems": 2,
+}
+RESPONSE_FORMATS: Mapping[VieScoreProtocol, ResponseFormat] = {
+    "fixed": Json.from_schema(object_schema(score=_GRADES, reasoning={"type": "string"}), max_tokens=_MAX_TOKENS),
     "official": FreeText(max_tokens=_MAX_TOKENS),
 }
+"""Of both questions."""
+
+_SOURCE = (
+    "VIEScore (arXiv 2312.14867), as GEdit-Bench uses it: Step1X-Edit (arXiv 2504.17761), section 4.2.1, and its "
+    "released code (stepfun-ai/Step1X-Edit, GEdit-Bench)"
+)
+_CARD = Card(
+    "viescore",
+    1,
+    "",
+    range=(0.0, float(MAX_GRADE)),
+    unit="grade 0-10",
+    kinds={"judge": ("judge",)},
+    requires=("sources", "edited", "instruction"),
+    protocols=PROTOCOLS,
+    source=f"{_SOURCE}: the lower of two grades. The question is ours.",
+)
 
 
-def response_format(protocol: VieScoreProtocol) -> ResponseFormat:
-    """The response format of both questions."""
-    return _FORMS[protocol]
+@dataclass(frozen=True)
+class VieScoreOptions(PromptedMetric):
+    """The options of all metrics of VIEScore.
+
+    protocol: how a reply is read: `fixed`, or `official` as in the released code. prompts: a folder whose
+    `semantic_consistency.txt` and `perceptual_quality.txt` replace ours; the slot of the first is `{instruction}`.
+
+    Raises ValueError for an unknown protocol, and for a pack that is not a folder.
+    """
+
+    protocol: VieScoreProtocol = "fixed"
+    prompts: str | None = None
+    card: ClassVar[Card]
+    package: ClassVar[str] = __package__
+    variant: ClassVar[str] = "protocol"
+    choices: ClassVar[Mapping[str, Collection[object]]] = {"protocol": PROTOCOLS}
+    one_picture: ClassVar[str] = "VIEScore"
 
 
-def read_grades(question: Judge, reply: Reply) -> tuple[list[float], str]:
+@dataclass(frozen=True)
+class _TwoGrades(VieScoreOptions):
+    """The lower of two grades that a judge gives in one reply; `parts` has both.
+
+    One that is told the instruction sees both images, the other one the edited image.
+    """
+
+    topic: ClassVar[str]
+    grade_names: ClassVar[tuple[str, str]]
+
+    def score(self, sample: EditSample) -> Program[Score]:
+        edited = sample.edited.resized(*sample.source.size, "bicubic")
+        told = "instruction" in self.card.requires
+        question = self.question(
+            f"viescore/{self.topic}",
+            (sample.source, edited) if told else (edited,),
+            RESPONSE_FORMATS[self.protocol],
+            {"instruction": sample.instruction} if told else {},
+        )
+        reply = yield from ask(question)
+        grades, reasoning = _read_grades(question, reply)
+        named = dict(zip(self.grade_names, grades * 2 if len(grades) == 1 else grades, strict=False))
+        numbers = {str(place): grade for place, grade in enumerate(grades, start=1)}
+        evidence = [Evidence(f"judge {question.topic}", edited.digest, text=reasoning, numbers=numbers)]
+        reason = f"the lower of {grades[0]:g} and {grades[1]:g}" if len(grades) == 2 else _unusual(grades)
+        if max(grades) > MAX_GRADE:
+            reason += f"; the scale ends at {MAX_GRADE}"
+        parts = {name: Score.of(grade) for name, grade in named.items()}
+        return Score.of(min(grades), reason, evidence=evidence, parts=parts)
+
+
+def _unusual(grades: list[float]) -> str:
+    """The reason of a value from one grade, or from more than two: protocol `official`."""
+    if len(grades) == 1:
+        return f"one grade, {grades[0]:g}, counts for both"
+    return f"the lowest of {len(grades)} grades, where two were asked for"
+
+
+@dataclass(frozen=True)
+class SemanticConsistency(_TwoGrades):
+    """SC: whether the instruction was carried out, and no more than that, from 0 to 10.
+
+    The judge sees the source, the edited image at the source's size, and the instruction. It grades the success of the
+    edit and the degree of over-editing (10: none); the lower grade counts. `parts` has both: `success`,
+    `no_overediting`. In protocol `official` a value may exceed 10, if the judge says so.
+
+    Not applicable to edits of several images.
+    """
+
+    card: ClassVar[Card] = replace(
+        _CARD,
+        name="viescore-sc",
+        summary="the instruction was carried out, and nothing else was changed",
+        failure_modes=(
+            "One impression of one judge: it misses small changes, and words written into the image may sway it. "
+            "Eleven grades are coarse: many edits tie. An image at another size or aspect ratio is stretched to the "
+            "source's first, so that wrong proportions cost little. Artifacts cost nothing here: reward it "
+            "together with viescore-pq."
+        ),
+        aspect="following",
+    )
+    topic: ClassVar[str] = "semantic_consistency"
+    grade_names: ClassVar[tuple[str, str]] = ("success", "no_overediting")
+
+
+@dataclass(frozen=True)
+class PerceptualQuality(_TwoGrades):
+    """PQ: whether the edited image is natural and free of artifacts, from 0 to 10.
+
+    The judge sees the edited image alone, at the source's size, and no instruction. It grades naturalness and freedom
+    from artifacts; the lower grade counts. `parts` has both: `naturalness`, `no_artifacts`. In protocol `official` a
+    value may exceed 10, if the judge says so.
+
+    Not applicable to edits of several images.
+    """
+
+    card: ClassVar[Card] = replace(
+        _CARD,
+        name="viescore-pq",
+        summary="the edited image looks natural and has no artifacts",
+        requires=("sources", "edited"),
+        failure_modes=(
+            "Neither source nor instruction is looked at: a good image wins, were it an unchanged copy or another "
+            "image, and what was asked to look odd costs. Reward it together with viescore-sc."
+        ),
+        aspect="quality",
+    )
+    topic: ClassVar[str] = "perceptual_quality"
+    grade_names: ClassVar[tuple[str, str]] = ("naturalness", "no_artifacts")
+
+
+def overall(semantic_consistency: float, perceptual_quality: float) -> float:
+    """O of one edit: sqrt(SC x PQ), on the scale of both."""
+    return math.sqrt(semantic_consistency * perceptual_quality)
+
+
+@dataclass(frozen=True)
+class VieScoreOverall(VieScoreOptions):
+    """O = sqrt(SC x PQ), from 0 to 10; `parts` has both: `semantic_consistency`, `perceptual_quality`.
+
+    Without a value of either, there is none of O, as in the released code.
+    """
+
+    card: ClassVar[Card] = replace(
+        _CARD,
+        name="viescore-o",
+        summary="the instruction was carried out, nothing else was changed, and the edited image looks natural",
+        source=(
+            "VIEScore (arXiv 2312.14867), as GEdit-Bench uses it: Step1X-Edit (arXiv 2504.17761), section 4.2.1, and "
+            "its released code: the root of the product of two minima, for each edit. The questions are ours."
+        ),
+        failure_modes=(
+            "Two impressions of one judge: it misses small changes, and words written into the image may sway it. Few "
+            "values are possible: many edits tie."
+        ),
+        aspect="overall",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.parts  # their prompts are read now
+
+    @cached_property
+    def parts(self) -> Mapping[str, Metric]:
+        """The two metrics."""
+        options = {option.name: getattr(self, option.name) for option in fields(VieScoreOptions)}
+        return {
+            "semantic_consistency": SemanticConsistency(**options),
+            "perceptual_quality": PerceptualQuality(**options),
+        }
+
+    @property
+    def identity_options(self) -> dict[str, Any]:
+        """See `queries.identity`."""
+        return {"parts": self.parts}
+
+    @cached_property
+    def _mean(self) -> WeightedMean:
+        # `GeometricMean` takes values in 0..1 only; the mean of both settles what happens where one has no value.
+        return WeightedMean(self.parts, on_not_applicable="whole", name=self.card.name)
+
+    def score(self, sample: EditSample) -> Program[Score]:
+        score = yield from self._mean(sample)
+        if score.value is None:
+            return score
+        values = [part.value for part in score.parts.values() if part.value is not None]
+        reason = "root of the product of SC and PQ"
+        if max(values) > MAX_GRADE:  # both grades of one were, so that its reason says so, too
+            reason += f", of which one is above {MAX_GRADE}, where the scale ends: as released, it counts"
+        return Score.of(overall(*values), reason, parts=score.parts)
+
+
+# -- reading a reply ---------------------------------------------------------------------------------------------------
+
+
+def _read_grades(question: Judge, reply: Reply) -> tuple[list[float], str]:
     """The grades of a reply, one or more, and its reasoning (in `official`, the reply). Raises `Failed`."""
     if isinstance(question.form, Json):
         value = reply_value(question, reply)
@@ -66,13 +254,15 @@ def read_grades(question: Judge, reply: Reply) -> tuple[list[float], str]:
     try:
         return released_grades(reply.text), reply.text
     except ValueError as error:
-        raise _unread(question, error, reply) from None
+        raise unparsable_reply(
+            f"{question.topic}: {error}; the released code would ask again, and may then take a random grade", reply
+        ) from None
 
 
-def _unread(question: Judge, error: ValueError, reply: Reply) -> Failed:
-    return unparsable_reply(
-        f"{question.topic}: {error}; the released code would ask again, and may then take a random grade", reply
-    )
+_DELIMITER = "||V^=^V||"
+_ENTRY = re.compile(r'\s*("?)(\w+)\1:((?:[^"}:]|(?<!\w):)*)')
+"""A key and a bare value, in which a word before a colon would be another key."""
+_BARE = re.compile(r"-?\d+(?:\.\d+)?|(?i:true|false|null)")
 
 
 def released_grades(text: str) -> list[float]:
@@ -152,222 +342,3 @@ def _of_bare_words(line: str) -> Any:
 def _bare_value(text: str) -> Any:
     """A number, true, false or null; or any other text that needs no escapes in JSON. Raises ValueError."""
     return json.loads(text if _BARE.fullmatch(text) else f'"{text}"')
-
-
-_SOURCE = (
-    "VIEScore (arXiv 2312.14867), as GEdit-Bench uses it: Step1X-Edit (arXiv 2504.17761), section 4.2.1, and its "
-    "released code (stepfun-ai/Step1X-Edit, GEdit-Bench)"
-)
-
-
-@dataclass(frozen=True)
-class VieScoreOptions(ABC):
-    """The options of all metrics of VIEScore.
-
-    protocol: how a reply is read: `fixed`, or `official` as in the released code (see `grades`). prompts: a folder
-    whose `semantic_consistency.txt` and `perceptual_quality.txt` replace ours; the slot of the first is
-    `{instruction}`.
-
-    Raises ValueError for an unknown protocol, and for a pack that is not a folder.
-    """
-
-    protocol: VieScoreProtocol = "fixed"
-    prompts: str | None = None
-    card: ClassVar[Card]
-
-    def __post_init__(self) -> None:
-        if self.protocol not in PROTOCOLS:
-            raise ValueError(f"{self.card.name} has no protocol {self.protocol!r}: there are {', '.join(PROTOCOLS)}")
-        _ = self.prompt_pack  # read now
-
-    @cached_property
-    def prompt_pack(self) -> Prompts:
-        """Its prompts, as they were when the metric was made."""
-        return Prompts(__package__, self.prompts)
-
-    @cached_property
-    def signature(self) -> str:
-        """As in `viescore-sc@1/fixed`, with a prompt pack's digest."""
-        return self.card.signature_with(self.protocol, self.prompt_pack.options)
-
-    def __call__(self, sample: EditSample) -> Program[Score]:
-        if len(sample.sources) > 1:
-            reason = f"VIEScore judges the edit of one picture, and this sample has {len(sample.sources)} sources"
-            return Score.not_applicable(f"{reason}: use a metric for several").with_signature(self.signature)
-        score = yield from self._score(sample)
-        return score.with_signature(self.signature)
-
-    @abstractmethod
-    def _score(self, sample: EditSample) -> Program[Score]: ...
-
-
-@dataclass(frozen=True)
-class _TwoGrades(VieScoreOptions):
-    """The lower of two grades that a judge gives in one reply; `parts` has both."""
-
-    topic: ClassVar[str]
-    grade_names: ClassVar[tuple[str, str]]
-
-    def _score(self, sample: EditSample) -> Program[Score]:
-        edited = sample.edited.resized(*sample.source.size, "bicubic")
-        pictures, slots = self._inputs(sample.source, edited, sample.instruction)
-        messages = self.prompt_pack.messages(self.topic, pictures, slots)
-        form = response_format(self.protocol)
-        question = Judge(messages, form, f"viescore/{self.topic}", tuple(slots.items()))
-        reply = yield from ask(question)
-        grades, reasoning = read_grades(question, reply)
-        named = dict(zip(self.grade_names, grades * 2 if len(grades) == 1 else grades, strict=False))
-        numbers = {str(place): grade for place, grade in enumerate(grades, start=1)}
-        evidence = [Evidence(f"judge {question.topic}", edited.digest, text=reasoning, numbers=numbers)]
-        reason = f"the lower of {grades[0]:g} and {grades[1]:g}" if len(grades) == 2 else _unusual(grades)
-        if max(grades) > MAX_GRADE:
-            reason += f"; the scale ends at {MAX_GRADE}"
-        parts = {name: Score.of(grade) for name, grade in named.items()}
-        return Score.of(min(grades), reason, evidence=evidence, parts=parts)
-
-    @abstractmethod
-    def _inputs(self, source: Image, edited: Image, instruction: str) -> tuple[tuple[Image, ...], dict[str, str]]:
-        """The pictures that the judge sees, in order, and the slots of the prompt. edited: at the source's size."""
-
-
-def _unusual(grades: list[float]) -> str:
-    """The reason of a value from one grade, or from more than two: protocol `official`."""
-    if len(grades) == 1:
-        return f"one grade, {grades[0]:g}, counts for both"
-    return f"the lowest of {len(grades)} grades, where two were asked for"
-
-
-@dataclass(frozen=True)
-class SemanticConsistency(_TwoGrades):
-    """SC: whether the instruction was carried out, and no more than that, from 0 to 10.
-
-    The judge sees the source, the edited image at the source's size, and the instruction. It grades the success of the
-    edit and the degree of over-editing (10: none); the lower grade counts. `parts` has both: `success`,
-    `no_overediting`. In protocol `official` a value may exceed 10, if the judge says so.
-
-    Not applicable to edits of several images.
-    """
-
-    card: ClassVar[Card] = Card(
-        name="viescore-sc",
-        version=1,
-        summary="the instruction was carried out, and nothing else was changed",
-        range=(0.0, float(MAX_GRADE)),
-        unit="grade 0-10",
-        kinds={"judge": ("judge",)},
-        requires=("sources", "edited", "instruction"),
-        protocols=PROTOCOLS,
-        source=f"{_SOURCE}: the lower of two grades. The question is ours.",
-        failure_modes=(
-            "One impression of one judge: it misses small changes, and words written into the image may sway it. "
-            "Eleven grades are coarse: many edits tie. An image at another size or aspect ratio is stretched to the "
-            "source's first, so that wrong proportions cost little. Artifacts cost nothing here: reward it "
-            "together with viescore-pq."
-        ),
-        aspect="following",
-    )
-    topic: ClassVar[str] = "semantic_consistency"
-    grade_names: ClassVar[tuple[str, str]] = ("success", "no_overediting")
-
-    def _inputs(self, source: Image, edited: Image, instruction: str) -> tuple[tuple[Image, ...], dict[str, str]]:
-        return (source, edited), {"instruction": instruction}
-
-
-@dataclass(frozen=True)
-class PerceptualQuality(_TwoGrades):
-    """PQ: whether the edited image is natural and free of artifacts, from 0 to 10.
-
-    The judge sees the edited image alone, at the source's size, and no instruction. It grades naturalness and freedom
-    from artifacts; the lower grade counts. `parts` has both: `naturalness`, `no_artifacts`. In protocol `official` a
-    value may exceed 10, if the judge says so.
-
-    Not applicable to edits of several images.
-    """
-
-    card: ClassVar[Card] = Card(
-        name="viescore-pq",
-        version=1,
-        summary="the edited image looks natural and has no artifacts",
-        range=(0.0, float(MAX_GRADE)),
-        unit="grade 0-10",
-        kinds={"judge": ("judge",)},
-        requires=("sources", "edited"),
-        protocols=PROTOCOLS,
-        source=f"{_SOURCE}: the lower of two grades. The question is ours.",
-        failure_modes=(
-            "Neither source nor instruction is looked at: a good image wins, were it an unchanged copy or another "
-            "image, and what was asked to look odd costs. Reward it together with viescore-sc."
-        ),
-        aspect="quality",
-    )
-    topic: ClassVar[str] = "perceptual_quality"
-    grade_names: ClassVar[tuple[str, str]] = ("naturalness", "no_artifacts")
-
-    def _inputs(self, source: Image, edited: Image, instruction: str) -> tuple[tuple[Image, ...], dict[str, str]]:
-        return (edited,), {}
-
-
-def overall(semantic_consistency: float, perceptual_quality: float) -> float:
-    """O of one edit: sqrt(SC x PQ), on the scale of both."""
-    return math.sqrt(semantic_consistency * perceptual_quality)
-
-
-@dataclass(frozen=True)
-class VieScoreOverall(VieScoreOptions):
-    """O = sqrt(SC x PQ), from 0 to 10; `parts` has both: `semantic_consistency`, `perceptual_quality`.
-
-    Without a value of either, there is none of O, as in the released code.
-    """
-
-    card: ClassVar[Card] = Card(
-        name="viescore-o",
-        version=1,
-        summary="the instruction was carried out, nothing else was changed, and the edited image looks natural",
-        range=(0.0, float(MAX_GRADE)),
-        unit="grade 0-10",
-        kinds={"judge": ("judge",)},
-        requires=("sources", "edited", "instruction"),
-        protocols=PROTOCOLS,
-        source=(
-            "VIEScore (arXiv 2312.14867), as GEdit-Bench uses it: Step1X-Edit (arXiv 2504.17761), section 4.2.1, and "
-            "its released code: the root of the product of two minima, for each edit. The questions are ours."
-        ),
-        failure_modes=(
-            "Two impressions of one judge: it misses small changes, and words written into the image may sway it. Few "
-            "values are possible: many edits tie."
-        ),
-        aspect="overall",
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _ = self.parts  # their prompts are read now
-
-    @cached_property
-    def parts(self) -> Mapping[str, Metric]:
-        """The two metrics."""
-        options = {option.name: getattr(self, option.name) for option in fields(VieScoreOptions)}
-        return {
-            "semantic_consistency": SemanticConsistency(**options),
-            "perceptual_quality": PerceptualQuality(**options),
-        }
-
-    @property
-    def identity_options(self) -> dict[str, Any]:
-        """See `queries.identity`."""
-        return {"parts": self.parts}
-
-    @cached_property
-    def _mean(self) -> WeightedMean:
-        # `GeometricMean` takes values in 0..1 only; the mean of both settles what happens where one has no value.
-        return WeightedMean(self.parts, on_not_applicable="whole", name=self.card.name)
-
-    def _score(self, sample: EditSample) -> Program[Score]:
-        score = yield from self._mean(sample)
-        if score.value is None:
-            return score
-        values = [part.value for part in score.parts.values() if part.value is not None]
-        reason = "root of the product of SC and PQ"
-        if max(values) > MAX_GRADE:  # both grades of one were, so that its reason says so, too
-            reason += f", of which one is above {MAX_GRADE}, where the scale ends: as released, it counts"
-        return Score.of(overall(*values), reason, parts=score.parts)
