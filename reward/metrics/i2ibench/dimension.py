@@ -1,42 +1,51 @@
-"""What the metrics of all dimensions share: applicability, judge inputs, and the judge-only ablation."""
+"""The metrics of a dimension: what all share, and the pipelines of a judge alone.
+
+A judge alone gives a level of five (equation 1), yes or no (equation 4), or answers to questions that it wrote before
+it saw the edit (Multi-VQA, equation 3).
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, fields
+from abc import abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import ClassVar, Literal, get_args
 
 from ...card import Card
 from ...engine.program import Program, ask, ask_many, reply_value, unparsable_reply
 from ...image import Image
 from ...queries.kinds import Judge
-from ...queries.prompts import Prompts
-from ...queries.response_formats import Json, Levels, Reply, ResponseFormat, YesNo
+from ...queries.response_formats import Json, Levels, YesNo
 from ...sample import EditSample
-from ...score import Evidence, Score
+from ...score import Score
+from ..prompted_metric import PromptedMetric, check_choice, object_schema, reply_evidence
 from .dimensions import DIMENSIONS, Dimension, Pipeline, unknown_dimensions
 
-JUDGE_KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType({"judge": ("judge",)})
+Kinds = Mapping[str, tuple[str, ...]]
+JUDGE_KINDS: Kinds = {"judge": ("judge",)}
 """The kinds of queries, by role, of pipelines that need a judge only."""
 
 FIVE_LEVELS = Levels(("excellent", "good", "fair", "poor", "bad"), (1.0, 0.75, 0.5, 0.25, 0.0))
 """The levels of the five-level pipeline (section 3.2.1, equation 1)."""
 
+PACKAGE = "editcritic.reward.metrics.i2ibench"
+
 _LEVEL_FAILURE_MODES = (
     "A judge that is asked for one level of everything goes by its overall impression of the picture."
 )
-PACKAGE = "editcritic.reward.metrics.i2ibench"
-_UNSIGNED_OPTIONS = ("dimension", "judge_only", "prompts")
+_PROTOCOLS: Mapping[str, tuple[str, ...]] = {
+    "multi-cross-source-attribute": ("questions", "two_levels"),
+    "multi-inter-subject-consistency": ("questions", "five_levels", "two_levels"),
+}
+"""Dimension -> the paper's variants, default first, where there are several."""
 
 ImageParts = tuple[str | Image, ...]
 """What a judge sees before the prompt: images, each after its name."""
 
 
 @dataclass(frozen=True)
-class DimensionMetric(ABC):
+class DimensionMetric(PromptedMetric):
     """One dimension of I2I-Bench by one pipeline; values in [0, 1].
 
     dimension: its name in `DIMENSIONS`. judge_only: the ablation of section 4.3, one query for a level in every
@@ -54,27 +63,25 @@ class DimensionMetric(ABC):
     prompts: str | None = None
     paper: bool = False
 
+    package: ClassVar[str] = PACKAGE
+    flags: ClassVar[tuple[str, ...]] = ("judge_only",)
     pipeline: ClassVar[Pipeline]
     version: ClassVar[int] = 2
     has_system_prompt: ClassVar[bool] = False
     """Whether the paper marks a part of its prompt as a system prompt."""
     judge_only_version: ClassVar[int] = 2
+    pipeline_kinds: ClassVar[Kinds] = JUDGE_KINDS
     failure_modes: ClassVar[str]
 
     def __post_init__(self) -> None:
         names = [name for name, info in DIMENSIONS.items() if info.pipeline == self.pipeline]
         if self.dimension not in names:
             raise ValueError(f"{type(self).__name__} has no dimension {self.dimension!r}: it has {', '.join(names)}")
-        if self.judge_only and (changed := self._options()):
+        super().__post_init__()
+        if self.judge_only and (changed := [f"{name}={value}" for name, value in self.changed_options().items()]):
             raise ValueError(f"judge_only takes no other options, got {', '.join(changed)}: leave them out")
         if self.paper and not self.has_system_prompt:
             raise ValueError(f"{self.dimension} has no system prompt in the paper: leave paper out")
-        _ = self.prompt_pack  # read now; raises for a pack that is not a folder
-
-    @cached_property
-    def prompt_pack(self) -> Prompts:
-        """Its prompts, as they were when the metric was made."""
-        return Prompts(PACKAGE, self.prompts)
 
     @property
     def dimension_info(self) -> Dimension:
@@ -82,72 +89,48 @@ class DimensionMetric(ABC):
         return DIMENSIONS[self.dimension]
 
     @property
-    def kinds(self) -> Mapping[str, tuple[str, ...]]:
+    def kinds(self) -> Kinds:
         """The kinds of queries of its pipeline, by role."""
-        return JUDGE_KINDS
-
-    @property
-    def protocols(self) -> tuple[str, ...]:
-        """The paper's variants, default first, if there are several."""
-        return ()
+        return self.pipeline_kinds
 
     @cached_property
     def card(self) -> Card:
+        info, alone = self.dimension_info, self.judge_only
         return Card(
             f"i2i-{self.dimension}",
-            self.judge_only_version if self.judge_only else self.version,
-            self.dimension_info.meaning,
-            kinds=JUDGE_KINDS if self.judge_only else self.kinds,
-            protocols=() if self.judge_only else self.protocols,
-            source=f"I2I-Bench, {self.dimension_info.section}",
-            failure_modes=_LEVEL_FAILURE_MODES if self.judge_only else self.failure_modes,
-            aspect=self.dimension_info.aspect,
+            self.judge_only_version if alone else self.version,
+            info.meaning,
+            kinds=JUDGE_KINDS if alone else self.kinds,
+            protocols=() if alone else _PROTOCOLS.get(self.dimension, ()),
+            source=f"I2I-Bench, {info.section}",
+            failure_modes=_LEVEL_FAILURE_MODES if alone else self.failure_modes,
+            aspect=info.aspect,
         )
-
-    @cached_property
-    def signature(self) -> str:
-        """As in `i2i-object-manipulation@2[judge_only]`, with non-default options and the prompt pack's digest."""
-        options = [*(["judge_only"] if self.judge_only else []), *self._options()]
-        return self.card.signature_with(options=[*options, *self.prompt_pack.options])
-
-    def _options(self) -> list[str]:
-        values = [(option.name, getattr(self, option.name), option.default) for option in fields(self)]
-        return [
-            f"{name}={value}" for name, value, default in values if name not in _UNSIGNED_OPTIONS and value != default
-        ]
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         if reason := self.dimension_info.not_applicable_reason(sample):
+            score = Score.not_applicable(reason)
             if self.dimension_info.accepts(sample) and (unknown := unknown_dimensions(sample)):
                 names = ", ".join(map(repr, unknown))
-                reason = f"no dimension of I2I-Bench is called {names}: they are {', '.join(DIMENSIONS)}"
-                return Score.failed(reason).with_signature(self.signature)
-            return Score.not_applicable(reason).with_signature(self.signature)
-        score = yield from (self.judge_only_score(sample) if self.judge_only else self.score(sample))
+                score = Score.failed(f"no dimension of I2I-Bench is called {names}: they are {', '.join(DIMENSIONS)}")
+        else:
+            score = yield from (self.judge_only_score(sample) if self.judge_only else self.score(sample))
         return score.with_signature(self.signature)
 
     @abstractmethod
     def score(self, sample: EditSample) -> Program[Score]:
         """Run the pipeline for a sample that the dimension applies to."""
 
-    def judge_query(
-        self, topic: str, form: ResponseFormat, parts: ImageParts, *, prompt: str = "", **slots: str
-    ) -> Judge:
-        """A judge query on `topic` with the prompt `prompt` (default: the prompt of the topic's name)."""
-        messages = self.prompt_pack.messages(prompt or topic, parts, slots, paper=self.paper)
-        return Judge(messages, form, f"i2i/{topic}", tuple(slots.items()))
-
     def judge_only_score(self, sample: EditSample) -> Program[Score]:
         """The ablation: one query for a level of this dimension."""
-        required_field = self.dimension_info.required_field
-        slots = {"instruction": sample.instruction, "dimension": self.dimension_info.title}
-        slot = required_field.removeprefix("target_")  # in prompts
+        info = self.dimension_info
+        slots = {"instruction": sample.instruction, "dimension": info.title}
+        slot = info.required_field.removeprefix("target_")  # in prompts
         if slot:
-            slots[slot] = getattr(sample, required_field)
+            slots[slot] = getattr(sample, info.required_field)
         images = labelled_images(sample.sources, sample.edited)
         prompt = f"level_{slot}" if slot else "level"
-        messages = self.prompt_pack.messages(prompt, images, {**slots, "meaning": self.dimension_info.meaning})
-        return (yield from judge_value(Judge(messages, FIVE_LEVELS, "i2i/level", tuple(slots.items()))))
+        return judge_value(self.question("i2i/level", images, FIVE_LEVELS, slots, prompt=prompt, meaning=info.meaning))
 
 
 def labelled_images(sources: Sequence[Image] = (), edited: Image | None = None) -> ImageParts:
@@ -166,12 +149,7 @@ def judge_value(question: Judge) -> Program[Score]:
     return Score.of(reply_value(question, reply), reply.text, evidence=[reply_evidence(question, reply)])
 
 
-def reply_evidence(question: Judge, reply: Reply, about: str = "") -> Evidence:
-    """Evidence of a judge's reply to a query."""
-    numbers = {name: float(p) for name, p in reply.probabilities.items()}
-    text = f"{about} {reply.text}".strip()
-    return Evidence(f"judge {question.topic}", question.images[-1].digest, text=text, numbers=numbers)
-
+# -- levels ------------------------------------------------------------------------------------------------------------
 
 ShownImages = Literal["both", "edited"]
 
@@ -188,6 +166,7 @@ class FiveLevelRating(DimensionMetric):
 
     shown_images: ShownImages = "both"
 
+    choices: ClassVar[Mapping[str, Collection[object]]] = {"shown_images": get_args(ShownImages)}
     judge_only_version: ClassVar[int] = 3
     pipeline: ClassVar[Pipeline] = "five levels"
     has_system_prompt: ClassVar[bool] = True
@@ -198,8 +177,6 @@ class FiveLevelRating(DimensionMetric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.shown_images not in get_args(ShownImages):
-            raise ValueError(f"shown_images is one of {', '.join(get_args(ShownImages))}, got {self.shown_images!r}")
         if self.shown_images != "both" and self._topic != "blending":
             raise ValueError(f"{self.dimension} is judged by both images: shown_images is for blending-naturalness")
 
@@ -210,10 +187,10 @@ class FiveLevelRating(DimensionMetric):
     def score(self, sample: EditSample) -> Program[Score]:
         if self.shown_images == "edited":
             images = labelled_images(edited=sample.edited)
-            return judge_value(self.judge_query("blending", FIVE_LEVELS, images, prompt="blending_edited"))
+            return judge_value(self.question("i2i/blending", images, FIVE_LEVELS, {}, prompt="blending_edited"))
         images = labelled_images(sample.sources, sample.edited)
         slots = {} if self._topic == "blending" else {"instruction": sample.instruction}
-        return judge_value(self.judge_query(self._topic, FIVE_LEVELS, images, **slots))
+        return judge_value(self.question(f"i2i/{self._topic}", images, FIVE_LEVELS, slots))
 
     def judge_only_score(self, sample: EditSample) -> Program[Score]:
         """Blending and Instruction Following ask their own question: table 3 has the same figures for both rows there.
@@ -239,13 +216,14 @@ class YesNoRating(DimensionMetric):
     )
 
     def score(self, sample: EditSample) -> Program[Score]:
-        images = labelled_images(sample.sources, sample.edited)
+        slots, topic = {"instruction": sample.instruction}, "success"
         if self.dimension_info.required_field == "hint":
-            return judge_value(
-                self.judge_query("knowledge", YesNo(), images, instruction=sample.instruction, hint=sample.hint)
-            )
-        return judge_value(self.judge_query("success", YesNo(), images, instruction=sample.instruction))
+            slots, topic = {**slots, "hint": sample.hint}, "knowledge"
+        images = labelled_images(sample.sources, sample.edited)
+        return judge_value(self.question(f"i2i/{topic}", images, YesNo(), slots))
 
+
+# -- questions ---------------------------------------------------------------------------------------------------------
 
 AnsweringView = Literal["full", "edited"]
 
@@ -253,30 +231,20 @@ AnsweringView = Literal["full", "edited"]
 def questions_under(key: str) -> Json:
     """The response format of the question writing: five to seven questions under a key."""
     questions = {"type": "array", "items": {"type": "string"}, "minItems": 5, "maxItems": 7}
-    return Json.from_schema(
-        {"type": "object", "properties": {key: questions}, "required": [key], "additionalProperties": False}
-    )
+    return Json.from_schema(object_schema(**{key: questions}))
 
 
 QUESTIONS = questions_under("questions")
 """What our prompts ask for."""
 
-_SUBJECTS: Mapping[str, str] = MappingProxyType(
-    {
-        "physical-plausibility": "physical",
-        "composition-interaction": "composition",
-        "multi-physical-plausibility": "physical_multi",
-        "multi-composition-interaction": "composition_multi",
-        "multi-cross-source-attribute": "transfer_multi",
-        "multi-inter-subject-consistency": "consistency_multi",
-    }
-)
-_PROTOCOLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "multi-cross-source-attribute": ("questions", "two_levels"),
-        "multi-inter-subject-consistency": ("questions", "five_levels", "two_levels"),
-    }
-)
+_SUBJECTS: Mapping[str, str] = {
+    "physical-plausibility": "physical",
+    "composition-interaction": "composition",
+    "multi-physical-plausibility": "physical_multi",
+    "multi-composition-interaction": "composition_multi",
+    "multi-cross-source-attribute": "transfer_multi",
+    "multi-inter-subject-consistency": "consistency_multi",
+}
 
 
 @dataclass(frozen=True)
@@ -296,6 +264,7 @@ class QuestionSet(DimensionMetric):
     answering_view: AnsweringView = "full"
     protocol: str = "questions"
 
+    choices: ClassVar[Mapping[str, Collection[object]]] = {"answering_view": get_args(AnsweringView)}
     pipeline: ClassVar[Pipeline] = "questions"
     failure_modes: ClassVar[str] = (
         "The judge asks what it can think of before it sees the edit: what it does not think of costs nothing, an edit "
@@ -304,19 +273,9 @@ class QuestionSet(DimensionMetric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.answering_view not in get_args(AnsweringView):
-            raise ValueError(
-                f"answering_view is one of {', '.join(get_args(AnsweringView))}, got {self.answering_view!r}"
-            )
-        allowed = self.protocols or ("questions",)
-        if self.protocol not in allowed:
-            raise ValueError(f"{self.dimension} has no protocol {self.protocol!r}: it has {', '.join(allowed)}")
+        check_choice(self.card.name, "protocol", self.protocol, _PROTOCOLS.get(self.dimension, ("questions",)))
         if self.protocol == "five_levels" and self.answering_view != "full":
             raise ValueError("answering_view is how questions are answered, and five_levels asks none: leave it out")
-
-    @property
-    def protocols(self) -> tuple[str, ...]:
-        return _PROTOCOLS.get(self.dimension, ())
 
     def score(self, sample: EditSample) -> Program[Score]:
         if self.protocol == "five_levels":
@@ -330,26 +289,25 @@ class QuestionSet(DimensionMetric):
         topic = f"questions_{_SUBJECTS[self.dimension]}"
         printed_key = f"{_SUBJECTS[self.dimension].removesuffix('_multi')}_questions"  # in the prompts of appendix F
         key = printed_key if self.prompt_pack.pack_says(topic, printed_key) else "questions"
-        writing = self.judge_query(
-            topic, questions_under(key), labelled_images(sample.sources), instruction=sample.instruction
-        )
+        slots = {"instruction": sample.instruction}
+        writing = self.question(f"i2i/{topic}", labelled_images(sample.sources), questions_under(key), slots)
         written = yield from ask(writing)
         questions = [question.strip() for question in reply_value(writing, written)[key]]
         if not all(questions):
             raise unparsable_reply(f"{writing.topic}: one of the questions is empty", written)
         queries = [self._answer(sample, question) for question in questions]
         replies = yield from ask_many(queries)
-        yes = [reply_value(query, reply) >= 0.5 for query, reply in zip(queries, replies, strict=True)]
-        answers = [
-            reply_evidence(query, reply, text) for query, reply, text in zip(queries, replies, questions, strict=True)
-        ]
-        denied = [question for question, holds in zip(questions, yes, strict=True) if not holds]
-        reason = f"no to {len(denied)} of {len(yes)}: {' '.join(denied)}" if denied else f"yes to all {len(yes)}"
-        return Score.of(sum(yes) / len(yes), reason, evidence=[reply_evidence(writing, written), *answers])
+        answers = list(zip(queries, replies, questions, strict=True))
+        denied = [question for query, reply, question in answers if not reply_value(query, reply) >= 0.5]
+        count = len(questions)
+        reason = f"no to {len(denied)} of {count}: {' '.join(denied)}" if denied else f"yes to all {count}"
+        evidence = [reply_evidence(writing, written), *(reply_evidence(*answer) for answer in answers)]
+        return Score.of((count - len(denied)) / count, reason, evidence=evidence)
 
     def _answer(self, sample: EditSample, question: str) -> Judge:
+        slots = {"question": question}
         if self.answering_view == "edited":
             images = labelled_images(edited=sample.edited)
-            return self.judge_query("answer", YesNo(), images, prompt="answer_edited", question=question)
+            return self.question("i2i/answer", images, YesNo(), slots, prompt="answer_edited")
         images = labelled_images(sample.sources, sample.edited)
-        return self.judge_query("answer", YesNo(), images, instruction=sample.instruction, question=question)
+        return self.question("i2i/answer", images, YesNo(), {"instruction": sample.instruction, **slots})

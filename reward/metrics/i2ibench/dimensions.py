@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
@@ -18,19 +18,19 @@ Pipeline = Literal["five levels", "two levels", "questions", "outside", "regions
 class Dimension:
     """A dimension.
 
-    name: as in `object-manipulation` and `multi-subject-extraction`. title: full name. meaning: of a high value. quota:
-    number of the paper's 500 prompts that it is scored on; None if the paper's tables omit it, and then it is not in
-    the overall score. section: of the paper, for its pipeline. aliases: other names in the paper. required_field: the
+    name: as in `object-manipulation` and `multi-subject-extraction`. title: full name. quota: number of the paper's 500
+    prompts that it is scored on; None if the paper's tables omit it, and then it is not in the overall score. section:
+    of the paper, for its pipeline. meaning: of a high value. aliases: other names in the paper. required_field: the
     sample field it requires besides images and instruction.
     """
 
     name: str
     title: str
-    meaning: str
     pipeline: Pipeline
-    quota: int | None
     aspect: Aspect
+    quota: int | None
     section: str
+    meaning: str
     aliases: tuple[str, ...] = ()
     required_field: Literal["", "hint", "target_text"] = ""
 
@@ -81,302 +81,87 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.casefold()).strip("-").removeprefix("i2i-")
 
 
+_ALL, _SOME = "section 3.2.1, appendix F.1.1", "section 3.2.1, appendix F.1.2"
+_MULTI_ALL, _MULTI_SOME = "appendix F.2.1", "appendix F.2.2"
+_SUBJECTS, _RELATIONS = "section 3.2.2, appendix F.2.2", "section 3.2.2, appendices C.3.4 and F.2.2"
+
+# fmt: off
 _SINGLE = (
-    Dimension(
-        "action-state-change",
-        "Action/State Change Accuracy",
-        "actions, poses and states have changed as the instruction says",
-        "two levels",
-        86,
-        "following",
-        "section 3.2.1, appendix F.1.2",
-    ),
-    Dimension(
-        "aesthetic-quality",
-        "Aesthetic Quality",
-        "the edited picture is beautiful in composition, colour and light",
-        "specialist",
-        500,
-        "quality",
-        "section 3.2.1, appendix F.1.1",
-    ),
-    Dimension(
-        "blending-naturalness",
-        "Blending Naturalness",
-        "what was edited is one with its surroundings, without a seam",
-        "five levels",
-        500,
-        "quality",
-        "section 3.2.1, appendix F.1.1",
-    ),
-    Dimension(
-        "composition-interaction",
-        "Composition & Interaction",
-        "what is new or changed has a sensible place, size and perspective, and touches other things believably",
-        "questions",
-        350,
-        "quality",
-        "section 3.2.1, appendix F.1.2",
-    ),
-    Dimension(
-        "editing-artifacts",
-        "Editing Artifacts",
-        "the editing has brought in no flaws, such as broken structures and unnatural textures",
-        "five levels",
-        500,
-        "quality",
-        "section 3.2.1, appendix F.1.1",
-        aliases=("Generative/Editing Artifacts",),
-    ),
-    Dimension(
-        "image-quality",
-        "Image Quality",
-        "the edited picture is technically good, such as sharp and free of noise",
-        "specialist",
-        500,
-        "quality",
-        "section 3.2.1, appendix F.1.1",
-        aliases=("Overall Image Quality",),
-    ),
-    Dimension(
-        "instruction-following",
-        "Instruction Following (Macro)",
-        "the instruction as a whole was understood and carried out",
-        "five levels",
-        500,
-        "following",
-        "section 3.2.1, appendix F.1.1",
-    ),
-    Dimension(
-        "local-attribute",
-        "Local Attribute Accuracy",
-        "attributes such as colour and material have changed as the instruction says",
-        "two levels",
-        282,
-        "following",
-        "section 3.2.1, appendix F.1.2",
-        aliases=("Local Attribute Editing",),
-    ),
-    Dimension(
-        "non-edited-fidelity",
-        "Non-Edited Element Fidelity",
-        "what the instruction does not speak of looks as before",
-        "outside",
-        500,
-        "consistency",
-        "section 3.2.1, appendix F.1.1",
-        aliases=("Non-Edited Region Fidelity",),
-    ),
-    Dimension(
-        "object-manipulation",
-        "Object Manipulation Accuracy",
-        "objects were added, removed or replaced as the instruction says",
-        "two levels",
-        332,
-        "following",
-        "section 3.2.1, appendix F.1.2",
-    ),
-    Dimension(
-        "physical-plausibility",
-        "Physical Plausibility",
-        "the edited picture obeys the laws of physics, such as those of light, perspective and gravity",
-        "questions",
-        500,
-        "quality",
-        "section 3.2.1, appendix F.1.1",
-    ),
-    Dimension(
-        "spatial-accuracy",
-        "Spatial Accuracy",
-        "things are where the instruction says",
-        "two levels",
-        275,
-        "following",
-        "section 3.2.1, appendix F.1.2",
-    ),
-    Dimension(
-        "subject-identity",
-        "Subject Identity Fidelity",
-        "subjects are still themselves where attributes of them have changed",
-        "regions",
-        233,
-        "consistency",
-        "section 3.2.1, appendix F.1.2",
-    ),
-    Dimension(
-        "text-content-style",
-        "Text Content & Style Accuracy",
-        "the requested text is there, correctly spelled, in the requested style and place",
-        "text",
-        100,
-        "following",
-        "section 3.2.1, appendix F.1.2",
-        required_field="target_text",
-    ),
-    Dimension(
-        "world-knowledge",
-        "World Knowledge & Reasoning",
-        "the edited picture shows what knowledge and reasoning lead to, as the hint says",
-        "two levels",
-        100,
-        "following",
-        "section 3.2.1, appendix F.1.2",
-        required_field="hint",
-    ),
+    Dimension("action-state-change", "Action/State Change Accuracy", "two levels", "following", 86, _SOME,
+              "actions, poses and states have changed as the instruction says"),
+    Dimension("aesthetic-quality", "Aesthetic Quality", "specialist", "quality", 500, _ALL,
+              "the edited picture is beautiful in composition, colour and light"),
+    Dimension("blending-naturalness", "Blending Naturalness", "five levels", "quality", 500, _ALL,
+              "what was edited is one with its surroundings, without a seam"),
+    Dimension("composition-interaction", "Composition & Interaction", "questions", "quality", 350, _SOME,
+              "what is new or changed has a sensible place, size and perspective, and touches other things believably"),
+    Dimension("editing-artifacts", "Editing Artifacts", "five levels", "quality", 500, _ALL,
+              "the editing has brought in no flaws, such as broken structures and unnatural textures",
+              aliases=("Generative/Editing Artifacts",)),
+    Dimension("image-quality", "Image Quality", "specialist", "quality", 500, _ALL,
+              "the edited picture is technically good, such as sharp and free of noise",
+              aliases=("Overall Image Quality",)),
+    Dimension("instruction-following", "Instruction Following (Macro)", "five levels", "following", 500, _ALL,
+              "the instruction as a whole was understood and carried out"),
+    Dimension("local-attribute", "Local Attribute Accuracy", "two levels", "following", 282, _SOME,
+              "attributes such as colour and material have changed as the instruction says",
+              aliases=("Local Attribute Editing",)),
+    Dimension("non-edited-fidelity", "Non-Edited Element Fidelity", "outside", "consistency", 500, _ALL,
+              "what the instruction does not speak of looks as before", aliases=("Non-Edited Region Fidelity",)),
+    Dimension("object-manipulation", "Object Manipulation Accuracy", "two levels", "following", 332, _SOME,
+              "objects were added, removed or replaced as the instruction says"),
+    Dimension("physical-plausibility", "Physical Plausibility", "questions", "quality", 500, _ALL,
+              "the edited picture obeys the laws of physics, such as those of light, perspective and gravity"),
+    Dimension("spatial-accuracy", "Spatial Accuracy", "two levels", "following", 275, _SOME,
+              "things are where the instruction says"),
+    Dimension("subject-identity", "Subject Identity Fidelity", "regions", "consistency", 233, _SOME,
+              "subjects are still themselves where attributes of them have changed"),
+    Dimension("text-content-style", "Text Content & Style Accuracy", "text", "following", 100, _SOME,
+              "the requested text is there, correctly spelled, in the requested style and place",
+              required_field="target_text"),
+    Dimension("world-knowledge", "World Knowledge & Reasoning", "two levels", "following", 100, _SOME,
+              "the edited picture shows what knowledge and reasoning lead to, as the hint says", required_field="hint"),
 )
-
 _MULTI = (
-    Dimension(
-        "multi-aesthetic-quality",
-        "Aesthetic Quality",
-        "the edited picture is beautiful in composition, colour and light",
-        "specialist",
-        500,
-        "quality",
-        "appendix F.2.1",
-    ),
-    Dimension(
-        "multi-blending-naturalness",
-        "Blending Naturalness",
-        "what was edited is one with its surroundings, without a seam",
-        "five levels",
-        500,
-        "quality",
-        "appendix F.2.1",
-    ),
-    Dimension(
-        "multi-composition-interaction",
-        "Composition & Interaction",
-        "what was put together has sensible places, sizes and perspective, and touches believably",
-        "questions",
-        500,
-        "quality",
-        "appendix F.2.1",
-    ),
-    Dimension(
-        "multi-cross-source-attribute",
-        "Cross-Source Attribute/Pose Transfer",
-        "an attribute or pose from one source was carried over to a subject of another, exactly and completely",
-        "questions",
-        126,
-        "following",
-        "section 3.2.2, appendices C.3.4 and F.2.2",
-    ),
-    Dimension(
-        "multi-detail-fidelity",
-        "Detail Fidelity/Preservation",
-        "fine details of the subjects look as in their sources",
-        "regions",
-        500,
-        "consistency",
-        "section 3.2.2, appendix F.2.2",
-        aliases=("Detail Preservation",),
-    ),
-    Dimension(
-        "multi-editing-artifacts",
-        "Editing Artifacts",
-        "the editing has brought in no flaws, such as broken structures and unnatural textures",
-        "five levels",
-        None,
-        "quality",
-        "appendix F.2.1",
-        aliases=("Generative/Editing Artifacts",),
-    ),
-    Dimension(
-        "multi-image-quality",
-        "Image Quality",
-        "the edited picture is technically good, such as sharp and free of noise",
-        "specialist",
-        500,
-        "quality",
-        "appendix F.2.1",
-        aliases=("Overall Image Quality",),
-    ),
-    Dimension(
-        "multi-instruction-following",
-        "Instruction Following (Macro)",
-        "the instruction as a whole was understood and carried out",
-        "five levels",
-        500,
-        "following",
-        "appendix F.2.1",
-    ),
-    Dimension(
-        "multi-inter-subject-consistency",
-        "Inter-Subject Consistency",
-        "subjects from different sources agree in light, scale and style",
-        "questions",
-        412,
-        "quality",
-        "section 3.2.2, appendices C.3.4 and F.2.2",
-    ),
-    Dimension(
-        "multi-non-edited-fidelity",
-        "Non-Edited Element Fidelity",
-        "what of the sources is to be preserved looks as it did there",
-        "regions",
-        500,
-        "consistency",
-        "section 3.2.2, appendix F.2.1",
-        aliases=("Non-Edited Region Fidelity",),
-    ),
-    Dimension(
-        "multi-physical-plausibility",
-        "Physical Plausibility",
-        "the edited picture obeys the laws of physics, such as those of light, perspective and gravity",
-        "questions",
-        500,
-        "quality",
-        "appendix F.2.1",
-    ),
-    Dimension(
-        "multi-spatial-accuracy",
-        "Spatial Accuracy",
-        "things are where the instruction says",
-        "two levels",
-        476,
-        "following",
-        "appendix F.2.1",
-    ),
-    Dimension(
-        "multi-subject-consistency",
-        "Subject Consistency",
-        "subjects look as in their sources",
-        "regions",
-        500,
-        "consistency",
-        "section 3.2.2, appendix F.2.2",
-    ),
-    Dimension(
-        "multi-subject-extraction",
-        "Subject Extraction & Composition",
-        "all required subjects are there, in the right number, and look as in their sources",
-        "extraction",
-        500,
-        "overall",
-        "section 3.2.2, appendix F.2.2",
-    ),
-    Dimension(
-        "multi-text-content-style",
-        "Text Content & Style Accuracy",
-        "the requested text is there, correctly spelled, in the requested style and place",
-        "text",
-        200,
-        "following",
-        "appendix F.2.2",
-        required_field="target_text",
-    ),
-    Dimension(
-        "multi-world-knowledge",
-        "World Knowledge & Reasoning",
-        "the edited picture shows what knowledge and reasoning lead to, as the hint says",
-        "two levels",
-        100,
-        "following",
-        "appendices C.3.4 and F.2.2",
-        required_field="hint",
-    ),
+    Dimension("multi-composition-interaction", "Composition & Interaction", "questions", "quality", 500, _MULTI_ALL,
+              "what was put together has sensible places, sizes and perspective, and touches believably"),
+    Dimension("multi-cross-source-attribute", "Cross-Source Attribute/Pose Transfer", "questions", "following", 126,
+              _RELATIONS,
+              "an attribute or pose from one source was carried over to a subject of another, exactly and completely"),
+    Dimension("multi-detail-fidelity", "Detail Fidelity/Preservation", "regions", "consistency", 500, _SUBJECTS,
+              "fine details of the subjects look as in their sources", aliases=("Detail Preservation",)),
+    Dimension("multi-inter-subject-consistency", "Inter-Subject Consistency", "questions", "quality", 412, _RELATIONS,
+              "subjects from different sources agree in light, scale and style"),
+    Dimension("multi-non-edited-fidelity", "Non-Edited Element Fidelity", "regions", "consistency", 500,
+              "section 3.2.2, appendix F.2.1",
+              "what of the sources is to be preserved looks as it did there", aliases=("Non-Edited Region Fidelity",)),
+    Dimension("multi-subject-consistency", "Subject Consistency", "regions", "consistency", 500, _SUBJECTS,
+              "subjects look as in their sources"),
+    Dimension("multi-subject-extraction", "Subject Extraction & Composition", "extraction", "overall", 500, _SUBJECTS,
+              "all required subjects are there, in the right number, and look as in their sources"),
 )
+# fmt: on
 
-DIMENSIONS: Mapping[str, Dimension] = MappingProxyType({dimension.name: dimension for dimension in (*_SINGLE, *_MULTI)})
+# Those of one source that are also ones of several: quota and section there.
+_MULTI_AS_SINGLE: Mapping[str, tuple[int | None, str]] = {
+    "aesthetic-quality": (500, _MULTI_ALL),
+    "blending-naturalness": (500, _MULTI_ALL),
+    "editing-artifacts": (None, _MULTI_ALL),
+    "image-quality": (500, _MULTI_ALL),
+    "instruction-following": (500, _MULTI_ALL),
+    "physical-plausibility": (500, _MULTI_ALL),
+    "spatial-accuracy": (476, _MULTI_ALL),
+    "text-content-style": (200, _MULTI_SOME),
+    "world-knowledge": (100, "appendices C.3.4 and F.2.2"),
+}
+
+
+def _by_name() -> Mapping[str, Dimension]:
+    found = {dimension.name: dimension for dimension in (*_SINGLE, *_MULTI)}
+    for name, (quota, section) in _MULTI_AS_SINGLE.items():
+        found[f"multi-{name}"] = replace(found[name], name=f"multi-{name}", quota=quota, section=section)
+    return MappingProxyType(dict(sorted(found.items(), key=lambda entry: (entry[1].multi, entry[0]))))
+
+
+DIMENSIONS: Mapping[str, Dimension] = _by_name()
 """Every dimension by name: 15 of one source, 15 of several, and Editing Artifacts of several (appendix F.2.1)."""

@@ -19,27 +19,17 @@ from .dimensions import DIMENSIONS, Pipeline
 from .similarity import OutsideSimilarity, RegionSimilarity, SubjectExtraction
 from .specialists import SpecialistRating, TextContentStyle
 
-PIPELINES: Mapping[Pipeline, type[DimensionMetric]] = MappingProxyType(
-    {
-        kind.pipeline: kind
-        for kind in (
-            FiveLevelRating,
-            YesNoRating,
-            QuestionSet,
-            OutsideSimilarity,
-            RegionSimilarity,
-            TextContentStyle,
-            SubjectExtraction,
-            SpecialistRating,
-        )
-    }
+_KINDS: tuple[type[DimensionMetric], ...] = (
+    *(FiveLevelRating, YesNoRating, QuestionSet, OutsideSimilarity, RegionSimilarity, TextContentStyle),
+    *(SubjectExtraction, SpecialistRating),
 )
+PIPELINES: Mapping[Pipeline, type[DimensionMetric]] = MappingProxyType({kind.pipeline: kind for kind in _KINDS})
+"""The metric of each pipeline."""
 
 SYSTEM_PROMPTS: Mapping[str, bool] = MappingProxyType(
     {name: PIPELINES[dimension.pipeline].has_system_prompt for name, dimension in DIMENSIONS.items()}
 )
 """Dimension -> whether the paper marks a part of its prompt as a system prompt; in the order of `DIMENSIONS`."""
-"""The metric of each pipeline."""
 _NAME = "i2i-overall"
 
 

@@ -13,53 +13,37 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 from ...card import Card
 from ...engine.program import Program, ask, ask_many, reply_value, unparsable_reply
 from ...image import Image
-from ...queries.kinds import Embed, Judge, Mask, Region, Segment
+from ...queries.kinds import Embed, Embeddings, Judge, Mask, Region, Segment
 from ...queries.response_formats import FreeText, Json, Reply, YesNo
 from ...sample import EditSample
 from ...score import Cause, Evidence, Score
 from ..compose import Metric, Product
-from .dimension import JUDGE_KINDS, DimensionMetric, judge_value, labelled_images, reply_evidence
+from ..prompted_metric import object_schema, reply_evidence
+from .dimension import JUDGE_KINDS, DimensionMetric, Kinds, judge_value, labelled_images
 from .dimensions import Pipeline
 
 COMMANDS = Json.from_schema({"type": "array", "items": {"type": "string"}})
 """Segmentation commands for one source."""
 
-COMMANDS_BY_SOURCE = Json.from_schema(
-    {
-        "type": "array",
-        "items": {
-            "type": "object",
-            "properties": {
-                "source_index": {"type": "integer", "minimum": 0},
-                "segmentation_prompt": {"type": "string"},
-            },
-            "required": ["source_index", "segmentation_prompt"],
-            "additionalProperties": False,
-        },
-    }
-)
+_COMMAND = object_schema(source_index={"type": "integer", "minimum": 0}, segmentation_prompt={"type": "string"})
+COMMANDS_BY_SOURCE = Json.from_schema({"type": "array", "items": _COMMAND})
 """Segmentation commands, each for one of several sources, which are counted from 0."""
 
 _MARKS = " \t\r\n\"'`*\u201c\u201d\u2018\u2019"
 """Characters allowed around a command: quotes, and the asterisks of bold type."""
-REGION_KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"judge": ("judge",), "segmenter": ("segment",), "features": ("embed",)}
-)
+REGION_KINDS: Kinds = {"judge": ("judge",), "segmenter": ("segment",), "features": ("embed",)}
 """The kinds of queries, by role, of pipelines that compare segmented regions."""
-_TOPICS: Mapping[str, str] = MappingProxyType(
-    {
-        "subject-identity": "segment_unchanged",
-        "multi-non-edited-fidelity": "segment_preserved_multi",
-        "multi-subject-consistency": "segment_details_multi",
-        "multi-detail-fidelity": "segment_details_multi",
-    }
-)
+_TOPICS: Mapping[str, str] = {
+    "subject-identity": "segment_unchanged",
+    "multi-non-edited-fidelity": "segment_preserved_multi",
+    "multi-subject-consistency": "segment_details_multi",
+    "multi-detail-fidelity": "segment_details_multi",
+}
 
 
 @dataclass(frozen=True)
@@ -73,6 +57,7 @@ class OutsideSimilarity(DimensionMetric):
     """
 
     pipeline: ClassVar[Pipeline] = "outside"
+    pipeline_kinds: ClassVar[Kinds] = REGION_KINDS
     version: ClassVar[int] = 3
     failure_modes: ClassVar[str] = (
         "An unchanged copy has 1.0. The judge is shown the edit before it says what was edited: damage that it takes "
@@ -80,23 +65,18 @@ class OutsideSimilarity(DimensionMetric):
         "edit, whether it is a removal or was only not found."
     )
 
-    @property
-    def kinds(self) -> Mapping[str, tuple[str, ...]]:
-        return REGION_KINDS
-
     def score(self, sample: EditSample) -> Program[Score]:
         source, edited = sample.source, sample.edited
-        question = self.judge_query(
-            "segment_edited", FreeText(), labelled_images(sample.sources, edited), instruction=sample.instruction
-        )
+        images, slots = labelled_images(sample.sources, edited), {"instruction": sample.instruction}
+        question = self.question("i2i/segment_edited", images, FreeText(), slots)
         reply = yield from ask(question)
         command = _command(question, reply, reply.text)
         mask = yield from ask(Segment(edited, command))
         evidence = [reply_evidence(question, reply), _segmented(edited, mask, command)]
         if mask.values.all():
             return Score.abstained("nothing lies outside of what was edited", evidence=evidence)
-        outside = mask.inverted()
-        cosine = yield from _cosine(source, outside, edited.resized(*source.size), outside)
+        a, b = yield from _embedded((source, edited.resized(*source.size)), [mask.inverted()] * 2)
+        cosine = a.cosine(b, 0)
         reason = _in_words(cosine)
         if not mask.values.any():
             reason = f"nothing is what was meant by {command!r}, so the whole pictures are compared: {reason}"
@@ -119,6 +99,7 @@ class RegionSimilarity(DimensionMetric):
     inverted: bool = False
 
     pipeline: ClassVar[Pipeline] = "regions"
+    pipeline_kinds: ClassVar[Kinds] = REGION_KINDS
     failure_modes: ClassVar[str] = (
         "Only what the judge names counts, and it is shown the edit before it does. A subject that is pasted in "
         "unchanged has 1.0, however badly it fits."
@@ -127,19 +108,13 @@ class RegionSimilarity(DimensionMetric):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.inverted and self.dimension != "multi-non-edited-fidelity":
-            raise ValueError(
-                f"{self.dimension} compares what is inside of masks: inverted is for multi-non-edited-fidelity"
-            )
-
-    @property
-    def kinds(self) -> Mapping[str, tuple[str, ...]]:
-        return REGION_KINDS
+            problem = "compares what is inside of masks: inverted is for multi-non-edited-fidelity"
+            raise ValueError(f"{self.dimension} {problem}")
 
     def score(self, sample: EditSample) -> Program[Score]:
         topic, form = _TOPICS[self.dimension], COMMANDS_BY_SOURCE if self.dimension_info.multi else COMMANDS
-        question = self.judge_query(
-            topic, form, labelled_images(sample.sources, sample.edited), instruction=sample.instruction
-        )
+        shown, slots = labelled_images(sample.sources, sample.edited), {"instruction": sample.instruction}
+        question = self.question(f"i2i/{topic}", shown, form, slots)
         reply = yield from ask(question)
         commands_by_source = _parse_commands(question, reply, len(sample.sources))
         evidence = [reply_evidence(question, reply)]
@@ -171,11 +146,10 @@ class RegionSimilarity(DimensionMetric):
         """
         problems: list[tuple[str, Cause]] = []
         for (index, command), before, after in zip(commands, masks[::2], masks[1::2], strict=True):
-            empty_before, empty_after = self._is_empty(before, command), self._is_empty(after, command)
-            if empty_before:
-                problems.append((f"in source picture {index + 1} {empty_before}", ""))
-            elif empty_after:
-                problems.append((f"in the edited picture {empty_after}", "edit"))
+            if problem := self._is_empty(before, command):
+                problems.append((f"in source picture {index + 1} {problem}", ""))
+            elif problem := self._is_empty(after, command):
+                problems.append((f"in the edited picture {problem}", "edit"))
         return max(problems, key=lambda problem: problem[1], default=None)
 
     def _is_empty(self, mask: Mask, command: str) -> str:
@@ -204,15 +178,10 @@ def _command(question: Judge, reply: Reply, text: str) -> str:
     return command
 
 
-def _cosine(before: Image, mask_before: Mask, after: Image, mask_after: Mask) -> Program[float]:
-    a, b = yield from _embedded((before, after), (mask_before, mask_after))
-    return float(a.cosine(b, 0))
-
-
-def _embedded(pictures: Sequence[Image], masks: Sequence[Mask]) -> Program[tuple[Any, ...]]:
+def _embedded(pictures: Sequence[Image], masks: Sequence[Mask]) -> Program[tuple[Embeddings, ...]]:
     """Features inside a mask of each image."""
-    regions = zip(pictures, masks, strict=True)
-    return (yield from ask_many([Embed(picture, (Region(inside=mask),)) for picture, mask in regions]))
+    inside = zip(pictures, masks, strict=True)
+    return ask_many([Embed(picture, (Region(inside=mask),)) for picture, mask in inside])
 
 
 def _segmented(picture: Image, mask: Mask, command: str) -> Evidence:
@@ -232,11 +201,8 @@ class SubjectExtraction(DimensionMetric):
     """
 
     pipeline: ClassVar[Pipeline] = "extraction"
+    pipeline_kinds: ClassVar[Kinds] = REGION_KINDS
     failure_modes: ClassVar[str] = RegionSimilarity.failure_modes
-
-    @property
-    def kinds(self) -> Mapping[str, tuple[str, ...]]:
-        return REGION_KINDS
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -274,4 +240,4 @@ class _SubjectCount:
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         images = labelled_images(sample.sources, sample.edited)
-        return judge_value(self.of.judge_query("count", YesNo(), images, instruction=sample.instruction))
+        return judge_value(self.of.question("i2i/count", images, YesNo(), {"instruction": sample.instruction}))

@@ -1,11 +1,10 @@
-"""Image quality and aesthetics: ratings of the edited image by specialist models."""
+"""Pipelines with a specialist: models that rate the edited image, and a reader that checks the letters of its text."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import ClassVar, Literal, get_args
 
 import numpy as np
@@ -16,16 +15,15 @@ from ...queries.response_formats import Json
 from ...sample import EditSample
 from ...score import Evidence, Score
 from ..edival.conditions import normalize_text
-from .dimension import DimensionMetric, labelled_images, reply_evidence
+from ..prompted_metric import object_schema, reply_evidence
+from .dimension import DimensionMetric, Kinds, labelled_images
 from .dimensions import Pipeline
 
-# Role, rated quality, and the published range of the paper's model: Q-Insight and ArtiMuse.
-_SPECIALISTS: Mapping[str, tuple[str, str, tuple[float, float]]] = MappingProxyType(
-    {
-        "image-quality": ("quality", "image quality", (1.0, 5.0)),
-        "aesthetic-quality": ("aesthetics", "aesthetics", (0.0, 100.0)),
-    }
-)
+_SPECIALISTS: Mapping[str, tuple[str, str, tuple[float, float]]] = {
+    "image-quality": ("quality", "image quality", (1.0, 5.0)),
+    "aesthetic-quality": ("aesthetics", "aesthetics", (0.0, 100.0)),
+}
+"""Dimension -> role, rated quality, and the published range of the paper's model: Q-Insight and ArtiMuse."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class SpecialistRating(DimensionMetric):
         object.__setattr__(self, "scale", scale)
 
     @property
-    def kinds(self) -> Mapping[str, tuple[str, ...]]:
+    def kinds(self) -> Kinds:
         return {self._specialist[0]: ("rate",)}
 
     @property
@@ -68,38 +66,22 @@ class SpecialistRating(DimensionMetric):
         assert rating.value is not None  # `Rate.check` lets no other answer through
         evidence = [Evidence(f"rate {quality}", sample.edited.digest, numbers={"rating": rating.value})]
         if not low <= rating.value <= high:
-            reason = (
-                f"the {role} expert rates from {low:g} to {high:g}, got {rating.value:g}: give its scale=(low, high)"
-            )
-            return Score.failed(reason, evidence=evidence)
-        return Score.of(
-            (rating.value - low) / (high - low), f"{rating.value:g} of {low:g} to {high:g}", evidence=evidence
-        )
+            given = f"from {low:g} to {high:g}, got {rating.value:g}"
+            return Score.failed(f"the {role} expert rates {given}: give its scale=(low, high)", evidence=evidence)
+        value = (rating.value - low) / (high - low)
+        return Score.of(value, f"{rating.value:g} of {low:g} to {high:g}", evidence=evidence)
 
 
 TextContent = Literal["whole", "part"]
 Letters = Literal["folded", "exact"]
 
 _WORDS = ("style_requirement", "position_requirement", "image_observation", "reasoning")
-_STYLE_SCHEMA: Mapping[str, object] = {
-    "type": "object",
-    "properties": {
-        **{name: {"type": "string"} for name in _WORDS},
-        "score": {"type": "integer", "minimum": 1, "maximum": 5},
-    },
-    "required": [*_WORDS, "score"],
-    "additionalProperties": False,
-}
+_STYLE_SCHEMA = object_schema(
+    **{name: {"type": "string"} for name in _WORDS}, score={"type": "integer", "minimum": 1, "maximum": 5}
+)
 STYLE = Json.from_schema(_STYLE_SCHEMA)
 """The response format for style and position."""
-PRINTED_STYLE = Json.from_schema(
-    {
-        "type": "object",
-        "properties": {"analysis": _STYLE_SCHEMA},
-        "required": ["analysis"],
-        "additionalProperties": False,
-    }
-)
+PRINTED_STYLE = Json.from_schema(object_schema(analysis=_STYLE_SCHEMA))
 """The same as the prompt of appendix F.1.2 asks for it."""
 
 
@@ -117,47 +99,34 @@ class TextContentStyle(DimensionMetric):
     content: TextContent = "whole"
     letters: Letters = "folded"
 
+    choices: ClassVar[Mapping[str, Collection[object]]] = {
+        "content": get_args(TextContent),
+        "letters": get_args(Letters),
+    }
     pipeline: ClassVar[Pipeline] = "text"
+    pipeline_kinds: ClassVar[Kinds] = {"reader": ("read_text",), "judge": ("judge",)}
     failure_modes: ClassVar[str] = (
         "Looks at the text and at nothing else. By `whole`, covering other writing in the image pays; by `part`, "
         "filling it with writing."
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.content not in get_args(TextContent):
-            raise ValueError(f"content is one of {', '.join(get_args(TextContent))}, got {self.content!r}")
-        if self.letters not in get_args(Letters):
-            raise ValueError(f"letters is one of {', '.join(get_args(Letters))}, got {self.letters!r}")
-
-    @property
-    def kinds(self) -> Mapping[str, tuple[str, ...]]:
-        return {"reader": ("read_text",), "judge": ("judge",)}
-
     def score(self, sample: EditSample) -> Program[Score]:
-        images = labelled_images(edited=sample.edited)
         printed = self.prompt_pack.pack_says("text_style", "analysis")
-        question = self.judge_query(
-            "text_style",
+        form, slots = (
             PRINTED_STYLE if printed else STYLE,
-            images,
-            instruction=sample.instruction,
-            text=sample.target_text,
+            {"instruction": sample.instruction, "text": sample.target_text},
         )
+        question = self.question("i2i/text_style", labelled_images(edited=sample.edited), form, slots)
         reading, reply = yield from ask(ReadText(sample.edited, sample.target_text), question)
         value = reply_value(question, reply)
         style = (value["analysis"] if printed else value)["score"]
-        accuracy = text_accuracy(
-            reading.text, sample.target_text, part=self.content == "part", exact=self.letters == "exact"
-        )
-        reason = f"style {style} of 5, {accuracy:.3f} of the text is right"
+        part, exact = self.content == "part", self.letters == "exact"
+        accuracy = text_accuracy(reading.text, sample.target_text, part=part, exact=exact)
         boxes = tuple(line.box.with_label(line.text) for line in reading.lines)
-        reading_evidence = Evidence("read", sample.edited.digest, boxes, reading.text, {"right": accuracy})
-        return Score.of(
-            (style - 1) / 4 * text_accuracy_factor(accuracy),
-            reason,
-            evidence=[reading_evidence, reply_evidence(question, reply)],
-        )
+        read = Evidence("read", sample.edited.digest, boxes, reading.text, {"right": accuracy})
+        reason = f"style {style} of 5, {accuracy:.3f} of the text is right"
+        evidence = [read, reply_evidence(question, reply)]
+        return Score.of((style - 1) / 4 * text_accuracy_factor(accuracy), reason, evidence=evidence)
 
 
 def text_accuracy_factor(accuracy: float) -> float:
