@@ -1,6 +1,6 @@
 """A conversation with a judge that may call tools before its verdict. Independent of the benchmark.
 
-Works with any judge that answers `FreeText`: the grammar is plain text (see `tool_replies`). After each reply without a
+Works with any judge that answers `FreeText`: the grammar is plain text (see `replies`). After each reply without a
 verdict follows one user message with the results of all its calls, in order. Errors are reported to the judge in place
 of results, and use up the turn:
 
@@ -26,6 +26,7 @@ from ...queries.kinds import Judge
 from ...queries.parsing import parse_json
 from ...queries.response_formats import Message, Tool, ToolCall
 from ...score import Evidence
+from ..prompted_metric import object_schema
 from .replies import FinalAnswer, MalformedReply, ToolCallReply, parse_tool_reply
 from .tools import Observation, ToolError, detect_program, localize_program, zoom_program
 
@@ -133,34 +134,28 @@ _NAMES = {"sourceimage": SOURCE, "originalimage": SOURCE, "editedimage": EDITED}
 """The paper's prompts use Source Image, its examples Original Image."""
 
 
-def _tool(name: str, description: str, parameters: Mapping[str, Any]) -> Tool:
-    schema = {
-        "type": "object",
-        "properties": parameters,
-        "required": list(parameters),
-        "additionalProperties": False,
-    }
-    return Tool(name, description, json.dumps(schema))
+def _tool(name: str, description: str, **parameters: object) -> Tool:
+    return Tool(name, description, json.dumps(object_schema(**parameters)))
 
 
 # Image names are plain strings in the schema and checked below, so that other spellings are accepted.
 ZOOM = _tool(
     "zoom_in_image",
     "Shows a part of an image, enlarged where it is small.",
-    {
-        "bbox_2d": {"type": "array", "items": {"type": "number"}, "minItems": 4, "maxItems": 4},
-        "target_image": {"type": "string"},
-    },
+    bbox_2d={"type": "array", "items": {"type": "number"}, "minItems": 4, "maxItems": 4},
+    target_image={"type": "string"},
 )
 LOCALIZE = _tool(
     "localize_differences",
     "Compares two images pixel by pixel and shows each region that differs, as a pair of crops.",
-    {"comparison_image_1": {"type": "string"}, "comparison_image_2": {"type": "string"}},
+    comparison_image_1={"type": "string"},
+    comparison_image_2={"type": "string"},
 )
 DETECT = _tool(
     "detect_object",
     "Looks for an object in an image and draws a box around it.",
-    {"target_image": {"type": "string"}, "detect_object_name": {"type": "string"}},
+    target_image={"type": "string"},
+    detect_object_name={"type": "string"},
 )
 
 

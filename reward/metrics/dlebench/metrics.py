@@ -1,21 +1,22 @@
-"""What it holds: to be written."""
+"""DLEBench's metrics: Instruction Following and Visual Consistency of edits of small objects."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from abc import abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ...boxes import Box
 from ...card import Card
 from ...engine.program import Program, ask, gather
 from ...image import Corners, Image
 from ...queries.kinds import Judge
-from ...queries.prompts import Prompts
 from ...queries.response_formats import FreeText
 from ...sample import EditSample
 from ...score import Evidence, Score
+from ..prompted_metric import PromptedMetric, refuse
 from .conversation import OBJECT_NAMES, NoVerdict, offered_tools, run_conversation
 from .replies import CONSISTENCY, FOLLOWING, LabelScale, parse_verdict
 from .tools import (
@@ -37,7 +38,7 @@ PACKAGE = "editcritic.reward.metrics.dlebench"
 
 
 @dataclass(frozen=True)
-class DleBenchOptions:
+class DleBenchOptions(PromptedMetric):
     """Options of both metrics. The defaults of all but `mode` and `prompts` are ours: the paper does not publish them.
 
     mode: `oracle` (with target boxes and a reference), `tools` (the judge may use tools) or `plain` (two images and the
@@ -62,30 +63,38 @@ class DleBenchOptions:
     paper: bool = False
     max_tokens: int = 2048
 
+    package: ClassVar[str] = PACKAGE
+    variant: ClassVar[str] = "mode"
+    choices: ClassVar[Mapping[str, Collection[object]]] = {"mode": MODES, "object_names": OBJECT_NAMES}
     base_card: ClassVar[Card]
     label_scale: ClassVar[LabelScale]
     options_by_mode: ClassVar[Mapping[str, Sequence[str]]]
     """Option -> the modes that use it, for options that not all modes use."""
 
     def __post_init__(self) -> None:
-        name = self.base_card.name
-        if self.mode not in MODES:
-            raise ValueError(f"unknown mode {self.mode!r}: {name} has {', '.join(MODES)}")
-        for option, modes in self.options_by_mode.items():
-            if self.mode not in modes and option in self._changed():
-                raise ValueError(f"{name} does not use {option} in mode {self.mode}: leave it out")
+        super().__post_init__()
+        changed = self.changed_options()
+        problems: dict[str, object] = {
+            f"does not use {option} in mode {self.mode}: leave it out": self.mode not in modes and option in changed
+            for option, modes in self.options_by_mode.items()
+        }
         for option in ("max_turns", "max_regions", "max_tokens"):
-            if getattr(self, option) < 1:
-                raise ValueError(f"{name} needs {option} of at least 1, got {getattr(self, option)}")
-        if not 0 <= self.detection_threshold < 1:
-            raise ValueError(f"{name} needs detection_threshold in [0, 1), got {self.detection_threshold}")
-        if self.min_crop_side < 0:
-            raise ValueError(f"{name} needs min_crop_side of at least 0, got {self.min_crop_side}")
-        if self.paper and "min_crop_side" in self._changed():
-            raise ValueError(f"{name} upscales crops as in the paper, or by min_crop_side: leave out one of the two")
-        if self.object_names not in OBJECT_NAMES:
-            raise ValueError(f"{name} needs object_names of {' or '.join(OBJECT_NAMES)}, got {self.object_names!r}")
-        _ = self.prompt_pack  # read now; raises for a pack that is not a folder
+            value = getattr(self, option)
+            problems[f"needs {option} of at least 1, got {value}"] = value < 1
+        threshold, side = self.detection_threshold, self.min_crop_side
+        problems |= {
+            f"needs detection_threshold in [0, 1), got {threshold}": not 0 <= threshold < 1,
+            f"needs min_crop_side of at least 0, got {side}": side < 0,
+            "upscales crops as in the paper, or by min_crop_side: leave out one of the two": (
+                self.paper and "min_crop_side" in changed
+            ),
+        }
+        refuse(self.base_card.name, problems)
+
+    @cached_property
+    def card(self) -> Card:
+        kinds = {"judge": ("judge",), **(TOOL_KINDS if self.has_tools else {})}
+        return replace(self.base_card.with_kinds(kinds), requires=self.requires)
 
     @property
     def has_tools(self) -> bool:
@@ -99,63 +108,60 @@ class DleBenchOptions:
             return self.min_crop_side
         return MAX_CROP_SIDE if self.has_tools else 0
 
-    @cached_property
-    def prompt_pack(self) -> Prompts:
-        """Its prompts, as they were when the metric was made."""
-        return Prompts(PACKAGE, self.prompts)
-
-    def _changed(self) -> dict[str, Any]:
-        unsigned = {"mode", "prompts"}
-        values = {option.name: (getattr(self, option.name), option.default) for option in fields(self)}
-        return {name: value for name, (value, default) in values.items() if value != default and name not in unsigned}
-
-    @cached_property
-    def signature(self) -> str:
-        """As in `dlebench-if@2/oracle`, with non-default options and the prompt pack's digest."""
-        options = [f"{name}={value}" for name, value in self._changed().items()]
-        return self.base_card.signature_with(self.mode, [*options, *self.prompt_pack.options])
-
     @property
     def requires(self) -> tuple[str, ...]:
         """Sample fields that the mode requires."""
         return ("sources", "edited", "instruction", *(("targets", "reference") if self.mode == "oracle" else ()))
 
-    def not_applicable_score(self, sample: EditSample) -> Score | None:
-        """The score of a sample that the mode does not apply to; None if it applies."""
-        if self.mode != "oracle":
-            return None
+    def score(self, sample: EditSample) -> Program[Score]:
+        evidence: list[Evidence] = []
+        if self.mode == "plain":
+            return (yield from self.single_turn((sample.source, sample.edited), sample, evidence))
+        edited = resize_to_source(sample.edited, sample.source, "edited", evidence)
+        if self.mode == "tools":
+            return (yield from self.conversation((sample.source, edited), sample, evidence))
         needed = {"targets (boxes in the source)": sample.targets, "reference (a picture)": sample.reference}
-        missing = [name for name, value in needed.items() if not value]
-        if not missing:
-            return None
-        return Score.not_applicable(
-            f"sample {sample.id!r} has no {' and no '.join(missing)}: give them, or use mode=tools or mode=plain"
+        if missing := [name for name, value in needed.items() if not value]:
+            reason = f"sample {sample.id!r} has no {' and no '.join(missing)}"
+            return Score.not_applicable(f"{reason}: give them, or use mode=tools or mode=plain")
+        assert sample.reference is not None
+        areas = [touched_pixels(target, sample.source.size) for target in sample.targets]
+        if None in areas:
+            number = areas.index(None) + 1
+            return Score.not_applicable(
+                f"target {number} of sample {sample.id!r} lies outside of the source: correct its box"
+            )
+        reference = resize_to_source(sample.reference, sample.source, "reference", evidence)
+        pictures = (sample.source, edited, reference)
+        return (yield from self.oracle_score(pictures, [area for area in areas if area], sample, evidence))
+
+    @abstractmethod
+    def oracle_score(
+        self, pictures: Sequence[Image], areas: Sequence[Corners], sample: EditSample, evidence: list[Evidence]
+    ) -> Program[Score]:
+        """The score in mode `oracle`. pictures: source, edit and reference at one size. areas: of the targets."""
+
+    def first_question(self, pictures: Sequence[Image], sample: EditSample) -> Judge:
+        """The first query of the mode, to which the tools refer by the size of the first picture."""
+        prompts, topic = self.prompt_pack, self.base_card.aspect
+        parts = {name: prompts.render(f"{topic}_{name}") for name in ("labels", "checks", "examples")}
+        if self.paper and self.has_tools:
+            parts["examples"] += "\n" + prompts.render(f"{topic}_calls")
+        pixels = f"{pictures[0].width} x {pictures[0].height}"
+        return self.question(
+            f"dlebench/{topic}_{self.mode}",
+            pictures,
+            FreeText(max_tokens=self.max_tokens),
+            {"instruction": sample.instruction},
+            size=pixels,
+            tools=prompts.render("tools", size=pixels),
+            answer=prompts.render("answer", labels=str(self.label_scale)),
+            **parts,
         )
 
-    def question(self, pictures: Sequence[Image], sample: EditSample, size: tuple[int, int]) -> Judge:
-        """The first query of the mode. size: of the images that the tools refer to."""
-        prompts = self.prompt_pack
-        parts = {name: prompts.render(f"{self._topic}_{name}") for name in ("labels", "checks", "examples")}
-        if self.paper and self.has_tools:
-            parts["examples"] += "\n" + prompts.render(f"{self._topic}_calls")
-        pixels = f"{size[0]} x {size[1]}"
-        tools = prompts.render("tools", size=pixels)
-        answer = prompts.render("answer", labels=str(self.label_scale))
-        slots = {"instruction": sample.instruction, "size": pixels, "tools": tools, "answer": answer}
-        topic = f"{self._topic}_{self.mode}"
-        messages = prompts.messages(topic, pictures, {**parts, **slots}, paper=self.paper)
-        form = FreeText(max_tokens=self.max_tokens)
-        return Judge(messages, form, f"dlebench/{topic}", (("instruction", sample.instruction),))
-
-    @property
-    def _topic(self) -> str:
-        return self.base_card.aspect
-
-    def score_single_turn(
-        self, pictures: Sequence[Image], sample: EditSample, evidence: list[Evidence]
-    ) -> Program[Score]:
+    def single_turn(self, pictures: Sequence[Image], sample: EditSample, evidence: list[Evidence]) -> Program[Score]:
         """The score from one query without tools. The reply is evidence."""
-        question = self.question(pictures, sample, pictures[0].size)
+        question = self.first_question(pictures, sample)
         reply = yield from ask(question)
         evidence.append(Evidence("reply", pictures[1].digest, text=reply.text))
         try:
@@ -163,28 +169,30 @@ class DleBenchOptions:
         except ValueError as error:
             return Score.failed(f"{question.topic}: the judge's verdict is unclear: {error}", evidence=evidence)
 
-    def score_conversation(
-        self, pictures: Sequence[Image], tools: tuple[Image, Image], sample: EditSample, evidence: list[Evidence]
-    ) -> Program[Score]:
-        """The score from a conversation. tools: the source and edited image for the tools, of one size."""
-        question = self.question(pictures, sample, tools[0].size)
+    def conversation(self, pictures: Sequence[Image], sample: EditSample, evidence: list[Evidence]) -> Program[Score]:
+        """The score from a conversation. pictures: the source and the edited image, which the tools see, and others."""
+        question = self.first_question(pictures, sample)
         offered = offered_tools(
-            *tools,
+            pictures[0],
+            pictures[1],
             sample.instruction,
             regions=self.max_regions,
             threshold=self.detection_threshold,
             enhance_below=self.enhance_below,
             object_names=self.object_names,
         )
-        parse: Callable[[str], str] = partial(parse_verdict, self.label_scale)
-        prompts = self.prompt_pack
 
         def turn_prompt(turns_left: int) -> str:
-            return prompts.render("continue", left=str(turns_left), labels=str(self.label_scale))
+            return self.prompt_pack.render("continue", left=str(turns_left), labels=str(self.label_scale))
 
         try:
             label = yield from run_conversation(
-                question, offered, parse, max_turns=self.max_turns, turn_prompt=turn_prompt, evidence=evidence
+                question,
+                offered,
+                partial(parse_verdict, self.label_scale),
+                max_turns=self.max_turns,
+                turn_prompt=turn_prompt,
+                evidence=evidence,
             )
         except NoVerdict as error:
             return Score.failed(f"{question.topic}: {error}", evidence=evidence)
@@ -255,35 +263,17 @@ class SmallObjectFollowing(DleBenchOptions):
 
     @cached_property
     def card(self) -> Card:
-        tools: Mapping[str, tuple[str, ...]] = TOOL_KINDS if self.has_tools else {}
-        if self.mode == "oracle" and not self.paper:
-            tools = {"enhancer": ("upscale",)}
-        return replace(self.base_card.with_kinds({"judge": ("judge",), **tools}), requires=self.requires)
+        if self.mode != "oracle" or self.paper:
+            return super().card
+        return replace(
+            self.base_card.with_kinds({"judge": ("judge",), "enhancer": ("upscale",)}), requires=self.requires
+        )
 
-    def __call__(self, sample: EditSample) -> Program[Score]:
-        not_applicable = self.not_applicable_score(sample)
-        if not_applicable is not None:
-            return not_applicable.with_signature(self.signature)
-        evidence: list[Evidence] = []
-        if self.mode == "oracle":
-            score = yield from self._each_target(sample)
-        elif self.mode == "tools":
-            pictures = (sample.source, resize_to_source(sample.edited, sample.source, "edited", evidence))
-            score = yield from self.score_conversation(pictures, pictures, sample, evidence)
-        else:
-            score = yield from self.score_single_turn((sample.source, sample.edited), sample, evidence)
-        return score.with_signature(self.signature)
-
-    def _each_target(self, sample: EditSample) -> Program[Score]:
+    def oracle_score(
+        self, pictures: Sequence[Image], areas: Sequence[Corners], sample: EditSample, evidence: list[Evidence]
+    ) -> Program[Score]:
         """The score of the worst target; if one failed or was abstained on, so is the whole."""
-        corners_by_target = [touched_pixels(target, sample.source.size) for target in sample.targets]
-        valid_corners = [corners for corners in corners_by_target if corners is not None]
-        if len(valid_corners) < len(corners_by_target):
-            return Score.not_applicable(
-                f"target {corners_by_target.index(None) + 1} of sample {sample.id!r} lies outside of the source: "
-                "correct its box"
-            )
-        scores = yield from gather([self._target(sample, corners) for corners in valid_corners])
+        scores = yield from gather([self._target(pictures, area, sample, [*evidence]) for area in areas])
         credits = {f"target {number}": score for number, score in enumerate(scores, 1)}
         for status in ("failed", "abstained"):
             for name, score in credits.items():
@@ -293,22 +283,20 @@ class SmallObjectFollowing(DleBenchOptions):
         suffix = f", the worst of {len(scores)}" if len(scores) > 1 else ""
         return replace(credits[worst], reason=f"{worst}: {credits[worst].reason}{suffix}", credits=credits)
 
-    def _target(self, sample: EditSample, corners: Corners) -> Program[Score]:
-        """The score of one target, from crops of source, edited image and reference."""
-        assert sample.reference is not None  # `not_applicable_score` checks it
-        source, evidence = sample.source, list[Evidence]()
-        edited = resize_to_source(sample.edited, source, "edited", evidence)
-        reference = resize_to_source(sample.reference, source, "reference", evidence)
+    def _target(
+        self, pictures: Sequence[Image], corners: Corners, sample: EditSample, evidence: list[Evidence]
+    ) -> Program[Score]:
+        """The score of one target, from crops of the pictures."""
+        source = pictures[0]
         crop = crop_corners(corners, source.size, self.context)
-        crops = [picture.crop(*crop) for picture in (source, edited, reference)]
-        pictures = yield from enlarge_small_crops(crops, self.enhance_below)
+        crops = yield from enlarge_small_crops([picture.crop(*crop) for picture in pictures], self.enhance_below)
         shorter = min(corners[2] - corners[0], corners[3] - corners[1])
         x0, y0, x1, y1 = map(float, crop)
         numbers = {"shorter side": float(shorter), "context": context_factor(shorter, self.context)}
-        numbers |= {"x0": x0, "y0": y0, "x1": x1, "y1": y1, "enlarged": pictures[0].width / (x1 - x0)}
+        numbers |= {"x0": x0, "y0": y0, "x1": x1, "y1": y1, "enlarged": crops[0].width / (x1 - x0)}
         target = Box.from_corners(*corners, source.size)
         evidence.append(Evidence("crop of a target", source.digest, (target,), f"context: {self.context}", numbers))
-        return (yield from self.score_single_turn(pictures, sample, evidence))
+        return (yield from self.single_turn(crops, sample, evidence))
 
 
 @dataclass(frozen=True)
@@ -344,31 +332,9 @@ class VisualConsistency(DleBenchOptions):
         ("oracle", "tools"),
     )
 
-    @cached_property
-    def card(self) -> Card:
-        tools = TOOL_KINDS if self.has_tools else {}
-        return replace(self.base_card.with_kinds({"judge": ("judge",), **tools}), requires=self.requires)
-
-    def __call__(self, sample: EditSample) -> Program[Score]:
-        not_applicable = self.not_applicable_score(sample)
-        if not_applicable is not None:
-            return not_applicable.with_signature(self.signature)
-        evidence: list[Evidence] = []
-        source = sample.source
-        if self.mode == "plain":
-            score = yield from self.score_single_turn((source, sample.edited), sample, evidence)
-            return score.with_signature(self.signature)
-        edited = resize_to_source(sample.edited, source, "edited", evidence)
-        pictures = [source, edited]
-        if self.mode == "oracle":
-            assert sample.reference is not None  # `not_applicable_score` checks it
-            areas = [corners for box in sample.targets if (corners := touched_pixels(box, source.size))]
-            if len(areas) < len(sample.targets):
-                return Score.not_applicable(
-                    f"a target of sample {sample.id!r} lies outside of the source"
-                ).with_signature(self.signature)
-            reference = resize_to_source(sample.reference, source, "reference", evidence)
-            pictures = [picture.painted(*areas) for picture in (source, edited, reference)]
-            evidence.append(Evidence("painted white", source.digest, sample.targets))
-        score = yield from self.score_conversation(pictures, (pictures[0], pictures[1]), sample, evidence)
-        return score.with_signature(self.signature)
+    def oracle_score(
+        self, pictures: Sequence[Image], areas: Sequence[Corners], sample: EditSample, evidence: list[Evidence]
+    ) -> Program[Score]:
+        """The score of a conversation on all pictures with the targets painted white."""
+        evidence.append(Evidence("painted white", pictures[0].digest, sample.targets))
+        return self.conversation([picture.painted(*areas) for picture in pictures], sample, evidence)

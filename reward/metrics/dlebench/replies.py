@@ -1,4 +1,11 @@
-"""What it holds: to be written."""
+"""Reading a judge's reply: its verdict, or calls of tools. An ambiguous verdict is an error.
+
+    <Start Thinking>…</Start Thinking>
+    <tool_call>{"name": …, "parameters": {…}} {"name": …, "parameters": {…}}</tool_call>
+
+or, after the reasoning, `<Start Final Answer>Label</Start Final Answer>` (DLEBench, tables 16 to 26). Native tool calls
+of a judge (`Reply.tool_calls`) count as written in this grammar.
+"""
 
 from __future__ import annotations
 

@@ -15,8 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 from ...boxes import Box, best_first
 from ...engine.program import Ask, Program, Unanswered, ask, ask_many
@@ -83,20 +82,15 @@ def crop_corners(corners: Corners, size: Size, context: Context = "adaptive") ->
     )
 
 
-def is_small(crop: Image, below: int) -> bool:
-    """Whether a crop is upscaled: its shorter side is below `below` pixels, and the result not longer than 4096."""
-    return min(crop.size) < below and max(crop.size) * UPSCALE_FACTOR <= MAX_CROP_SIDE
-
-
 def enlarge_small_crops(crops: Sequence[Image], below: int) -> Program[tuple[Image, ...]]:
-    """The crops, with the small ones upscaled by the enhancer."""
-    small = [crop for crop in crops if is_small(crop, below)]
+    """The crops, with the small ones upscaled by the enhancer: those with a shorter side of less than `below` pixels,
+    if the result is not longer than `MAX_CROP_SIDE`.
+    """
+    small = [crop for crop in crops if min(crop.size) < below and max(crop.size) * UPSCALE_FACTOR <= MAX_CROP_SIDE]
     answers = yield from ask_many([Upscale(crop, UPSCALE_FACTOR) for crop in small])
     larger = dict(zip(small, (answer.image for answer in answers), strict=True))
     return tuple(larger.get(crop, crop) for crop in crops)
 
-
-T = TypeVar("T")
 
 ENHANCE_BELOW = 256
 """Crops with a shorter side below this, in pixels, are upscaled. Unpublished; the paper upscales all crops."""
@@ -105,9 +99,11 @@ MAX_REGIONS = 6
 DETECTION_THRESHOLD = 0.35
 """Minimum score of a detection. Unpublished; EdiVal's value."""
 
-TOOL_KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"differences": ("differ",), "detector": ("detect",), "enhancer": ("upscale",)}
-)
+TOOL_KINDS: Mapping[str, tuple[str, ...]] = {
+    "differences": ("differ",),
+    "detector": ("detect",),
+    "enhancer": ("upscale",),
+}
 """The kinds of queries that the tools send, by role."""
 
 _LINE = 4
@@ -146,9 +142,8 @@ def zoom_in_image(
     bbox_2d: x1, y1, x2, y2 in pixels of the original image. target_image: anything that `Image.of` takes. enhancer:
     default `Lanczos`. Raises `ToolError` for an invalid box or a failure of the enhancer.
     """
-    return _run_program(
-        zoom_program(Image.of(target_image), bbox_2d, "the image", enhance_below), {"enhancer": enhancer}
-    )
+    program = zoom_program(Image.of(target_image), bbox_2d, "the image", enhance_below)
+    return _run_program(program, {"enhancer": enhancer})
 
 
 def localize_differences(
@@ -178,16 +173,8 @@ def detect_object(
 
     detector: any loaded expert that answers `Detect`. Raises `ToolError` if it fails or abstains.
     """
-    return _run_program(
-        detect_program(Image.of(target_image), detect_object_name, "the image", threshold), {"detector": detector}
-    )
-
-
-def enhance(image: object, *, enhancer: Expert | None = None) -> Image:
-    """The image upscaled by four per side. enhancer: default `Lanczos`, which adds no detail."""
-    picture = Image.of(image)
-    (larger,) = _run_program(enlarge_small_crops([picture], min(picture.size) + 1), {"enhancer": enhancer})
-    return larger
+    program = detect_program(Image.of(target_image), detect_object_name, "the image", threshold)
+    return _run_program(program, {"detector": detector})
 
 
 # -- programs ---------------------------------------------------------------------------------------------------------
@@ -215,7 +202,7 @@ def localize_program(
     resized = ""
     if second.size != first.size:
         resized = (
-            f"{_capitalized(right)} was brought from {second.width} x {second.height} to {first.width} x "
+            f"{right[:1].upper()}{right[1:]} was brought from {second.width} x {second.height} to {first.width} x "
             f"{first.height} pixels, the size of {left}, before comparing. "
         )
         second = second.resized(*first.size)
@@ -278,19 +265,15 @@ def parse_bbox(bbox: object, image: Image, name: str = "the image") -> Corners:
 
 
 def _number(value: object) -> bool:
-    return (isinstance(value, int) and not isinstance(value, bool)) or (
-        isinstance(value, float) and math.isfinite(value)
+    return not isinstance(value, bool) and (
+        isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
     )
-
-
-def _capitalized(name: str) -> str:
-    return name[:1].upper() + name[1:]
 
 
 # -- without an engine ------------------------------------------------------------------------------------------------
 
 
-def _run_program(program: Program[T], experts: Mapping[str, Expert | None]) -> T:
+def _run_program(program: Program[Observation], experts: Mapping[str, Expert | None]) -> Observation:
     """Run a program, sending its queries to these experts one by one; None is the default expert of the role."""
     experts_by_role = {role: expert or _default_expert(role) for role, expert in experts.items()}
     answers: Any = None
@@ -298,7 +281,7 @@ def _run_program(program: Program[T], experts: Mapping[str, Expert | None]) -> T
         try:
             request = program.send(answers)
         except StopIteration as stop:
-            result: T = stop.value
+            result: Observation = stop.value
             return result
         except Unanswered as unanswered:
             raise ToolError(unanswered.reason) from None
