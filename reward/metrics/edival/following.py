@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from functools import cached_property
-from typing import ClassVar
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, get_args
 
 from ...card import Card
 from ...engine.program import Program
 from ...missing_inputs import no_form
-from ...queries.prompts import Prompts
 from ...sample import EditSample
 from ...score import Evidence, Score
-from . import paper_protocol, released_code
+from ..prompted_metric import PromptedMetric, refuse
+from . import released_code
 from .conditions import Condition
 from .inspector import EditInspector, UnparsableReply
+from .paper_protocol import AttributeView, PaperOptions, TextMatch, evaluate_task
 from .task_parser import task_of
-
-_PACKAGE = "editcritic.reward.metrics.edival"
 
 
 @dataclass(frozen=True)
-class InstructionFollowing(paper_protocol.PaperOptions):
+class InstructionFollowing(PaperOptions, PromptedMetric):
     """EdiVal-IF of one turn: 1 if the edited image follows the instruction, else 0. Options: `PaperOptions`.
 
     protocol: `paper` (algorithms 3 to 11) or `official` (the released code of 27 October 2025; takes no options).
@@ -51,57 +50,41 @@ class InstructionFollowing(paper_protocol.PaperOptions):
     dense: bool = False
     prompts: str | None = None
 
+    package: ClassVar[str] = __package__
+    variant: ClassVar[str] = "protocol"
+    flags: ClassVar[tuple[str, ...]] = ("dense",)
+    choices: ClassVar[Mapping[str, Collection[object]]] = {
+        "protocol": card.protocols,
+        "text_match": get_args(TextMatch),
+        "attribute_view": get_args(AttributeView),
+    }
+
     def __post_init__(self) -> None:
-        if self.protocol not in self.card.protocols:
-            raise ValueError(f"unknown protocol {self.protocol!r}: edival-if has {' and '.join(self.card.protocols)}")
-        self.validate()
-        if self.protocol == "official" and (changed := self._changed(paper_protocol.PaperOptions)):
-            raise ValueError(f"the official protocol has no options, got {', '.join(changed)}: leave them out")
-        _ = self.prompt_pack  # read now; raises for a pack that is not a folder
+        super().__post_init__()
+        changed = ", ".join(f"{name}={value}" for name, value in self.changed_options().items())
+        has_none = f"has no options in protocol official, got {changed}: leave them out"
+        refuse(self.card.name, {**self.problems(), has_none: self.protocol == "official" and changed})
 
-    @cached_property
-    def prompt_pack(self) -> Prompts:
-        """Its prompts, as they were when the metric was made."""
-        return Prompts(_PACKAGE, self.prompts)
-
-    def _changed(self, owner: type[paper_protocol.PaperOptions]) -> list[str]:
-        values = ((option.name, getattr(self, option.name), option.default) for option in fields(owner))
-        return [f"{name}={value}" for name, value, default in values if value != default]
-
-    @cached_property
-    def signature(self) -> str:
-        """As in `edival-if@3/paper`, with non-default options and the prompt pack's digest."""
-        options = [*(["dense"] if self.dense else []), *self._changed(paper_protocol.PaperOptions)]
-        return self.card.signature_with(self.protocol, [*options, *self.prompt_pack.options])
-
-    def __call__(self, sample: EditSample) -> Program[Score]:
+    def score(self, sample: EditSample) -> Program[Score]:
         task = task_of(sample)
         if task is None:
-            return Score.not_applicable(no_form(sample.instruction)).with_signature(self.signature)
-        prompts = self.prompt_pack
+            return Score.not_applicable(no_form(sample.instruction))
         if self.protocol == "official":
-            inspector = released_code.make_inspector(sample, prompts)
+            inspector = released_code.make_inspector(sample, self.prompt_pack)
             program = released_code.evaluate_task(inspector, task, sample.instruction)
         else:
-            inspector = EditInspector(sample.source, sample.edited, prompts)
-            program = paper_protocol.evaluate_task(self, inspector, task)
+            inspector = EditInspector(sample.source, sample.edited, self.prompt_pack)
+            program = evaluate_task(self, inspector, task)
         try:
             verdict = yield from program
         except UnparsableReply as error:
-            return Score.failed(str(error), evidence=inspector.evidence).with_signature(self.signature)
+            return Score.failed(str(error), evidence=inspector.evidence)
+        checked = [("condition", condition) for condition in verdict.conditions]
+        weighed = [_evidence(*named) for named in (*checked, ("verdict", verdict))]
         value = verdict.degree if self.dense else float(verdict.holds)
-        return Score.of(
-            value, verdict.reason, evidence=(*inspector.evidence, *_condition_evidence(verdict))
-        ).with_signature(self.signature)
+        return Score.of(value, verdict.reason, evidence=[*inspector.evidence, *weighed])
 
 
-def _condition_evidence(verdict: Condition) -> list[Evidence]:
-    """Evidence of the verdict and its conditions, each with its degree."""
-    evidence = [
-        Evidence("condition", text=condition.reason, numbers=_numbers(condition)) for condition in verdict.conditions
-    ]
-    return [*evidence, Evidence("verdict", text=verdict.reason, numbers=_numbers(verdict))]
-
-
-def _numbers(condition: Condition) -> dict[str, float]:
-    return {"holds": float(condition.holds), "degree": condition.degree}
+def _evidence(name: str, condition: Condition) -> Evidence:
+    numbers = {"holds": float(condition.holds), "degree": condition.degree}
+    return Evidence(name, text=condition.reason, numbers=numbers)

@@ -26,6 +26,9 @@ from .inspector import (
     leading_yes_no,
 )
 
+TextMatch = Literal["exact", "substring"]
+AttributeView = Literal["crop", "whole", "both"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class PaperOptions:
@@ -45,8 +48,8 @@ class PaperOptions:
     """
 
     position_margin: float = 0.03
-    text_match: Literal["exact", "substring"] = "exact"
-    attribute_view: Literal["crop", "whole", "both"] = "crop"
+    text_match: TextMatch = "exact"
+    attribute_view: AttributeView = "crop"
     judge_replacement: bool = True
     require_old_absent: bool = False
     threshold: float | None = None
@@ -54,170 +57,154 @@ class PaperOptions:
     duplicate_iou: float = 0.8
     min_crop_size: float = 0.05
 
-    def validate(self) -> None:
-        """Raise ValueError for an invalid option."""
-        if not 0 <= self.position_margin < 1:
-            raise ValueError(f"position_margin must lie in [0, 1), got {self.position_margin}")
-        if self.text_match not in ("exact", "substring"):
-            raise ValueError(f"unknown text_match {self.text_match!r}: expected 'exact' or 'substring'")
-        if self.attribute_view not in ("crop", "whole", "both"):
-            raise ValueError(f"unknown attribute_view {self.attribute_view!r}: expected 'crop', 'whole' or 'both'")
-        if self.threshold is not None and not 0 < self.threshold < 1:
-            raise ValueError(f"threshold must lie in (0, 1) or be None, got {self.threshold}")
-        if self.max_box_size is not None and not 0 < self.max_box_size <= 1:
-            raise ValueError(f"max_box_size must lie in (0, 1] or be None, got {self.max_box_size}")
-        if not 0 <= self.duplicate_iou <= 1:
-            raise ValueError(f"duplicate_iou must lie in [0, 1], got {self.duplicate_iou}")
-        if not 0 <= self.min_crop_size <= 1:
-            raise ValueError(f"min_crop_size must lie in [0, 1], got {self.min_crop_size}")
+    def problems(self) -> dict[str, object]:
+        """What may be wrong with the options -> whether it is."""
+        threshold, largest = self.threshold, self.max_box_size
+        return {
+            f"needs position_margin in [0, 1), got {self.position_margin}": not 0 <= self.position_margin < 1,
+            f"needs threshold in (0, 1) or None, got {threshold}": threshold is not None and not 0 < threshold < 1,
+            f"needs max_box_size in (0, 1] or None, got {largest}": largest is not None and not 0 < largest <= 1,
+            f"needs duplicate_iou in [0, 1], got {self.duplicate_iou}": not 0 <= self.duplicate_iou <= 1,
+            f"needs min_crop_size in [0, 1], got {self.min_crop_size}": not 0 <= self.min_crop_size <= 1,
+        }
 
 
 def evaluate_task(options: PaperOptions, inspector: EditInspector, task: Task) -> Program[Condition]:
     """The program for a task."""
-    match task:
-        case Task(type="subject_add", new=str(new)):
-            return _added(options, inspector, new, task.position, task.reference)
-        case Task(type="subject_remove", object=str(name)):
-            return _removed(options, inspector, name)
-        case Task(type="subject_replace", object=str(old), new=str(new)):
-            return _replaced(options, inspector, old, new)
-        case Task(type="position_change", object=str(name), position=str(position), reference=str(reference)):
-            return _moved(options, inspector, name, position, reference)
-        case Task(type="count_change", object=str(name), count=int(count)):
-            return _counted(options, inspector, name, count)
-        case Task(type="color_alter", object=str(name), value=str(value)):
-            return _attribute(options, inspector, "color", name, value)
-        case Task(type="material_alter", object=str(name), value=str(value)):
-            return _attribute(options, inspector, "material", name, value)
-        case Task(type="text_change", text=str(text)):
-            return _written(options, inspector, text, task.object)
-        case Task(type="background_change", value=str(value)):
-            return _background(options, inspector, value)
-        case _:
-            raise AssertionError(f"a task without its slots: {task}")
+    return _PaperProtocol(options, inspector).program(task)
 
 
 _REMOVE, _POSITION, _DEFAULT_THRESHOLD = 0.30, 0.40, 0.35
 
 
-def _added(
-    options: PaperOptions, inspector: EditInspector, new: str, position: Position | None, reference: str | None
-) -> Program[Condition]:  # algorithm 5
-    if position is None or reference is None:
-        before, after = yield from _detect(
-            options, inspector, ("source", new), ("edited", new), threshold=_DEFAULT_THRESHOLD
+@dataclass(frozen=True, slots=True)
+class _PaperProtocol:
+    """The algorithms, on one edit."""
+
+    options: PaperOptions
+    inspector: EditInspector
+
+    def program(self, task: Task) -> Program[Condition]:
+        match task:
+            case Task(type="subject_add", new=str(new)):
+                return self._added(new, task.position, task.reference)
+            case Task(type="subject_remove", object=str(name)):
+                return self._removed(name)
+            case Task(type="subject_replace", object=str(old), new=str(new)):
+                return self._replaced(old, new)
+            case Task(type="position_change", object=str(name), position=str(position), reference=str(reference)):
+                return self._moved(name, position, reference)
+            case Task(type="count_change", object=str(name), count=int(count)):
+                return self._counted(name, count)
+            case Task(type="color_alter", object=str(name), value=str(value)):
+                return self._attribute("color", name, value)
+            case Task(type="material_alter", object=str(name), value=str(value)):
+                return self._attribute("material", name, value)
+            case Task(type="text_change", text=str(text)):
+                return self._written(text, task.object)
+            case Task(type="background_change", value=str(value)):
+                return self._background(value)
+            case _:
+                raise AssertionError(f"a task without its slots: {task}")
+
+    def _added(self, new: str, position: Position | None, reference: str | None) -> Program[Condition]:  # algorithm 5
+        if position is None or reference is None:
+            before, after = yield from self._detect(("source", new), ("edited", new))
+            return all_hold([before.absent(), after.present()])
+        before, after, other = yield from self._detect(("source", new), ("edited", new), ("edited", reference))
+        conditions = [before.absent(), after.present(), other.present()]
+        if after.best and other.best:
+            conditions.append(box_on_side(position, after.best, other.best, self.options.position_margin))
+        return all_hold(conditions, total=4)
+
+    def _removed(self, name: str) -> Program[Condition]:  # algorithm 4
+        before, after = yield from self._detect(("source", name), ("edited", name), threshold=_REMOVE)
+        return all_hold([before.present(), after.absent()])
+
+    def _replaced(self, old: str, new: str) -> Program[Condition]:  # algorithm 3, O.3, appendix K
+        before, after = yield from self._detect(("source", old), ("edited", new))
+        conditions = [before.present(), after.present()]
+        if self.options.require_old_absent:
+            (left,) = yield from self._detect(("edited", old))
+            conditions.append(left.absent())
+        if self.options.judge_replacement:
+            pictures = (self.inspector.source, self.inspector.edited)
+            conditions.append((yield from self._ask("replaced", pictures, {"object": old, "new": new})))
+        if before.boxes and after.boxes:
+            conditions.append(boxes_overlap(before.boxes, after.boxes, f"{old} and {new}"))
+        return all_hold(conditions, total=3 + self.options.require_old_absent + self.options.judge_replacement)
+
+    def _moved(self, name: str, position: Position, reference: str) -> Program[Condition]:  # algorithm 6
+        before, after, other = yield from self._detect(
+            ("source", name), ("edited", name), ("edited", reference), threshold=_POSITION
         )
-        return all_hold([before.absent(), after.present()])
-    before, after, other = yield from _detect(
-        options, inspector, ("source", new), ("edited", new), ("edited", reference), threshold=_DEFAULT_THRESHOLD
-    )
-    conditions = [before.absent(), after.present(), other.present()]
-    if after.best and other.best:
-        conditions.append(box_on_side(position, after.best, other.best, options.position_margin))
-    return all_hold(conditions, total=4)
+        at_first = len(deduplicate_boxes(before.boxes, self.options.duplicate_iou))
+        conditions = [
+            after.present(),
+            other.present(),
+            after.has_count(at_first, self.options.duplicate_iou, exactly=False),
+        ]
+        if after.best and other.best:
+            conditions.append(box_on_side(position, after.best, other.best, self.options.position_margin))
+        return all_hold(conditions, total=4)
 
+    def _counted(self, name: str, count: int) -> Program[Condition]:  # algorithm 7
+        (after,) = yield from self._detect(("edited", name))
+        return all_hold([after.has_count(count, self.options.duplicate_iou)])
 
-def _removed(options: PaperOptions, inspector: EditInspector, name: str) -> Program[Condition]:  # algorithm 4
-    before, after = yield from _detect(options, inspector, ("source", name), ("edited", name), threshold=_REMOVE)
-    return all_hold([before.present(), after.absent()])
+    def _attribute(
+        self, attribute: str, name: str, value: str
+    ) -> Program[Condition]:  # algorithms 8 and 9, O.3, equation 2
+        slots = {"object": name, "value": value}
+        if self.options.attribute_view == "whole":
+            return all_hold([(yield from self._ask(attribute, (self.inspector.edited,), slots))])
+        if self.options.attribute_view == "crop":
+            (after,) = yield from self._detect(("edited", name))
+            conditions = [after.present()]
+            if after.best:
+                crop = crop_box(self.inspector.edited, after.best, self.options.min_crop_size)
+                conditions.append((yield from self._ask(attribute, (crop,), slots)))
+            return all_hold(conditions, total=2)
+        before, after = yield from self._detect(("source", name), ("edited", name))
+        conditions = [before.present(), after.present()]
+        if before.best and after.best:
+            crops = (
+                crop_box(self.inspector.source, before.best, self.options.min_crop_size),
+                crop_box(self.inspector.edited, after.best, self.options.min_crop_size),
+            )
+            conditions.append((yield from self._ask(f"{attribute}_pair", crops, slots)))
+        return all_hold(conditions, total=3)
 
-
-def _replaced(
-    options: PaperOptions, inspector: EditInspector, old: str, new: str
-) -> Program[Condition]:  # algorithm 3, O.3, appendix K
-    before, after = yield from _detect(
-        options, inspector, ("source", old), ("edited", new), threshold=_DEFAULT_THRESHOLD
-    )
-    conditions = [before.present(), after.present()]
-    if options.require_old_absent:
-        (left,) = yield from _detect(options, inspector, ("edited", old), threshold=_DEFAULT_THRESHOLD)
-        conditions.append(left.absent())
-    if options.judge_replacement:
-        conditions.append(
-            (yield from _ask(inspector, "replaced", (inspector.source, inspector.edited), {"object": old, "new": new}))
-        )
-    if before.boxes and after.boxes:
-        conditions.append(boxes_overlap(before.boxes, after.boxes, f"{old} and {new}"))
-    return all_hold(conditions, total=3 + options.require_old_absent + options.judge_replacement)
-
-
-def _moved(
-    options: PaperOptions, inspector: EditInspector, name: str, position: Position, reference: str
-) -> Program[Condition]:  # algorithm 6
-    before, after, other = yield from _detect(
-        options, inspector, ("source", name), ("edited", name), ("edited", reference), threshold=_POSITION
-    )
-    at_first = len(deduplicate_boxes(before.boxes, options.duplicate_iou))
-    conditions = [after.present(), other.present(), after.has_count(at_first, options.duplicate_iou, exactly=False)]
-    if after.best and other.best:
-        conditions.append(box_on_side(position, after.best, other.best, options.position_margin))
-    return all_hold(conditions, total=4)
-
-
-def _counted(
-    options: PaperOptions, inspector: EditInspector, name: str, count: int
-) -> Program[Condition]:  # algorithm 7
-    (after,) = yield from _detect(options, inspector, ("edited", name), threshold=_DEFAULT_THRESHOLD)
-    return all_hold([after.has_count(count, options.duplicate_iou)])
-
-
-def _attribute(
-    options: PaperOptions, inspector: EditInspector, attribute: str, name: str, value: str
-) -> Program[Condition]:  # algorithms 8 and 9, O.3, equation 2
-    slots = {"object": name, "value": value}
-    if options.attribute_view == "whole":
-        return all_hold([(yield from _ask(inspector, attribute, (inspector.edited,), slots))])
-    if options.attribute_view == "crop":
-        (after,) = yield from _detect(options, inspector, ("edited", name), threshold=_DEFAULT_THRESHOLD)
+    def _written(self, text: str, name: str | None) -> Program[Condition]:  # algorithm 10, O.3
+        if name is None:
+            return all_hold([(yield from self._read(self.inspector.edited, text))])
+        (after,) = yield from self._detect(("edited", name))
         conditions = [after.present()]
         if after.best:
-            crop = crop_box(inspector.edited, after.best, options.min_crop_size)
-            conditions.append((yield from _ask(inspector, attribute, (crop,), slots)))
+            crop = crop_box(self.inspector.edited, after.best, self.options.min_crop_size)
+            conditions.append((yield from self._read(crop, text)))
         return all_hold(conditions, total=2)
-    before, after = yield from _detect(
-        options, inspector, ("source", name), ("edited", name), threshold=_DEFAULT_THRESHOLD
-    )
-    conditions = [before.present(), after.present()]
-    if before.best and after.best:
-        crops = (
-            crop_box(inspector.source, before.best, options.min_crop_size),
-            crop_box(inspector.edited, after.best, options.min_crop_size),
+
+    def _background(self, value: str) -> Program[Condition]:  # algorithm 11
+        return all_hold([(yield from self._ask("background", (self.inspector.edited,), {"value": value}))])
+
+    def _detect(
+        self, *queries: tuple[ImageRole, str], threshold: float = _DEFAULT_THRESHOLD
+    ) -> Program[tuple[PhraseDetections, ...]]:
+        return self.inspector.detect(
+            *queries, threshold=self.options.threshold or threshold, max_box_size=self.options.max_box_size
         )
-        conditions.append((yield from _ask(inspector, f"{attribute}_pair", crops, slots)))
-    return all_hold(conditions, total=3)
 
+    def _ask(self, topic: str, pictures: tuple[Image, ...], slots: Mapping[str, str]) -> Program[Condition]:
+        reply = yield from self.inspector.ask_yes_no(topic, pictures, slots)
+        return judge_verdict(topic, reply)
 
-def _written(
-    options: PaperOptions, inspector: EditInspector, text: str, name: str | None
-) -> Program[Condition]:  # algorithm 10, O.3
-    if name is None:
-        return all_hold([(yield from _read(options, inspector, inspector.edited, text))])
-    (after,) = yield from _detect(options, inspector, ("edited", name), threshold=_DEFAULT_THRESHOLD)
-    conditions = [after.present()]
-    if after.best:
-        crop = crop_box(inspector.edited, after.best, options.min_crop_size)
-        conditions.append((yield from _read(options, inspector, crop, text)))
-    return all_hold(conditions, total=2)
-
-
-def _background(options: PaperOptions, inspector: EditInspector, value: str) -> Program[Condition]:  # algorithm 11
-    return all_hold([(yield from _ask(inspector, "background", (inspector.edited,), {"value": value}))])
-
-
-# -- shared steps ------------------------------------------------------------------------------------------------------
-
-
-def _detect(
-    options: PaperOptions, inspector: EditInspector, *queries: tuple[ImageRole, str], threshold: float
-) -> Program[tuple[PhraseDetections, ...]]:
-    return inspector.detect(*queries, threshold=options.threshold or threshold, max_box_size=options.max_box_size)
-
-
-def _ask(
-    inspector: EditInspector, topic: str, pictures: tuple[Image, ...], slots: Mapping[str, str]
-) -> Program[Condition]:
-    reply = yield from inspector.ask_yes_no(topic, pictures, slots)
-    return judge_verdict(topic, reply)
+    def _read(self, picture: Image, text: str) -> Program[Condition]:
+        text_read, confidence = yield from self.inspector.read_text(picture, text)
+        reason = f"read {text_read[:80]!r}, wanted {text!r}"
+        if self.options.text_match == "exact":
+            return texts_equal(normalize_text(text_read), normalize_text(text), reason, confidence=confidence)
+        return text_contains(normalize_text(text_read), normalize_text(text), reason)
 
 
 def judge_verdict(topic: str, reply: Reply) -> Condition:
@@ -228,11 +215,3 @@ def judge_verdict(topic: str, reply: Reply) -> Condition:
         raise UnparsableReply(topic, reply.text)
     reason = f"the judge, asked about {topic}, says {reply.text[:80]!r}"
     return judge_confirms(holds, p, reason if p is None else f"{reason} (yes: {p:.2f})")
-
-
-def _read(options: PaperOptions, inspector: EditInspector, picture: Image, text: str) -> Program[Condition]:
-    text_read, confidence = yield from inspector.read_text(picture, text)
-    reason = f"read {text_read[:80]!r}, wanted {text!r}"
-    if options.text_match == "exact":
-        return texts_equal(normalize_text(text_read), normalize_text(text), reason, confidence=confidence)
-    return text_contains(normalize_text(text_read), normalize_text(text), reason)
