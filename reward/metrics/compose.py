@@ -84,6 +84,11 @@ class _Composition(_OfParts):
             allowed = ", ".join(get_args(NotApplicablePolicy))
             raise ValueError(f"{self.name}: on_not_applicable must be one of {allowed}, got {self.on_not_applicable!r}")
 
+    def _check_units(self, what_then: str) -> None:
+        units = {card.unit for card in self._cards.values()}
+        if len(units) > 1:
+            raise ValueError(f"{self.name}: parts have different units {sorted(units)}: {what_then}")
+
     @property
     def _named_parts(self) -> Mapping[str, Metric]:
         return self.parts
@@ -140,9 +145,7 @@ class WeightedMean(_Composition):
             raise ValueError(f"{self.name}: weights for {sorted(unknown)}, but the parts are {sorted(self.parts)}")
         if any(not (weight > 0 and math.isfinite(weight)) for weight in self.weights.values()):
             raise ValueError(f"{self.name}: weights must be positive, got {dict(self.weights)}")
-        units = {card.unit for card in self._cards.values()}
-        if len(units) > 1:
-            raise ValueError(f"{self.name}: parts have different units {sorted(units)}: calibrate them first")
+        self._check_units("calibrate them first")
 
     def _combine(self, values: Mapping[str, float]) -> float:
         weights = {name: self.weights.get(name, 1.0) for name in values}
@@ -151,45 +154,42 @@ class WeightedMean(_Composition):
 
 
 @dataclass(frozen=True)
-class GeometricMean(_Composition):
-    """n-th root of the product of the n applicable parts; each must lie in [0, 1]."""
+class _OfShares(_Composition):
+    """A composition of parts in [0, 1], which one at 0 decides."""
 
     parts: Mapping[str, Metric]
     on_not_applicable: NotApplicablePolicy = "leave_out"
-    name: str = "geometric-mean"
-    summary: ClassVar[str] = "geometric mean of"
+    name: str = ""
     version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_unit_range(self.name, self._cards)
-
-    def _combine(self, values: Mapping[str, float]) -> float:
-        return float(math.prod(values.values()) ** (1 / len(values)))
 
     def _deciding_value(self) -> float:
         return 0.0
 
 
 @dataclass(frozen=True)
-class Product(_Composition):
+class GeometricMean(_OfShares):
+    """n-th root of the product of the n applicable parts; each must lie in [0, 1]."""
+
+    name: str = "geometric-mean"
+    summary: ClassVar[str] = "geometric mean of"
+
+    def _combine(self, values: Mapping[str, float]) -> float:
+        return float(math.prod(values.values()) ** (1 / len(values)))
+
+
+@dataclass(frozen=True)
+class Product(_OfShares):
     """Product of the applicable parts; each must lie in [0, 1]."""
 
-    parts: Mapping[str, Metric]
-    on_not_applicable: NotApplicablePolicy = "leave_out"
     name: str = "product"
     summary: ClassVar[str] = "product of"
-    version: ClassVar[int] = 2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_unit_range(self.name, self._cards)
 
     def _combine(self, values: Mapping[str, float]) -> float:
         return math.prod(values.values())
-
-    def _deciding_value(self) -> float:
-        return 0.0
 
 
 def followed_product(product: Product, sample: EditSample) -> Program[Score]:
@@ -213,9 +213,7 @@ class Minimum(_Composition):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        units = {card.unit for card in self._cards.values()}
-        if len(units) > 1:
-            raise ValueError(f"{self.name}: parts have different units {sorted(units)} and cannot be compared")
+        self._check_units("they cannot be compared")
 
     def _combine(self, values: Mapping[str, float]) -> float:
         return min(values.values())
@@ -271,7 +269,7 @@ class Gate(_OfParts):
             assert lowest is not None
             return replace(Score.of(lowest, guard.reason, parts={"guard": guard}), cause="guard")
         (reward,) = yield from self._scores(sample, "reward")
-        return replace(reward, parts={"guard": guard, "reward": reward}, metric="", evidence=())
+        return _passed_on(reward, guard=guard, reward=reward)
 
 
 @dataclass(frozen=True)
@@ -299,7 +297,7 @@ class Threshold(_OfParts):
     def __call__(self, sample: EditSample) -> Program[Score]:
         (score,) = yield from self._scores(sample, "metric")
         if score.value is None:
-            return replace(score, parts={"metric": score}, metric="", evidence=())
+            return _passed_on(score, metric=score)
         reached = score.value >= self.threshold and not score.rejected
         reason = score.reason if score.rejected else f"{score.value:g} against {self.threshold:g}"
         return replace(Score.of(reached, reason, parts={"metric": score}), cause=score.cause)
@@ -336,9 +334,9 @@ class Fallback(_OfParts):
     def __call__(self, sample: EditSample) -> Program[Score]:
         (first,) = yield from self._scores(sample, "first")
         if first.status != "failed" or first.cause != "infrastructure":
-            return replace(first, parts={"first": first}, metric="", evidence=())
+            return _passed_on(first, first=first)
         (second,) = yield from self._scores(sample, "second")
-        return replace(second, parts={"first": first, "second": second}, metric="", evidence=())
+        return _passed_on(second, first=first, second=second)
 
 
 # -- shared helpers ---------------------------------------------------------------------------------------------------
@@ -356,6 +354,11 @@ def part_without_value(name: str, scores: Mapping[str, Score]) -> Score:
         return Score.failed(reason, parts=scores, cause="infrastructure" if outage else "")
     by_edit = any(score.cause == "edit" for score in scores.values())
     return Score.abstained(reason, parts=scores, cause="edit" if by_edit else "")
+
+
+def _passed_on(score: Score, **parts: Score) -> Score:
+    """The score of a part as that of the whole."""
+    return replace(score, parts=parts, metric="", evidence=())
 
 
 def _check_unit_range(name: str, cards: Mapping[str, Card]) -> None:

@@ -29,15 +29,21 @@ def aggregate_credits(
 
 
 @dataclass(frozen=True)
-class _FixedSample:
-    """A metric of a fixed sample, whatever sample it is called with."""
+class OfAnotherSample:
+    """A metric of another sample than the one it is called with."""
 
     metric: Metric
-    sample: EditSample
 
     @cached_property
     def card(self) -> Card:
         return self.metric.card
+
+
+@dataclass(frozen=True)
+class _FixedSample(OfAnotherSample):
+    """A metric of this sample."""
+
+    sample: EditSample
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         return score_with_signature(self.metric, self.sample)
@@ -137,14 +143,8 @@ class CompoundOverall:
 
 
 @dataclass(frozen=True)
-class _UntouchedContent:
+class _UntouchedContent(OfAnotherSample):
     """A metric of everything that no operation changes."""
-
-    metric: Metric
-
-    @cached_property
-    def card(self) -> Card:
-        return self.metric.card
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         if not sample.operations:
@@ -159,14 +159,8 @@ class _UntouchedContent:
 
 
 @dataclass(frozen=True)
-class UnfoldedOperations:
+class UnfoldedOperations(OfAnotherSample):
     """A metric of the `unfold_operations` sample, or of the sample itself if it has no operations."""
-
-    metric: Metric
-
-    @cached_property
-    def card(self) -> Card:
-        return self.metric.card
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         return score_with_signature(self.metric, unfold_operations(sample) if sample.operations else sample)

@@ -19,6 +19,7 @@ from ...queries.kinds import Embed, Embeddings, EmbedText, Region
 from ...sample import EditSample
 from ...score import Evidence, Score
 from ..edival.task_parser import task_of
+from ..prompted_metric import check_choice
 
 
 def task_type(sample: EditSample) -> str:
@@ -178,10 +179,7 @@ class ClipDirectional(ClipSimilarity):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.text not in get_args(TextSource):
-            raise ValueError(
-                f"clip-directional takes its text from {' or '.join(get_args(TextSource))}, got {self.text!r}"
-            )
+        check_choice(self.base_card.name, "text", self.text, get_args(TextSource))
 
     def _options(self) -> list[str]:
         return [] if self.text == "captions" else [f"text={self.text}"]

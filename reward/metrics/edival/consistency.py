@@ -39,6 +39,7 @@ from ...queries.outcomes import Failure
 from ...sample import EditSample
 from ...score import Cause, Evidence, Score
 from ..compose import Metric, WeightedMean, score_with_signature
+from ..prompted_metric import check_choice
 from ..text_matching import matching_letters
 from .conditions import normalize_text
 from .pools import pools_of, renamed_object
@@ -63,11 +64,8 @@ class _ConsistencyMetric(ABC):
     card: ClassVar[Card]
 
     def __post_init__(self) -> None:
-        options = (("protocol", get_args(ConsistencyProtocol)), ("similarity", get_args(SimilarityMeasure)))
-        for option, allowed in options:
-            value = getattr(self, option)
-            if value not in allowed:
-                raise ValueError(f"{self.card.name} has no {option} {value!r}: there are {', '.join(allowed)}")
+        check_choice(self.card.name, "protocol", self.protocol, get_args(ConsistencyProtocol))
+        check_choice(self.card.name, "similarity", self.similarity, get_args(SimilarityMeasure))
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         score = yield from self._score(sample)
@@ -105,16 +103,13 @@ class ObjectConsistency(_ConsistencyMetric):
         (detections,) = yield from _detect_objects((base,), pools.unchanged, self.protocol)
         visible = [(box, corners) for box in detections if (corners := box.clipped_corners(base.size)) is not None]
         seen = Evidence("unchanged objects in the base picture", base.digest, tuple(box for box, _ in visible))
+        evidence = (seen, *resize_evidence)
         labels = {box.label for box, _ in visible}
         missing = [name for name in pools.unchanged if name not in labels]
         if missing and self.protocol == "fixed":
-            return Score.abstained(
-                f"not found in the base picture: {', '.join(missing)}", evidence=(seen, *resize_evidence)
-            )
+            return Score.abstained(f"not found in the base picture: {', '.join(missing)}", evidence=evidence)
         if not visible:
-            return Score.of(
-                0.0, "none of the listed objects was found in the base picture", evidence=(seen, *resize_evidence)
-            )
+            return Score.of(0.0, "none of the listed objects was found in the base picture", evidence=evidence)
         pairs = [(base.crop(*corners), current.crop(*corners)) for _, corners in visible]
         similarities = yield from self._compare(pairs)
         by_object: dict[str, list[float]] = {}
@@ -125,7 +120,7 @@ class ObjectConsistency(_ConsistencyMetric):
             parts[box.label if len(values) == 1 else f"{box.label} ({len(values)})"] = Score.of(similarity)
         value = fmean(map(fmean, by_object.values())) if self.protocol == "fixed" else fmean(similarities)
         lowest = min(parts, key=lambda name: parts[name].value or 0.0)
-        return Score.of(value, f"least alike: {lowest}", evidence=(seen, *resize_evidence), parts=parts)
+        return Score.of(value, f"least alike: {lowest}", evidence=evidence, parts=parts)
 
     def _compare(self, pairs: Sequence[tuple[Image, Image]]) -> Program[list[float]]:
         if self.similarity == "l1":
@@ -286,32 +281,23 @@ def _detect_objects(
     if protocol == "official":
         joint = yield from ask_many([Detect(image, names) for image in images])
         return [detections.above(_THRESHOLD) for detections in joint]
-    strict = [(image, name) for image in images for name in names if name not in renamings]
-    lenient = [(image, name) for image in images for name in names if name in renamings]
-    detections = yield from ask_many([Detect(image, (name,)) for image, name in strict])
-    detections += yield from _detect_unless_abstained([Detect(image, (name,)) for image, name in lenient])
-    boxes: list[tuple[Box, ...]] = []
-    for image in images:
-        by_name = {
-            name: detected
-            for (queried, name), detected in zip(strict + lenient, detections, strict=True)
-            if queried is image
-        }
-        boxes.append(
-            tuple(box.with_label(name) for name in names for box in best_first(by_name[name].above(_THRESHOLD)))
-        )
-    return boxes
+    strict = [(at, name) for at in range(len(images)) for name in names if name not in renamings]
+    lenient = [(at, name) for at in range(len(images)) for name in names if name in renamings]
+    found = yield from ask_many([Detect(images[at], (name,)) for at, name in strict])
+    found += yield from _detect_unless_abstained([Detect(images[at], (name,)) for at, name in lenient])
+    detected = dict(zip(strict + lenient, found, strict=True))
+    return [
+        tuple(box.with_label(name) for name in names for box in best_first(detected[at, name].above(_THRESHOLD)))
+        for at in range(len(images))
+    ]
 
 
 def _detect_unless_abstained(queries: Sequence[Detect]) -> Program[tuple[Detections, ...]]:
     try:
-        detections = yield from ask_many(queries)
+        return (yield from ask_many(queries))
     except Abstained as abstention:
         none_found = Detections((), 0.0)
-        return tuple(
-            detections if isinstance(detections, Detections) else none_found for detections in abstention.outcomes
-        )
-    return detections
+        return tuple(found if isinstance(found, Detections) else none_found for found in abstention.outcomes)
 
 
 def _renamings(sample: EditSample, names: Sequence[str]) -> list[str]:
@@ -320,24 +306,19 @@ def _renamings(sample: EditSample, names: Sequence[str]) -> list[str]:
     Such an object is also searched under its old name, so that a detector that knows only objects of the base image may
     abstain on the new name.
     """
-    tasks = (task_of(turn) for turn in sample.turns)
     known_names = {name.casefold() for name in names}
     new_names = {
         renamed_object(task).casefold()
-        for task in tasks
-        if task is not None
-        and task.type in ("color_alter", "material_alter")
-        and (task.object or "").casefold() in known_names
+        for task in filter(None, map(task_of, sample.turns))
+        if task.type in ("color_alter", "material_alter") and (task.object or "").casefold() in known_names
     }
     return [name for name in names if name.casefold() in new_names]
 
 
 def _added_texts(sample: EditSample) -> tuple[str, ...]:
     """Texts that the turns so far added without an object; the pools call each of them "text"."""
-    tasks = (task_of(turn) for turn in sample.turns)
-    return tuple(
-        task.text for task in tasks if task is not None and task.type == "text_change" and not task.object and task.text
-    )
+    tasks = filter(None, map(task_of, sample.turns))
+    return tuple(task.text for task in tasks if task.type == "text_change" and not task.object and task.text)
 
 
 def _boxes_of_texts(image: Image, texts: Sequence[str]) -> Program[tuple[Box, ...]]:

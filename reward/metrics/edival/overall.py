@@ -1,4 +1,4 @@
-"""EdiVal-O of one edit, and instruction following over several turns. Paper, section 2.4."""
+"""EdiVal-O of one edit, instruction following over several turns, and visual quality. Paper, section 2.4."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ...sample import EditSample
 from ...score import Evidence, Score
 from ..compose import GeometricMean, Metric, Minimum, WeightedMean
 from ..operations import aggregate_credits
+from ..prompted_metric import check_choice
 from . import released_code
 from .consistency import ContentConsistency
 from .following import InstructionFollowing
@@ -88,9 +89,7 @@ class MultiTurnFollowing:
     )
 
     def __post_init__(self) -> None:
-        if self.reduction not in get_args(TurnReduction):
-            allowed = " or ".join(get_args(TurnReduction))
-            raise ValueError(f"edival-chain: reduction must be {allowed}, got {self.reduction!r}")
+        check_choice(self.card.name, "reduction", self.reduction, get_args(TurnReduction))
 
     @cached_property
     def signature(self) -> str:
@@ -136,11 +135,8 @@ class VisualQuality:
     )
 
     def __post_init__(self) -> None:
-        if self.prompt not in get_args(RatingPrompt):
-            raise ValueError(f"edival-vq has no prompt {self.prompt!r}: there are {', '.join(get_args(RatingPrompt))}")
-        if self.protocol not in get_args(RatingProtocol):
-            allowed = " and ".join(get_args(RatingProtocol))
-            raise ValueError(f"unknown protocol {self.protocol!r}: edival-vq has {allowed}")
+        check_choice(self.card.name, "prompt", self.prompt, get_args(RatingPrompt))
+        check_choice(self.card.name, "protocol", self.protocol, get_args(RatingProtocol))
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         edited_prompt, base_prompt = self._prompts(sample)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
-from ...sample import POSITIONS, TASK_TYPES, EditSample, Position, Task, TaskType
+from ...sample import POSITIONS, TASK_TYPES, EditSample, Task, TaskType
 from ...sample_limits import MAX_INSTRUCTION
 
 
@@ -186,10 +187,6 @@ def _name(slot: str | None) -> str:
     return _ARTICLE.sub("", slot.strip(), count=1) if _ARTICLE.match(slot.strip()) else slot.strip()
 
 
-def _position(match: re.Match[str]) -> Position:
-    return cast(Position, (match["side"] or match["level"]).lower())
-
-
 # -- one parser per form -----------------------------------------------------------------------------------------------
 
 
@@ -250,69 +247,44 @@ def _background(sentence: str) -> Task | None:
     return Task("background_change", value=value, keep=tuple(names)) if value and all(names) else None
 
 
-def _add(sentence: str) -> Task | None:
-    match = _ADD_AT.fullmatch(sentence)
-    if match:
-        new, reference = _name(match["new"]), _name(match["reference"])
-        if not (new and reference):
+def _plain_form(kind: TaskType, form: re.Pattern[str], sentence: str) -> Task | None:
+    """The task of a form whose slots are names, a place or a count. None if a name or a count is none."""
+    match = form.fullmatch(sentence)
+    if match is None:
+        return None
+    texts = match.groupdict()
+    slots: dict[str, Any] = {
+        slot: _name(text) for slot, text in texts.items() if slot not in ("side", "level", "count")
+    }
+    if not all(slots.values()):
+        return None
+    if "side" in texts:
+        slots["position"] = (texts["side"] or texts["level"]).lower()
+    if "count" in texts:
+        word = texts["count"].lower()
+        if not (word.isdecimal() and len(word) <= _MAX_DIGITS) and word not in _NUMBERS:
             return None
-        return Task("subject_add", new=new, position=_position(match), reference=reference)
-    match = _ADD.fullmatch(sentence)
-    new = _name(match["new"]) if match else ""
+        slots["count"] = int(word) if word.isdecimal() else _NUMBERS.index(word)
+    return Task(kind, **slots)
+
+
+def _add(sentence: str) -> Task | None:
+    if _ADD_AT.fullmatch(sentence):
+        return _plain_form("subject_add", _ADD_AT, sentence)
+    task = _plain_form("subject_add", _ADD, sentence)
     # "a cat on the sofa" has a place that is none of the four positions, and must not be dropped.
-    return Task("subject_add", new=new) if new and not _LOOSE_PLACE.search(new) and not _is_text(new) else None
-
-
-def _remove(sentence: str) -> Task | None:
-    match = _REMOVE.fullmatch(sentence)
-    name = _name(match["object"]) if match else ""
-    return Task("subject_remove", object=name) if name else None
+    return None if task is None or _LOOSE_PLACE.search(task.new or "") or _is_text(task.new) else task
 
 
 def _replace(sentence: str) -> Task | None:
-    match = _REPLACE.fullmatch(sentence)
-    if not match:
-        return None
-    name, new = _name(match["object"]), _name(match["new"])
-    if not (name and new) or _is_text(name) or _WITH.search(new):
-        return None  # with two "with" it is ambiguous
-    return Task("subject_replace", object=name, new=new)
+    task = _plain_form("subject_replace", _REPLACE, sentence)
+    # With two "with" it is ambiguous.
+    return None if task is None or _is_text(task.object) or _WITH.search(task.new or "") else task
 
 
-def _is_text(name: str) -> bool:
+def _is_text(name: str | None) -> bool:
     """Whether it begins like a text change without quotes: `Replace the text X with Y`."""
-    return _TEXT_NAME.match(name) is not None
-
-
-def _move(sentence: str) -> Task | None:
-    match = _MOVE.fullmatch(sentence)
-    if not match:
-        return None
-    name, reference = _name(match["object"]), _name(match["reference"])
-    if not (name and reference):
-        return None
-    return Task("position_change", object=name, position=_position(match), reference=reference)
-
-
-def _count(sentence: str) -> Task | None:
-    match = _COUNT.fullmatch(sentence)
-    if not match or not (name := _name(match["object"])):
-        return None
-    word = match["count"].lower()
-    if not (word.isdecimal() and len(word) <= _MAX_DIGITS) and word not in _NUMBERS:
-        return None
-    return Task("count_change", object=name, count=int(word) if word.isdecimal() else _NUMBERS.index(word))
-
-
-def _attribute(kind: TaskType, form: re.Pattern[str]) -> Callable[[str], Task | None]:
-    def parse(sentence: str) -> Task | None:
-        match = form.fullmatch(sentence)
-        if not match:
-            return None
-        name, value = _name(match["object"]), _name(match["value"])
-        return Task(kind, object=name, value=value) if name and value else None
-
-    return parse
+    return _TEXT_NAME.match(name or "") is not None
 
 
 # Specific forms first: text and background changes are not changes of an object.
@@ -320,12 +292,12 @@ _FORMS: Mapping[TaskType, Callable[[str], Task | None]] = MappingProxyType(
     {
         "text_change": _text,
         "background_change": _background,
-        "position_change": _move,
-        "count_change": _count,
-        "color_alter": _attribute("color_alter", _COLOR),
-        "material_alter": _attribute("material_alter", _MATERIAL),
+        "position_change": partial(_plain_form, "position_change", _MOVE),
+        "count_change": partial(_plain_form, "count_change", _COUNT),
+        "color_alter": partial(_plain_form, "color_alter", _COLOR),
+        "material_alter": partial(_plain_form, "material_alter", _MATERIAL),
         "subject_add": _add,
         "subject_replace": _replace,
-        "subject_remove": _remove,
+        "subject_remove": partial(_plain_form, "subject_remove", _REMOVE),
     }
 )
