@@ -45,11 +45,6 @@ def variation(grades: Sequence[float], k: int) -> float:
     return (max(means) - min(means)) / 2
 
 
-def variations(grades: Sequence[float]) -> dict[int, float]:
-    """The variation for every k from 1 to a fourth of the number of grades."""
-    return {k: variation(grades, k) for k in range(1, len(grades) // SUBSAMPLE_MEANS + 1)}
-
-
 DEFAULT_COUNTS = (1, 2, 4, 8, 20)
 
 RANGE_OF_FOUR = 2.05875

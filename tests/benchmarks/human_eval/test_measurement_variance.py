@@ -13,6 +13,7 @@ from editcritic.benchmarks.human_eval.measurement_variance import (
     first_stable_count,
     measure_repeatedly,
     sample_items,
+    variation,
 )
 from editcritic.reward import Expert, Reward
 from editcritic.reward.queries import Judge, Reply
@@ -138,3 +139,15 @@ def test_a_part_stands_before_the_options_which_may_hold_paths(editcritic, tmp_p
 
     assert json.loads(measured(f"complex-edit-pq?prompts={words}").stdout)["metric"] == "complex-edit-pq"
     assert "no part 'else'" in measured(f"complex-edit-pq/else?prompts={words}").stderr
+
+
+def test_a_variation_is_half_the_range_of_four_means():
+    assert variation([1, 3, 5, 7, 2, 2, 9, 1], 2) == (6 - 2) / 2
+    assert variation([4, 9, 1, 5, 0, 0], 1) == 4.0
+    assert variation([7] * 12, 3) == 0.0
+
+
+@pytest.mark.parametrize(("k", "says"), [(0, "at least one measurement"), (3, "need 12 grades, got 8: measure more")])
+def test_too_few_measurements_are_refused(k, says):
+    with pytest.raises(ValueError, match=says):
+        variation([5] * 8, k)

@@ -1,21 +1,29 @@
 """Score maps: monotone, clamped, kept in files that are found by name, and told apart by what they say."""
 
+from __future__ import annotations
+
 import json
 import os
-import random
+import pickle
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import SpecError
+from editcritic.reward import Card, Reward, Score, SpecError, build, spec_of
+from editcritic.reward.metrics import GeometricMean, Threshold, WeightedMean
 from editcritic.reward.metrics.calibration import (
+    Calibrated,
     CalibrationInput,
     CalibrationMap,
     CalibrationOutput,
     find_calibration,
     installed_calibrations,
+    spec_text,
 )
+
+from ..fakes import Rated, Says, Seeded, alone, sample
 
 IN = CalibrationInput("rated@1", "share", (0.0, 1.0))
 NUMBERS = st.floats(-1e6, 1e6).map(lambda x: round(x, 3))
@@ -148,8 +156,152 @@ def test_maps_are_found_by_name_in_the_folders_in_order(tmp_path, monkeypatch):
         find_calibration(first / "d.json")
 
 
-def test_random_knots_that_are_shuffled_are_no_map():
-    x = list(range(9))
-    random.Random(0).shuffle(x)
-    with pytest.raises(ValueError, match="increase"):
-        made(x, sorted(x))
+SHARE = CalibrationOutput("share", (0.0, 1.0), "the share of people who say yes")
+
+
+def map_of(metric="rated@1", x=(0.2, 0.8), y=(0.0, 1.0), out=SHARE, spec=""):
+    return CalibrationMap(x, y, CalibrationInput(metric, spec=spec), out, {"count": 40, "kind": "yes-no"}, name="mine")
+
+
+def score_of(metric):
+    return alone(metric(sample()), lambda query: pytest.fail(f"{query} was asked"))
+
+
+def says(value, signature="says@1"):
+    return Says(Score.of(value).with_signature(signature))
+
+
+def test_the_value_is_what_the_map_says_with_the_score_as_its_part():
+    score = score_of(Calibrated(says(0.5), map_of("says@1")))
+    assert score.value == pytest.approx(0.5)
+    assert score.parts["metric"].value == 0.5
+    assert "clamped" not in score.reason
+    assert score.metric == f"calibrated@1[says@1, {map_of('says@1').digest[:12]}]"
+
+
+@pytest.mark.parametrize(("value", "worth"), [(0.1, 0.0), (0.95, 1.0)])
+def test_what_lies_beyond_the_knots_is_clamped_and_says_so(value, worth):
+    score = score_of(Calibrated(says(value), map_of("says@1")))
+    assert score.value == worth
+    assert "fitted on 0.2 to 0.8" in score.reason
+    assert score.evidence[0].numbers == {"score": value, "calibrated": worth, "clamped": 1.0}
+
+
+@pytest.mark.parametrize(
+    "score", [Score.failed("down"), Score.abstained("dark"), Score.not_applicable("no text in it")]
+)
+def test_what_has_no_value_passes_through(score):
+    result = score_of(Calibrated(Says(score), map_of("says@1")))
+    assert (result.value, result.status, result.reason) == (None, score.status, score.reason)
+
+
+def test_the_card_is_the_maps():
+    card = Calibrated(Rated(), map_of()).card
+    assert (card.range, card.unit, card.roles) == ((0.0, 1.0), "share", ("preference",))
+    assert "share of people who say yes" in card.summary
+    assert "40 human judgements" in card.source
+
+
+def test_a_map_of_another_metric_is_refused_unless_it_is_used_anyway():
+    with pytest.raises(SpecError, match="fitted on scores of clip-image@1, and this is rated@1; allow_mismatch=true"):
+        Calibrated(Rated(), map_of("clip-image@1"))
+    assert Calibrated(Rated(), map_of("clip-image@1"), allow_mismatch=True).card.unit == "share"
+
+
+def test_a_map_of_another_protocol_is_refused():
+    by = map_of("edival-if@3/paper")
+    assert Calibrated(build("edival-if"), by).card.range == (0.0, 1.0)
+    with pytest.raises(SpecError, match="edival-if@3/official"):
+        Calibrated(build("edival-if?protocol=official"), by)
+
+
+def test_a_map_that_knows_the_parts_refuses_other_parts():
+    by = map_of("threshold@1", spec=spec_text(Threshold(Rated(), 0.5)))
+    assert Calibrated(Threshold(Rated(), 0.5), by).digest == by.digest
+    with pytest.raises(SpecError, match=r"0\.6"):
+        Calibrated(Threshold(Rated(), 0.6), by)
+
+
+def test_a_metric_that_says_its_protocol_only_when_it_scores_fails_where_it_is_another():
+    by = map_of("says@1/paper")
+    score = score_of(Calibrated(says(0.5, "says@1/official"), by))
+    assert score.status == "failed"
+    assert "says@1/paper" in score.reason
+    assert "says@1/official" in score.reason
+    assert score_of(Calibrated(says(0.5, "says@1/paper"), by)).value == pytest.approx(0.5)
+    assert score_of(Calibrated(says(0.5, "says@1/official"), by, allow_mismatch=True)).value == pytest.approx(0.5)
+
+
+def test_a_digest_allows_one_map_alone():
+    by = map_of()
+    assert Calibrated(Rated(), by, by.digest[:8]).digest == by.digest
+    for wrong in ("0" * 64, by.digest[:7]):
+        with pytest.raises(SpecError, match="does not begin with"):
+            Calibrated(Rated(), by, wrong)
+    with pytest.raises(SpecError, match="in quotes"):
+        build({"use": "editcritic.reward.metrics.calibration:Calibrated", "metric": "edival-if", "calibration": 7})
+
+
+def test_its_spec_holds_the_digest_so_that_it_cannot_mean_another_map_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.setenv("EDITCRITIC_MAPS", str(tmp_path))
+    map_of().save(tmp_path / "mine.json")
+    reward = Reward(Calibrated(Rated(), "mine"), {"preference": Seeded()})
+    spec = reward.spec
+    assert spec["reward"]["digest"] == map_of().digest
+    again = pickle.loads(pickle.dumps(reward))
+    assert again([sample()]).values == reward([sample()]).values
+    map_of(y=(0.0, 0.9)).save(tmp_path / "mine.json")
+    with pytest.raises(SpecError, match="does not begin with"):
+        Reward.of(spec)
+
+
+def test_a_map_given_itself_travels_in_the_spec():
+    metric = Calibrated(Rated(), map_of())
+    again = build(spec_of(metric))
+    assert again == metric
+    assert again.calibration_map.provenance == {"count": 40, "kind": "yes-no"}
+
+
+def test_a_metric_may_be_given_by_its_spec():
+    by = map_of("edival-if@3/paper[dense]")
+    spec = {
+        "use": "editcritic.reward.metrics.calibration:Calibrated",
+        "metric": "edival-if?dense=true",
+        "calibration": by,
+    }
+    assert build(spec) == Calibrated(build("edival-if?dense=true"), by)
+
+
+def test_compositions_take_shares_and_means_of_one_scale_only():
+    one, other = Calibrated(Rated(), map_of()), Calibrated(Rated("b"), map_of(x=(0.0, 1.0)))
+    mean = GeometricMean({"one": one, "other": other})
+    (score,) = Reward(mean, {"preference": Seeded()})([sample()])
+    assert score.value is not None
+    odds = Calibrated(Rated(), map_of(y=(-2.0, 1.5), out=CalibrationOutput("log-odds against labels a", (-2.0, 1.5))))
+    with pytest.raises(ValueError, match=r"range -2\.0\.\.1\.5"):
+        GeometricMean({"one": one, "odds": odds})
+    elsewhere = Calibrated(
+        Rated(), map_of(y=(-2.0, 1.5), out=CalibrationOutput("log-odds against labels b", (-2.0, 1.5)))
+    )
+    with pytest.raises(ValueError, match="different units"):
+        WeightedMean({"odds": odds, "elsewhere": elsewhere})
+    assert WeightedMean({"odds": odds, "again": odds}).card.range == (-2.0, 1.5)
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A metric that says its signature."""
+
+    signature: str = "stated@1[a]"
+    card = Card("stated", 1, "stated", range=(0.0, 10.0), unit="grade")
+
+    def __call__(self, sample):
+        yield from ()
+        return Score.of(5.0).with_signature(self.signature)
+
+
+def test_the_signature_names_what_is_mapped():
+    metric = Calibrated(Stated(), map_of("stated@1[a]", x=(0.0, 10.0)))
+    assert metric.signature == score_of(metric).metric
+    with pytest.raises(SpecError, match=r"stated@1\[b\]"):
+        Calibrated(replace(Stated(), signature="stated@1[b]"), map_of("stated@1[a]"))

@@ -63,11 +63,6 @@ def test_each_operation_earns_its_share(done):
     assert [credit.value for credit in score.credits.values()] == done
 
 
-def test_half_of_two_operations_is_one_half():
-    metric = ByInstruction({BLUE.instruction: Score.of(1), GONE.instruction: Score.of(0)})
-    assert run(PerOperation(metric), made_of(BLUE, GONE)).value == 0.5
-
-
 def test_each_operation_is_judged_by_itself_on_source_and_final_picture():
     metric = ByInstruction({BLUE.instruction: Score.of(1), GONE.instruction: Score.of(0)})
     one = made_of(BLUE, GONE, task=Task("subject_add", new="hat"))

@@ -31,9 +31,9 @@ from editcritic.reward.metrics.i2ibench.overall import I2IBenchOverall
 from editcritic.reward.metrics.i2ibench.similarity import RegionSimilarity, SubjectExtraction
 from editcritic.reward.queries.identity import content_digest, metric_digest
 from editcritic.reward.queries.specs import entry_point_names
+from tests.reward.metrics.test_calibration import map_of
 
 from ..fakes import Fake, Rated, sample
-from ..metrics.test_calibrated import map_of
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from editcritic.reward import Engine
-from editcritic.reward.metrics.compose import score_with_signature
 from editcritic.reward.metrics.dlebench.metrics import SmallObjectFollowing, VisualConsistency
 from editcritic.reward.metrics.dlebench.tools import detect_object, localize_differences, zoom_in_image
 from editcritic.reward.queries import Abstention, Detections, Failure, Judge
 from editcritic.reward.queries.kinds import Detect, Differ, Upscale
 from editcritic.reward.queries.response_formats import Reply, ToolCall
 
-from ...fakes import Fake, run_all
 from .scripted_dlebench import (
     DETECT,
     DIFFER,
@@ -23,7 +20,6 @@ from .scripted_dlebench import (
     INSTRUCTION,
     SOURCE,
     ZOOM,
-    Anybody,
     Experts,
     Finds,
     calls,
@@ -123,13 +119,6 @@ def test_differences_are_the_source_on_the_left_whichever_is_named_first():
     assert pictures(result_message(("localize_differences", turned))[0]) == pictures(result_message(DIFFER)[0])
 
 
-def test_what_a_judge_makes_up_behind_its_call_is_not_in_the_conversation():
-    invented = calls(ZOOM) + "\nResult: the cup is perfectly blue.\nFlawless Execution"
-    question, _ = result_message(invented)
-    assert words(question, 1) == calls(ZOOM)
-    assert same(pictures(question), zoom_in_image([300, 200, 340, 230], EDITED).pictures)
-
-
 def test_native_calls_are_answered_like_written_ones():
     native = Reply("I look.", tool_calls=(ToolCall(ZOOM[0], json.dumps(ZOOM[1]), "call1"),))
     question, _ = result_message(native)
@@ -216,20 +205,6 @@ def test_the_evidence_says_in_which_picture_its_boxes_are():
     assert messages[1].boxes[0].corners(EDITED.size) == pytest.approx((300, 200, 340, 230), abs=2)
 
 
-def test_conversations_go_on_side_by_side_in_an_engine_though_the_detector_is_down():
-    def rule(query):
-        if not isinstance(query, Judge):
-            return Experts()(query)
-        return Reply(FLAWLESS if len(query.messages) > 1 else calls(DETECT, ZOOM))
-
-    expert, broken = Anybody(rule), Fake(lambda query: Failure("it is down"), name="broken")
-    with Engine() as engine:
-        programs = [score_with_signature(Following(), edit(edited=edited)) for edited in (EDITED, SOURCE, EDITED)]
-        scores = run_all(engine, programs, expert, differences=expert, enhancer=expert, detector=broken)
-    assert [score.value for score in scores] == [1.0] * 3
-    assert all(any("it is down" in item.text for item in score.evidence) for score in scores)
-
-
 # -- its end ----------------------------------------------------------------------------------------------------------
 
 
@@ -242,12 +217,6 @@ def test_a_judge_that_never_decides_fails_the_score_with_what_it_said():
     assert len(experts.judge_queries) == 3
     assert experts.count(Upscale) == 2  # the calls of the last reply are nobody's to use
     assert "Replies left: 1" in words(experts.judge_queries[2])
-
-
-def test_a_judge_that_fails_fails_the_score():
-    score = Experts(calls(ZOOM), Failure("no connection")).score(Following())
-    assert score.status == "failed"
-    assert "no connection" in score.reason
 
 
 def test_a_verdict_after_errors_counts():
@@ -309,18 +278,6 @@ def test_the_detector_is_asked_for_a_part_of_the_instruction_or_for_words_of_it(
         experts = Experts(calls(("detect_object", {**DETECT[1], "detect_object_name": name})), FLAWLESS)
         experts.score(Following(object_names=rule), edit(instruction=BICYCLE))
         assert experts.count(Detect) == expected, rule
-
-
-def test_the_two_calls_of_the_papers_run_are_answered_in_one_message():
-    both = calls(DIFFER, ("detect_object", {"target_image": "Original Image", "detect_object_name": "yellow bicycle"}))
-    experts = Experts(both, says("Multiple Anomalies"))
-    experts.detections = Detections(())
-    score = experts.score(VisualConsistency(mode="tools", object_names="words"), edit(instruction=BICYCLE))
-    assert score.metric == "dlebench-vc@2/tools[object_names=words]"
-    assert score.value == pytest.approx(1 / 3)
-    told = [item.text for item in score.evidence if item.what.startswith("told the judge")]
-    assert told[0].startswith("One region differs")
-    assert told[1].startswith("'yellow bicycle' was not found in Source Image.")
 
 
 @pytest.mark.parametrize(

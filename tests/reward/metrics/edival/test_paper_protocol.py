@@ -1,8 +1,11 @@
 """The paper's rules, one hand-made case each. Boxes are (cx, cy, w, h, score)."""
 
+from __future__ import annotations
+
 import pytest
 
 from editcritic.reward.image import Image
+from editcritic.reward.metrics.edival.inspector import leading_yes_no
 from editcritic.reward.queries.kinds import Detect, Judge, ReadText
 from editcritic.reward.queries.response_formats import Reply
 from editcritic.reward.sample import Task
@@ -295,3 +298,18 @@ def test_a_judge_says_yes_or_no_first_or_the_score_fails(follow, scene, reply, v
     assert score.evidence[0].text == reply.text
     if value is None:
         assert repr(reply.text) in score.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("<answer>Yes</answer>", True),
+        ("\n<answer> **No** </answer>", False),
+        ("Yes.", True),
+        ("The cup is blue. <answer>Yes</answer>", None),
+        ("<answer>No idea</answer>", None),
+        ('{"answer": "yes"', None),
+    ],
+)
+def test_a_reply_may_begin_with_its_answer_in_a_tag(text, answer):
+    assert leading_yes_no(text) is answer

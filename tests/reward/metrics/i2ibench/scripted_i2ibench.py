@@ -16,6 +16,7 @@ from editcritic.reward import EditSample, Engine, Image, Score
 from editcritic.reward.config import build
 from editcritic.reward.metrics import Metric
 from editcritic.reward.metrics.compose import score_with_signature
+from editcritic.reward.metrics.i2ibench.dimensions import DIMENSIONS
 from editcritic.reward.queries import Abstention, Failure, Judge, Mask, Measurement, RecognizedText, Reply
 from editcritic.reward.queries.kinds import Embed, Embeddings, Query, Rate, ReadText, Segment
 
@@ -66,12 +67,13 @@ def _sample(name: str, sources: tuple[Image, ...], fields: Mapping[str, Any]) ->
     return EditSample(id=name, **{"sources": sources, **options})
 
 
+def sample_for(dimension: str, **fields: Any) -> EditSample:
+    return several(**fields) if DIMENSIONS[dimension].multi else single(**fields)
+
+
 def of(dimension: str, **options: Any) -> Any:
-    """The metric of a dimension, made as its entry point does."""
-    half, name = (
-        ("multi", dimension.removeprefix("multi-")) if dimension.startswith("multi-") else ("single", dimension)
-    )
-    return build(f"editcritic.reward.metrics.i2ibench.{half}_source:{name.replace('-', '_')}", **options)
+    """The metric of a dimension, by name."""
+    return build(f"i2i-{dimension}", **options)
 
 
 def mask(*filled: tuple[slice, slice], of: Image = EDITED) -> Mask:

@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 
 from editcritic.reward import build, spec_of
-from editcritic.reward.metrics.i2ibench import multi_source as multi_module
-from editcritic.reward.metrics.i2ibench import single_source as single_module
+from editcritic.reward.metrics.i2ibench import overall
 from editcritic.reward.metrics.i2ibench.dimensions import DIMENSIONS
 from editcritic.reward.queries import Judge, Reply
 from editcritic.reward.queries.response_formats import Levels, YesNo
 
 from ...fakes import picture
-from .scripted_i2ibench import EDITED, FIRST, QUESTIONS, SECOND, World, of, several, single
+from .scripted_i2ibench import EDITED, FIRST, QUESTIONS, SECOND, World, of, sample_for, several, single
 
 ALL = sorted(DIMENSIONS)
 BOTH, SOURCES = "sources, edited", "sources"
@@ -70,10 +69,6 @@ ASKED = {
     "multi-text-content-style": TEXT,
     "multi-world-knowledge": KNOWLEDGE,
 }
-
-
-def sample_for(dimension, **fields):
-    return several(**fields) if DIMENSIONS[dimension].multi else single(**fields)
 
 
 def pictures_of(image_names, sample):
@@ -205,13 +200,6 @@ def test_it_does_not_apply_without_what_it_needs(dimension):
         assert world.queries == []
 
 
-def test_only_text_and_world_knowledge_need_more_than_pictures_and_instruction():
-    needing = {
-        name.removeprefix("multi-"): known.required_field for name, known in DIMENSIONS.items() if known.required_field
-    }
-    assert needing == {"text-content-style": "target_text", "world-knowledge": "hint"}
-
-
 # -- the ablation -----------------------------------------------------------------------------------------------------
 
 
@@ -273,19 +261,15 @@ def test_it_can_be_written_down_and_built_again(dimension, tmp_path):
 
 
 def test_options_in_a_string_reach_it():
-    metric = build("editcritic.reward.metrics.i2ibench.single_source:image_quality?scale=[0,10]")
+    metric = build("i2i-image-quality?scale=[0,10]")
     assert metric == of("image-quality", scale=(0, 10))
-    metric = build("editcritic.reward.metrics.i2ibench.single_source:object_manipulation?judge_only=true")
+    metric = build("i2i-object-manipulation?judge_only=true")
     assert metric == of("object-manipulation", judge_only=True)
 
 
-def test_the_modules_name_all_dimensions_and_nothing_else():
-    for module, is_multi in ((single_module, False), (multi_module, True)):
-        named = {name for name, value in vars(module).items() if isinstance(getattr(value, "args", None), tuple)}
-        known = {name.removeprefix("multi-") for name, queries in DIMENSIONS.items() if queries.multi == is_multi}
-        assert {name.replace("_", "-") for name in named} == known
-        for name in named:
-            assert getattr(module, name)().dimension.removeprefix("multi-") == name.replace("_", "-")
+def test_the_module_names_all_dimensions_and_nothing_else():
+    named = {name: made() for name, made in vars(overall).items() if isinstance(getattr(made, "args", None), tuple)}
+    assert {name: metric.dimension for name, metric in named.items()} == {name.replace("-", "_"): name for name in ALL}
 
 
 @pytest.mark.parametrize("dimension", ALL)

@@ -10,7 +10,7 @@ from editcritic.reward.metrics.i2ibench.dimensions import DIMENSIONS
 from editcritic.reward.metrics.i2ibench.overall import I2IBenchOverall
 from editcritic.reward.queries import Abstention, Failure
 
-from .scripted_i2ibench import EDITED, World, mask, several, single
+from .scripted_i2ibench import EDITED, World, several, single
 
 SINGLE = {name for name, known in DIMENSIONS.items() if not known.multi}
 SETS = [f"questions_{subject}" for subject in ("physical", "composition", "physical_multi", "composition_multi")]
@@ -73,15 +73,6 @@ def test_dimensions_that_do_not_apply_are_left_out():
 def test_artifacts_of_several_sources_are_not_in_it_even_where_they_apply():
     (score,) = World().score(I2IBenchOverall(), several(dimensions=("editing artifacts", "blending naturalness")))
     assert score.value == 0.75
-
-
-def test_a_removal_has_a_reward():
-    masks = {(EDITED, "Please segment the cat"): mask()}
-    world = World(says={"segment_edited": "Please segment the cat"}, masks=masks)
-    (score,) = world.score(I2IBenchOverall(), single(instruction="Remove the cat", target_text="", hint=""))
-    values = [part.value for part in score.parts.values() if part.value is not None]
-    assert len(values) == 13  # without text and knowledge
-    assert score.value == pytest.approx(sum(values) / 13)
 
 
 def test_one_that_abstains_makes_it_abstain_and_one_that_fails_makes_it_fail():

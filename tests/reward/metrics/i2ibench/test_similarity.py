@@ -1,12 +1,23 @@
 """Hybrid similarity: masks and images reach their experts by content, and cosines are put together by hand."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 
-from editcritic.reward.queries import Abstention, Embed, Failure, Mask, Segment
+from editcritic.reward.queries import Abstention, Embed, Failure, Reply, Segment
 
-from ...fakes import picture
-from .scripted_i2ibench import EDITED, FIRST, LEFT, SECOND, World, mask, of, several, single
+from .scripted_i2ibench import (
+    EDITED,
+    FIRST,
+    LEFT,
+    SECOND,
+    World,
+    mask,
+    of,
+    several,
+    single,
+)
 
 CUP, TABLE_, WALL = "Please segment the cup", "Please segment the table", "Please segment the wall"
 
@@ -232,13 +243,6 @@ def test_elements_may_be_compared_outside_of_their_masks():
             of(other, inverted=True)
 
 
-def test_what_is_not_found_abstains_inverted_too():
-    world = World(masks={(EDITED, "Please segment the cat"): empty()})
-    (score,) = world.score(of("multi-non-edited-fidelity", inverted=True), several())
-    assert score.status == "abstained"
-    assert queries_of(world, Embed) == []
-
-
 def test_what_is_named_twice_counts_once():
     world = World(says={"segment_unchanged": [TABLE_, TABLE_, WALL]})
     (score,) = world.score(of("subject-identity"), single())
@@ -256,19 +260,52 @@ def test_lists_of_anything_but_commands_fail(reply_text):
     assert queries_of(world, Segment) == []
 
 
-def test_consistency_and_details_are_one_list_and_one_set_of_masks():
+COUNTED = Reply("yes", {"yes": 0.75, "no": 0.25})
+
+
+def scored(world, **fields):
+    (score,) = world.score(of("multi-subject-extraction"), several(**fields))
+    return score
+
+
+def vectors(image, inside):
+    return {FIRST: (1, 0), SECOND: (3, 4), EDITED: (3, 4)}[image]
+
+
+def test_it_is_the_product_of_both():
+    score = scored(World(says={"count": COUNTED}, vectors=vectors))
+    assert score.value == pytest.approx(0.75 * (0.6 + 1.0) / 2)
+    assert {name: part.value for name, part in score.parts.items()} == pytest.approx(
+        {"count": 0.75, "consistency": 0.8}
+    )
+    assert score.parts["consistency"].metric == "i2i-multi-subject-consistency@2"
+
+
+def test_consistency_is_computed_though_it_is_none_of_the_samples_dimensions():
+    world = World(says={"count": COUNTED}, vectors=vectors)
+    assert scored(world, dimensions=("subject extraction",)).value == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("topic", ["count", "segment_details_multi"])
+def test_it_fails_where_one_of_both_fails(topic):
+    score = scored(World(says={topic: Failure("lost")}))
+    assert score.status == "failed"
+    assert "lost" in score.reason
+
+
+def test_a_wrong_number_decides_where_a_subject_was_not_found():
+    world = World(says={"count": "no"}, masks={(EDITED, "Please segment the paw"): mask()})
+    score = scored(world)
+    assert score.value == 0.0
+    assert score.parts["consistency"].status == "abstained"
+
+
+def test_a_prompt_pack_is_for_both(tmp_path):
+    (tmp_path / "count.txt").write_text("How many? {instruction}", encoding="utf-8")
+    (tmp_path / "segment_details_multi.txt").write_text("Which? {instruction}", encoding="utf-8")
     world = World()
-    values = [
-        world.score(of(name), several())[0].value for name in ("multi-subject-consistency", "multi-detail-fidelity")
-    ]
-    assert values[0] == values[1]
-    assert len({query.digest for query in world.judged}) == 1
-
-
-def test_masks_of_two_edits_are_not_mixed_up():
-    other = picture(31, 10, 8)
-    masks = {(EDITED, CUP): mask(LEFT), (other, CUP): mask((slice(0, 2), slice(None)))}
-    world = World(masks=masks)
-    world.score(of("non-edited-fidelity"), single(), single("other", edited=other))
-    after = {query.image: query.regions[0].inside for query in queries_of(world, Embed) if query.image != FIRST}
-    assert after == {image.resized(*FIRST.size): Mask(~region.values) for (image, _), region in masks.items()}
+    world.score(of("multi-subject-extraction", prompts=str(tmp_path)), several())
+    assert {query.messages[0].content[-1] for query in world.judged} == {
+        "How many? make the cup blue",
+        "Which? make the cup blue",
+    }

@@ -1,4 +1,6 @@
-"""EditScore: two questions a draw, the lower of two grades each, the root of their product, the mean over draws."""
+"""EditScore: two questions a draw, the root of the product of the lower grades. EditReward: three ratings."""
+
+from __future__ import annotations
 
 import json
 import math
@@ -8,12 +10,10 @@ import pytest
 
 from editcritic.reward import Image, Reward
 from editcritic.reward.config import build
-from editcritic.reward.experts.vlm import Vlm
-from editcritic.reward.metrics.baselines.reward_models import EditScore
-from editcritic.reward.queries import Failure, Reply
+from editcritic.reward.metrics.baselines.reward_models import QUALITIES, EditRewardScore, EditScore
+from editcritic.reward.queries import Failure, Measurement, Rate, Reply
 from editcritic.reward.queries.specs import spec_of
 
-from ...experts.tiny_vlms import tiny_qwen2_5_vl
 from ...fakes import Fake, alone, picture, sample
 
 
@@ -52,16 +52,6 @@ def test_one_draw_is_the_root_of_the_product_of_the_lower_grades():
     }
     assert [each.text for each in score.evidence] == ["it is (25, 10)", "it is (15, 5)"]
     assert score.metric == "edit-score@2"
-
-
-@pytest.mark.parametrize(
-    "grades", [[(25, 25), (25, 25)], [(0, 25), (25, 25)], [(25, 25), (0, 0)], [(12.5, 20), (25, 13)]]
-)
-def test_the_score_lies_between_0_and_10_and_one_bad_half_is_none(grades):
-    score = alone(EditScore()(sample()), judge([graded(*grades[0])], [graded(*grades[1])]))
-    assert score.value is not None
-    assert 0.0 <= score.value <= 10.0
-    assert (score.value == 0.0) == (0 in (*grades[0], *grades[1]))
 
 
 def test_draws_are_averaged_each_by_itself():
@@ -164,18 +154,6 @@ def test_it_asks_a_judge_of_its_own_where_one_is_bound():
     assert Reward(EditScore(), {"judge": general, "judge.editscore": own})([sample()]).values == [10.0]
 
 
-def test_a_local_judge_is_held_to_the_form(tmp_path):
-    """Random weights: whatever they write, there are reasons and two grades of the scale in it, or it fails."""
-    tiny_qwen2_5_vl(tmp_path, spread=3.0)
-    (score,) = Reward(EditScore(), {"judge": Vlm(str(tmp_path), device="cpu")})([sample()])
-    if score.status == "failed":  # it was cut off: no text was left to write grades in
-        assert "JSON" in score.reason
-    else:
-        assert score.value is not None
-        assert 0.0 <= score.value <= 10.0
-        assert len(score.evidence) == 2
-
-
 def test_the_published_weights_are_a_judge_by_name():
     judge = build("vlm:Qwen/Qwen2.5-VL-7B-Instruct?lora=EditScore/EditScore-7B", "editcritic.experts")
     assert (judge.name, judge.lora) == ("Qwen/Qwen2.5-VL-7B-Instruct", "EditScore/EditScore-7B")
@@ -196,3 +174,60 @@ def test_options_that_mean_nothing_are_refused(options):
     with pytest.raises(ValueError, match="draw"):
         EditScore(**options)
     assert replace(EditScore(), draws=4).signature == "edit-score@2[draws=4]"
+
+
+RATINGS = {
+    "preference": Measurement(-1.5, sigma=0.25),
+    QUALITIES[0]: Measurement(1.0, sigma=0.5),
+    QUALITIES[1]: Measurement(-4.0),
+}
+
+
+def rated_with_queries(one, rule=lambda query: RATINGS[query.quality]):
+    seen = []
+
+    def answer(query):
+        seen.append(query)
+        return rule(query)
+
+    return seen, alone(EditRewardScore()(one), answer)
+
+
+def test_the_value_is_the_preference_and_the_parts_are_the_heads():
+    one = sample()
+    seen, score = rated_with_queries(one)
+    assert seen == [Rate(one.edited, one.instruction, quality, one.sources) for quality in RATINGS]
+    assert score.value == -1.5
+    assert {name: part.value for name, part in score.parts.items()} == {QUALITIES[0]: 1.0, QUALITIES[1]: -4.0}
+    assert score.metric == "edit-reward@1"
+
+
+def test_standard_deviations_are_evidence_and_no_scores():
+    _, score = rated_with_queries(sample())
+    assert dict(score.evidence[0].numbers) == {"mean": -1.5, "standard deviation": 0.25}
+    assert dict(score.parts[QUALITIES[1]].evidence[0].numbers) == {"mean": -4.0}
+
+
+@pytest.mark.parametrize("quality", RATINGS)
+def test_a_rater_that_does_not_know_all_three_is_not_taken_for_this_one(quality):
+    """A role with a dot falls back on the one before it, where a rater of images may be bound."""
+    _, score = rated_with_queries(
+        sample(), lambda query: Failure("unknown") if query.quality == quality else RATINGS[query.quality]
+    )
+    assert score.status == "failed"
+    assert score.value is None
+
+
+def test_an_edit_of_several_sources_is_not_rated():
+    one = sample()
+    seen, score = rated_with_queries(replace(one, sources=(one.source, one.edited)))
+    assert seen == []
+    assert score.status == "not_applicable"
+    assert "one source, there are 2" in score.reason
+
+
+def test_the_rater_is_bound_by_its_role_and_the_spec_is_the_name():
+    metric = EditRewardScore()
+    assert metric.card.roles == ("preference.edit",)
+    assert not metric.card.is_unit_range
+    assert build(spec_of(metric)) == metric

@@ -1,0 +1,288 @@
+"""Options, and measurements: how many, which draws, what is read in a reply, what becomes of those that fail."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from editcritic.benchmarks.suites.published_figures import published_figures
+from editcritic.reward import Card, spec_of
+from editcritic.reward.config import build
+from editcritic.reward.engine import gather
+from editcritic.reward.metrics.complexedit.judging import DRAWS_PER_SEED, MODES
+from editcritic.reward.metrics.complexedit.metrics import (
+    ComplexEditInstructionFollowing,
+    ComplexEditOverall,
+    IdentityPreservation,
+    PerceptualQuality,
+    judgement_form,
+)
+from editcritic.reward.queries import Abstention, Failure, Reply
+from editcritic.reward.queries.response_formats import parse_reply
+from editcritic.reward.score import Score
+
+from ...fakes import Fake, alone
+from .scripted_judges import OPERATIONS, Heard, drawn, edit, known, numbers, score_of, scored, verdict, words
+
+ALL = [ComplexEditInstructionFollowing, IdentityPreservation, PerceptualQuality, ComplexEditOverall]
+REFUSED = Failure("I do not rate pictures", raw="Sorry, no.")
+
+# -- options -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"mode": "guess"}, "complex-edit-.* has no mode 'guess': there are numeric, token_probability, expected"),
+        ({"n": 0}, "needs n >= 1"),
+        ({"max_replacements": -1}, "max_replacements >= 0"),
+        ({"seed": -1}, "seed >= 0"),
+        ({"n": 999}, r"1000 draws per seed, got n \+ max_replacements = 1001: lower n"),
+        ({"mode": "expected", "n": 5}, "sends one query in mode expected, got n=5: leave it out"),
+        ({"mode": "token_probability", "seed": 5, "max_replacements": 1}, "got seed=5, max_replacements=1: leave"),
+        ({"sampling": "greedy"}, "no sampling 'greedy'"),
+        ({"sampling": "deterministic", "n": 3}, "one query by deterministic sampling, got n=3: leave it out"),
+        ({"sampling": "deterministic", "mode": "expected"}, "in mode numeric only"),
+        ({"mode": "expected", "paper": True}, "system prompt in mode numeric only, not in expected"),
+        ({"mode": "expected", "reasoning": True}, "no reasoning in mode expected"),
+        ({"mode": "token_probability", "rubric": False}, "no rubric in mode token_probability"),
+        ({"prompts": "/nowhere/to/be/found"}, "is not a folder"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(options, says):
+    for metric in ALL:
+        with pytest.raises(ValueError, match=says):
+            metric(**options)
+
+
+@pytest.mark.parametrize(
+    ("metric", "options", "says"),
+    [
+        (ComplexEditInstructionFollowing, {"mode": "expected", "operations": "listed"}, "numeric with reasoning only"),
+        (IdentityPreservation, {"reasoning": False, "operations": "listed"}, "numeric with reasoning only"),
+        (PerceptualQuality, {"mode": "token_probability", "instruction": True}, "no instruction in mode token"),
+        (ComplexEditOverall, {"mean": "harmonic"}, "complex-edit-o has no mean 'harmonic': there are arithmetic, geo"),
+    ],
+)
+def test_options_of_one_metric_are_refused_where_they_mean_nothing(metric, options, says):
+    with pytest.raises(ValueError, match=says):
+        metric(**options)
+
+
+@pytest.mark.parametrize(
+    ("metric", "short", "aspect"),
+    zip(ALL, ("if", "ip", "pq", "o"), ("following", "consistency", "quality", "overall"), strict=True),
+)
+def test_card_signature_and_spec_say_what_a_metric_is(metric, short, aspect, tmp_path):
+    card = metric.card
+    assert (card.range, card.unit, card.aspect, card.modes) == ((0.0, 10.0), "grade 0-10", aspect, MODES)
+    assert card.roles == ("judge",)
+    assert card.failure_modes
+    assert "section" in card.source
+    signed = f"complex-edit-{short}@{card.version}"
+    assert metric().signature == f"{signed}/numeric"
+    assert metric("expected").signature == f"{signed}/expected"
+    assert metric(n=5, max_replacements=0).signature == f"{signed}/numeric[n=5, max_replacements=0]"
+    (tmp_path / "quality.txt").write_text("How good?", encoding="utf-8")
+    packed = metric(prompts=str(tmp_path)).signature
+    (tmp_path / "quality.txt").write_text("How well?", encoding="utf-8")
+    assert packed.startswith(f"{signed}/numeric[prompts=")
+    assert metric(prompts=str(tmp_path)).signature != packed
+    for made in (metric(), metric("expected"), metric(n=3, seed=2, max_replacements=1)):
+        assert build(json.loads(json.dumps(spec_of(made)))) == made
+
+
+def test_a_pack_changes_the_words_of_every_metric(tmp_path):
+    (tmp_path / "rubric_following.txt").write_text("Follow or fail.", encoding="utf-8")
+    (tmp_path / "quality.txt").write_text("How good is it? {rubric}", encoding="utf-8")
+    judge = Heard()
+    scored(ComplexEditOverall(n=1, prompts=str(tmp_path)), judge, edit())
+    prompts = {query.topic: words(query) for query in judge.queries}
+    assert "Follow or fail." in prompts["complexedit/alignment"]
+    assert prompts["complexedit/quality"].startswith("How good is it? The scale of perceptual quality")
+
+
+def test_cards_quote_the_correlations_of_the_published_table():
+    table = published_figures("complexedit")["tables"]
+    rows = table["table2_scoring_methods"]
+    for place, metric in enumerate(ALL[:3]):
+        card: Card = metric.card  # type: ignore[attr-defined]
+        for row in ("numeric_rubric", "numeric_rubric_cot", "token_probability"):
+            assert f"{rows[row][place]:.3f}" in card.source
+    for value in table["metaeval_pairwise_correlation"]["overall_mean"].values():
+        assert f"{value:.3f}" in ComplexEditOverall.card.source
+
+
+# -- draws -------------------------------------------------------------------------------------------------------------
+
+
+def quality(*grades):
+    """A rule: the quality of each draw; a grade that is None failed."""
+    return drawn(*[REFUSED if grade is None else Reply(str(grade)) for grade in grades])
+
+
+def draws(metric, rule=known):
+    judge = Heard(rule)
+    scored(metric, judge, edit())
+    return sorted(query.draw for query in judge.queries)
+
+
+def test_twenty_draws_are_asked_by_default_and_all_at_once():
+    judge = Heard(batch=100)
+    scored(PerceptualQuality(), judge, edit())
+    assert judge.calls == [20]
+    assert sorted(query.draw for query in judge.queries) == list(range(20))
+
+
+@given(st.integers(0, 5), st.integers(0, 5), st.integers(1, 12), st.integers(1, 12))
+def test_seeds_have_no_draw_in_common_and_a_larger_n_asks_the_smaller_ones_draws(seed, other, n, more):
+    ours = set(draws(PerceptualQuality(n=n, seed=seed)))
+    assert len(ours) == n
+    assert ours <= set(draws(PerceptualQuality(n=n + more, seed=seed)))
+    assert seed == other or not ours & set(draws(PerceptualQuality(n=n + more, seed=other)))
+
+
+def test_not_even_replacements_of_one_seed_are_draws_of_the_next():
+    all_fail = Heard(lambda query: REFUSED if query.draw < 3 else Reply("5"))
+    scored(PerceptualQuality(n=DRAWS_PER_SEED - 3, max_replacements=3), all_fail, edit())
+    assert max(query.draw for query in all_fail.queries) == DRAWS_PER_SEED - 1
+    assert min(draws(PerceptualQuality(n=1, seed=1))) == DRAWS_PER_SEED
+
+
+def test_what_failed_is_replaced_by_the_next_draws_and_noted():
+    score = score_of(PerceptualQuality(n=3), quality(2, None, 4, 9))
+    assert score.value == 5.0
+    assert numbers(score, "replaced") == {"measurements": 1.0}
+    (failed,) = [item for item in score.evidence if item.what == "measurement that failed"]
+    assert (failed.numbers, "I do not rate pictures" in failed.text) == ({"draw": 1.0}, True)
+    assert "Sorry, no." in failed.text
+    assert numbers(score, "measurements")["n"] == 3.0
+    twice = quality(None, 4, None, 8)  # a replacement that fails is replaced as well
+    assert draws(PerceptualQuality(n=2), twice) == [0, 1, 2, 3]
+    assert score_of(PerceptualQuality(n=2), twice).value == 6.0
+
+
+@pytest.mark.parametrize(
+    ("grades", "n", "max_replacements"),
+    [((None, 5), 2, 0), ((None, None, 5), 2, 1), ((None, 5, None), 2, 1), ((None, 5, 5, None, None), 3, 2)],
+)
+def test_too_many_failures_fail_the_score_and_nothing_more_is_asked(grades, n, max_replacements):
+    metric = PerceptualQuality(n=n, max_replacements=max_replacements)
+    score = score_of(metric, quality(*grades))
+    allowed = f"{max_replacements + 1} measurements failed, and only {max_replacements} of {n} may be replaced"
+    assert score.status == "failed"
+    assert allowed in score.reason
+    assert "I do not rate pictures" in score.reason
+    assert [item.text for item in score.evidence] == ["Sorry, no."] * (max_replacements + 1)
+    assert len(draws(metric, quality(*grades))) <= n + max_replacements
+    assert draws(PerceptualQuality(n=5), quality(None, None, None, 5, 5)) == [0, 1, 2, 3, 4]
+
+
+def test_what_cannot_be_read_is_a_failure_even_if_the_engine_let_it_through():
+    score = alone(PerceptualQuality(n=1)(edit()), drawn(Reply("7 or 8"), Reply("6")))
+    assert score.value == 6.0
+    (failed,) = [item.text for item in score.evidence if item.what == "measurement that failed"]
+    assert "7 or 8" in failed
+
+
+def test_an_abstention_is_never_replaced_and_weighs_less_than_too_many_failures():
+    rule = drawn(Abstention("too dark"), REFUSED, Reply("5"), Reply("5"))
+    score = score_of(PerceptualQuality(n=3), rule)
+    assert (score.status, score.value, score.reason) == ("abstained", None, "too dark")
+    assert draws(PerceptualQuality(n=3), rule) == [0, 1, 2]
+    assert score_of(PerceptualQuality(n=3, max_replacements=0), rule).status == "failed"
+
+
+@given(st.sets(st.integers(0, 7), max_size=4))
+def test_following_and_preservation_replace_the_same_draws_and_share_every_question(failing):
+    def both(sample):
+        scores = yield from gather([ComplexEditInstructionFollowing(n=6)(sample), IdentityPreservation(n=6)(sample)])
+        return Score.of(0, parts=dict(zip(("if", "ip"), scores, strict=True)))
+
+    judge = Heard(lambda query: REFUSED if query.draw in failing else known(query))
+    (score,) = scored(both, judge, edit())
+    assert set(judge.seen.values()) == {1}
+    statuses = {part.status for part in score.parts.values()}
+    assert len(statuses) == 1
+    if statuses == {"scored"}:
+        assert len(judge.queries) == 6 + len(failing & {query.draw for query in judge.queries})
+
+
+def test_a_judgement_is_not_mixed_from_draws_of_other_samples():
+    rule = lambda query: verdict(9, 9) if query.images[1] == edit().edited else verdict(1, 1)  # noqa: E731
+    ours, other = scored(ComplexEditInstructionFollowing(n=5), Fake(rule), edit("a"), edit("b", edited=edit().source))
+    assert (ours.value, other.value) == (9.0, 1.0)
+
+
+# -- what a judge may write --------------------------------------------------------------------------------------------
+
+LIST = '[{"operation": "Remove the cup", "score": 9}, {"operation": "Turn the wall green", "score": 5}]'
+
+
+def raw(following="7", preservation="9", operations=LIST, reasoning='"The cup is gone."'):
+    return (
+        f'{{"reasoning": {reasoning}, "operations": {operations}, '
+        f'"instruction_following": {following}, "identity_preservation": {preservation}}}'
+    )
+
+
+CLEAN = raw()
+READ = {
+    "clean": CLEAN,
+    "fenced with words around": f"Here is my judgement:\n\n```json\n{CLEAN}\n```\nI hope this helps!",
+    "reasoning with other numbers": f"I would say 8/10 for the cup and 3 for the wall.\n{CLEAN}",
+    "after thoughts with another draft": f"<think>{raw('1', '1')}</think>\n{CLEAN}",
+    "a comma too many in the list": raw(operations=LIST[:-1] + ",]"),
+    "strings, as the released code asks for": raw('"7"', '"9"', LIST.replace("9", '"9"')),
+    "operations in the judge's words": raw(operations=LIST.replace("Remove the cup", "cup -> gone")),
+}
+FAILED = {
+    "two that differ": f"{CLEAN}\n{raw('8', '9')}",
+    "following above the scale": raw(following="11"),
+    "preservation out of a hundred": raw(preservation="90"),
+    "an operation above the scale": raw(operations=LIST.replace("9", "12")),
+    "7.5": raw(following="7.5"),
+    "7/10 in a string": raw('"7/10"', "9"),
+    "following missing": CLEAN.replace('"instruction_following": 7, ', ""),
+    "operations missing": CLEAN.replace(f'"operations": {LIST}, ', ""),
+    "reasoning missing": CLEAN.replace('"reasoning": "The cup is gone.", ', ""),
+    "a name too many": CLEAN[:-1] + ', "perceptual_quality": 8}',
+    "one operation of two": raw(operations='[{"operation": "Remove the cup", "score": 9}]'),
+    "three operations of two": raw(operations=LIST.replace("]", ', {"operation": "else", "score": 1}]')),
+    "an operation without a score": raw(operations=LIST.replace(', "score": 9', "")),
+    "refusal": "I'm sorry, but I can't help with evaluating these images.",
+    "empty": "",
+    "words only": "Instruction Following: 7\nIdentity Preservation: 9",
+}
+
+
+def worth(text):
+    """What the two metrics make of it as their only measurement."""
+    rule = lambda query: parse_reply(query.form, text)  # noqa: E731
+    return [
+        score_of(metric(n=1, max_replacements=0, operations="listed"), rule, edit(operations=OPERATIONS))
+        for metric in ALL[:2]
+    ]
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_plain_answer_is_read(name):
+    following, preservation = worth(READ[name])
+    assert (following.value, preservation.value) == (7.0, 9.0)
+    assert [credit.value for credit in following.credits.values()] == [9.0, 5.0]
+
+
+@pytest.mark.parametrize("grades", [(0, 10), (10, 0), (1, 9)])
+def test_the_grades_are_taken_as_they_are(grades):
+    assert [score.value for score in worth(raw(*map(str, grades)))] == list(grades)
+
+
+@pytest.mark.parametrize("name", FAILED)
+def test_what_is_no_answer_or_several_is_a_failed_measurement_with_the_words(name):
+    text = FAILED[name]
+    assert isinstance(parse_reply(judgement_form(2), text), Failure)
+    for score in worth(text):
+        assert (score.status, score.value) == ("failed", None)
+        assert "the judge gave no answer" in score.reason
+        assert [item.text for item in score.evidence] == ([text] if text else [])
