@@ -25,7 +25,7 @@ from editcritic.reward.metrics.viescore.metrics import (
 from editcritic.reward.queries import FreeText, Judge, Reply
 from editcritic.reward.queries.kinds import Outcome
 from editcritic.reward.queries.outcomes import Abstention, Failure
-from editcritic.reward.queries.RESPONSE_FORMATSs import parse_reply
+from editcritic.reward.queries.response_formats import parse_reply
 
 from ...fakes import Fake, picture
 
