@@ -50,6 +50,10 @@ def told(query):
     return "\n".join(part for message in query.messages for part in message.content if isinstance(part, str))
 
 
+def temperature(query):
+    return getattr(query.form, "temperature", None)
+
+
 def topics(judge):
     return Counter(query.topic.removeprefix("complexedit/") for query in judge.queries)
 
@@ -120,7 +124,8 @@ def test_an_edit_of_several_pictures_is_not_applicable_and_asks_nobody(metric):
 def test_each_metric_is_the_mean_of_its_own_integer_with_spread_and_reasoning_as_evidence():
     rule = drawn(verdict(2, 9, why="far"), verdict(4, 10, why="near"), verdict(9, 5, why="farther"))
     score = score_of(Following(n=3), rule)
-    assert (score.value, score.metric) == (pytest.approx(5.0), "complex-edit-if@3/numeric[n=3]")
+    assert score.value == pytest.approx(5.0)
+    assert score.metric == "complex-edit-if@3/numeric[n=3]"
     assert score_of(IdentityPreservation(n=3), rule).value == pytest.approx(8.0)
     assert numbers(score, "measurements") == pytest.approx(
         {"mean": 5.0, "std": (26 / 3) ** 0.5, "lowest": 2.0, "highest": 9.0, "n": 3.0}
@@ -183,7 +188,7 @@ def test_expected_is_the_mean_over_the_probabilities_of_one_question(metric, top
     assert score.value == pytest.approx(0.5 + 1.5 + 4.5)
     assert numbers(score, "probabilities") == {"2": 0.25, "6": 0.25, "9": 0.5}
     assert (query.topic, query.form, query.images) == (f"complexedit/{topic}", Grade(0, 10), (BEFORE, AFTER))
-    assert query.form.criterion == name
+    assert getattr(query.form, "criterion", "") == name
     assert query.slots == (("instruction", edit().instruction),)
     assert words(query).count("The scale of") == words(query).count(f"The scale of {name}") == 1
     above_one = score_of(metric("expected"), lambda query: Reply("10", {"10": 1.0, "9": 0.008}))
@@ -340,7 +345,7 @@ def test_the_grid_of_reasoning_and_rubric(reasoning, rubric):
         reasons = isinstance(query.form, Json) and "reasoning" in json.loads(query.form.schema)["properties"]
         assert (reasons, "Reason first" in told(query)) == (expected, expected)
         assert ("The scale of" in told(query)) == rubric
-        assert getattr(query.form, "temperature", None) == 1.0
+        assert temperature(query) == 1.0
     alignment, quality = (next(q for q in judge.queries if q.topic.endswith(name)) for name in ("alignment", "quality"))
     assert "At 10 all the changes it asks for are there" in told(alignment), "the ends of the scale are no rubric"
     assert "10 stands for perfect harmony" in told(quality)
@@ -349,7 +354,7 @@ def test_the_grid_of_reasoning_and_rubric(reasoning, rubric):
 def test_deterministic_sampling_asks_once_at_temperature_nought():
     judge = Heard(answered)
     (score,) = scored(ComplexEditOverall(sampling="deterministic"), judge, edit())
-    assert [(query.topic, query.form.temperature, query.draw) for query in judge.queries] == [
+    assert [(query.topic, temperature(query), query.draw) for query in judge.queries] == [
         ("complexedit/alignment", 0.0, 0),
         ("complexedit/quality", 0.0, 0),
     ]
@@ -373,7 +378,7 @@ def test_token_probability_after_reasoning_is_the_mean_over_the_reasonings():
     expected = {"mean": 0.7, "std": 0.2, "lowest": 0.5, "highest": 0.9, "n": 2}
     assert numbers(score, "measurements") == pytest.approx(expected)
     reasons, decisions = judge.queries[:2], judge.queries[2:]
-    assert all(query.form.temperature == 1.0 and "yes or no" not in told(query) for query in reasons)
+    assert all(temperature(query) == 1.0 and "yes or no" not in told(query) for query in reasons)
     for query in decisions:
         assert [message.role for message in query.messages] == ["user", "assistant", "user"]
         assert query.form == YesNo()
