@@ -3,7 +3,7 @@
 Scores of two judges, such as 0.8 and 7, are not comparable, and equal differences of a judge's score are seldom equal
 differences for people. A map takes a score to its value according to human labels: monotone, piecewise linear between
 knots, and constant outside the range of scores it was fitted on.
-`editcritic.benchmarks.human_eval.calibration_fit` fits maps; `calibrated.Calibrated` applies one to a metric.
+`editcritic.benchmarks.human_eval.calibration_fit` fits maps; `Calibrated` applies one to a metric.
 """
 
 from __future__ import annotations

@@ -32,15 +32,16 @@ from .scripted_dlebench import (
     words,
 )
 
+METRICS = pytest.mark.parametrize("metric", [SmallObjectFollowing, VisualConsistency])
 Following = partial(SmallObjectFollowing, mode="tools")
 FLAWLESS = says("Flawless Execution")
+ZOOMED = zoom_in_image([300, 200, 340, 230], EDITED).pictures
 
 
-def result_message(call, metric=None):
+def result_message(call):
     """What a judge is told when it asks for this tool, or says this, and then comes to its verdict."""
     experts = Experts(call if isinstance(call, str | Reply) else calls(call), FLAWLESS)
-    score = experts.score(metric or Following())
-    assert score.value == 1.0
+    assert experts.score(Following()).value == 1.0
     first, second = experts.judge_queries
     assert second.messages[0] == first.messages[0]
     assert (second.topic, second.slots, second.form) == (first.topic, first.slots, first.form)
@@ -61,29 +62,16 @@ def test_the_first_message_shows_source_and_edit_and_names_the_tools():
         assert name in words(question)
 
 
-@pytest.mark.parametrize("metric", [SmallObjectFollowing, VisualConsistency])
-def test_in_the_papers_protocol_the_tools_are_in_a_system_prompt_that_stays(metric):
-    verdict = says(metric.label_scale.labels[0])
-    experts = Experts(calls(ZOOM), verdict)
-    experts.score(metric(mode="tools", paper=True))
-    first, second = experts.judge_queries
-    assert [message.role for message in second.messages] == ["system", "user", "assistant", "user"]
-    assert second.messages[:2] == first.messages
-    system, user = first.messages
-    (role,) = map(str, system.content)
-    assert "detect_object looks for" in role
-    assert INSTRUCTION not in role
-    assert user.content[:2] == (SOURCE, EDITED)
-    (asked,) = map(str, user.content[2:])
-    assert INSTRUCTION in asked
-    assert "There are three tools" not in asked
-
-
 @pytest.mark.parametrize(
     ("call", "by_hand"),
     [
         (ZOOM, lambda: zoom_in_image([300, 200, 340, 230], EDITED)),
         (DIFFER, lambda: localize_differences(SOURCE, EDITED)),
+        # the source is on the left, whichever is named first
+        (
+            ("localize_differences", {"comparison_image_1": "Edited Image", "comparison_image_2": "Original Image"}),
+            lambda: localize_differences(SOURCE, EDITED),
+        ),
         (DETECT, lambda: detect_object(EDITED, "red cup", detector=Finds(Experts().detections))),
     ],
 )
@@ -92,20 +80,21 @@ def test_a_judge_sees_what_the_tool_shows_anybody(call, by_hand):
     assert same(pictures(question), by_hand().pictures)
 
 
-def test_results_come_in_one_message_in_the_order_of_the_calls():
-    question, experts = result_message(calls(DETECT, ZOOM, DIFFER))
-    parts = question.messages[-1].content
+def test_results_come_in_one_message_in_the_order_of_the_calls_and_the_evidence_says_in_which_picture_its_boxes_are():
+    experts = Experts(calls(DETECT, ZOOM, DIFFER), FLAWLESS)
+    score = experts.score(Following())
+    parts = experts.judge_queries[1].messages[-1].content
     shape = ["picture" if not isinstance(part, str) else part.split(":")[0] for part in parts]
+    names = ("detect_object", "zoom_in_image", "localize_differences")
     assert shape[:-1] == [
-        "Result 1 of 3, detect_object",
-        "picture",
-        "Result 2 of 3, zoom_in_image",
-        "picture",
-        "Result 3 of 3, localize_differences",
-        "picture",
+        text for number, name in enumerate(names, 1) for text in (f"Result {number} of 3, {name}", "picture")
     ]
-    assert "Replies left: 5" in parts[-1]
+    assert "Replies left: 5" in str(parts[-1])
     assert (experts.count(Detect), experts.count(Differ), experts.count(Upscale)) == (1, 1, 3)
+    told = [item for item in score.evidence if item.what.startswith("told the judge")]
+    assert [item.image for item in told] == [EDITED.digest] * 3
+    assert told[1].boxes[0].corners(EDITED.size) == (300, 200, 340, 230)
+    assert told[2].boxes[0].corners(EDITED.size) == pytest.approx((300, 200, 340, 230), abs=2)
 
 
 @pytest.mark.parametrize("name", ["Source Image", "Original Image", "source image", " SourceImage ", "original_image"])
@@ -114,15 +103,9 @@ def test_the_source_has_two_names_and_case_does_not_matter(name):
     assert same(pictures(question), [SOURCE.pixels[:300, :300]])
 
 
-def test_differences_are_the_source_on_the_left_whichever_is_named_first():
-    turned = {"comparison_image_1": "Edited Image", "comparison_image_2": "Original Image"}
-    assert pictures(result_message(("localize_differences", turned))[0]) == pictures(result_message(DIFFER)[0])
-
-
 def test_native_calls_are_answered_like_written_ones():
-    native = Reply("I look.", tool_calls=(ToolCall(ZOOM[0], json.dumps(ZOOM[1]), "call1"),))
-    question, _ = result_message(native)
-    assert same(pictures(question), zoom_in_image([300, 200, 340, 230], EDITED).pictures)
+    question, _ = result_message(Reply("I look.", tool_calls=(ToolCall(ZOOM[0], json.dumps(ZOOM[1]), "call1"),)))
+    assert same(pictures(question), ZOOMED)
     assert "<tool_call>" in words(question, 1)
     assert not question.messages[1].tool_calls
 
@@ -139,21 +122,16 @@ def test_native_calls_are_answered_like_written_ones():
         (("zoom_in_image", {**ZOOM[1], "bbox_2d": [1, 2, 3]}), "is too short"),
         (("zoom_in_image", {**ZOOM[1], "bbox_2d": ["1", 2, 3, 4]}), "is not of type 'number'"),
         (("zoom_in_image", {**ZOOM[1], "bbox_2d": [0.1, 0.1, 0.2, 0.2]}), "shares"),
-        (("zoom_in_image", {**ZOOM[1], "bbox_2d": [5, 5, 5, 9]}), "empty"),
-        (("zoom_in_image", {**ZOOM[1], "bbox_2d": [0, 0, 641, 9]}), "reaches out"),
         (("zoom_in_image", {**ZOOM[1], "target_image": "Reference Image"}), "there is no image 'Reference Image'"),
         (("zoom_in_image", {**ZOOM[1], "target_image": 2}), "is not of type 'string'"),
         (("localize_differences", {**DIFFER[1], "comparison_image_1": "edited image"}), "the same one"),
         (("localize_differences", {"comparison_image_1": "Source Image"}), "required property"),
         (("detect_object", {**DETECT[1], "detect_object_name": "green cup"}), "not a part of the editing instruction"),
-        (("detect_object", {**DETECT[1], "detect_object_name": " "}), "not a part of the editing instruction"),
         ("<tool_call>{oops}</tool_call>", "not JSON"),
-        ("<tool_call></tool_call>", "empty"),
         (Reply("", tool_calls=(ToolCall("zoom_in_image", "oops"),)), "not JSON"),
         (Reply("", tool_calls=(ToolCall("zoom_in_image", "[" * 9000),)), "do not fit"),
         (calls(ZOOM) + FLAWLESS, "one of the two"),
         (FLAWLESS + says("Wrong Action"), "two different verdicts"),
-        (says("not Flawless Execution"), "alone"),
         ("I cannot tell.", "no <Start Final Answer>"),
     ],
 )
@@ -165,24 +143,14 @@ def test_what_cannot_be_done_is_told_and_nobody_else_is_asked(call, why):
     assert "Replies left: 5" in words(question)
 
 
-def test_a_good_call_beside_a_bad_one_is_made():
-    bad = ("zoom_in_image", {**ZOOM[1], "bbox_2d": [0, 0, 9999, 9]})
-    question, _ = result_message(calls(bad, ZOOM))
-    assert same(pictures(question), zoom_in_image([300, 200, 340, 230], EDITED).pictures)
+def test_a_good_call_beside_a_bad_one_is_made_and_no_more_than_eight_at_once():
+    question, _ = result_message(calls(("zoom_in_image", {**ZOOM[1], "bbox_2d": [0, 0, 9999, 9]}), ZOOM))
+    assert same(pictures(question), ZOOMED)
     assert "Result 1 of 2, zoom_in_image: not done" in words(question)
-
-
-def test_no_more_than_eight_calls_are_made_at_once():
     question, _ = result_message(calls(*[ZOOM] * 20))
     assert len(pictures(question)) == 8
     assert "Result 9 of 20, zoom_in_image: not done: no more than 8" in words(question)
     assert "Result 10" not in words(question)
-
-
-@pytest.mark.parametrize("name", ["RED  cup", "cup", "table", "red\ncup"])
-def test_a_name_is_a_part_of_the_instruction_but_for_case_and_spaces(name):
-    _, experts = result_message(("detect_object", {**DETECT[1], "detect_object_name": name}))
-    assert experts.count(Detect) == 1
 
 
 @pytest.mark.parametrize("outcome", [Failure("CUDA is gone"), Abstention("CUDA is gone")])
@@ -191,24 +159,17 @@ def test_a_tool_that_cannot_answer_is_told_and_the_conversation_goes_on(outcome)
     experts.detections = outcome
     score = experts.score(Following())
     assert score.value == 1.0
-    assert "Result 1 of 2, detect_object: the tool could not answer" in words(experts.judge_queries[1])
-    assert "CUDA" not in words(experts.judge_queries[1])
-    assert same(pictures(experts.judge_queries[1]), zoom_in_image([300, 200, 340, 230], EDITED).pictures)
+    question = experts.judge_queries[1]
+    assert "Result 1 of 2, detect_object: the tool could not answer" in words(question)
+    assert "CUDA" not in words(question)
+    assert same(pictures(question), ZOOMED)
     assert any("CUDA is gone" in item.text for item in score.evidence)
-
-
-def test_the_evidence_says_in_which_picture_its_boxes_are():
-    score = Experts(calls(ZOOM, DIFFER, DETECT), FLAWLESS).score(Following())
-    messages = [item for item in score.evidence if item.what.startswith("told the judge")]
-    assert [item.image for item in messages] == [EDITED.digest] * 3
-    assert messages[0].boxes[0].corners(EDITED.size) == (300, 200, 340, 230)
-    assert messages[1].boxes[0].corners(EDITED.size) == pytest.approx((300, 200, 340, 230), abs=2)
 
 
 # -- its end ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_judge_that_never_decides_fails_the_score_with_what_it_said():
+def test_a_judge_that_never_decides_fails_the_score_with_what_it_said_and_a_verdict_after_errors_counts():
     experts = Experts(*[calls(ZOOM)] * 3)
     score = experts.score(Following(max_turns=3))
     assert (score.status, score.value) == ("failed", None)
@@ -217,11 +178,8 @@ def test_a_judge_that_never_decides_fails_the_score_with_what_it_said():
     assert len(experts.judge_queries) == 3
     assert experts.count(Upscale) == 2  # the calls of the last reply are nobody's to use
     assert "Replies left: 1" in words(experts.judge_queries[2])
-
-
-def test_a_verdict_after_errors_counts():
-    experts = Experts("I cannot tell.", calls(ZOOM) + FLAWLESS, says("Wrong Action"))
-    assert experts.score(Following(max_turns=3)).value == pytest.approx(1 / 3)
+    late = Experts("I cannot tell.", calls(ZOOM) + FLAWLESS, says("Wrong Action"))
+    assert late.score(Following(max_turns=3)).value == pytest.approx(1 / 3)
 
 
 FRAGMENTS = [
@@ -263,8 +221,8 @@ BICYCLE = "Change the color of the bicycle from yellow to black."  # table 11, w
 @pytest.mark.parametrize(
     ("name", "substring", "words"),
     [
-        ("bicycle", True, True),
-        ("The Bicycle", True, True),
+        ("The  Bicycle", True, True),
+        ("the\nbicycle", True, True),
         ("yellow bicycle", False, True),
         ("the yellow  bicycle", False, True),
         ("red bicycle", False, False),
@@ -276,8 +234,30 @@ BICYCLE = "Change the color of the bicycle from yellow to black."  # table 11, w
 def test_the_detector_is_asked_for_a_part_of_the_instruction_or_for_words_of_it(name, substring, words):
     for rule, expected in (("substring", substring), ("words", words)):
         experts = Experts(calls(("detect_object", {**DETECT[1], "detect_object_name": name})), FLAWLESS)
-        experts.score(Following(object_names=rule), edit(instruction=BICYCLE))
+        score = experts.score(Following(object_names=rule), edit(instruction=BICYCLE))
         assert experts.count(Detect) == expected, rule
+        assert score.metric == f"dlebench-if@2/tools{'' if rule == 'substring' else '[object_names=words]'}"
+
+
+@METRICS
+def test_in_the_papers_protocol_the_tools_are_in_a_system_prompt_that_stays_and_an_example_asks_for_one(metric):
+    experts = Experts(calls(ZOOM), *[says(metric.label_scale.labels[0])] * 2)
+    experts.score(metric(mode="tools", paper=True))
+    first, second = experts.judge_queries
+    assert [message.role for message in second.messages] == ["system", "user", "assistant", "user"]
+    assert second.messages[:2] == first.messages
+    system, user = first.messages
+    (role,) = map(str, system.content)
+    assert "detect_object looks for" in role
+    assert INSTRUCTION not in role
+    assert user.content[:2] == (SOURCE, EDITED)
+    (asked,) = map(str, user.content[2:])
+    assert INSTRUCTION in asked
+    assert "There are three tools" not in asked
+    experts.score(metric(mode="tools"))
+    example = '</Start Thinking> <tool_call>{"name": "localize_diff'
+    assert (role + asked).count(example) == 1
+    assert example not in words(experts.judge_queries[-1])
 
 
 @pytest.mark.parametrize(
@@ -285,12 +265,12 @@ def test_the_detector_is_asked_for_a_part_of_the_instruction_or_for_words_of_it(
     [((600, 500), (2400, 2000)), ((1024, 300), (4096, 1200)), ((1025, 300), (1025, 300))],
 )
 def test_in_the_papers_protocol_all_crops_of_the_tools_are_enhanced_up_to_a_bound(side, shown):
-    source = noise(1, (1200, 900))
     zoom = ("zoom_in_image", {"bbox_2d": [0, 0, *side], "target_image": "Source Image"})
     sizes = []
     for paper in (True, False):
         experts = Experts(calls(zoom), FLAWLESS)
-        experts.score(Following(paper=paper), edit(sources=(source,), edited=noise(2, (1200, 900))))
+        sample = edit(sources=(noise(1, (1200, 900)),), edited=noise(2, (1200, 900)))
+        experts.score(Following(paper=paper), sample)
         sizes.append(pictures(experts.judge_queries[1])[0].size)
         assert ("4 times as large" in words(experts.judge_queries[1])) == (sizes[-1] != side)
     assert sizes == [shown, side]
@@ -305,13 +285,3 @@ def test_in_the_papers_protocol_both_sides_of_a_difference_are_enhanced():
     (pair,) = pictures(experts.judge_queries[1])
     assert min(plain.size) > 256
     assert (pair.width - 4, pair.height) == (4 * (plain.width - 4), 4 * plain.height)
-
-
-@pytest.mark.parametrize("metric", [Following, VisualConsistency])
-def test_in_the_papers_protocol_an_example_shows_a_reply_that_asks_for_a_tool(metric):
-    counts = []
-    for paper in (False, True):
-        experts = Experts(says("Flawless Execution" if metric is Following else "Perfect Consistency"))
-        experts.score(metric(paper=paper))
-        counts.append(words(experts.judge_queries[0]).count('</Start Thinking> <tool_call>{"name": "localize_diff'))
-    assert counts == [0, 1]

@@ -128,7 +128,8 @@ def test_the_judge_sees_a_crop_of_source_edit_and_reference_and_nothing_else():
     targets = (box(*place, (800, 900)),)
     experts = Experts(WRONG)
     score = experts.score(Oracle(), edit(sources=(source,), edited=edited, reference=reference, targets=targets))
-    (question,) = experts.queries
+    (question,) = experts.judge_queries
+    assert len(experts.queries) == 1
     crop = (slice(0, 659), slice(0, 473))
     assert same(pictures(question), [picture.pixels[crop] for picture in (source, edited, reference)])
     assert question.messages[0].content[:3] == tuple(pictures(question))

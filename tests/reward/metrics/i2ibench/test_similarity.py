@@ -28,7 +28,8 @@ def scored(dimension, *, options=None, sample=None, **world):
     return score, made
 
 
-def without_a_value(score, world, status, reason=""):
+def without_a_value(result, status, reason=""):
+    score, world = result
     assert (score.status, score.value) == (status, None)
     assert reason in score.reason
     assert queries_of(world, Embed) == []
@@ -84,7 +85,7 @@ def test_after_a_removal_the_whole_pictures_are_compared():
     ],
 )
 def test_without_a_mask_or_anything_outside_of_it_there_is_no_number(answer, status, reason):
-    without_a_value(*scored("non-edited-fidelity", masks={CUP: answer}), status, reason)
+    without_a_value(scored("non-edited-fidelity", masks={CUP: answer}), status, reason)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def test_marks_around_a_command_are_left_out(text):
 )
 def test_what_is_not_one_command_fails_with_the_words(text):
     score, world = scored("non-edited-fidelity", says={"segment_edited": text})
-    without_a_value(score, world, "failed", "Please segment")
+    without_a_value((score, world), "failed", "Please segment")
     assert score.evidence[0].text == text
     assert queries_of(world, Segment) == []
 
@@ -152,14 +153,14 @@ def test_a_subject_is_looked_for_in_the_source_it_comes_from(dimension):
     assert score.value == pytest.approx((0.8 + 0.0) / 2)
     assert list(score.parts) == [f"source picture 2: {CAT}", f"source picture 1: {HAT}"]
     score, world = scored(dimension, says={MULTI[dimension]: [named(0, CAT), named(2, HAT)]})
-    without_a_value(score, world, "failed", "names source 2, and they are 0 to 1")
+    without_a_value((score, world), "failed", "names source 2, and they are 0 to 1")
     assert "hat" in score.evidence[0].text
 
 
 @pytest.mark.parametrize("dimension", ["subject-identity", *MULTI])
 def test_an_empty_list_abstains(dimension):
     score, world = scored(dimension, says={MULTI.get(dimension, "segment_unchanged"): []})
-    without_a_value(score, world, "abstained", "names nothing")
+    without_a_value((score, world), "abstained", "names nothing")
     assert len(world.queries) == 1
 
 
@@ -167,7 +168,7 @@ def test_an_empty_list_abstains(dimension):
 def test_what_is_not_found_in_one_of_the_pictures_abstains(gone, where):
     for options in ({}, {"inverted": True}):
         score, world = scored("multi-non-edited-fidelity", options=options, masks={(gone, CAT): mask(of=gone)})
-        without_a_value(score, world, "abstained", f"in {where} nothing is what was meant by {CAT!r}")
+        without_a_value((score, world), "abstained", f"in {where} nothing is what was meant by {CAT!r}")
         assert score.cause == ("edit" if gone == EDITED else "")
 
 
@@ -186,7 +187,7 @@ def test_elements_may_be_compared_outside_of_their_masks():
         assert embed.image == image
         assert np.array_equal(embed.regions[0].inside.values, ~expected.values)
     all_of_it = scored("multi-non-edited-fidelity", options={"inverted": True}, masks={(EDITED, CAT): FULL})
-    without_a_value(*all_of_it, "abstained", "in the edited picture nothing lies outside of")
+    without_a_value(all_of_it, "abstained", "in the edited picture nothing lies outside of")
     for other in ("subject-identity", "multi-detail-fidelity"):
         with pytest.raises(ValueError, match="inverted is for multi-non-edited-fidelity"):
             of(other, inverted=True)
@@ -195,7 +196,7 @@ def test_elements_may_be_compared_outside_of_their_masks():
 @pytest.mark.parametrize("said", [["the table"], [TABLE_, ""], [f"{TABLE_}\n{WALL}"], {"commands": [TABLE_]}, "none"])
 def test_lists_of_anything_but_commands_fail(said):
     score, world = scored("subject-identity", says={"segment_unchanged": said})
-    without_a_value(score, world, "failed")
+    without_a_value((score, world), "failed")
     assert queries_of(world, Segment) == []
 
 
