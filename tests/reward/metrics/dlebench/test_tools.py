@@ -67,26 +67,15 @@ def test_fractions_of_pixels_are_rounded_outwards_and_any_picture_will_do():
 @pytest.mark.parametrize(
     ("bbox", "why"),
     [
-        ([0, 0, 641, 10], "reaches out"),
-        ([-1, 0, 10, 10], "reaches out"),
-        ([0, 0, 10, 480.5], "reaches out"),
-        ([700, 500, 800, 600], "reaches out"),
+        *(
+            (bbox, "reaches out")
+            for bbox in ([0, 0, 641, 10], [-1, 0, 10, 10], [0, 0, 10, 480.5], [700, 500, 800, 600])
+        ),
         ([10**30, 0, 10**31, 10], "reaches out"),
-        ([10, 10, 10, 20], "empty"),
-        ([20, 10, 10, 20], "empty"),
-        ([5, 5, 5, 5], "empty"),
-        ([0.1, 0.2, 0.4, 0.5], "shares"),
-        ([0, 0, 1, 1], "shares"),
-        ([0, 0, 0, 0], "shares"),
-        ([1, 2, 3], "four numbers"),
-        ([1, 2, 3, 4, 5], "four numbers"),
-        ([[1, 2], [3, 4]], "four numbers"),
-        (["1", "2", "3", "4"], "four numbers"),
-        ("1234", "four numbers"),
-        ([1, 2, 3, float("nan")], "four numbers"),
-        ([1, 2, 3, float("inf")], "four numbers"),
-        ([True, 2, 3, 4], "four numbers"),
-        (None, "four numbers"),
+        *((bbox, "empty") for bbox in ([10, 10, 10, 20], [20, 10, 10, 20], [5, 5, 5, 5])),
+        *((bbox, "shares") for bbox in ([0.1, 0.2, 0.4, 0.5], [0, 0, 1, 1], [0, 0, 0, 0])),
+        *((bbox, "four numbers") for bbox in ([1, 2, 3], [1, 2, 3, 4, 5], [[1, 2], [3, 4]], list("1234"), "1234")),
+        *((bbox, "four numbers") for bbox in ([1, 2, 3, float("nan")], [1, 2, 3, float("inf")], [True, 2, 3, 4], None)),
         ({"x1": 1}, "four numbers"),
     ],
 )

@@ -205,13 +205,13 @@ def test_grades_are_read_by_their_names(reply: str) -> None:
 @pytest.mark.parametrize(
     ("reply", "message"),
     [
-        (graded("replace", 6, 3, 2), "'Prompt Compliance' as an integer from 1 to 5, got 'Prompt Compliance: 6'"),
-        (graded("replace", 0, 3, 2), "an integer from 1 to 5"),
-        (graded("replace", 4.5, 3, 2), "an integer from 1 to 5"),
-        (graded("replace", "4/10", 3, 2), "an integer from 1 to 5"),
-        (graded("replace", "4 or 5", 3, 2), "an integer from 1 to 5"),
-        (graded("replace", "four", 3, 2), "an integer from 1 to 5"),
-        (graded("replace", "-3", 3, 2), "an integer from 1 to 5"),
+        *(
+            (
+                graded("replace", grade, 3, 2),
+                f"'Prompt Compliance' as an integer from 1 to 5, got 'Prompt Compliance: {grade}'",
+            )
+            for grade in (6, 0, 4.5, "4/10", "4 or 5", "four", "-3")
+        ),
         (graded("replace", "", 3, 2), "an integer from 1 to 5"),
         (graded("replace", 4, 3, 2) + "\nOverall: 3", "only, got 'Overall: 3'"),
         (graded("replace", 4, 3, 2) + "\nOverall: 3.5", "only, got 'Overall: 3.5'"),

@@ -108,17 +108,10 @@ def test_questions_are_shared_by_the_three_metrics() -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        said(8),
-        said(8, 4, 2),
-        said(8, 11),
-        said(-1, 4),
-        said(8.5, 4),
+        *(said(8), said(8, 4, 2), said(8, 11), said(-1, 4), said(8.5, 4)),
         '{"score": 8, "reasoning": "one"}',
         '{"score": [8, 4]}',
-        "[8, 4]",
-        "8",
-        "I cannot judge this.",
-        '{"score": [8, 4], "reasoning": "cut',
+        *("[8, 4]", "8", "I cannot judge this.", '{"score": [8, 4], "reasoning": "cut'),
         f"{said(8, 4)} or rather {said(2, 2)}",
     ],
 )
