@@ -279,7 +279,7 @@ def test_rows_with_fewer_levels_are_said(tmp_path: Path) -> None:
         ({"levels": 9}, "has the levels 1 to 8, got 9"),
         ({"levels": "all"}, "levels are written as 1-8, 3 or 1,8, got 'all'"),
         ({"mean": "harmonic"}, "no mean 'harmonic': expected one of arithmetic, geometric"),
-        ({"mode": "vibes"}, "unknown mode 'vibes'"),
+        ({"mode": "vibes"}, "no mode 'vibes': there are numeric"),
         ({"mode": "expected", "n": 5}, "mode expected, got n=5"),
         ({"n": 0}, "n >= 1"),
         ({"split": "train"}, "no parquet files of the split 'train'"),

@@ -226,8 +226,8 @@ def test_questions_may_be_answered_by_the_edited_picture_alone(every: Path) -> N
 @pytest.mark.parametrize(
     ("option", "reason"),
     [
-        ("content=some", "content is one of whole, part, got 'some'"),
-        ("transfer=five_levels", "has no protocol 'five_levels': it has questions, two_levels"),
+        ("content=some", "no content 'some': there are whole, part"),
+        ("transfer=five_levels", "has no protocol 'five_levels': there are questions, two_levels"),
         ("quality_scale=[5,1]", "scale must be the lowest and the highest rating"),
         ("half=single&inverted=true", "inverted is for multi-non-edited-fidelity: no prompt has them"),
     ],
