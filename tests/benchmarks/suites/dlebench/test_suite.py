@@ -201,5 +201,5 @@ def test_the_papers_protocol_reaches_the_metrics_that_have_it(tmp_path: Path) ->
     assert tools[IF] == {"use": IF, "mode": "tools", "paper": True}
     with pytest.raises(InputError, match="no protocol 'paper' here: expected one of plain, tools"):
         DleBench(data, mode="plain").metrics("paper")
-    with pytest.raises(InputError, match="object_names of substring or words"):
+    with pytest.raises(InputError, match="no object_names 'synonyms': there are substring, words"):
         DleBench(tmp_path / "data", object_names="synonyms")
