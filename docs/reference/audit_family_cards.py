@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import inspect
 from collections.abc import Iterator
 from functools import cache
 
@@ -31,7 +31,7 @@ def audit_family_pages() -> dict[str, str]:
 
 
 def _section(family: Family) -> str:
-    about = sys.modules[family.vary.__module__].__doc__ or ""
+    about = inspect.getdoc(family.vary) or ""
     return "\n\n".join([f"### {family.name}", docstring_markdown(about), "\n".join(_facts(family))])
 
 

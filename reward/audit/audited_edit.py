@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..image import Image, Pixels
 from ..sample import EditSample
 from .family import Variant
-from .request import Request
+from .requested_changes import Request
 from .whole_picture_changes import jpeg
 
 Mask = NDArray[np.bool_]

@@ -1,12 +1,13 @@
 """Families of variants: changes to an edit whose effect on a right reward is known without a truth.
 
-A family is one module in `families/`, with one `FAMILY`. Its three severities are scored beside the edit itself.
+A family of ours is a function in `families/` and a row in the table of its module.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
@@ -56,7 +57,7 @@ class Variant:
 class Family:
     """One way to change an edit.
 
-    name: as in reports and options, with hyphens; its module has the same with underscores. relation: see `RELATIONS`.
+    name: as in reports and options, with hyphens. relation: see `RELATIONS`.
     reason: why a right reward behaves like this, in a sentence. severities: mildest first, with rising or falling
     amounts; a search takes any amount between the first and the last.
 
@@ -90,3 +91,25 @@ class Family:
         if any(change.may_be_in(edit.request) for change in self.unless_requested):
             return None
         return self.vary(edit, amount)
+
+
+def family_of(
+    relation: Relation,
+    vary: Callable[[AuditedEdit, float], Variant | None],
+    reason: str,
+    labels: Mapping[float, str],
+    *,
+    damages: Damages = "",
+    needs_good_edit: bool = False,
+    unless_requested: tuple[RequestedChange, ...] = (),
+) -> Family:
+    """A family that is named like its function. labels: of each amount, mildest first."""
+    mild, middle, strong = (Severity(amount, label) for amount, label in labels.items())
+    name = vary.__name__.replace("_", "-")
+    return Family(name, relation, reason, (mild, middle, strong), vary, damages, needs_good_edit, unless_requested)
+
+
+worse = partial(family_of, "lower", damages="preservation")
+harmless = partial(family_of, "equal")
+irrelevant = partial(family_of, "same")
+scoreless = partial(family_of, "no_number")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..image import Image, Pixels
 from ..sample import EditSample
 from .audited_edit import Area, AuditedEdit, Mask
+from .family import Variant
 
 Alpha = NDArray[np.float32]
 """H x W, in [0, 1]: how much of another picture shows."""
@@ -80,11 +81,6 @@ def objects_elsewhere(edit: AuditedEdit, share: float) -> Iterator[Area]:
             yield area
 
 
-def detail(pixels: Pixels) -> float:
-    """Standard deviation of its grey levels."""
-    return float(pixels.mean(axis=2, dtype=np.float32).std())
-
-
 def within(pixels: NDArray[_Item], area: Area) -> NDArray[_Item]:
     """A view of the part of a picture or mask."""
     x, y, w, h = area
@@ -96,7 +92,7 @@ def most_visible(
     areas: Iterator[Area],
     patch: Callable[[Area], Pixels | None],
     shape: Callable[[int, int], Alpha] | None = None,
-) -> Pixels | None:
+) -> Variant | None:
     """The edit with a patch blended into the area where that is most visible; None where it is visible nowhere.
 
     patch: of an area, pixels of its size. shape: of a width and height, how much of the patch shows; by default, the
@@ -113,7 +109,12 @@ def most_visible(
     if best is None or best[0] < VISIBLE:
         return None
     _, area, pixels = best
-    return with_patch(edit.after, pixels, area, (shape or ellipse)(area[2], area[3]))
+    return edit.picture(with_patch(edit.after, pixels, area, (shape or ellipse)(area[2], area[3])))
+
+
+def visible_variant(edit: AuditedEdit, pixels: Pixels) -> Variant | None:
+    """The edit with another picture; None where that is hardly another one."""
+    return edit.picture(pixels) if visible_difference(edit.after, pixels) >= VISIBLE else None
 
 
 def visible_difference(first: Pixels, second: Pixels) -> float:

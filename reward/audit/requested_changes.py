@@ -1,4 +1,4 @@
-"""Changes that an instruction itself may ask for: a family that makes them has no known order then.
+"""What an instruction asks for, and the changes that it may ask for: a family that makes them has no known order then.
 
 Kinds of changes are wide on purpose: a trial too few costs little, a violation that is none costs trust.
 """
@@ -6,15 +6,57 @@ Kinds of changes are wide on purpose: a trial too few costs little, a violation 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
-from ..edit_plan import OperationType
+from ..edit_plan import EditPlan, OperationType
+from ..metrics.any_edit.instruction_words import split_quotes, words_of
+from ..metrics.any_edit.plan_conversion import plan_of_operations, plan_of_task
 from ..planners.english.lexicon import word_set
-from .request import Request
+from ..planners.rule_planner import RulePlanner
+from ..sample import EditSample
 
 _ENGLISH = word_set(
     "the this that these those it its his their with into from and should let make made add change turn remove "
     "delete erase replace swap put give move edit show keep wearing"
 )
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a sample's instruction asks for, from its annotations, else as far as rules read it."""
+
+    sample: EditSample
+
+    @cached_property
+    def plan(self) -> EditPlan | None:
+        """The sample's plan, or that of its operations or its task, or what rules read; None where nothing does."""
+        sample = self.sample
+        if sample.plan is not None:
+            return sample.plan
+        try:
+            if sample.operations:
+                return plan_of_operations(sample.operations)
+            if sample.task is not None:
+                return plan_of_task(sample.task, sample.instruction)
+        except ValueError:  # more than a plan may have
+            return None
+        return _read(sample.instruction)
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """Of the instruction, in lower case, without quoted texts."""
+        return tuple(words_of(split_quotes(self.sample.instruction)[0]))
+
+    def names(self) -> list[str]:
+        """The objects, values and places that the plan names, what is new first; empty without a plan."""
+        operations = self.plan.operations if self.plan else ()
+        found = [(one.new and one.new.phrase, one.value, one.target and one.target.phrase) for one in operations]
+        return [name for names in found for name in names if name]
+
+
+@lru_cache(maxsize=1024)
+def _read(instruction: str) -> EditPlan | None:
+    return RulePlanner().plan(instruction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +81,13 @@ class RequestedChange:
         return any(operation.type in self.types for operation in request.plan.operations)
 
 
+_SCENE: frozenset[OperationType] = frozenset({"style", "filter", "extraction", "composition", "reasoning"})
+_LOOK: frozenset[OperationType] = _SCENE | {"weather", "restoration", "effect_add", "effect_remove"}
+_EFFECT: frozenset[OperationType] = frozenset({"effect_add", "effect_remove", "particles_add", "particles_remove"})
+_STRENGTH: frozenset[OperationType] = _EFFECT | {"filter", "light", "weather", "restoration", "reasoning"}
+
 COLOUR = RequestedChange(
-    frozenset(
-        {
-            "filter",
-            "style",
-            "light",
-            "weather",
-            "restoration",
-            "effect_add",
-            "effect_remove",
-            "extraction",
-            "composition",
-            "reasoning",
-        }
-    ),
+    _LOOK | {"light"},
     "tone, toning, tint, hue, warm, cool, saturat, desaturat, vivid, vibran, colorful, colourful, coloriz, "
     "colouriz, sepia, black and white, monochrom, grayscal, greyscal, gray scale, grey scale, "
     "palette, the colors, the colours, whole, entire, everything, white balance, color balance, grading, color "
@@ -64,22 +98,7 @@ COLOUR = RequestedChange(
 """The looks of all colours."""
 
 LIGHT = RequestedChange(
-    frozenset(
-        {
-            "filter",
-            "style",
-            "light",
-            "weather",
-            "camera",
-            "restoration",
-            "effect_add",
-            "effect_remove",
-            "particles_add",
-            "extraction",
-            "composition",
-            "reasoning",
-        }
-    ),
+    _LOOK | {"light", "camera", "particles_add"},
     "bright, dark, dim, light, illuminat, expos, contrast, shadow, hdr, glow, sunlight, sunlit, sunny, sunset, "
     "sunrise, moonlight, night, day, dusk, dawn, evening, morning, twilight, fog, mist, haz, smok, storm, weather, "
     "vignett, lamp, spotlight, backlit, silhouette, fade, fading, mood, dramatic, atmospher, cinematic, styl, "
@@ -88,22 +107,7 @@ LIGHT = RequestedChange(
 """Brightness and contrast."""
 
 DETAIL = RequestedChange(
-    frozenset(
-        {
-            "filter",
-            "style",
-            "weather",
-            "camera",
-            "restoration",
-            "effect_add",
-            "effect_remove",
-            "particles_add",
-            "particles_remove",
-            "extraction",
-            "composition",
-            "reasoning",
-        }
-    ),
+    _LOOK | {"camera", "particles_add", "particles_remove"},
     "blur, unblur, sharp, focus, unfocus, bokeh, depth of field, grain, nois, denois, pixel, 8 bit, 16 bit, "
     "compress, jpeg, artifact, artefact, resolution, upscal, quality, low res, smooth, soft, crisp, clear, clean, "
     "detail, enhanc, restor, repair, motion, glitch, vhs, cctv, webcam, look old, vintage, retro, film, styl, "
@@ -113,7 +117,7 @@ DETAIL = RequestedChange(
 """Sharpness, noise and texture."""
 
 FRAMING = RequestedChange(
-    frozenset({"crop", "reframe", "zoom", "camera", "extraction", "composition", "style", "filter", "reasoning"}),
+    _SCENE | {"crop", "reframe", "zoom", "camera"},
     "crop, zoom, closer, close up, frame, framing, border, margin, passepartout, polaroid, letterbox, "
     "wide, aspect, ratio, portrait, landscape, panoram, expand, extend, outpaint, uncrop, enlarg, "
     "shrink, resiz, collage, grid, tile, tiling, mosaic, repeat, panel, poster, postcard, cinematic, shot, view, "
@@ -154,24 +158,7 @@ ADDITION = RequestedChange(
 """What may stand at other places, too, or be done to others: the place where it is asked for is not read here."""
 
 DEGREE = RequestedChange(
-    frozenset(
-        {
-            "filter",
-            "light",
-            "weather",
-            "effect_add",
-            "effect_remove",
-            "particles_add",
-            "particles_remove",
-            "restoration",
-            "attribute",
-            "expression",
-            "camera",
-            "zoom",
-            "resize",
-            "reasoning",
-        }
-    ),
+    _STRENGTH | {"attribute", "expression", "camera", "zoom", "resize"},
     "slight, a bit, bit, little, subtl, somewhat, partly, partial, half, soft, gentl, faint, pale, transparen, "
     "ghost, blend, fade, fading, tint, hint, touch of, more, less, increas, decreas, reduc, enhanc, adjust, "
     "improv, bright, dark, dim, light, contrast, saturat, expos, warm, cool, glow, fog, mist, haz, smok, strong, "
@@ -183,20 +170,7 @@ SHADE = RequestedChange(frozenset({"color_alter", "material_alter"}), "color, co
 """A colour, of which every shade is right, the most vivid one too."""
 
 SURROUNDINGS = RequestedChange(
-    frozenset(
-        {
-            "background_change",
-            "extraction",
-            "composition",
-            "style",
-            "weather",
-            "filter",
-            "light",
-            "camera",
-            "reframe",
-            "reasoning",
-        }
-    ),
+    _SCENE | {"background_change", "weather", "light", "camera", "reframe"},
     "background, backdrop, scene, setting, environment, surround, sky, landscape, extract, cut, isolat, "
     "transparen, whole, entire, everything, world, behind, teleport, season, weather, styl, beach, street, "
     "forest, indoors, outdoors",

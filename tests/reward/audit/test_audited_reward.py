@@ -17,7 +17,7 @@ from editcritic.reward import EditSample, Image, Reward, Score
 from editcritic.reward.audit import AuditedReward, reward_of_pictures
 from editcritic.reward.audit.audited_edit import AuditedEdit
 from editcritic.reward.audit.audited_reward import score_of
-from editcritic.reward.audit.picture_files import unreadable
+from editcritic.reward.audit.families.files import unreadable
 from editcritic.reward.queries import Measurement
 from editcritic.reward.queries.expert import Expert, ExpertDown
 

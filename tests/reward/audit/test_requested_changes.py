@@ -3,8 +3,7 @@
 import pytest
 
 from editcritic.reward.audit import requested_changes
-from editcritic.reward.audit.request import Request
-from editcritic.reward.audit.requested_changes import COLOUR, DETAIL, FRAMING, ORIENTATION, RequestedChange
+from editcritic.reward.audit.requested_changes import COLOUR, DETAIL, FRAMING, ORIENTATION, Request, RequestedChange
 
 from ..fakes import sample
 
