@@ -19,6 +19,7 @@ from .figures import StoredAudit
 from .pictures import MAX_BYTES, Album, gallery, worst_examples
 from .report_text import (
     COST_COLUMNS,
+    DEMANDS,
     HOW_TO_READ,
     AuditFigures,
     cost_rows,
@@ -92,6 +93,7 @@ def _write(path: Path, report: AuditFigures, **values: Any) -> None:
             sensitivity=sensitivity_chart(report),
             costs=TableView(COST_COLUMNS, list(cost_rows(report))) if report.expert_costs else None,
             how_to_read=HOW_TO_READ,
+            demands=DEMANDS,
             **values,
         )
     )

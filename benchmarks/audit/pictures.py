@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...reward import EditSample, Image, ImageError, Score
-from ...reward.audit import AuditReport, Family, Trial, TrialMaker, Variant
+from ...reward.audit import AuditReport, Family, FamilyFinding, Trial, TrialMaker, Variant
 from ..report.ranking_sheet import score_bars
 from ..report.thumbnails import ThumbnailStore
 from .charts import ordered
-from .report_text import DEMANDS, signed
+from .report_text import signed
 
 MAX_BYTES = 8 * 2**20
 """Of all pictures of a page, as they are written into it."""
@@ -22,6 +22,9 @@ _MAX_REASON = 400
 _MAX_DEPTH = 2
 _SHOWN_SEVERITIES = (0, 2)
 _COARSE = 96
+
+FamilyShots = tuple[Family, list["Shot"]]
+"""What a family does to an edit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +44,13 @@ class Shot:
 
 @dataclass
 class Album:
-    """Thumbnails of a page, each once, of at most `MAX_BYTES`."""
+    """Thumbnails of a page, each once, of at most `limit` bytes, but for the last one."""
 
     limit: int = MAX_BYTES
     left_out: int = 0
     """Pictures for which there was no room."""
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
     _store: ThumbnailStore = field(default_factory=ThumbnailStore)
-    _bytes: int = 0
 
     @property
     def thumbnails(self) -> list[tuple[str, tuple[int, int], str]]:
@@ -58,14 +60,14 @@ class Album:
     @property
     def num_bytes(self) -> int:
         """Of the thumbnails as they are written."""
-        return self._bytes
+        return sum(map(len, self._store.kept.values()))
 
     def shot(self, caption: str, image: Image) -> Shot:
         """The picture, or why it cannot be shown."""
         width, height = image.size
         if width * height > _MAX_PIXELS:
             return Shot(caption, note=f"{width:,} × {height:,} pixels, too large to show")
-        if self._bytes >= self.limit:
+        if self.num_bytes >= self.limit:
             self.left_out += 1
             return Shot(caption, note="left out: the page has no room for more pictures")
         try:
@@ -74,9 +76,7 @@ class Album:
             key = None
         if key is None:
             return Shot(caption, note="the picture cannot be read")
-        if key not in self.sizes:
-            self.sizes[key] = image.size
-            self._bytes += len(self._store.kept[key])
+        self.sizes[key] = image.size
         return Shot(caption, key, image.size)
 
 
@@ -107,40 +107,16 @@ class Example:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Examples:
-    """The worst trials of a family, worst first."""
-
-    name: str
-    demand: str
-    reason: str
-    rate: str
-    examples: tuple[Example, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """What a family does to an edit."""
-
-    name: str
-    demand: str
-    reason: str
-    shots: tuple[Shot, ...]
-
-
-def worst_examples(report: AuditReport, maker: TrialMaker, count: int, album: Album) -> Iterator[Examples]:
-    """At most `count` of each family with violations, the most violated family first."""
-    families = {family.name: family for family in maker.families}
+def worst_examples(
+    report: AuditReport, maker: TrialMaker, count: int, album: Album
+) -> Iterator[tuple[FamilyFinding, list[Example]]]:
+    """At most `count` of each family with violations, worst first, the most violated family first."""
     for finding in ordered(report.findings):
-        family = families[finding.family.name]
-        trials = report.worst(family.name, count) if count else []
-        if trials:
-            rate = f"{finding.rate.violations} of {finding.rate.trials}"
-            examples = tuple(_example(report, maker, family, trial, album) for trial in trials)
-            yield Examples(family.name, DEMANDS[family.relation], family.reason, rate, examples)
+        if trials := report.worst(finding.family.name, count):
+            yield finding, [_example(report, maker, finding.family, trial, album) for trial in trials]
 
 
-def gallery(report: AuditReport, maker: TrialMaker, album: Album) -> tuple[EditSample, list[Shot], list[Card]]:
+def gallery(report: AuditReport, maker: TrialMaker, album: Album) -> tuple[EditSample, list[Shot], list[FamilyShots]]:
     """An edit, its pictures, and what each family makes of it."""
     number = next((number for number, score in enumerate(report.edits) if score.value is not None), 0)
     sample = maker.samples[number]
@@ -148,8 +124,8 @@ def gallery(report: AuditReport, maker: TrialMaker, album: Album) -> tuple[EditS
     cards = []
     for family in maker.families:
         made = (_card_shot(maker, number, family, severity, album) for severity in _SHOWN_SEVERITIES)
-        shown = tuple(shot for shot in made if shot is not None) or (Shot("", note="does not apply to this edit"),)
-        cards.append(Card(family.name, DEMANDS[family.relation], family.reason, shown))
+        shown = [shot for shot in made if shot is not None] or [Shot("", note="does not apply to this edit")]
+        cards.append((family, shown))
     return sample, shots, cards
 
 
