@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, redirect_stdout
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -151,9 +152,8 @@ def audit(
 
     Example: editcritic audit samples.jsonl --reward any-edit --experts small -o audit.html
     """
-    from ..benchmarks.audit.chosen_edits import READ_AHEAD, of_many_sources, valid_samples
+    from ..benchmarks.audit.chosen_edits import READ_AHEAD, latest_scores, of_many_sources, outage, valid_samples
     from ..benchmarks.audit.figures import write_figures
-    from ..benchmarks.audit.outages import latest_scores, outage
     from ..benchmarks.audit.page import write_audit_page
     from ..benchmarks.common.errors import InputError
     from ..benchmarks.common.inputs import require_distinct_files
@@ -165,7 +165,6 @@ def audit(
     from ..reward.audit.hack_search import HackSearch
     from .audit_editor import audit_editor
     from .audit_output import print_report, report_files, require_writable
-    from .audit_progress import audit_progress
     from .audit_subject import audit_subject
 
     try:
@@ -319,3 +318,31 @@ def _exit_code(report: AuditReport, fail_above: float | None, *, has_problems: b
     is_stopped = report.stopped or (search is not None and search.stopped)
     failures = report.infrastructure_failures + (0 if search is None else search.infrastructure_failures)
     return int(is_above or bool(is_stopped) or failures > 0)
+
+
+@contextmanager
+def audit_progress(
+    label: str, edits: int, stop: Callable[[], str]
+) -> Iterator[tuple[Callable[[], None], Callable[[], str]]]:
+    """A status on a terminal, elsewhere a line now and then. Yields two functions: one to call after each edit, and
+    `stop`, which is asked between batches and may be the only sign of life for long.
+    """
+    from ..benchmarks.run.run_progress import RunProgress, progress_reporter
+
+    begun, done = time.monotonic(), 0
+
+    def step() -> None:
+        nonlocal done
+        done += 1
+        show()
+
+    def show() -> None:
+        watch(RunProgress(done, edits, 0, time.monotonic() - begun))
+
+    def stop_reason() -> str:
+        show()
+        return stop()
+
+    with progress_reporter(label) as watch:
+        show()
+        yield step, stop_reason

@@ -42,36 +42,32 @@ def rate_chart(report: AuditFigures) -> Chart:
 
 def gain_chart(report: AuditFigures) -> Chart | None:
     """The mean gain of each family that must score lower, with its interval; None without any."""
-    findings = [one for one in report.findings if one.family.relation == "lower" and one.gain is not None]
-    findings.sort(key=lambda one: -(one.gain.value if one.gain else 0.0))
-    if not findings:
-        return None
-    rows = [_mean_row(one.family.name, one.gain) for one in findings if one.gain is not None]
-    values = [value for _, *numbers, _ in rows for value in numbers if isinstance(value, float)]
-    return _chart(
-        "What a policy would gain",
-        "mean gain, as a share of the scale",
-        [("instead of the edit, on average", 1, rows)],
-        AxisScale.over([*values, 0.0], 0.0, 1.0),
-        _tick,
-        "Left of 0, the edit pays more. The families whose variants pay most come first.",
-    )
+    gains = [
+        (one.family.name, one.gain)
+        for one in report.findings
+        if one.family.relation == "lower" and one.gain is not None
+    ]
+    gains.sort(key=lambda one: -one[1].value)
+    caption = "Left of 0, the edit pays more. The families whose variants pay most come first."
+    x_title = "mean gain, as a share of the scale"
+    return _mean_chart("What a policy would gain", x_title, "instead of the edit, on average", 1, gains, caption)
 
 
 def sensitivity_chart(report: AuditFigures) -> Chart | None:
     """What damage to the requested change, and to all the rest, costs on one scale; None where nothing tells."""
-    rows = [_mean_row(name, mean) for name, mean in sensitivity_rows(report)]
-    if not rows:
+    losses = sensitivity_rows(report)
+    return _mean_chart("Loss of score", "mean loss, as a share of the scale", "damage to", 2, losses, "")
+
+
+def _mean_chart(
+    title: str, x_title: str, heading: str, kind: int, means: Sequence[tuple[str, Mean]], caption: str
+) -> Chart | None:
+    if not means:
         return None
-    values = [value for _, *numbers, _ in rows for value in numbers if isinstance(value, float)]
-    return _chart(
-        "Loss of score",
-        "mean loss, as a share of the scale",
-        [("damage to", 2, rows)],
-        AxisScale.over([*values, 0.0], 0.0, 1.0),
-        _tick,
-        "",
-    )
+    rows = [(name, mean.value, mean.low, mean.high, mean_text(mean)) for name, mean in means]
+    values = [value for _, mean in means for value in (mean.value, mean.low, mean.high) if value is not None]
+    unit = AxisScale.over([*values, 0.0], 0.0, 1.0)
+    return _chart(title, x_title, [(heading, kind, rows)], unit, _tick, caption)
 
 
 def ordered(findings: Sequence[FamilyFinding]) -> list[FamilyFinding]:
@@ -84,10 +80,6 @@ def _rate_row(finding: FamilyFinding) -> _Row:
     known = bool(rate.trials)
     text = rate_text(rate)
     return finding.family.name, rate.value, rate.low if known else None, rate.high if known else None, text
-
-
-def _mean_row(name: str, mean: Mean) -> _Row:
-    return name, mean.value, mean.low, mean.high, mean_text(mean)
 
 
 def _tick(value: float) -> str:

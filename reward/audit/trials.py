@@ -86,7 +86,9 @@ class TrialMaker:
                 except RuntimeError as error:
                     if unmade is None:
                         raise
-                    unmade(UnmadeVariant(number, family.name, severity, _reason(error.__cause__ or error)))
+                    cause = error.__cause__ or error
+                    reason = f"{type(cause).__name__}: {cause}"[:_LONGEST_REASON]
+                    unmade(UnmadeVariant(number, family.name, severity, reason))
                     continue
                 if variant is not None:
                     yield family, severity, variant
@@ -105,10 +107,6 @@ class TrialMaker:
         return replace(variant, sample=replace(variant.sample, id=f"{variant.sample.id}/{family.name}/{severity}"))
 
 
-def _reason(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
-
-
 def variant_batches(variants: Iterable[MadeVariant]) -> Iterator[list[MadeVariant]]:
     """At most `BATCH` of them at a time, which are made when they are needed."""
     made = iter(variants)
@@ -117,23 +115,14 @@ def variant_batches(variants: Iterable[MadeVariant]) -> Iterator[list[MadeVarian
 
 
 def score_batch(reward: AuditedReward, batch: Sequence[MadeVariant], number: int, edit: Score) -> list[Trial]:
-    """The trials of variants of a sample whose edit has this score."""
-    scores = _score(reward, batch)
-    return [
-        Trial(number, family.name, severity, edit, score)
-        for (family, severity, _), score in zip(batch, scores, strict=True)
-    ]
-
-
-def _score(reward: AuditedReward, batch: Sequence[MadeVariant]) -> list[Score]:
-    """In as few calls as their relations allow."""
+    """The trials of variants of a sample whose edit has this score, in as few calls as their relations allow."""
     calls: dict[tuple[object, ...], list[int]] = {}
     for row, (family, severity, variant) in enumerate(batch):
         calls.setdefault(_call(family, severity, variant, row), []).append(row)
     scores: dict[int, Score] = {}
     for rows in calls.values():
         scores.update(zip(rows, _scores(reward, [batch[row] for row in rows]), strict=True))
-    return [scores[row] for row in range(len(batch))]
+    return [Trial(number, family.name, severity, edit, scores[row]) for row, (family, severity, _) in enumerate(batch)]
 
 
 def _call(family: Family, severity: int, variant: Variant, row: int) -> tuple[object, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....reward import EditSample, Image
-from ....reward.audit.labels import labelled, strip
+from ....reward.audit.families.words import labelled, strip
 from ....reward.audit.whole_picture_changes import jpeg
 from ....reward.sample_limits import MAX_INSTRUCTION
 

@@ -12,7 +12,7 @@ import pytest
 
 from editcritic.benchmarks.demo.demo_scenes import demo_tasks
 from editcritic.reward.audit import whole_picture_changes as changes
-from editcritic.reward.audit.labels import labelled, strip
+from editcritic.reward.audit.families.words import labelled, strip
 from editcritic.reward.image import Pixels
 
 

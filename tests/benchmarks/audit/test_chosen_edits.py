@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from editcritic.benchmarks.audit.outages import latest_scores, outage
+from editcritic.benchmarks.audit.chosen_edits import latest_scores, outage
 from editcritic.reward import EditSample, Score
 from editcritic.reward.audit import AuditRun, select_families
 
