@@ -15,13 +15,7 @@ import pytest
 from editcritic.integrations.serving.client import RemoteReward
 from editcritic.integrations.serving.server import ScoringService, serve_in_thread
 from editcritic.reward import EditSample, Engine, Image, ImageError, Reward, Score
-from editcritic.reward.audit import (
-    AuditReport,
-    Variant,
-    all_families,
-    audit,
-    select_families,
-)
+from editcritic.reward.audit import AuditReport, Variant, all_families, audit, select_families
 from editcritic.reward.audit.audited_edit import AuditedEdit
 from editcritic.reward.audit.run_audit import AuditRun
 from editcritic.reward.queries import Measurement
