@@ -7,8 +7,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-from collections.abc import Iterator
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -17,13 +15,15 @@ from typing import Any
 
 import pytest
 
+from editcritic.benchmarks.common.inputs import load_reward, spec_argument
 from editcritic.benchmarks.run import run_progress
 from editcritic.cli import audit_subject
+from editcritic.integrations.serving.server import ScoringService, serve_in_thread
 from editcritic.reward.audit import all_families
 
 from ..benchmarks.conftest import Command, Folder, patched
 from ..benchmarks.suites.tiny_suite import Toy, outputs
-from .test_interruption import ROOT, check_interrupted, program, started
+from .test_interruption import check_interrupted, program, started
 
 CONTRAST = ("--reward", "tests.cli.audited_functions:contrast")
 FEW = tuple(word for name in ("blurred", "over-saturated", "reencoded", "sample-id") for word in ("--family", name))
@@ -139,23 +139,10 @@ def test_of_many_edits_those_of_as_many_sources_as_possible_are_audited(editcrit
 # -- judge servers -----------------------------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def served(*options: object) -> Iterator[str]:
-    """The address of a real server in its own process."""
-    command = program("serve", "--port", "0", *map(str, options))
-    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stderr is not None
-            line = process.stderr.readline()
-            assert line.startswith("serving"), line + process.stderr.read()
-            yield line.split()[-1]
-        finally:
-            process.kill()
-
-
 def test_a_judge_server_by_its_address(editcritic: Command, folder: Folder, samples: Path) -> None:
     here = figures(editcritic, samples, "--reward", folder.cheap, *FEW)
-    with served("--reward", folder.cheap) as url:
+    service = ScoringService(load_reward(spec_argument(str(folder.cheap))))
+    with contextlib.closing(service), serve_in_thread(service) as url:
         there = figures(editcritic, samples, "--reward", url, *FEW)
         refused = editcritic("audit", samples, "--reward", url, "--experts", "cpu")
     assert there["trials"] == here["trials"]
