@@ -19,11 +19,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from ..reward import EditSample, Image, ImageError, Score
+from ..reward.edit_plan import plan_from_json, plan_to_json
 from ..reward.encoded_images import check_size
 from ..reward.experts.judging.chat_completions import content_texts
 from ..reward.image import PixelFormatError
 from ..reward.plain_text import check_text, one_line
-from ..reward.plan_json import plan_from_json, plan_to_json
 from ..reward.sample_files import sample_from_json, sample_problem
 from ..reward.sample_limits import SampleTooLarge
 from .row_fields import (

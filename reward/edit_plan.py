@@ -1,4 +1,4 @@
-"""EditPlan: what an instruction asks for, taken apart, and what must stay.
+"""EditPlan: what an instruction asks for, taken apart, and what must stay; and plans as JSON.
 
 A plan depends on the source images and the instruction only, never on an edit: all edits of a group share one. It is a
 field of the sample (`EditSample.plan`), or a planner's answer to the query `Plan`.
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import cache
 from types import MappingProxyType
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import ConfigDict, Field, with_config
+from pydantic import ConfigDict, Field, TypeAdapter, with_config
 
 from .boxes import Box
 from .sample import Position, TaskType
@@ -106,7 +107,7 @@ MAX_NESTING = 3
 MAX_ATTRIBUTES = 16
 MAX_BOXES = 256
 
-_STRICT = ConfigDict(extra="forbid")  # of JSON, see `plan_json`
+_STRICT = ConfigDict(extra="forbid")  # of JSON, see `plan_from_json`
 _Text = Annotated[str, Field(max_length=MAX_TEXT)]
 
 
@@ -349,3 +350,48 @@ class EditPlan:
 def _check_lengths(owner: str, *texts: str) -> None:
     for text in texts:
         check_length(f"a text of {owner}", text)
+
+
+def plan_to_json(plan: EditPlan) -> dict[str, Any]:
+    """A plan as JSON values, without the fields that have their defaults. Inverse of `plan_from_json`."""
+    data: dict[str, Any] = _to_json(plan)
+    return data
+
+
+def plan_from_json(data: Mapping[str, Any]) -> EditPlan:
+    """A plan from JSON values.
+
+    Raises pydantic's ValidationError, a ValueError, with the path of each field that is unknown, missing, too long or
+    of another type, and of each part that contradicts itself.
+    """
+    return _adapter().validate_python(data)
+
+
+@cache
+def plan_schema() -> dict[str, Any]:
+    """The JSON schema of a plan, for the constrained output of a judge. `boxes`, which are annotations, are left out.
+
+    What it cannot say, such as the slots that a type of operation needs, `plan_from_json` checks.
+    """
+    schema = _adapter().json_schema()
+    definitions = schema["$defs"]
+    del definitions["Box"]
+    del definitions["Target"]["properties"]["boxes"]
+    for definition in (schema, *definitions.values()):
+        definition["additionalProperties"] = False
+        definition.pop("description", None)  # docstrings, which are for readers of the code
+    return schema
+
+
+@cache
+def _adapter() -> TypeAdapter[EditPlan]:
+    return TypeAdapter(EditPlan)
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_to_json(item) for item in value]
+    if not is_dataclass(value):
+        return value
+    items = {field.name: (getattr(value, field.name), field.default) for field in fields(value)}
+    return {name: _to_json(item) for name, (item, default) in items.items() if default is MISSING or item != default}

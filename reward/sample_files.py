@@ -25,11 +25,10 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from .boxes import Box, boxes_of_corners
-from .edit_plan import EditPlan
+from .edit_plan import EditPlan, plan_to_json
 from .image import DerivedDigest, FileIndex, Image, Size
 from .image_decoding import MAX_PIXELS, encoded_in_text
 from .plain_text import check_name, one_line
-from .plan_json import plan_to_json
 from .sample import EditSample, Operation, Pools, Position, Task, TaskType
 from .strict_json import json_lines
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from ...reward import Box, EditPlan, EditSample, Reward, Score, default_experts
+from ...reward.edit_plan import plan_to_json
 from ...reward.metrics.any_edit.preservation import preservation
-from ...reward.plan_json import plan_to_json
 from ...reward.queries.change_map import ChangeMap
 from ...reward.queries.kinds import MapChanges, Plan
 from ..common.optional_imports import bench_library

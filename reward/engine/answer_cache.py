@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 
-from ..edit_plan import EditPlan
-from ..plan_json import plan_to_json
+from ..edit_plan import EditPlan, plan_to_json
 from ..queries.change_map import ChangeMap
 from ..queries.kinds import Answer, Detections, Embeddings, Mask, RecognizedText, UpscaledImage
 from ..queries.outcomes import Abstention

@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..boxes import Box
-from ..edit_plan import EditPlan
+from ..edit_plan import EditPlan, plan_from_json, plan_to_json
 from ..image import Image
-from ..plan_json import plan_from_json, plan_to_json
 from .change_map import ChangeMap
 from .outcomes import Abstention, Failure
 from .response_formats import Message, Reply, ResponseFormat, validate_reply

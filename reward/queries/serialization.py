@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..boxes import Box
-from ..edit_plan import EditPlan
+from ..edit_plan import EditPlan, plan_from_json, plan_to_json
 from ..image import Image
 from ..image_decoding import MAX_PIXELS
-from ..plan_json import plan_from_json, plan_to_json
 from .change_map import GRIDS, ChangeMap
 from .kinds import (
     Answer,

@@ -30,8 +30,8 @@ from editcritic.integrations.trainers.trainer_reward import (
     scorer_name,
 )
 from editcritic.reward import Box, EditPlan, EditSample, Kept, PlannedOperation, Reward, Score, SpecError, Target
+from editcritic.reward.edit_plan import plan_to_json
 from editcritic.reward.image import PixelFormatError
-from editcritic.reward.plan_json import plan_to_json
 from tests.reward.fakes import Fake, Rated, picture, sample
 from tests.verifiers.numpy_editor import scenes
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from editcritic.reward import Box, EditPlan, Kept, PlannedOperation, Question, Relation, Target
-from editcritic.reward.plan_json import plan_from_json, plan_schema, plan_to_json
+from editcritic.reward.edit_plan import plan_from_json, plan_schema, plan_to_json
 
 from .plan_strategies import PLANS
 

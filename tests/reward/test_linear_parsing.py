@@ -121,12 +121,12 @@ def parsers() -> dict[str, Callable[[str], object]]:
     from editcritic.benchmarks.suites.construction.reply_rules import garbled_reason, parse_sentence
     from editcritic.integrations.dataset_rows import split_instructions
     from editcritic.integrations.diffusers.ledits import concepts
+    from editcritic.reward.edit_plan import plan_schema
     from editcritic.reward.experts.judging.chat_template import extract_tool_calls
     from editcritic.reward.metrics.any_edit.instruction_words import clauses_of, split_quotes, words_of
     from editcritic.reward.metrics.dlebench.replies import FOLLOWING, parse_tool_reply, parse_verdict
     from editcritic.reward.metrics.edival.task_parser import parse_task
     from editcritic.reward.metrics.new_text import _INJECTION_PATTERN
-    from editcritic.reward.plan_json import plan_schema
     from editcritic.reward.planners.rule_planner import RulePlanner
     from editcritic.reward.queries.parsing import parse_integer, parse_json, parse_option, parse_yes_no
     from editcritic.reward.queries.refusals import refuses

@@ -9,8 +9,7 @@ from editcritic.integrations.dataset_rows import build_samples, sample_from_row
 from editcritic.integrations.serving.http_protocol import APIError, parse_request
 from editcritic.integrations.trainers.trainer_reward import score_samples
 from editcritic.reward import Box, EditSample, Operation, Pools, Reward, Task
-from editcritic.reward.edit_plan import EditPlan, PlannedOperation, Target
-from editcritic.reward.plan_json import plan_from_json
+from editcritic.reward.edit_plan import EditPlan, PlannedOperation, Target, plan_from_json
 from editcritic.reward.queries import Measurement
 from editcritic.reward.sample_files import InvalidLine, read_samples
 from editcritic.reward.sample_limits import (

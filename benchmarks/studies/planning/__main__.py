@@ -18,9 +18,8 @@ import numpy as np
 
 from ....reward.bootstrap_intervals import wilson_interval
 from ....reward.config import load_experts
-from ....reward.edit_plan import EditPlan
+from ....reward.edit_plan import EditPlan, plan_to_json
 from ....reward.image import Image
-from ....reward.plan_json import plan_to_json
 from ....reward.queries.expert import Expert
 from ....reward.queries.kinds import Plan
 from ....reward.queries.outcomes import Failure

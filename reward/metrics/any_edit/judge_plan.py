@@ -10,10 +10,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ...edit_plan import MAX_QUESTIONS, EditPlan, Question
+from ...edit_plan import MAX_QUESTIONS, EditPlan, Question, plan_from_json, plan_schema
 from ...engine.program import Abstained, Ask, Failed, Program, ask_many, reply_value
 from ...image import Image
-from ...plan_json import plan_from_json, plan_schema
 from ...queries.kinds import Judge
 from ...queries.outcomes import Abstention, Failure
 from ...queries.prompts import Prompts

@@ -29,7 +29,7 @@ from .lexicon import (
     VAGUE_QUANTITIES,
     word_set,
 )
-from .tokens import Tokens, words_in
+from .sentences import Tokens, words_in
 
 MAX_NOUN_WORDS = 6
 

@@ -1,4 +1,4 @@
-"""Scenes, places in the picture and relations, as said by prepositions: "in the image", "on the left", "next to"."""
+"""Places in the picture and relations, as said by prepositions: "on the left", "next to"."""
 
 from __future__ import annotations
 
@@ -9,61 +9,12 @@ from .lexicon import (
     MENTIONED,
     OTHER_PREPOSITIONS,
     PREPOSITIONS,
-    SCENES,
     SIDE_NOUNS,
     SIDE_RELATIONS,
     SIDES,
     STOPS,
 )
-from .tokens import Tokens, words_in
-
-
-def scene_end(tokens: Tokens, start: int) -> int | None:
-    """The index after a phrase such as "in the image" or "visible in this photo"; None without one."""
-    words = words_in(tokens[start : start + 6])
-    index = 0
-    if words and words[0] in MENTIONED:
-        index = 1
-    if words[index : index + 2] == ["out", "of"]:
-        index += 1
-    if words[index : index + 1] and words[index] in ("in", "from", "of", "within", "on", "to", "for", "into", "across"):
-        is_within = words[index] in ("in", "from", "of", "within", "into", "to")
-        index += 1
-        rest = words[index + 1 : index + 2]
-        is_last = not rest or (rest != ["of"] and rest[0] in STOPS) or not rest[0][0].isalnum()
-        if words[index : index + 1] and words[index] in SCENES and is_last and rest != ["'s"]:
-            return start + index + 1  # "from photo"
-        if words[index : index + 1] and words[index] in ("the", "this", "that", "your", "my", "our", "an", "a"):
-            after = index + 1
-            if words[after : after + 1] and words[after] in (
-                "whole",
-                "entire",
-                "given",
-                "original",
-                "provided",
-                "input",
-            ):
-                after += 1
-            if (
-                words[after : after + 1]
-                and (words[after] in SCENES or (words[after] == "frame" and is_within))
-                and words[after + 1 : after + 2] not in (["'s"], ["of"])
-            ):
-                return start + after + 1
-    return start + 1 if words and words[0] in ("visible", "present", "shown") and len(words) == 1 else None
-
-
-def without_scene(tokens: Tokens) -> tuple[Tokens, bool]:
-    """The tokens without "in the image" at their end, and whether there was one."""
-    for size in (4, 3):
-        start = len(tokens) - size
-        is_scene = start > 1 and scene_end(tokens, start) == len(tokens)
-        if is_scene and tokens[start].word in ("in", "within", "from") and tokens[start + 1].word in _THIS:
-            return tokens[:start], True
-    return tokens, False
-
-
-_THIS = ("the", "this", "that", "your", "my", "our")
+from .sentences import Tokens, scene_end, words_in
 
 
 def place_at(tokens: Tokens, start: int) -> tuple[Place, int, bool] | None:

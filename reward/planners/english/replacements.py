@@ -7,8 +7,6 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from ...edit_plan import OperationType, Target
-from .changes import Aspect, Change, aspect_of, change_of, is_part_of_place
-from .destinations import SIDE_POSITIONS, destination_of
 from .lexicon import (
     ARTICLES,
     BACKGROUND_NOUNS,
@@ -23,16 +21,19 @@ from .lexicon import (
     TEXT_INTRODUCERS,
     word_set,
 )
-from .noun_phrases import Phrase
-from .places import scene_end
-from .request import Operations, Request, objects_of
-from .texts import text_replaced
-from .tokens import Token, Tokens, text_of, words_in
+from .noun_phrases import Operations, Phrase, Request, objects_of
+from .sentences import Token, Tokens, scene_end, text_of, words_in
+from .texts import SIDE_POSITIONS, destination_of, text_replaced
 from .values import (
+    Aspect,
+    Change,
+    aspect_of,
+    change_of,
     color_value,
     head_of,
     is_description,
     is_filter,
+    is_part_of_place,
     is_style,
     is_viewpoint,
     is_weather,

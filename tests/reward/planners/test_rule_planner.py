@@ -12,7 +12,7 @@ from editcritic.reward.edit_plan import EditPlan
 from editcritic.reward.metrics.any_edit.plan_conversion import plan_of_task
 from editcritic.reward.metrics.any_edit.plan_validation import plan_problems
 from editcritic.reward.metrics.edival.task_parser import parse_task
-from editcritic.reward.planners.english.politeness import plain_request
+from editcritic.reward.planners.english.sentences import plain_request
 from editcritic.reward.planners.rule_planner import RulePlanner
 from editcritic.reward.queries import Abstention, Plan
 
