@@ -42,8 +42,7 @@ def plan(
         typer.Option("--replicas", min=1, max=10**6, help="Processes or machines like this one that share the work."),
     ] = 1,
     reward: Annotated[
-        str | None,
-        typer.Option("--reward", help=f"Reward spec, as in `score`. Default: {DEFAULT_REWARD}."),
+        str | None, typer.Option("--reward", help=f"Reward spec, as in `score`. Default: {DEFAULT_REWARD}.")
     ] = None,
     experts: Experts = None,
     protocol: Protocol = None,

@@ -22,28 +22,9 @@ from ..queries.kinds import Outcome, Plan, Query
 from ..queries.outcomes import Abstention
 from ..sample import TASK_TYPES, Task
 from ..sample_limits import MAX_INSTRUCTION
+from .english import lexicon as lex
 from .english.conditions import contradicts_itself, kept_of
-from .english.lexicon import (
-    ARTICLES,
-    AUXILIARIES,
-    COLORS,
-    CONJUNCTIONS,
-    EDIT_VERBS,
-    HOLDING,
-    LOCATED,
-    LOOKING,
-    MENTIONED,
-    OBJECT_COLORS,
-    OTHER_PREPOSITIONS,
-    POSSESSIVES,
-    PREPOSITIONS,
-    QUANTIFIERS,
-    SCENES,
-    SIDE_NOUNS,
-    TEXT_INTRODUCERS,
-    WEARING,
-    word_set,
-)
+from .english.lexicon import word_set
 from .english.noun_phrases import Request, whole_phrase
 from .english.pictures import all_but
 from .english.properties import is_prominence
@@ -139,7 +120,7 @@ def _plan_of_form(request: str) -> EditPlan | None:
         return None
 
 
-_LIMITING = (CONJUNCTIONS - {"and", "or"}) | word_set(
+_LIMITING = (lex.CONJUNCTIONS - {"and", "or"}) | word_set(
     "keep keeping stay staying remain remaining must except excluding besides nobody"
 )
 """Words of a condition, which a name or value of EdiVal's form does not have."""
@@ -160,15 +141,15 @@ def _without_marks(name: str, task: Task) -> str:
 
 
 _NOT_BARE = (
-    ARTICLES
-    | POSSESSIVES
-    | QUANTIFIERS
-    | SCENES
-    | (CONJUNCTIONS - {"and"})
-    | (OTHER_PREPOSITIONS - {"featuring", "showing"})
-    | (PREPOSITIONS.keys() - {"with", "of"})
+    lex.ARTICLES
+    | lex.POSSESSIVES
+    | lex.QUANTIFIERS
+    | lex.SCENES
+    | (lex.CONJUNCTIONS - {"and"})
+    | (lex.OTHER_PREPOSITIONS - {"featuring", "showing"})
+    | (lex.PREPOSITIONS.keys() - {"with", "of"})
     | word_set("keep remove delete erase add insert replace change make everything anything something nothing")
-    | (AUXILIARIES - {"can"})
+    | (lex.AUXILIARIES - {"can"})
     | _LIMITING
     | word_set("one last everyone everybody outdoors indoors upstairs downstairs nearby")
     | word_set("it them him left right bottom foreground background front this that these those other another")
@@ -179,7 +160,7 @@ def _is_bare(name: str) -> bool:
     """Whether an object is a plain name: no determiner, no place, no relation beyond "with" and "of"."""
     words = name.lower().replace("(background)", "").split()
     tokens = tokens_of(name)
-    if tokens is None or has_refused_word(tokens, errands=False) or set(words) <= COLORS - OBJECT_COLORS:
+    if tokens is None or has_refused_word(tokens, errands=False) or set(words) <= lex.COLORS - lex.OBJECT_COLORS:
         return False
     if not all(any(map(str.isalnum, word)) for word in words):
         return False
@@ -291,15 +272,15 @@ def _with_questions(operations: list[PlannedOperation], kept: list[Kept]) -> lis
 
 
 _GRAMMAR_WORDS = (
-    EDIT_VERBS
-    | SIDE_NOUNS
-    | LOCATED
-    | MENTIONED
-    | HOLDING
-    | WEARING
-    | TEXT_INTRODUCERS
-    | PREPOSITIONS.keys()
-    | OTHER_PREPOSITIONS
+    lex.EDIT_VERBS
+    | lex.SIDE_NOUNS
+    | lex.LOCATED
+    | lex.MENTIONED
+    | lex.HOLDING
+    | lex.WEARING
+    | lex.TEXT_INTRODUCERS
+    | lex.PREPOSITIONS.keys()
+    | lex.OTHER_PREPOSITIONS
     | word_set("rid away that's who's worn held attached adjacent close closer side far very next")
 )
 """Words that say how slots are filled, and are in none."""
@@ -349,7 +330,7 @@ def _is_vague(tokens: Tokens) -> bool:
         return False
     for end in range(2, min(5, len(words))):
         value = words[end:]
-        if value[0] in LOOKING | {"be"}:
+        if value[0] in lex.LOOKING | {"be"}:
             value = value[1:]
         value = value[1:] if value[:1] == ["like"] else value
         if _names_picture(tokens[1:end]) and (is_praise(value) or is_prominence(value)):

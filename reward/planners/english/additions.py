@@ -7,24 +7,8 @@ from typing import cast
 
 from ...edit_plan import OperationType, Relation, Target
 from ...sample import Position
-from .lexicon import (
-    ACTIONS,
-    ARTICLES,
-    BACKGROUND_NOUNS,
-    BODY_PARTS,
-    COLOR_MODIFIERS,
-    COLORS,
-    DETERMINERS,
-    LOCATED,
-    NUMBERS,
-    OTHER_PREPOSITIONS,
-    PERSONS,
-    PREPOSITIONS,
-    SCENES,
-    STOPS,
-    VERBS,
-    word_set,
-)
+from . import lexicon as lex
+from .lexicon import word_set
 from .moves import move
 from .noun_phrases import (
     Operations,
@@ -74,7 +58,7 @@ def add(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`add a hat to the dog`, `put a cup on the table`."""
     if any(token.is_quote for token in tokens):
         return text_added(tokens, request)
-    if tokens and tokens[0].word in ("it", "them") and verb in VERBS["put"]:
+    if tokens and tokens[0].word in ("it", "them") and verb in lex.VERBS["put"]:
         return move(verb, tokens, request)
     phrase = phrase_at(tokens)
     if phrase is None:
@@ -86,13 +70,13 @@ def add(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     is_on = phrase.target.relation is not None and phrase.target.relation.kind == "on"
     if nouns[-1] in _PICTURES and (verb in ("create", "generate") or (verb == "draw" and not is_on)):
         return None
-    if is_nowhere and verb in VERBS["put"] and not request.in_scene and tokens[-1].word not in SCENES:
+    if is_nowhere and verb in lex.VERBS["put"] and not request.in_scene and tokens[-1].word not in lex.SCENES:
         return None  # "place bets"
     if verb == "set" and words_in(tokens[-2:]) == ["on", "fire"]:
         burnt = request.target(tokens[:-2])
         return None if burnt is None else request.operation("attribute", target=burnt.target, value="on fire")
     if verb == "set" and phrase.article == "the" and (change := change_of(tokens)) is not None:
-        is_aspect = aspect_of(change.old) is not None or phrase.target.noun in BACKGROUND_NOUNS
+        is_aspect = aspect_of(change.old) is not None or phrase.target.noun in lex.BACKGROUND_NOUNS
         return changed(change, request, verb) if is_aspect else None
     if phrase.article == "the" and verb in ("put", "place", "position", "set", "arrange", "hang", "lay", "stick"):
         return move(verb, tokens, request)
@@ -101,7 +85,7 @@ def add(verb: str, tokens: Tokens, request: Request) -> Operations | None:
         return None
     rest = tokens[phrase.end :]
     if rest and rest[0].word == "and" and has_with(phrase.target):
-        if len(rest) < 2 or rest[1].word in ARTICLES or not is_description(rest):
+        if len(rest) < 2 or rest[1].word in lex.ARTICLES or not is_description(rest):
             return None
         return _added(replace(resolved, loose=True), [], request)
     if [token.word for token in rest[:2]] == ["and", "the"]:  # "next to the woman and the dog"
@@ -125,8 +109,8 @@ def add(verb: str, tokens: Tokens, request: Request) -> Operations | None:
 def _added(phrase: Phrase, rest: Tokens, request: Request) -> Operations | None:
     new, loose = phrase.target, phrase.loose
     head = new.noun.split()[0] if " of " in new.noun else new.noun.split()[-1]
-    is_picture = new.noun.split()[0] in SCENES and not (new.noun in SCENES and new.relation is not None)
-    if is_picture or (new.relation is not None and new.relation.kind == "part" and head in BACKGROUND_NOUNS):
+    is_picture = new.noun.split()[0] in lex.SCENES and not (new.noun in lex.SCENES and new.relation is not None)
+    if is_picture or (new.relation is not None and new.relation.kind == "part" and head in lex.BACKGROUND_NOUNS):
         return None
     if head in ("texture", "pattern", "finish", "print") and (new.relation is not None or rest):
         owner = Phrase(new.relation.of, 0) if new.relation is not None else request.target(rest[1:])
@@ -148,7 +132,9 @@ def _added(phrase: Phrase, rest: Tokens, request: Request) -> Operations | None:
         position, reference = cast(Position, new.relation.kind), new.relation.of
         new = replace(new, relation=None)
     if rest:
-        is_purpose = len(rest) > 1 and rest[0].word == "to" and rest[1].word in ACTIONS  # "a dog to play with the cat"
+        is_purpose = (
+            len(rest) > 1 and rest[0].word == "to" and rest[1].word in lex.ACTIONS
+        )  # "a dog to play with the cat"
         ending = None if is_purpose else destination_of(rest, request)
         if ending is not None:
             kind, other, end_loose = ending
@@ -228,10 +214,10 @@ def second_object(tokens: Tokens) -> int | None:
         word, before = words[index], words[index - 1]
         if word == "to":
             return None
-        if word in ("a", "an", "some", "another", *NUMBERS) and may_precede_object(before):
+        if word in ("a", "an", "some", "another", *lex.NUMBERS) and may_precede_object(before):
             return index
-        is_noun = word[0].isalnum() and word not in STOPS | LOCATED and not word.endswith("ing")
-        if before in PERSONS and is_noun:
+        is_noun = word[0].isalnum() and word not in lex.STOPS | lex.LOCATED and not word.endswith("ing")
+        if before in lex.PERSONS and is_noun:
             return index
     return None
 
@@ -239,30 +225,13 @@ def second_object(tokens: Tokens) -> int | None:
 def may_precede_object(word: str) -> bool:
     """Whether a word may end an object, so that another one begins after it."""
     return not (
-        word in PREPOSITIONS
-        or word in OTHER_PREPOSITIONS
-        or word in DETERMINERS
-        or word in ("and", ",", "'s", "be", "it's")
-        or word
-        in (
-            "wearing",
-            "holding",
-            "carrying",
-            "having",
-            "like",
-            "such",
-            "riding",
-            "eating",
-            "playing",
-            "wear",
-            "hold",
-            "have",
-            "all",
-            "both",
-            "than",
-            "is",
-        )
+        word in lex.PREPOSITIONS or word in lex.OTHER_PREPOSITIONS or word in lex.DETERMINERS or word in _INSIDE
     )
+
+
+_INSIDE = word_set(
+    "and , 's be it's wearing holding carrying having like such riding eating playing wear hold have all both than is"
+)
 
 
 def added_to(new: Tokens, owner: Tokens, request: Request) -> Operations | None:
@@ -326,7 +295,7 @@ def added_to(new: Tokens, owner: Tokens, request: Request) -> Operations | None:
     is_described = phrase.target.attributes or (
         head in _FEATURES and not phrase.article and len(phrase.target.noun.split()) > 1  # "auburn hair"
     )
-    if head in _FEATURES | BODY_PARTS and is_described and phrase.target.relation is None:
+    if head in _FEATURES | lex.BODY_PARTS and is_described and phrase.target.relation is None:
         return _feature_given(target, phrase.target, request)
     if head in ("smile", "frown", "grin", "expression"):
         return request.operation("expression", target=target.target, value=phrase.target.phrase)
@@ -346,7 +315,7 @@ def _each_added(new: Tokens, owner: Tokens, request: Request) -> Operations | No
     for index in range(1, len(new) - 1):
         one, other = new[:index], new[index + 1 :]
         if new[index].word == "and" and whole_phrase(one) is not None and whole_phrase(other) is not None:
-            if len(other) == 1 and other[0].word in ACTIONS:
+            if len(other) == 1 and other[0].word in lex.ACTIONS:
                 return None  # "wear hats and swim"
             first, second = added_to(one, owner, request), added_to(other, owner, request)
             return None if first is None or second is None else [*first, *second]
@@ -365,7 +334,11 @@ _FEATURES = word_set("hair eyes lips skin nails fur ears nose eyebrows eyelashes
 def _feature_given(owner: Phrase, feature: Target, request: Request) -> Operations | None:
     """`(give her) blue eyes` is another colour of hers, `long hair` a property."""
     color = feature.attributes[0] if feature.attributes else ""
-    if len(feature.attributes) == 1 and set(color.split()) <= COLORS | COLOR_MODIFIERS and owner.target.nesting < 3:
+    if (
+        len(feature.attributes) == 1
+        and set(color.split()) <= lex.COLORS | lex.COLOR_MODIFIERS
+        and owner.target.nesting < 3
+    ):
         part = Target(feature.noun, relation=Relation("part", owner.target))
         return request.operation("color_alter", target=part, value=color, loose=owner.loose)
     return request.operation("attribute", target=owner.target, value=feature.phrase)
@@ -380,7 +353,7 @@ def look_given(target: Phrase, new: Tokens, request: Request) -> Operations | No
         return None
     words = words_in(new)
     of = next((index for index, word in enumerate(words) if word == "of" and index), 0)
-    core = new[of + 1 :] if of else new[1 if words[0] in ARTICLES else 0 : -1]
+    core = new[of + 1 :] if of else new[1 if words[0] in lex.ARTICLES else 0 : -1]
     color, material = color_value(new), material_value(core)
     if color is not None and "finish" not in words:
         return request.operation("color_alter", target=target.target, value=color, loose=target.loose)

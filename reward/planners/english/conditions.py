@@ -7,71 +7,29 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from ...edit_plan import EditPlan, Kept, KeptAspect, OperationType, PlannedOperation, Target
-from .lexicon import (
-    ADJECTIVES,
-    ARTICLES,
-    BACKGROUND_NOUNS,
-    CASTS,
-    COLORS,
-    DETERMINERS,
-    OBJECT_COLORS,
-    PERSON_PRONOUNS,
-    PERSONS,
-    SCENES,
-    STATES,
-    UNCHANGED,
-    VERBS,
-    word_set,
-)
+from . import lexicon as lex
+from .lexicon import by_word, phrases, word_set
 from .noun_phrases import Phrase, phrase_at, with_pronoun_resolved
-from .sentences import Tokens, is_scene, scene_end, words_in
+from .sentences import Tokens, is_scene, scene_end, word_at, words_in
 
-_ASPECTS: dict[str, KeptAspect] = {
-    "background": "background",
-    "backdrop": "background",
-    "lighting": "light",
-    "light": "light",
-    "style": "style",
-    "look": "style",
-    "text": "text",
-    "words": "text",
-    "layout": "layout",
-    "composition": "layout",
-    "structure": "layout",
-    "framing": "layout",
-    "atmosphere": "style",
-    "ambiance": "style",
-    "mood": "style",
-    "theme": "style",
-    "colors": "style",
-}
-_OF_OBJECT: dict[str, KeptAspect] = {
-    "identity": "identity",
-    "face": "identity",
-    "likeness": "identity",
-    "features": "identity",
-    "pose": "layout",
-    "position": "layout",
-    "posture": "layout",
-    "shape": "layout",
-    "size": "layout",
-    "proportions": "layout",
-    "structure": "layout",
-    "composition": "layout",
-    "layout": "layout",
-}
-_REST = (
-    ("everything", "else"),
-    ("all", "else"),
-    ("the", "rest"),
-    ("all", "other", "elements"),
-    ("all", "other", "objects"),
-    ("everything", "else", "in", "place"),
-    ("the", "other", "elements"),
-    ("other", "elements"),
-    ("anything", "else"),
-    ("nothing", "else"),
-    ("any", "other", "elements"),
+_ASPECTS: Mapping[str, KeptAspect] = by_word(
+    {
+        "background": "background backdrop",
+        "light": "lighting light",
+        "style": "style look atmosphere ambiance mood theme colors",
+        "text": "text words",
+        "layout": "layout composition structure framing",
+    }
+)
+_OF_OBJECT: Mapping[str, KeptAspect] = by_word(
+    {
+        "identity": "identity face likeness features",
+        "layout": "pose position posture shape size proportions structure composition layout",
+    }
+)
+_REST = phrases(
+    "everything else, all else, the rest, all other elements, all other objects, everything else in place, "
+    "the other elements, other elements, anything else, nothing else, any other elements"
 )
 
 
@@ -91,7 +49,7 @@ def kept_of(tokens: Tokens, words: str, antecedent: Target | None) -> list[Kept]
     owner: Target | None = None
     start = 0
     while start < len(tokens):
-        is_shared = bool(kept) and tokens[start].word not in DETERMINERS  # "her pose and face"
+        is_shared = bool(kept) and tokens[start].word not in lex.DETERMINERS  # "her pose and face"
         one = _one_kept(tokens, start, words, (owner if is_shared else None) or antecedent)
         if one is None:
             return None
@@ -112,33 +70,17 @@ _STAYING = word_set("should must stays remains stay remain be exactly completely
 def _end_of_objects(tokens: Tokens) -> int | None:
     """The index after the objects; None where something else follows than that they stay."""
     words = words_in(tokens)
-    for index in range(len(words)):
+    for index in range(1, len(words)):
         rest = [word for word in words[index:] if word not in _STAYING]
-        if (
-            index
-            and rest
-            and (
-                (rest[0] in UNCHANGED and len(rest) == 1)
-                or rest
-                in (
-                    ["the", "same"],
-                    ["as", "is"],
-                    ["as", "it", "is"],
-                    ["as", "they", "are"],
-                    ["as", "before"],
-                    ["in", "place"],
-                    ["as", "it", "was"],
-                    ["visible"],
-                    ["visible", "in", "the", "foreground"],
-                    ["in", "focus"],
-                    ["the", "way", "it", "is"],
-                    ["exactly", "the", "same"],
-                    ["for", "context"],
-                )
-            )
-        ):
+        if rest and ((rest[0] in lex.UNCHANGED and len(rest) == 1) or tuple(rest) in _AS_IT_IS):
             return index
     return len(words)
+
+
+_AS_IT_IS = phrases(
+    "the same, as is, as it is, as they are, as before, in place, as it was, visible, visible in the foreground, "
+    "in focus, the way it is, for context"
+)
 
 
 def _without_value(tokens: Tokens, start: int) -> Phrase | None:
@@ -149,24 +91,17 @@ def _without_value(tokens: Tokens, start: int) -> Phrase | None:
     *nouns, last = phrase.target.noun.split()
     if nouns and last in ("bare", "empty", "clear"):
         return None  # "leaving his head bare": what nothing shall be put on
-    if nouns and (last in COLORS or last in STATES or last in ADJECTIVES) and last not in OBJECT_COLORS:
+    if nouns and (last in lex.COLORS or last in lex.STATES or last in lex.ADJECTIVES) and last not in lex.OBJECT_COLORS:
         return replace(phrase, target=replace(phrase.target, noun=" ".join(nouns)))
     return phrase
 
 
 def _one_kept(tokens: Tokens, start: int, words: str, antecedent: Target | None) -> tuple[Kept, int] | None:
     low = words_in(tokens[start:])
-    offset = 1 if low and low[0] in ARTICLES else 0
-    while low[offset : offset + 1] and low[offset] in (
-        "original",
-        "existing",
-        "current",
-        "overall",
-        "same",
-        "surrounding",
-    ):
+    offset = 1 if low and low[0] in lex.ARTICLES else 0
+    while word_at(low, offset) in _BEFORE:
         offset += 1
-    head = low[offset] if offset < len(low) else ""
+    head = word_at(low, offset)
     after = low[offset + 1 : offset + 2]
     if head in _ASPECTS and (not after or after[0] in (",", "and", "or") or scene_end(tokens, start + offset + 1)):
         end = scene_end(tokens, start + offset + 1) if after and after[0] not in (",", "and", "or") else None
@@ -175,8 +110,8 @@ def _one_kept(tokens: Tokens, start: int, words: str, antecedent: Target | None)
         return None
     if low[:1] in (["him"], ["her"], ["it"], ["them"]) and (len(low) == 1 or low[1] in (",", "and")):
         target = antecedent if antecedent is not None else None
-        if target is None and low[0] in PERSON_PRONOUNS:
-            target = Target(PERSON_PRONOUNS[low[0]])
+        if target is None and low[0] in lex.PERSON_PRONOUNS:
+            target = Target(lex.PERSON_PRONOUNS[low[0]])
         return None if target is None else (Kept("object", target, words), start + 1)
     phrase = _without_value(tokens, start)
     if phrase is None:
@@ -186,7 +121,7 @@ def _one_kept(tokens: Tokens, start: int, words: str, antecedent: Target | None)
         return None
     target = resolved.target
     last = target.noun.split()[-1]
-    if target.noun in SCENES and target.relation is None and target.place is None:
+    if target.noun in lex.SCENES and target.relation is None and target.place is None:
         return None  # "remaining a realistic photo"
     if target.relation is not None and target.relation.of.noun in ("color", "colour"):
         return None  # "keeping the umbrella in color"
@@ -195,26 +130,27 @@ def _one_kept(tokens: Tokens, start: int, words: str, antecedent: Target | None)
     if last in ("color", "colour", "material", "texture", "expression", "orientation", "angle", "direction"):
         return None
     if last in _OF_OBJECT and target.relation is not None and target.relation.kind == "part":
-        owner = None if target.relation.of.noun in SCENES else target.relation.of
+        owner = None if target.relation.of.noun in lex.SCENES else target.relation.of
         return Kept(_OF_OBJECT[last], owner, words), phrase.end
     if last in _OF_OBJECT and target.relation is None:
-        is_person = antecedent is not None and antecedent.noun.split()[-1] in PERSONS | {"people"}
+        is_person = antecedent is not None and antecedent.noun.split()[-1] in lex.PERSONS | {"people"}
         owner = antecedent if _OF_OBJECT[last] == "identity" and is_person else None
         is_clear = owner is not None or _OF_OBJECT[last] != "identity"
         return (Kept(_OF_OBJECT[last], owner, words), phrase.end) if is_clear else None
-    if last in BACKGROUND_NOUNS and target.place == "background":
+    if last in lex.BACKGROUND_NOUNS and target.place == "background":
         return Kept("background", None, words), phrase.end
     if last in _ASPECTS and (target.relation is None or target.relation.kind == "with"):
         return Kept(_ASPECTS[last], None, words), phrase.end
     return Kept("object", target, words), phrase.end
 
 
+_BEFORE = word_set("original existing current overall same surrounding")
 _DETAILS = word_set("detail details")
 
 
 _GONE: frozenset[OperationType] = frozenset(("subject_remove", "subject_replace", "text_remove"))
 _LOOKS: frozenset[OperationType] = frozenset(("style", "filter", "weather", "light", "background_change"))
-_DEGREES = VERBS["degree"]
+_DEGREES = lex.VERBS["degree"]
 _OPPOSITES = tuple(
     (frozenset(one.split()), frozenset(other.split()))
     for one, other in (
@@ -293,7 +229,7 @@ def _are_beside_each_other(one: str, other: str) -> bool:
     first, second = one.split(), other.split()
     if {first[0], second[0]} == {"without"} or first[1:] == second or second[1:] == first:
         return False
-    return "without" in (first[0], second[0]) or (first[-1] in CASTS) != (second[-1] in CASTS)
+    return "without" in (first[0], second[0]) or (first[-1] in lex.CASTS) != (second[-1] in lex.CASTS)
 
 
 def _fills(one: PlannedOperation, other: PlannedOperation) -> bool:
@@ -324,22 +260,12 @@ def _same(one: PlannedOperation, other: PlannedOperation) -> bool:
 def _breaks(operation: PlannedOperation, plan: EditPlan) -> bool:
     """Whether an operation changes what is kept."""
     for item in plan.keep:
+        is_geometry = not _GEOMETRY.get(operation.type, _NONE).isdisjoint(item.words.split())
         if item.target is None:
-            if item.aspect == "background" and operation.type == "background_change":
-                return True
-            if item.aspect == "layout" and operation.type in ("zoom", "crop", "reframe", "camera"):
-                return True
-            if item.aspect == "layout" and not _GEOMETRY.get(operation.type, _NONE).isdisjoint(item.words.split()):
-                return True
-            if item.aspect == "style" and operation.type in ("style", "filter"):
-                return True
-            if item.aspect == "light" and operation.type in ("light",):
-                return True
-            if item.aspect == "text" and operation.type in ("text_change", "text_remove", "text_style"):
+            if operation.type in _CHANGING.get(item.aspect, ()) or (item.aspect == "layout" and is_geometry):
                 return True
             continue
         is_same = _name(item.target) == _name(operation.target) or _name(item.target) in ("person", "people")
-        is_geometry = not _GEOMETRY.get(operation.type, _NONE).isdisjoint(item.words.split())
         if item.aspect == "layout" and is_same and is_geometry:
             return True
         if operation.type in _LOOKS and _opposed(operation.value, item.target.phrase):
@@ -349,12 +275,7 @@ def _breaks(operation: PlannedOperation, plan: EditPlan) -> bool:
             if second is None or operation.type == "extraction":
                 continue
             tells_apart = (
-                (first.attributes, first.place, first.relation)
-                != (
-                    second.attributes,
-                    second.place,
-                    second.relation,
-                )
+                (first.attributes, first.place, first.relation) != (second.attributes, second.place, second.relation)
                 and (first.attributes or first.place or first.relation)
                 and (second.attributes or second.place or second.relation)
             )
@@ -363,6 +284,16 @@ def _breaks(operation: PlannedOperation, plan: EditPlan) -> bool:
     return False
 
 
+_CHANGING: Mapping[KeptAspect, tuple[OperationType, ...]] = MappingProxyType(
+    {
+        "background": ("background_change",),
+        "layout": ("zoom", "crop", "reframe", "camera"),
+        "style": ("style", "filter"),
+        "light": ("light",),
+        "text": ("text_change", "text_remove", "text_style"),
+    }
+)
+"""What changes an aspect of the whole picture."""
 _NONE: frozenset[str] = frozenset()
 _GEOMETRY: Mapping[OperationType, frozenset[str]] = MappingProxyType(
     {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TypeVar
 
 from ...edit_plan import Place, RelationKind
 
@@ -11,6 +12,19 @@ from ...edit_plan import Place, RelationKind
 def word_set(words: str) -> frozenset[str]:
     """The words of a text."""
     return frozenset(words.split())
+
+
+def phrases(text: str) -> tuple[tuple[str, ...], ...]:
+    """The phrases between the commas of a text, each as its words."""
+    return tuple(tuple(phrase.split()) for phrase in text.split(","))
+
+
+_Class = TypeVar("_Class")
+
+
+def by_word(classes: Mapping[_Class, str]) -> Mapping[str, _Class]:
+    """Word -> its class. classes: the words of each."""
+    return MappingProxyType({word: name for name, words in classes.items() for word in words.split()})
 
 
 # -- closed classes ----------------------------------------------------------------------------------------------------
@@ -22,17 +36,10 @@ PERSON_PRONOUNS: Mapping[str, str] = MappingProxyType(
     {"him": "person", "he": "person", "she": "person", "her": "person", "his": "person", "their": "people"}
 )
 """Pronoun -> a noun for a detector; "it" and "them" may be anything."""
-NUMBERS: Mapping[str, int] = MappingProxyType(
-    dict(
-        zip(
-            ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"],
-            range(1, 13),
-            strict=True,
-        )
-    )
-)
+_COUNTED = "one, two, three, four, five, six, seven, eight, nine, ten, eleven, twelve"
+NUMBERS: Mapping[str, int] = MappingProxyType({word: number for number, (word,) in enumerate(phrases(_COUNTED), 1)})
 ORDINALS: Mapping[str, int] = MappingProxyType(
-    {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "sixth": 6}
+    {word: number for number, (word,) in enumerate(phrases("first, second, third, fourth, fifth, sixth"), 1)}
 )
 QUANTIFIERS = word_set("all every each both")
 VAGUE_QUANTITIES = word_set(
@@ -41,34 +48,16 @@ VAGUE_QUANTITIES = word_set(
 LARGER_OF, SMALLER_OF = word_set("largest biggest larger bigger"), word_set("smallest tiniest smaller tinier")
 """Before a noun: which of several is meant."""
 
-PREPOSITIONS: Mapping[str, RelationKind] = MappingProxyType(
+PREPOSITIONS: Mapping[str, RelationKind] = by_word(
     {
-        "on": "on",
-        "onto": "on",
-        "upon": "on",
-        "atop": "on",
-        "above": "above",
-        "over": "above",
-        "below": "below",
-        "under": "below",
-        "beneath": "below",
-        "underneath": "below",
-        "in": "in",
-        "inside": "in",
-        "within": "in",
-        "into": "in",
-        "beside": "beside",
-        "near": "beside",
-        "by": "beside",
-        "along": "beside",
-        "around": "beside",
-        "alongside": "beside",
-        "at": "beside",
-        "against": "beside",
+        "on": "on onto upon atop",
+        "above": "above over",
+        "below": "below under beneath underneath",
+        "in": "in inside within into",
+        "beside": "beside near by along around alongside at against",
         "behind": "behind",
-        "with": "with",
-        "without": "with",
-        "of": "part",
+        "with": "with without",
+        "part": "of",
     }
 )
 OTHER_PREPOSITIONS = word_set(
@@ -102,27 +91,15 @@ STOPS = (
 
 SCENES = word_set("image images picture pictures photo photos photograph photographs scene shot")
 """The whole picture. "frame" is an object, but for "in the frame"."""
-SIDES: Mapping[str, Place] = MappingProxyType(
+SIDES: Mapping[str, Place] = by_word(
     {
-        "left": "left",
-        "right": "right",
-        "top": "top",
-        "upper": "top",
-        "bottom": "bottom",
-        "lower": "bottom",
-        "center": "center",
-        "centre": "center",
-        "middle": "center",
+        "left": "left left-hand left-side leftmost",
+        "right": "right right-hand right-side rightmost",
+        "top": "top upper topmost uppermost",
+        "bottom": "bottom lower",
+        "center": "center centre middle",
         "foreground": "foreground",
         "background": "background",
-        "left-hand": "left",
-        "right-hand": "right",
-        "left-side": "left",
-        "right-side": "right",
-        "leftmost": "left",
-        "rightmost": "right",
-        "topmost": "top",
-        "uppermost": "top",
     }
 )
 SIDE_NOUNS = word_set("side half part corner edge area portion section third hand end region")

@@ -6,32 +6,9 @@ from collections.abc import Callable
 from typing import cast
 
 from ...edit_plan import Target
+from . import lexicon as lex
 from .additions import add, added_to, may_precede_object
-from .lexicon import (
-    ACTIONS,
-    ADJECTIVES,
-    ARTICLES,
-    BODY_PARTS,
-    CLOTHES,
-    COLORS,
-    DEGREES,
-    DETERMINERS,
-    EXPRESSION_VERBS,
-    EXPRESSIONS,
-    LARGER_OF,
-    LOOKING,
-    NUMBERS,
-    ORDINALS,
-    PERSONS,
-    PREPOSITIONS,
-    SCENES,
-    SIDES,
-    SMALLER_OF,
-    STATES,
-    STOPS,
-    WEATHER_WORDS,
-    word_set,
-)
+from .lexicon import word_set
 from .moves import remove
 from .noun_phrases import Operations, Phrase, Request
 from .properties import each_made, is_prominence, multiple_start, open_or_close, property_made, scene_made, value_start
@@ -54,7 +31,7 @@ from .values import (
 
 def color(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`paint the door (in) blue`."""
-    if verb in ("colorize", "colourise", "colorise") and (not tokens or tokens[-1].word in SCENES):
+    if verb in ("colorize", "colourise", "colorise") and (not tokens or tokens[-1].word in lex.SCENES):
         return request.operation("restoration")
     words = words_in(tokens)
     if verb in ("paint", "repaint") and words and words[0] in ("a", "an", "some"):
@@ -83,7 +60,7 @@ def _each_its_own(
 ) -> Operations | None:
     """`the sky blue and the grass green`: the verb is said once; None for anything else."""
     for index in range(2, len(tokens) - 2):
-        if tokens[index].word not in ("and", ",") or tokens[index + 1].word not in DETERMINERS | {"and"}:
+        if tokens[index].word not in ("and", ",") or tokens[index + 1].word not in lex.DETERMINERS | {"and"}:
             continue
         first = tokens[:index]
         start = value_start(first)
@@ -128,8 +105,8 @@ def make(verb: str, tokens: Tokens, request: Request) -> Operations | None:
         return scene_made(tokens[scene:], request)
     boundary = _new_start(words)
     if boundary is not None:
-        target = request.target(tokens[:boundary])
-        if target is None or target.article == "a" or request.is_unnamed(target):
+        target = request.known(tokens[:boundary])
+        if target is None:
             return None
         new = tokens[boundary:]
         if target.pronoun in ("him", "her") and head_of(words[boundary:]) in _MADE_FOR_SOMEBODY:
@@ -144,7 +121,7 @@ def make(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     return None if target is None or state == len(words) else became(target, tokens[:state], tokens[state:], request)
 
 
-_MADE_FOR_SOMEBODY = CLOTHES | word_set(
+_MADE_FOR_SOMEBODY = lex.CLOTHES | word_set(
     "coffee tea sandwich cake pizza dinner breakfast lunch drink cocktail meal snack salad soup card gift "
     "present bed "
     "list offer deal promise bracelet necklace ring house toy chair table website playlist video picture drawing"
@@ -156,13 +133,13 @@ _STATE_STARTS = word_set("covered filled wrapped decorated wearing holding")
 def _open_material(tokens: Tokens) -> str | None:
     """What something is made of that is no listed material: "gingerbread"."""
     words = words_in(tokens)
-    is_plain = 0 < len(words) <= 3 and not set(words) & (STOPS | {"some", "any", "another"})
+    is_plain = 0 < len(words) <= 3 and not set(words) & (lex.STOPS | {"some", "any", "another"})
     return text_of(tokens) if is_plain and is_description(tokens) else None
 
 
 def _resized(object_tokens: Tokens, value: Tokens, request: Request) -> Operations | None:
-    target = request.target(object_tokens)
-    if target is None or target.article == "a" or request.is_unnamed(target):
+    target = request.known(object_tokens)
+    if target is None:
         return None
     return request.operation("resize", target=target.target, value=text_of(value))
 
@@ -181,8 +158,8 @@ def _scene_prefix(tokens: Tokens, request: Request) -> int | None:
 
 def _may_follow_this(words: list[str]) -> bool:
     """Whether "this" before the words is a pronoun, and not the determiner of a name: "this | look old"."""
-    is_value = words[0] in ARTICLES | DEGREES | LOOKING or words[0] == "be" or is_adjective(words[0])
-    return is_value or (len(words) == 1 and words[0] in WEATHER_WORDS)
+    is_value = words[0] in lex.ARTICLES | lex.DEGREES | lex.LOOKING or words[0] == "be" or is_adjective(words[0])
+    return is_value or (len(words) == 1 and words[0] in lex.WEATHER_WORDS)
 
 
 def _new_start(words: list[str]) -> int | None:
@@ -198,11 +175,11 @@ def action_start(words: list[str]) -> int | None:
     """Where the verb of what the object shall do begins; None without one."""
     for index in range(1, len(words)):
         word, before = words[index], words[index - 1]
-        if word not in LOOKING and word not in ("wear", "have", "be", "become") and word not in ACTIONS:
+        if word not in lex.LOOKING and word not in ("wear", "have", "be", "become") and word not in lex.ACTIONS:
             continue
         if index == 1 and before in ("her", "him", "it", "them"):
-            return None if word in BODY_PARTS else index
-        if may_precede_object(before) and not (word in ACTIONS and _is_noun_at(words, index)):
+            return None if word in lex.BODY_PARTS else index
+        if may_precede_object(before) and not (word in lex.ACTIONS and _is_noun_at(words, index)):
             return index
     return None
 
@@ -210,16 +187,21 @@ def action_start(words: list[str]) -> int | None:
 def _is_noun_at(words: list[str], index: int) -> bool:
     """Whether a word that may be a verb is the noun of the object: "the blue cross", "the second bow"."""
     word, before, rest = words[index], words[index - 1], words[index + 1 :]
-    if word not in ("look", "be", "become", "turn") and len(rest) == 1 and rest[0] in COLORS:
+    if word not in ("look", "be", "become", "turn") and len(rest) == 1 and rest[0] in lex.COLORS:
         return True  # "make the coat hang red"
-    begins = index > 1 and words[index - 2] in DETERMINERS
-    if before in STATES:
+    begins = index > 1 and words[index - 2] in lex.DETERMINERS
+    if before in lex.STATES:
         return begins
     if word not in _NOUNS:
         return False
-    if before in SIDES:
-        return begins and (index < 3 or words[index - 3] not in PREPOSITIONS)  # "the one on the left | bow"
-    return before in ADJECTIVES or before in ORDINALS or before in LARGER_OF | SMALLER_OF or before in NUMBERS
+    if before in lex.SIDES:
+        return begins and (index < 3 or words[index - 3] not in lex.PREPOSITIONS)  # "the one on the left | bow"
+    return (
+        before in lex.ADJECTIVES
+        or before in lex.ORDINALS
+        or before in lex.LARGER_OF | lex.SMALLER_OF
+        or before in lex.NUMBERS
+    )
 
 
 _NOUNS = word_set(
@@ -240,26 +222,28 @@ def acted(object_tokens: Tokens, action: Tokens, request: Request) -> Operations
         return request.operation("weather", value=verb)
     if request.is_scene(object_tokens):
         return scene_made(action, request) if verb in ("be", "look") else None
-    target = request.target(object_tokens)
-    if target is None or target.article == "a" or request.is_unnamed(target):
+    target = request.known(object_tokens)
+    if target is None:
         return None
-    if verb == "become" and target.pronoun and target.target.noun in PERSONS | {"people"}:
+    if verb == "become" and target.pronoun and target.target.noun in lex.PERSONS | {"people"}:
         return None
     if verb in ("be", "become"):
         return became(target, object_tokens, rest, request)
-    if verb in LOOKING:
+    if verb in lex.LOOKING:
         return _looked(target, object_tokens, verb, rest, request)
     first = words[1] if len(words) > 1 else ""
     if verb == "wear" and (color_value(rest) is not None or head_of(words_in(rest)) in ("clothes", "clothing")):
         return None
-    if verb in ("wear", "have") or (verb in ("hold", "carry") and first in ("a", "an", "some", "another", *NUMBERS)):
-        is_new = verb == "wear" or first in (*ARTICLES, *NUMBERS, "some", "another")
+    if verb in ("wear", "have") or (
+        verb in ("hold", "carry") and first in ("a", "an", "some", "another", *lex.NUMBERS)
+    ):
+        is_new = verb == "wear" or first in (*lex.ARTICLES, *lex.NUMBERS, "some", "another")
         return added_to(rest, object_tokens, request) if is_new or request.target(rest) is not None else None
     if verb in ("open", "close") and not rest:
         return open_or_close(verb, object_tokens, request)
     if not is_description(action, 16) or "," in words or is_prominence(words):
         return None
-    if verb in EXPRESSION_VERBS or (verb in ("open", "close") and words[-1] in ("eyes", "eye", "mouth")):
+    if verb in lex.EXPRESSION_VERBS or (verb in ("open", "close") and words[-1] in ("eyes", "eye", "mouth")):
         return request.operation("expression", target=target.target, value=text_of(action))
     if verb == "turn" and words[1:2] == ["into"]:
         return changed_object(target, rest[1:], request) if words[2:3] in (["a"], ["an"]) else None
@@ -278,7 +262,7 @@ def became(target: Phrase, object_tokens: Tokens, value: Tokens, request: Reques
         return None if material is None else each_made(object_tokens, request, "material_alter", material)
     if words[0] in ("painted", "colored", "coloured", "dyed", "turned") and color_value(value[1:]) is not None:
         return each_made(object_tokens, request, "color_alter", cast(str, color_value(value[1:])))
-    if words[0].endswith("ing") and len(words[0]) > 4 and is_description(value, 14) and words[0] not in STATES:
+    if words[0].endswith("ing") and len(words[0]) > 4 and is_description(value, 14) and words[0] not in lex.STATES:
         if words[0] == "wearing":
             return acted(object_tokens, [Token("wear", "wear"), *value[1:]], request)
         if words[0] in ("holding", "carrying") and words[1:2] and words[1] in ("a", "an", "some"):
@@ -314,8 +298,8 @@ def _looked(target: Phrase, object_tokens: Tokens, verb: str, rest: Tokens, requ
         return request.operation("pose", target=target.target, value=value) if is_description(rest, 10) else None
     if request.is_unnamed(target):
         return None
-    core = [word for word in words if word not in DEGREES]
-    if core and all(word in EXPRESSIONS or word == "and" for word in core):
+    core = [word for word in words if word not in lex.DEGREES]
+    if core and all(word in lex.EXPRESSIONS or word == "and" for word in core):
         return request.operation("expression", target=target.target, value=text_of(rest))
     if words[0] == "like" and words[1:3] in (["it's", "made"], ["they're", "made"]) and material_value(rest[2:]):
         return each_made(object_tokens, request, "material_alter", cast(str, material_value(rest[2:])))

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import cast
 
 from ...edit_plan import OperationType, Relation, Target
-from .lexicon import CLOTHES, SCENERY, SCENES, VAGUE_QUANTITIES, WEATHER_WORDS, word_set
+from . import lexicon as lex
+from .lexicon import word_set
 from .noun_phrases import Operations, Phrase, Request, has_with, is_tail, objects_of, phrase_at, with_pronoun_resolved
 from .places import place_at
 from .sentences import Token, Tokens, scene_end, text_of, words_in
@@ -28,7 +29,7 @@ def move(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     if start is None:
         return None
     target = request.target(tokens[:start])
-    if target is None or target.article == "a" or target.target.noun in SCENES or _is_errand(tokens):
+    if target is None or target.article == "a" or target.target.noun in lex.SCENES or _is_errand(tokens):
         return None
     rest = tokens[start:]
     words = words_in(rest)
@@ -49,7 +50,7 @@ def move(verb: str, tokens: Tokens, request: Request) -> Operations | None:
             return request.operation(
                 "position_change", target=target.target, position=kind, reference=reference, loose=target.loose or loose
             )
-        if reference is not None and reference.noun in _ELSEWHERE | WEATHER_WORDS:
+        if reference is not None and reference.noun in _ELSEWHERE | lex.WEATHER_WORDS:
             return None  # another background, or a place in the picture
         return request.operation("position_change", target=target.target, loose=True)
     if all(word in _DIRECTION_WORDS or word.isdecimal() for word in words):
@@ -66,10 +67,10 @@ def _into_new(target: Phrase, place: Tokens, request: Request) -> Operations | N
     if phrase is None:
         return None
     head = phrase.target.noun.split()[-1]
-    if head in CLOTHES and target.target.nesting < 3 and phrase.target.relation is None:
+    if head in lex.CLOTHES and target.target.nesting < 3 and phrase.target.relation is None:
         worn = replace(phrase.target, relation=Relation("on", target.target))
         return request.operation("subject_add", new=worn, loose=phrase.loose or target.loose)
-    if head in SCENERY:
+    if head in lex.SCENERY:
         return request.operation("background_change", value=plain_text(place), loose=True)
     return None
 
@@ -84,52 +85,25 @@ _DIRECTION_WORDS = word_set(
 def _destination_start(tokens: Tokens, verb: str) -> int | None:
     words = words_in(tokens)
     for index in range(1, len(words)):
-        if words[index] in ("to", "onto", "into", "toward", "towards", "closer", "further", "farther") and words[
-            index - 1
-        ] not in ("next", "close"):
-            if words[index - 1] in ("slightly", "bit"):
-                return index
+        if words[index] in _TOWARDS and words[index - 1] not in ("next", "close"):
             return index
-    for index in range(len(words) - 1, 0, -1):
-        if words[index] in (
-            "next",
-            "at",
-            "behind",
-            "beside",
-            "below",
-            "above",
-            "under",
-            "beneath",
-            "underneath",
-            "near",
-            "in",
-            "on",
-            "up",
-            "down",
-            "lower",
-            "higher",
-            "inside",
-            "over",
-            "between",
-            "upwards",
-            "downwards",
-            "by",
-            "against",
-        ):
-            if (
-                words[index] == "in"
-                and words[index + 1 : index + 3] not in (["front", "of"], ["the"])
-                and verb == "move"
-            ):
-                return None
-            if words[index + 1 : index + 2] == ["top"] and index and words[index] == "on":
-                return index
-            return index
-    return None
+    index = next((index for index in range(len(words) - 1, 0, -1) if words[index] in _AT), None)
+    if index is not None and words[index] == "in" and verb == "move":
+        return index if words[index + 1 : index + 3] == ["front", "of"] else None
+    return index
+
+
+_TOWARDS = word_set("to onto into toward towards closer further farther")
+_AT = word_set(
+    "next at behind beside below above under beneath underneath near in on up down lower higher inside over between "
+    "upwards downwards by against"
+)
 
 
 def _is_errand(tokens: Tokens) -> bool:
-    return any(token.text[:1].isupper() for token in tokens[2:]) and not any(token.word in SCENES for token in tokens)
+    return any(token.text[:1].isupper() for token in tokens[2:]) and not any(
+        token.word in lex.SCENES for token in tokens
+    )
 
 
 def remove(verb: str, tokens: Tokens, request: Request) -> Operations | None:
@@ -150,24 +124,12 @@ def remove(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     for phrase in objects:
         target = phrase.target
         head = target.noun.split()[-1]
-        if head in _NOT_REMOVED or (target.noun in SCENES and target.relation is None):
+        if head in _NOT_REMOVED or (target.noun in lex.SCENES and target.relation is None):
             return None
         kind: OperationType = "subject_remove"
         if target.attributes == ("red",) and target.noun == "eye":
             kind = "restoration"
-        if head in (
-            "text",
-            "words",
-            "lettering",
-            "writing",
-            "caption",
-            "captions",
-            "watermark",
-            "watermarks",
-            "letters",
-            "subtitles",
-            "subtitle",
-        ):
+        if head in _TEXTS:
             kind = "text_remove"
         elif head in ("blur", "blurriness", "noise", "grain", "scratches", "artifacts"):
             kind = "restoration"
@@ -185,9 +147,10 @@ def remove(verb: str, tokens: Tokens, request: Request) -> Operations | None:
 
 def _names_some(words: list[str]) -> bool:
     """Whether it is open which ones are meant: "one cup", "a few people"."""
-    return words[:1] in (["one"], ["some"]) or bool(set(words[:2]) & (VAGUE_QUANTITIES - {"extra"}))
+    return words[:1] in (["one"], ["some"]) or bool(set(words[:2]) & (lex.VAGUE_QUANTITIES - {"extra"}))
 
 
+_TEXTS = word_set("text words lettering writing caption captions watermark watermarks letters subtitles subtitle")
 _EFFECTS = word_set("filter shadow shadows reflection reflections glow glare flare vignette")
 _WEATHER = word_set("fog mist rain snow")
 _NOT_REMOVED = word_set(

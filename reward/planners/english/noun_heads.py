@@ -5,31 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...edit_plan import Place, Quantity, Relation, SizeRank, Target
-from .lexicon import (
-    ADJECTIVES,
-    COLOR_MODIFIERS,
-    COLORS,
-    DETERMINERS,
-    EDIT_VERBS,
-    HOLDING,
-    LARGER_OF,
-    LOCATED,
-    MENTIONED,
-    NUMBERS,
-    OBJECT_COLORS,
-    ORDINALS,
-    PERSON_PRONOUNS,
-    PERSONS,
-    POSSESSIVES,
-    PREPOSITIONS,
-    QUANTIFIERS,
-    SIDES,
-    SMALLER_OF,
-    STOPS,
-    VAGUE_QUANTITIES,
-    word_set,
-)
-from .sentences import Tokens, words_in
+from . import lexicon as lex
+from .lexicon import phrases, word_set
+from .sentences import Tokens, word_at, words_in
 
 MAX_NOUN_WORDS = 6
 
@@ -88,15 +66,15 @@ def head_end(tokens: Tokens, start: int, draft: Draft) -> int | None:
 
 def _determiner(words: list[str], draft: Draft) -> int:
     index = 0
-    if words[:1] and words[0] in QUANTIFIERS:
+    if words[:1] and words[0] in lex.QUANTIFIERS:
         draft.quantity = "both" if words[0] == "both" else "all"
         index = 1
         if words[1:2] == ["of"]:
             index = 2
-        if words[0] in ("every", "each") and words[1:2] and words[1] in ORDINALS.keys() | {"other"}:
+        if words[0] in ("every", "each") and words[1:2] and words[1] in lex.ORDINALS.keys() | {"other"}:
             draft.is_any = True  # "every second tile"
-    elif len(words) > 3 and words[0] in NUMBERS and words[0] != "one" and words[1:3] == ["of", "the"]:
-        draft.quantity, draft.article = NUMBERS[words[0]], "the"
+    elif len(words) > 3 and words[0] in lex.NUMBERS and words[0] != "one" and words[1:3] == ["of", "the"]:
+        draft.quantity, draft.article = lex.NUMBERS[words[0]], "the"
         return 3
     elif words[:1] == ["one"] and len(words) > 1 and words[1] not in ("of", "more"):
         draft.article = "a"
@@ -105,38 +83,38 @@ def _determiner(words: list[str], draft: Draft) -> int:
         draft.article, draft.is_any = "the", True
         return 3
     elif size := _rank_of_two(words):
-        draft.size, draft.article = ("largest" if words[1] in LARGER_OF else "smallest"), "the"
+        draft.size, draft.article = ("largest" if words[1] in lex.LARGER_OF else "smallest"), "the"
         return size
-    if words[index : index + 1] and words[index] in POSSESSIVES:
+    if word_at(words, index) in lex.POSSESSIVES:
         pronoun = words[index]
-        if pronoun in PERSON_PRONOUNS:
-            draft.relation = Relation("part", Target(PERSON_PRONOUNS[pronoun]))
+        if pronoun in lex.PERSON_PRONOUNS:
+            draft.relation = Relation("part", Target(lex.PERSON_PRONOUNS[pronoun]))
             draft.article = "the"
             index += 1
         elif pronoun == "its":
             draft.relation = Relation("part", Target("it"))
             draft.article = "the"
             index += 1
-    elif words[index : index + 1] and words[index] in DETERMINERS:
+    elif word_at(words, index) in lex.DETERMINERS:
         draft.article = "a" if words[index] in ("a", "an", "some", "another", "any") else "the"
         if words[index] == "another":
             draft.loose = True
         index += 1
         if words[index : index + 1] == words[index - 1 : index]:  # "the the"
             index += 1
-    if words[index : index + 1] and words[index] in NUMBERS and draft.quantity != "both" and words[index] != "one":
-        draft.quantity = NUMBERS[words[index]]
+    if word_at(words, index) in lex.NUMBERS and draft.quantity != "both" and words[index] != "one":
+        draft.quantity = lex.NUMBERS[words[index]]
         index += 1
     elif words[index : index + 1] and words[index].isdecimal() and 1 < int(words[index][:4]) <= 100:
         draft.quantity = int(words[index][:4])
         index += 1
-    elif words[index : index + 1] and words[index] in ORDINALS and draft.article == "the":
-        draft.order = ORDINALS[words[index]]
+    elif word_at(words, index) in lex.ORDINALS and draft.article == "the":
+        draft.order = lex.ORDINALS[words[index]]
         index += 1
-    elif words[index : index + 1] and words[index] in ORDINALS and draft.article == "a":
+    elif word_at(words, index) in lex.ORDINALS and draft.article == "a":
         draft.attributes.append(words[index])  # "a second cup": another one
         index += 1
-    while words[index : index + 1] and words[index] in VAGUE_QUANTITIES and index + 1 < len(words):
+    while word_at(words, index) in lex.VAGUE_QUANTITIES and index + 1 < len(words):
         draft.loose = True  # how many is open
         draft.article = draft.article or "a"
         index += 1
@@ -145,12 +123,12 @@ def _determiner(words: list[str], draft: Draft) -> int:
 
 def _rank_of_two(words: list[str]) -> int:
     """The number of words of "the larger (one) of the two"; 0 without them."""
-    if words[:1] != ["the"] or len(words) < 5 or words[1] not in LARGER_OF | SMALLER_OF:
+    if words[:1] != ["the"] or len(words) < 5 or words[1] not in lex.LARGER_OF | lex.SMALLER_OF:
         return 0
     start = 3 if words[2] == "one" else 2
     if words[start : start + 2] != ["of", "the"]:
         return 0
-    return start + 3 if words[start + 2] in NUMBERS else start + 2
+    return start + 3 if words[start + 2] in lex.NUMBERS else start + 2
 
 
 def _continues(words: list[str], index: int, begin: int) -> bool:
@@ -158,8 +136,13 @@ def _continues(words: list[str], index: int, begin: int) -> bool:
     word = words[index]
     if word in ("and", "&", ","):
         before, after = words[index - 1] if index > begin else "", words[index + 1] if index + 1 < len(words) else ""
-        return before in ADJECTIVES and after in ADJECTIVES and index + 2 < len(words) and words[index + 2] not in STOPS
-    if word in NUMBERS and index > begin and words[index - 1] != "number":
+        return (
+            before in lex.ADJECTIVES
+            and after in lex.ADJECTIVES
+            and index + 2 < len(words)
+            and words[index + 2] not in lex.STOPS
+        )
+    if word in lex.NUMBERS and index > begin and words[index - 1] != "number":
         return False  # "the cat | three times"
     if word in ("can", "cans") and index:
         return True  # "the (trash) can"
@@ -167,24 +150,15 @@ def _continues(words: list[str], index: int, begin: int) -> bool:
         return False  # "the star left of the heart"
     if word in ("right", "just") and index > begin and words[index + 1 : index + 2] in _AFTER_RIGHT:
         return False  # "the star | right behind the heart"
-    if word in STOPS or not (word[0].isalnum()):
+    if word in lex.STOPS or not (word[0].isalnum()):
         return False
-    if word in EDIT_VERBS and word in (
-        "remove",
-        "delete",
-        "add",
-        "replace",
-        "insert",
-        "erase",
-        "extract",
-        "make",
-        "keep",
-    ):
+    if word in _VERBS:
         return False
     return not (word.endswith("ly") and word not in _NOUNS_IN_LY)
 
 
-_AFTER_RIGHT = [[word] for word in (*PREPOSITIONS, "next")]
+_VERBS = word_set("remove delete add replace insert erase extract make keep")
+_AFTER_RIGHT = [[word] for word in (*lex.PREPOSITIONS, "next")]
 _NOUNS_IN_LY = word_set(
     "fly butterfly family lily jelly bully holly dragonfly firefly ugly silly curly friendly elderly lovely "
     "woolly bubbly trolly belly poly wooly curly lively"
@@ -197,20 +171,25 @@ def _without_located(core: list[str], after: str = "") -> list[str]:
         if index == 0:
             continue
         is_last = index + 1 == len(core)
-        if word == "set" and is_last and (core[index - 1] in _SETS or after not in PREPOSITIONS):
+        if word == "set" and is_last and (core[index - 1] in _SETS or after not in lex.PREPOSITIONS):
             continue  # "the chess set"
-        if word.endswith("ing") and not is_last and core[index + 1] in _HOW and core[index - 1] not in ADJECTIVES:
+        if word.endswith("ing") and not is_last and core[index + 1] in _HOW and core[index - 1] not in lex.ADJECTIVES:
             return core[:index]  # "a glider | passing low over the valley"
-        if word in MENTIONED and (is_last or core[index + 1] in LOCATED):
+        if word in lex.MENTIONED and (is_last or core[index + 1] in lex.LOCATED):
             return core[:index]
-        if is_last and word.endswith("ing") and word in LOCATED:
+        if is_last and word.endswith("ing") and word in lex.LOCATED:
             return core[:index]
-        if word in HOLDING or (word in LOCATED and (is_last or core[index - 1] not in ADJECTIVES)):
+        if word in lex.HOLDING or (word in lex.LOCATED and (is_last or core[index - 1] not in lex.ADJECTIVES)):
             return core[:index]
-        if word.endswith(("ing", "ed")) and word not in ADJECTIVES and core[index - 1] not in ADJECTIVES and is_last:
+        if (
+            word.endswith(("ing", "ed"))
+            and word not in lex.ADJECTIVES
+            and core[index - 1] not in lex.ADJECTIVES
+            and is_last
+        ):
             if word in _NOUNS_IN_ING:
                 continue
-            person = next((number for number, one in enumerate(core) if one in PERSONS), index - 1)
+            person = next((number for number, one in enumerate(core) if one in lex.PERSONS), index - 1)
             return core[: person + 1]  # "a person | ice skating"
         if word in ("worn", "made", "that's", "who's", "hung"):
             return core[:index]
@@ -255,8 +234,8 @@ def _possessor(tokens: Tokens, start: int, index: int, core: list[str], draft: D
     draft.quantity, draft.attributes, draft.article = 1, [], "the"
     words = words_in(tokens[start + index + 1 : start + index + 25])
     begin = 0
-    if words[:1] and words[0] in NUMBERS:
-        draft.quantity, begin = NUMBERS[words[0]], 1
+    if words[:1] and words[0] in lex.NUMBERS:
+        draft.quantity, begin = lex.NUMBERS[words[0]], 1
     end = begin
     while end < len(words) and _continues(words, end, begin):
         end += 1
@@ -271,39 +250,39 @@ def _possessor(tokens: Tokens, start: int, index: int, core: list[str], draft: D
     return start + index + 1 + end
 
 
-_SIDED_NAMES = frozenset(
-    ("top hat", "top hats", "bottom line", "left behind", "upper body", "lower body", "middle finger", "center piece")
+_SIDED_NAMES = phrases(
+    "top hat, top hats, bottom line, left behind, upper body, lower body, middle finger, center piece"
 )
 
 
 def _fill(core: list[str], draft: Draft) -> bool:
     """Split the words before the end of the noun into place, size, attributes and noun."""
     words = list(core)
-    if len(words) > 1 and words[0] in SIDES and " ".join(words[:2]) not in _SIDED_NAMES:
+    if len(words) > 1 and words[0] in lex.SIDES and tuple(words[:2]) not in _SIDED_NAMES:
         side = words.pop(0)
         if draft.relation is not None or words[-1] in _OWN_SIDES:  # "his left arm" is no place in the picture
             draft.attributes.append(side)
         else:
-            draft.place = SIDES[side]
+            draft.place = lex.SIDES[side]
             if words[0] == "side" and len(words) > 1:
                 words.pop(0)  # "the right side snowman"
-            if words[0] in SIDES and len(words) > 1:
+            if words[0] in lex.SIDES and len(words) > 1:
                 return False  # two places: the slot has one
     while len(words) > 1:
         word = words[0]
-        if word in LARGER_OF or word in SMALLER_OF:
-            draft.size = "largest" if word in LARGER_OF else "smallest"
-        elif len(words) > 3 and words[1] == "and" and words[2] in ADJECTIVES and word in ADJECTIVES:
+        if word in lex.LARGER_OF or word in lex.SMALLER_OF:
+            draft.size = "largest" if word in lex.LARGER_OF else "smallest"
+        elif len(words) > 3 and words[1] == "and" and words[2] in lex.ADJECTIVES and word in lex.ADJECTIVES:
             draft.attributes.append(" ".join(words[:3]))
             words = words[2:]
-        elif " ".join(words[:2]) in _NAMES:
+        elif tuple(words[:2]) in _NAMES:
             break
-        elif word in NUMBERS:
+        elif word in lex.NUMBERS:
             return False  # "three of the five candles"
-        elif word in VAGUE_QUANTITIES:
+        elif word in lex.VAGUE_QUANTITIES:
             draft.loose = True
         elif _is_adjective(word):
-            shade = word in COLOR_MODIFIERS and len(words) > 2 and words[1] in COLORS
+            shade = word in lex.COLOR_MODIFIERS and len(words) > 2 and words[1] in lex.COLORS
             draft.attributes.append(f"{word} {words[1]}" if shade else word)  # "light blue"
             words = words[1:] if shade else words
         elif word == "only":
@@ -311,9 +290,13 @@ def _fill(core: list[str], draft: Draft) -> bool:
         else:
             break
         words = words[1:]
-    if len(words) == 1 and words[0] in COLORS - OBJECT_COLORS:
+    if len(words) == 1 and words[0] in lex.COLORS - lex.OBJECT_COLORS:
         return False  # "replace red with blue"
-    if core[-1] in _WHERE or _OPEN & set(core) or any(word.startswith("non-") and word[4:] in COLORS for word in core):
+    if (
+        core[-1] in _WHERE
+        or _OPEN & set(core)
+        or any(word.startswith("non-") and word[4:] in lex.COLORS for word in core)
+    ):
         return False
     if "and" in words or not words or words[-1] in ("one", "ones", "thing", "things", "stuff"):
         return False
@@ -328,30 +311,18 @@ _WHERE = word_set("outdoors indoors outside inside upstairs downstairs nearby he
 _OPEN = word_set("last fewer less everything anything something nothing except excluding besides nobody")
 """With them it is open which objects are meant."""
 _NO_NOUNS = (
-    QUANTIFIERS
-    | VAGUE_QUANTITIES
+    lex.QUANTIFIERS
+    | lex.VAGUE_QUANTITIES
     | word_set(
         "stop go left right same other rest others else hundred thousand subtle instead everything everyone "
         "everybody something someone anything nothing half most majority all none bit lot touch hint one"
     )
 )
 """They are no object by themselves."""
-_NAMES = frozenset(
-    (
-        *(
-            "hot dog",
-            "hot dogs",
-            "hot air",
-            "ice cream",
-            "ice rink",
-            "ice skates",
-            "ice cube",
-            "ice cubes",
-            "light bulb",
-        ),
-        *("light bulbs", "high heels", "paper plane", "golden retriever", "orange juice", "green tea", "rubber duck"),
-        *("red panda", "brown bear", "black bear", "blue whale", "crystal ball", "cotton candy", "tin can", "iron man"),
-    )
+_NAMES = phrases(
+    "hot dog, hot dogs, hot air, ice cream, ice rink, ice skates, ice cube, ice cubes, light bulb, light bulbs, "
+    "high heels, paper plane, golden retriever, orange juice, green tea, rubber duck, red panda, brown bear, "
+    "black bear, blue whale, crystal ball, cotton candy, tin can, iron man"
 )
 """Names that begin with an adjective."""
 _OWN_SIDES = word_set(
@@ -361,4 +332,4 @@ _OWN_SIDES = word_set(
 
 
 def _is_adjective(word: str) -> bool:
-    return word in ADJECTIVES or ("-" in word and word not in SIDES and not word[0].isdigit())
+    return word in lex.ADJECTIVES or ("-" in word and word not in lex.SIDES and not word[0].isdigit())

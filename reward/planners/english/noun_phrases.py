@@ -8,27 +8,11 @@ from typing import Any
 from ...edit_plan import MAX_NESTING, OperationType, PlannedOperation, Relation, Target
 from ...metrics.any_edit.plan_questions import own_questions
 from ...sample import TASK_TYPES
-from .lexicon import (
-    CLOTHES,
-    COLORS,
-    DEPICTIONS,
-    HOLDING,
-    LOCATED,
-    MEASURES,
-    MENTIONED,
-    OTHER_PREPOSITIONS,
-    PERSON_PRONOUNS,
-    PERSONS,
-    PREPOSITIONS,
-    SCENE_HEADS,
-    SCENERY,
-    SIDES,
-    STOPS,
-    word_set,
-)
+from . import lexicon as lex
+from .lexicon import word_set
 from .noun_heads import Draft, head_end
 from .places import place_at, relation_at
-from .sentences import Tokens, is_scene, scene_end, text_of, words_in
+from .sentences import Tokens, is_scene, scene_end, text_of, word_at, words_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +35,7 @@ def phrase_at(tokens: Tokens, start: int = 0, *, depth: int = 0) -> Phrase | Non
     """
     if depth and start < len(tokens) and tokens[start].word in ("him", "her"):
         follows = tokens[start + 1].word if start + 1 < len(tokens) else ""
-        if tokens[start].word == "him" or not follows or follows in STOPS or not follows[0].isalnum():
+        if tokens[start].word == "him" or not follows or follows in lex.STOPS or not follows[0].isalnum():
             return Phrase(Target("person"), start + 1, "the")
     draft = Draft()
     index = head_end(tokens, start, draft)
@@ -122,9 +106,9 @@ def _order_end(tokens: Tokens, start: int, draft: Draft) -> int | None:
     if draft.order is None or words[:1] != ["from"] or len(words) < 2:
         return None
     rest = words[2:] if words[1] == "the" else words[1:]
-    if not rest or SIDES.get(rest[0]) not in ("left", "right", "top", "bottom"):
+    if not rest or lex.SIDES.get(rest[0]) not in ("left", "right", "top", "bottom"):
         return None
-    draft.order_from = SIDES[rest[0]]
+    draft.order_from = lex.SIDES[rest[0]]
     return start + (3 if words[1] == "the" else 2)
 
 
@@ -135,60 +119,38 @@ def _participle_end(tokens: Tokens, index: int, draft: Draft) -> int | None:
         return index + 1
     if words[0] in ("that", "which", "who") and words[1:2] and words[1] in ("is", "are", "was"):
         return index + 2
-    follows = words[1:2] and (
-        words[1] in PREPOSITIONS
-        or words[1]
-        in (
-            "to",
-            "from",
-            "next",
-            "close",
-            "directly",
-            "right",
-            "around",
-            "along",
-            "across",
-            "against",
-            "out",
-            "up",
-            "through",
-            "toward",
-            "towards",
-        )
-    )
-    if words[0] in MENTIONED and follows:
+    follows = word_at(words, 1) in lex.PREPOSITIONS or word_at(words, 1) in _LEADING
+    if words[0] in lex.MENTIONED and follows:
         return index + 1
-    if words[0] in LOCATED and (follows or len(words) == 1):
+    if (words[0] in lex.LOCATED and (follows or len(words) == 1)) or (words[0] == "directly" and follows):
         draft.loose = True  # what it does, which no detector is asked for
-        return index + 1
-    if words[0] == "directly" and follows:
-        draft.loose = True
         return index + 1
     return None
 
 
+_LEADING = word_set("to from next close directly right around along across against out up through toward towards")
 _ALIKE = word_set("position place spot location pose color colour size shape style kind type")
 """What may be the same: "in the same place", "of the same color"."""
 
 
 def _relation_end(tokens: Tokens, index: int, draft: Draft, depth: int) -> int | None:
     """The index after a relation; None without one, -1 where it cannot be read."""
-    if tokens[index].word == "of" and draft.nouns and draft.nouns[-1] in MEASURES | DEPICTIONS:
+    if tokens[index].word == "of" and draft.nouns and draft.nouns[-1] in lex.MEASURES | lex.DEPICTIONS:
         return _measured(tokens, index, draft)
     if tokens[index].word == "made" and index + 2 < len(tokens) and tokens[index + 1].word == "of":
         material = tokens[index + 2].word
         draft.attributes.append(f"made of {material}")
-        return index + 3 if material not in STOPS else -1
+        return index + 3 if material not in lex.STOPS else -1
     found = relation_at(tokens, index)
     if found is None:
         return None
     kind, after, loose = found
-    is_doing = tokens[index].word in HOLDING - {"with"}
-    if is_doing and depth and draft.nouns[-1] not in PERSONS:
+    is_doing = tokens[index].word in lex.HOLDING - {"with"}
+    if is_doing and depth and draft.nouns[-1] not in lex.PERSONS:
         return None  # "a man on the bench | reading a newspaper"
-    if kind == "in" and tokens[after].word in COLORS if after < len(tokens) else False:
+    if kind == "in" and tokens[after].word in lex.COLORS if after < len(tokens) else False:
         follows = tokens[after + 1].word if after + 1 < len(tokens) else "and"
-        if follows in STOPS or follows == ",":
+        if follows in lex.STOPS or follows == ",":
             draft.attributes.append(f"in {tokens[after].word}")  # "the woman in red"
             return after + 1
     if depth >= MAX_NESTING:
@@ -204,7 +166,7 @@ def _relation_end(tokens: Tokens, index: int, draft: Draft, depth: int) -> int |
     if other.target.noun in _ALIKE and "same" in other.target.attributes:
         draft.loose = True
         return other.end
-    if kind == "in" and other.target.noun.split()[-1] in CLOTHES and draft.nouns[-1] in PERSONS:
+    if kind == "in" and other.target.noun.split()[-1] in lex.CLOTHES and draft.nouns[-1] in lex.PERSONS:
         kind = "with"
     draft.relation = Relation(kind, other.target)
     draft.loose = draft.loose or loose or other.loose
@@ -222,7 +184,7 @@ def _measured(tokens: Tokens, index: int, draft: Draft) -> int | None:
     end = head_end(tokens, index + 1, content)
     if end is None:
         return -1
-    is_bare = not content.article or (draft.nouns[-1] in DEPICTIONS and content.article == "a")
+    is_bare = not content.article or (draft.nouns[-1] in lex.DEPICTIONS and content.article == "a")
     if content.relation is not None or content.place is not None:
         return -1
     if is_bare:
@@ -290,12 +252,17 @@ class Request:
         """The object that all the tokens name; pronouns stand for what was named before."""
         words = words_in(tokens)
         if len(words) == 1 and words[0] in ("it", "them", "they", "him", "her", "he", "she", "his", "their"):
-            noun = PERSON_PRONOUNS.get(words[0])
-            if self.antecedent is not None and (noun is None or self.antecedent.noun.split()[-1] in PERSONS):
+            noun = lex.PERSON_PRONOUNS.get(words[0])
+            if self.antecedent is not None and (noun is None or self.antecedent.noun.split()[-1] in lex.PERSONS):
                 return Phrase(self.antecedent, 1, "the", pronoun=words[0])
             return None if noun is None else Phrase(Target(noun), 1, "the", pronoun=words[0])
         phrase = whole_phrase(tokens)
         return None if phrase is None else with_pronoun_resolved(phrase, self.antecedent)
+
+    def known(self, tokens: Tokens) -> Phrase | None:
+        """The object that all the tokens name, if it is in the picture: neither "a cup" nor an "it" without a name."""
+        phrase = self.target(tokens)
+        return None if phrase is None or phrase.article == "a" or self.is_unnamed(phrase) else phrase
 
     def is_unnamed(self, phrase: Phrase) -> bool:
         """Whether a phrase is "it" or "them", and nothing was named before; "him" and "her" are persons."""
@@ -355,7 +322,7 @@ def is_one_name(first: Phrase, second: Phrase) -> bool:
     if noun[-1] in _COMBINATIONS:
         return True
     is_plural = first.target.noun.endswith("s") or first.target.noun == "people"
-    return not is_plural and noun[-1] not in SCENERY | SCENE_HEADS
+    return not is_plural and noun[-1] not in lex.SCENERY | lex.SCENE_HEADS
 
 
 _COMBINATIONS = word_set("combination combo set pair duo mix")
@@ -396,11 +363,15 @@ def is_tail(tokens: Tokens) -> bool:
         return ")" in words
     if word == "without" and len(words) > 1 and words[1].endswith("ing"):
         return False
-    if len(words) == 1 and (word in PREPOSITIONS or word in OTHER_PREPOSITIONS):
+    if len(words) == 1 and (word in lex.PREPOSITIONS or word in lex.OTHER_PREPOSITIONS):
         return False  # "a cat | outside"
-    if word in PREPOSITIONS or word in LOCATED or word in ("next", "close", "so", "that", "which", "who", "slightly"):
+    if (
+        word in lex.PREPOSITIONS
+        or word in lex.LOCATED
+        or word in ("next", "close", "so", "that", "which", "who", "slightly")
+    ):
         return word != "so" or words[1:2] == ["that"]
-    if word in OTHER_PREPOSITIONS - {"off", "out", "up", "down", "past"}:
+    if word in lex.OTHER_PREPOSITIONS - {"off", "out", "up", "down", "past"}:
         return True
     if word == "to":
         return True

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from ...edit_plan import Kept, OperationType, Target
-from .lexicon import ARTICLES, BODY_PARTS, DETERMINERS, SCENES, word_set
+from . import lexicon as lex
+from .lexicon import by_word, word_set
 from .noun_phrases import Operations, Request, objects_of, phrase_at, with_pronoun_resolved
 from .replacements import change_object
-from .sentences import Token, Tokens, scene_end, text_of, words_in
+from .sentences import Token, Tokens, first_at, scene_end, stripped, text_of, words_in
 from .values import head_of, is_description, is_filter, is_style, is_viewpoint, plain_text
 
 
@@ -18,18 +19,13 @@ def render(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`render the image as a sketch`."""
     if verb == "show":
         return _shown(tokens, request)
-    for index, token in enumerate(tokens):
-        if token.word in ("as", "in", "into", "like", "to") and index:
-            if not request.is_scene(tokens[:index]):
-                return None
-            if is_filter(tokens[index + 1 :]):
-                return request.operation("filter", value=plain_text(tokens[index + 1 :]))
-            return (
-                request.operation("style", value=plain_text(tokens[index + 1 :]))
-                if is_style(tokens[index + 1 :])
-                else None
-            )
-    return None
+    index = first_at(tokens, ("as", "in", "into", "like", "to"))
+    look = tokens[index + 1 :]
+    if index == len(tokens) or not request.is_scene(tokens[:index]):
+        return None
+    if is_filter(look):
+        return request.operation("filter", value=plain_text(look))
+    return request.operation("style", value=plain_text(look)) if is_style(look) else None
 
 
 def _shown(tokens: Tokens, request: Request) -> Operations | None:
@@ -72,17 +68,14 @@ def fragment(tokens: Tokens, request: Request) -> Operations | None:
 
 def light(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`brighten the image`."""
+    tokens = stripped(tokens, ("up",), ("up", "slightly", "bit", "a", "little", "down"))
     words = words_in(tokens)
-    while words and words[-1] in ("up", "slightly", "bit", "a", "little", "down"):
-        words, tokens = words[:-1], tokens[:-1]
-    while words and words[0] in ("up",):
-        words, tokens = words[1:], tokens[1:]
     if not tokens or (verb == "dim" and words[-1:] == ["lights"] and len(words) == 2):
         return None
     if request.is_scene(tokens):
         return request.operation("light", value=f"{verb}ed" if not verb.endswith("e") else f"{verb}d")
-    target = request.target(tokens)
-    if target is None or target.article == "a" or request.is_unnamed(target):
+    target = request.known(tokens)
+    if target is None:
         return None
     if target.target.noun.split()[-1] in ("color", "colour", "tone", "mood"):
         return None
@@ -91,7 +84,7 @@ def light(verb: str, tokens: Tokens, request: Request) -> Operations | None:
 
 def apply_look(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`apply a sepia filter (to the image)`, `apply a blur to the background`."""
-    index = next((number for number, token in enumerate(tokens) if token.word == "to" and number), len(tokens))
+    index = first_at(tokens, ("to",))
     applied, owner = tokens[:index], tokens[index + 1 :]
     head = head_of(words_in(applied))
     is_whole = not owner or request.is_scene(owner)
@@ -101,44 +94,29 @@ def apply_look(verb: str, tokens: Tokens, request: Request) -> Operations | None
         return request.operation("filter", value=plain_text(applied))
     if head == "effect" and is_style(applied[:-1]):
         head = "style"
-    if head == "style":
-        target = None if is_whole else request.target(owner)
-        if not is_whole and target is None:
-            return None
-        return request.operation("style", target=None if target is None else target.target, value=plain_text(applied))
-    if head == "blur":
-        target = None if is_whole else request.target(owner)
-        if not is_whole and target is None:
-            return None
-        return request.operation("filter", target=None if target is None else target.target, value=plain_text(applied))
-    return None
+    kind: OperationType | None = {"style": "style", "blur": "filter"}.get(head)  # type: ignore[assignment]
+    target = None if is_whole or kind is None else request.target(owner)
+    if kind is None or not (is_whole or target):
+        return None
+    return request.operation(kind, target=None if target is None else target.target, value=plain_text(applied))
 
 
-_PICTURE_PROPERTIES: Mapping[str, OperationType] = MappingProxyType(
+_PICTURE_PROPERTIES: Mapping[str, OperationType] = by_word(
     {
-        "brightness": "light",
-        "exposure": "light",
-        "lighting": "light",
-        "light": "light",
-        "contrast": "filter",
-        "saturation": "filter",
-        "warmth": "filter",
-        "vibrance": "filter",
-        "sharpness": "restoration",
-        "noise": "restoration",
-        "blur": "restoration",
+        "light": "brightness exposure lighting light",
+        "filter": "contrast saturation warmth vibrance",
+        "restoration": "sharpness noise blur",
     }
 )
 
 
 def change_degree(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`increase the contrast`, `reduce the size of the ball`."""
-    words = words_in(tokens)
     if verb == "adjust":
         return change_object("change", tokens, request)
-    while words and words[-1] in ("bit", "little", "slightly", "a", "lot"):
-        words, tokens = words[:-1], tokens[:-1]
-    core = [word for word in words if word not in ARTICLES and word not in ("overall", "slightly")]
+    tokens = stripped(tokens, last=("bit", "little", "slightly", "a", "lot"))
+    words = words_in(tokens)
+    core = [word for word in words if word not in lex.ARTICLES and word not in ("overall", "slightly")]
     if not core:
         return None
     if core[0] in _PICTURE_PROPERTIES:
@@ -160,14 +138,14 @@ def change_degree(verb: str, tokens: Tokens, request: Request) -> Operations | N
 def rotate(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`rotate the chair to the left`, `flip the image`."""
     words = words_in(tokens)
-    end = next((index for index, word in enumerate(words) if word in _ROTATION_WORDS and index), len(words))
+    end = first_at(tokens, _ROTATION_WORDS)
     tail = words[end:]
     if not tokens or not all(word in _ROTATION_WORDS or word.isdecimal() for word in tail):
         return None
     if request.is_scene(tokens[:end]):
         return request.operation("rotate", target=Target("image"), value=" ".join(tail))
-    target = request.target(tokens[:end])
-    if target is None or target.article == "a" or request.is_unnamed(target):
+    target = request.known(tokens[:end])
+    if target is None:
         return None
     return request.operation("rotate", target=target.target, value=" ".join(tail))
 
@@ -180,15 +158,13 @@ _ROTATION_WORDS = word_set(
 
 def crop(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`crop the image to the dog`."""
-    words = words_in(tokens)
-    index = next((number for number, word in enumerate(words) if word in ("to", "around") and number), len(words))
+    index = first_at(tokens, ("to", "around"))
     if not tokens or not request.is_scene(tokens[:index]):
         return None
     rest = tokens[index + 1 :]
     if not rest:
-        return request.operation("crop") if index == len(words) else None
-    while rest and rest[0].word in ("show", "only", "just", "focus", "on"):
-        rest = rest[1:]
+        return request.operation("crop") if index == len(tokens) else None
+    rest = stripped(rest, ("show", "only", "just", "focus", "on"))
     target = request.target(rest)
     if target is not None and target.article != "a":
         return request.operation("crop", target=target.target)
@@ -215,11 +191,7 @@ def zoom(verb: str, tokens: Tokens, request: Request) -> Operations | None:
 
 def soften(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`blur the background`."""
-    words = words_in(tokens)
-    while words and words[0] in ("out",):
-        words, tokens = words[1:], tokens[1:]
-    while words and words[-1] in ("slightly", "out"):
-        words, tokens = words[:-1], tokens[:-1]
+    tokens = stripped(tokens, ("out",), ("slightly", "out"))
     value = {"blur": "blurred", "pixelate": "pixelated", "soften": "softened", "defocus": "defocused"}[verb]
     if request.is_scene(tokens):
         return request.operation("filter", value=value)
@@ -233,8 +205,12 @@ def restore(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`sharpen the image`, `restore the old photo`."""
     if request.is_scene(tokens) or (not tokens and verb in ("denoise", "deblur", "upscale")):
         return request.operation("restoration", value=f"{verb.removesuffix('e')}ed")
-    words = [word for word in words_in(tokens) if word not in DETERMINERS]
-    if words[-1:] and words[-1] in SCENES and all(word in ("old", "damaged", "blurry", "faded") for word in words[:-1]):
+    words = [word for word in words_in(tokens) if word not in lex.DETERMINERS]
+    if (
+        words[-1:]
+        and words[-1] in lex.SCENES
+        and all(word in ("old", "damaged", "blurry", "faded") for word in words[:-1])
+    ):
         return request.operation("restoration", value=f"{verb.removesuffix('e')}ed")
     return None
 
@@ -242,17 +218,14 @@ def restore(verb: str, tokens: Tokens, request: Request) -> Operations | None:
 def resize(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`enlarge the cat`."""
     words = words_in(tokens)
-    end = next(
-        (index for index, word in enumerate(words) if index and word in ("by", "to", "slightly", "up", "down")),
-        len(words),
-    )
+    end = first_at(tokens, ("by", "to", "slightly", "up", "down"))
     tail = words[end:]
     if not all(word in _RESIZE_WORDS or word.isdecimal() for word in tail) or not tokens:
         return None
     if request.is_scene(tokens[:end]):
         return None
-    target = request.target(tokens[:end])
-    if target is None or target.article == "a" or request.is_unnamed(target):
+    target = request.known(tokens[:end])
+    if target is None:
         return None
     return request.operation("resize", target=target.target, value=" ".join([verb, *tail]))
 
@@ -263,7 +236,7 @@ _RESIZE_WORDS = word_set("by to slightly up down half twice double its original 
 def reframe(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`extend the image to the left`."""
     words = words_in(tokens)
-    end = next((index for index, word in enumerate(words) if index and word in ("to", "on", "at", "by")), len(words))
+    end = first_at(tokens, ("to", "on", "at", "by"))
     is_picture = request.is_scene(tokens[:end]) or words[:end] in _CANVASES
     if not end or not is_picture or not set(words[end:]) <= _REFRAME_WORDS:
         return None
@@ -277,7 +250,7 @@ _REFRAME_WORDS = word_set("to on at by the left right top bottom side sides both
 def duplicate(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`duplicate the tree`."""
     phrase = phrase_at(tokens)
-    if phrase is None or phrase.article == "a" or phrase.target.noun in SCENES:
+    if phrase is None or phrase.article == "a" or phrase.target.noun in lex.SCENES:
         return None
     rest = tokens[phrase.end :]
     if rest and not (words_in(rest) in (["twice"], ["once"], ["three", "times"]) or _is_place_after(rest)):
@@ -296,14 +269,14 @@ _POSE_ENDS = word_set("to up down towards toward away back over into")
 def pose(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`raise the person's right arm`: a part of a body is put elsewhere."""
     words = words_in(tokens)
-    end = next((index for index, word in enumerate(words) if index and word in _POSE_ENDS), len(tokens))
+    end = first_at(tokens, _POSE_ENDS)
     if end == len(tokens) > 2 and words[-1] in ("left", "right", "forward", "sideways"):
         end -= 1
     phrase = phrase_at(tokens[:end])
     if phrase is None or phrase.article == "a":
         return None
     target = phrase.target
-    if target.noun.split()[-1] not in BODY_PARTS or target.relation is None:
+    if target.noun.split()[-1] not in lex.BODY_PARTS or target.relation is None:
         return None
     rest = tokens[phrase.end :]
     if rest and not is_description(rest, 8):
@@ -353,10 +326,9 @@ _LOOK = (
     r"(?P<value>black and white|gr[ae]yscale|monochrome|blurry|blurrier|blurred|darker|brighter|lighter|desaturated)"
 )
 _BACKGROUND = re.compile(rf"(?:make|turn|convert|change) the background (?:(?:in)?to )?{_LOOK}")
-_LIGHT = ("brightness", "exposure", "darker", "brighter", "lighter", "darken", "brighten", "lighten")
-_OF_SHARPNESS: OperationType = "restoration"
-_OF_LIGHT: OperationType = "light"
-_TYPES: Mapping[str, OperationType] = MappingProxyType({**dict.fromkeys(_LIGHT, _OF_LIGHT), "sharpness": _OF_SHARPNESS})
+_TYPES: Mapping[str, OperationType] = by_word(
+    {"light": "brightness exposure darker brighter lighter darken brighten lighten", "restoration": "sharpness"}
+)
 """Of a property or a look; of others `filter`."""
 _OPPOSITE = MappingProxyType({"left": "right", "right": "left", "top": "bottom", "bottom": "top"})
 _REST = MappingProxyType({"half": "half", "third": "two thirds", "quarter": "three quarters"})

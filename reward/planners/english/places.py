@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from ...edit_plan import Place, RelationKind
-from .lexicon import (
-    HOLDING,
-    LOCATED,
-    MENTIONED,
-    OTHER_PREPOSITIONS,
-    PREPOSITIONS,
-    SIDE_NOUNS,
-    SIDE_RELATIONS,
-    SIDES,
-    STOPS,
-)
+from . import lexicon as lex
+from .lexicon import phrases, word_set
 from .sentences import Tokens, scene_end, words_in
 
 
@@ -36,7 +30,7 @@ def _side_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | None
     """A side: place, index after it, whether two places were named, whether a noun such as "side" follows."""
     words = words_in(tokens[start : start + 8])
     index = 0
-    if words[:1] and words[0] in MENTIONED | LOCATED:
+    if words[:1] and words[0] in lex.MENTIONED | lex.LOCATED:
         index = 1
     if words[index : index + 2] == ["close", "to"]:
         index += 1
@@ -53,22 +47,22 @@ def _side_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | None
         index += 1
     if index >= len(words):
         return None
-    names = words[index].split("-") if words[index] not in SIDES else [words[index]]
-    if not all(name in SIDES for name in names) or not names:
+    names = words[index].split("-") if words[index] not in lex.SIDES else [words[index]]
+    if not all(name in lex.SIDES for name in names) or not names:
         return None
-    place = SIDES[names[0]]
+    place = lex.SIDES[names[0]]
     is_bare = not has_article and words[index + 1 : index + 2] != ["of"]  # "in center of the photo"
     if is_bare and place not in ("left", "right", "foreground", "background", "top"):
         return None
     index += 1
-    both = len(names) > 1 and SIDES[names[-1]] != place
+    both = len(names) > 1 and lex.SIDES[names[-1]] != place
     if both and place == "center":
-        place = SIDES[names[-1]]
-    if words[index : index + 1] and words[index] in SIDES:
-        both = both or SIDES[words[index]] != place
-        place = SIDES[words[index]] if place == "center" else place
+        place = lex.SIDES[names[-1]]
+    if words[index : index + 1] and words[index] in lex.SIDES:
+        both = both or lex.SIDES[words[index]] != place
+        place = lex.SIDES[words[index]] if place == "center" else place
         index += 1
-    has_noun = words[index : index + 1] != [] and words[index] in SIDE_NOUNS
+    has_noun = words[index : index + 1] != [] and words[index] in lex.SIDE_NOUNS
     if has_noun:
         index += 1
         if words[index : index + 1] == ["side"]:
@@ -76,7 +70,7 @@ def _side_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | None
     if (
         not has_noun
         and index < len(words)
-        and words[index] not in STOPS | LOCATED | HOLDING | {"next"}
+        and words[index] not in lex.STOPS | lex.LOCATED | lex.HOLDING | {"next"}
         and words[index][0].isalnum()
     ):
         return None  # "in the left hand", "on the bottom shelf"
@@ -90,7 +84,7 @@ _DEPTHS |= {"front": "foreground", "forefront": "foreground"}
 def _depth_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | None:
     """`in the back (of the photo)`, `at the front`, `in the back left corner`, as `_side_at` gives sides."""
     words = words_in(tokens[start : start + 8])
-    index = 1 if words[:1] and words[0] in MENTIONED | LOCATED else 0
+    index = 1 if words[:1] and words[0] in lex.MENTIONED | lex.LOCATED else 0
     if words[index : index + 1] not in (["in"], ["at"], ["from"], ["to"], ["toward"], ["towards"]):
         return None
     has_article = words[index + 1 : index + 2] == ["the"]
@@ -103,37 +97,31 @@ def _depth_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | Non
         return None
     place, index, both = _DEPTHS[words[index]], index + 1, False
     if words[index : index + 1] in (["left"], ["right"]):
-        place, index, both = SIDES[words[index]], index + 1, True
-    has_noun = bool(words[index:]) and words[index] in SIDE_NOUNS
+        place, index, both = lex.SIDES[words[index]], index + 1, True
+    has_noun = bool(words[index:]) and words[index] in lex.SIDE_NOUNS
     index += has_noun
-    if words[index:] and words[index] not in STOPS | LOCATED | HOLDING and words[index][0].isalnum():
+    if words[index:] and words[index] not in lex.STOPS | lex.LOCATED | lex.HOLDING and words[index][0].isalnum():
         return None  # "at the front door"
-    if words[index : index + 1] == ["and"] and words[index + 1 : index + 2] and words[index + 1] in {*_DEPTHS, *SIDES}:
+    if (
+        words[index : index + 1] == ["and"]
+        and words[index + 1 : index + 2]
+        and words[index + 1] in {*_DEPTHS, *lex.SIDES}
+    ):
         return None  # "in the front and middle ground"
     return place, start + index, both, has_noun
 
 
-_MULTIWORD: tuple[tuple[tuple[str, ...], RelationKind], ...] = tuple(
-    (tuple(words.split()), kind)  # type: ignore[misc]
-    for words, kind in (
-        ("on top of", "on"),
-        ("at the top of", "on"),
-        ("in front of", "in_front"),
-        ("in the front of", "in_front"),
-        ("at the front of", "in_front"),
-        ("next to", "beside"),
-        ("close to", "beside"),
-        ("adjacent to", "beside"),
-        ("at the back of", "behind"),
-        ("in back of", "behind"),
-        ("right of", "right"),
-        ("left of", "left"),
-        ("worn by", "on"),
-        ("held by", "with"),
-        ("attached to", "on"),
-        ("out of", "in"),
-        ("off of", "on"),
-    )
+_MULTIWORD: Mapping[tuple[str, ...], RelationKind] = MappingProxyType(
+    {
+        **dict.fromkeys(phrases("on top of, at the top of, worn by, attached to, off of"), "on"),
+        **dict.fromkeys(phrases("in front of, in the front of, at the front of"), "in_front"),
+        **dict.fromkeys(phrases("next to, close to, adjacent to"), "beside"),
+        **dict.fromkeys(phrases("at the back of, in back of"), "behind"),
+        ("right", "of"): "right",
+        ("left", "of"): "left",
+        ("held", "by"): "with",
+        ("out", "of"): "in",
+    }
 )
 
 
@@ -144,49 +132,39 @@ def relation_at(tokens: Tokens, start: int) -> tuple[RelationKind, int, bool] | 
         words
         and words[0] in ("directly", "just", "right")
         and len(words) > 1
-        and words[1] in PREPOSITIONS.keys() - {"of"}
+        and words[1] in lex.PREPOSITIONS.keys() - {"of"}
     ):
         found = relation_at(tokens, start + 1)
         return None if found is None else (found[0], found[1], True)
-    for phrase, kind in _MULTIWORD:
+    for phrase, kind in _MULTIWORD.items():
         if words[: len(phrase)] == phrase:
             return kind, start + len(phrase), kind not in ("beside", "in_front", "left", "right")
     side = _side_at(tokens, start)
     if side is not None:
         place, index, both, _ = side
-        if index < len(tokens) and tokens[index].word == "of" and place in SIDE_RELATIONS:
+        if index < len(tokens) and tokens[index].word == "of" and place in lex.SIDE_RELATIONS:
             is_towards = tokens[start].word in ("towards", "toward", "near")
-            if is_towards or tokens[index - 1].word in SIDE_NOUNS - {
+            if is_towards or tokens[index - 1].word in lex.SIDE_NOUNS - {
                 "side"
             }:  # "near the right edge of the lake" is within it
                 return ("beside" if tokens[start].word == "near" else "in"), index + 1, True
-            return SIDE_RELATIONS[place], index + 1, both or place not in ("left", "right")
+            return lex.SIDE_RELATIONS[place], index + 1, both or place not in ("left", "right")
         return None
     after = words[1] if len(words) > 1 else ""
-    if words and words[0] in HOLDING - {"with"} and after not in PREPOSITIONS and after not in OTHER_PREPOSITIONS:
+    if (
+        words
+        and words[0] in lex.HOLDING - {"with"}
+        and after not in lex.PREPOSITIONS
+        and after not in lex.OTHER_PREPOSITIONS
+    ):
         return "with", start + 1, True
     if words[:2] == ("along", "with"):
         return None
-    if words and words[0] in PREPOSITIONS and words[0] != "without":
-        kept = words[0] in (
-            "on",
-            "in",
-            "above",
-            "below",
-            "beside",
-            "behind",
-            "with",
-            "of",
-            "near",
-            "under",
-            "beneath",
-            "underneath",
-            "at",
-            "by",
-            "upon",
-            "into",
-            "onto",
-            "over",
-        )
-        return PREPOSITIONS[words[0]], start + 1, not kept
+    if words and words[0] in lex.PREPOSITIONS and words[0] != "without":
+        kept = words[0] in _PLAIN
+        return lex.PREPOSITIONS[words[0]], start + 1, not kept
     return None
+
+
+_PLAIN = word_set("on in above below beside behind with of near under beneath underneath at by upon into onto over")
+"""Prepositions of whose words a relation's kind leaves none out."""

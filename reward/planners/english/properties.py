@@ -5,33 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...edit_plan import OperationType, Target
+from . import lexicon as lex
 from .additions import look_given
-from .lexicon import (
-    ADJECTIVES,
-    ARTICLES,
-    BACKGROUND_NOUNS,
-    CASTS,
-    COLOR_MODIFIERS,
-    COLORS,
-    DEGREES,
-    DETERMINERS,
-    EXPRESSIONS,
-    LARGER,
-    MATERIALS,
-    NUMBERS,
-    OBJECT_COLORS,
-    OTHER_PREPOSITIONS,
-    PERSONS,
-    PREPOSITIONS,
-    SCENES,
-    SHAPES,
-    SIDES,
-    SMALLER,
-    STATES,
-    VERBS,
-    WEATHER_WORDS,
-    word_set,
-)
+from .lexicon import word_set
 from .noun_phrases import Operations, Phrase, Request, objects_of
 from .replacements import aspect_changed
 from .sentences import Tokens, scene_end, text_of, words_in
@@ -74,19 +50,25 @@ def _is_within_name(words: list[str], index: int) -> bool:
     before, word = words[index - 1], words[index]
     if before in _PAINTED:
         return False
-    if before not in ADJECTIVES and before not in _SURELY_BEFORE_NOUN:
+    if before not in lex.ADJECTIVES and before not in _SURELY_BEFORE_NOUN:
         return False
-    if word in ("and", ",", "of") or (word not in _MAYBE_NOUNS and word not in ADJECTIVES | LARGER | SMALLER):
+    if word in ("and", ",", "of") or (
+        word not in _MAYBE_NOUNS and word not in lex.ADJECTIVES | lex.LARGER | lex.SMALLER
+    ):
         return False
     if before not in _MAYBE_NOUNS:
-        return before not in SIDES or not any(word in PREPOSITIONS for word in words[max(0, index - 3) : index - 1])
-    is_shade = word in COLOR_MODIFIERS and words[index + 1] in COLORS
+        return before not in lex.SIDES or not any(
+            word in lex.PREPOSITIONS for word in words[max(0, index - 3) : index - 1]
+        )
+    is_shade = word in lex.COLOR_MODIFIERS and words[index + 1] in lex.COLORS
     return word in _MAYBE_NOUNS and not is_shade
 
 
-_MAYBE_NOUNS = (OBJECT_COLORS | MATERIALS | SHAPES) - word_set("wooden golden woolen knitted stainless round")
+_MAYBE_NOUNS = (lex.OBJECT_COLORS | lex.MATERIALS | lex.SHAPES) - word_set(
+    "wooden golden woolen knitted stainless round"
+)
 """Words of properties that are names of objects, too."""
-_SURELY_BEFORE_NOUN = SIDES.keys() | word_set("bigger smaller larger tinier")
+_SURELY_BEFORE_NOUN = lex.SIDES.keys() | word_set("bigger smaller larger tinier")
 
 
 _PAINTED = word_set("painted dyed colored coloured")
@@ -98,11 +80,21 @@ def _without_painted(tokens: Tokens) -> Tokens:
 
 
 def _is_value_word(word: str) -> bool:
-    return is_adjective(word) or word in _VALUE_WORDS or ("-" in word and word.rsplit("-", maxsplit=1)[-1] in COLORS)
+    return (
+        is_adjective(word) or word in _VALUE_WORDS or ("-" in word and word.rsplit("-", maxsplit=1)[-1] in lex.COLORS)
+    )
 
 
 _VALUE_WORDS = (
-    COLORS | COLOR_MODIFIERS | STATES | MATERIALS | DEGREES | LARGER | SMALLER | EXPRESSIONS | WEATHER_WORDS
+    lex.COLORS
+    | lex.COLOR_MODIFIERS
+    | lex.STATES
+    | lex.MATERIALS
+    | lex.DEGREES
+    | lex.LARGER
+    | lex.SMALLER
+    | lex.EXPRESSIONS
+    | lex.WEATHER_WORDS
 ) | {"and", "shade"}
 
 
@@ -112,8 +104,8 @@ def _may_end_object(words: list[str]) -> bool:
         return True  # "make her older"
     if last in ("in", "to", "into", "with"):
         return len(words) > 1 and _may_end_object(words[:-1])
-    return last not in DETERMINERS | {"'s", "and", ",", "of", "all", "both"} and (
-        last not in PREPOSITIONS and last not in OTHER_PREPOSITIONS
+    return last not in lex.DETERMINERS | {"'s", "and", ",", "of", "all", "both"} and (
+        last not in lex.PREPOSITIONS and last not in lex.OTHER_PREPOSITIONS
     )
 
 
@@ -123,7 +115,7 @@ def multiple_start(words: list[str]) -> int | None:
         rest = words[index:]
         if rest[0] in ("twice", "half", "double", "triple") and _is_size(rest[1:]):
             return index
-        if (rest[0] in NUMBERS or rest[0].isdecimal()) and rest[1] == "times" and _is_size(rest[2:]):
+        if (rest[0] in lex.NUMBERS or rest[0].isdecimal()) and rest[1] == "times" and _is_size(rest[2:]):
             return index
     return None
 
@@ -133,7 +125,7 @@ def _is_size(words: list[str]) -> bool:
         return words[1:] in ([word] for word in ("big", "large", "tall", "small", "long", "wide", "high"))
     if words[:1] in (["the"], ["its"], ["his"], ["her"], ["their"]):
         return words[1:] in (["size"], ["original", "size"], ["current", "size"])
-    return len(words) == 1 and (words[0] in LARGER or words[0] in SMALLER)
+    return len(words) == 1 and (words[0] in lex.LARGER or words[0] in lex.SMALLER)
 
 
 # -- of objects --------------------------------------------------------------------------------------------------------
@@ -146,7 +138,7 @@ def each_made(tokens: Tokens, request: Request, kind: OperationType, value: str)
         return None
     operations: Operations = []
     for phrase in objects:
-        if phrase.article == "a" or (phrase.target.phrase in SCENES and phrase.target.relation is None):
+        if phrase.article == "a" or (phrase.target.phrase in lex.SCENES and phrase.target.relation is None):
             return None
         if kind in ("color_alter", "material_alter") and phrase.target == Target("background"):
             if value.endswith(("colorful", "colourful", "vibrant")):
@@ -156,9 +148,9 @@ def each_made(tokens: Tokens, request: Request, kind: OperationType, value: str)
         if request.is_unnamed(phrase):
             return None
         last = phrase.target.noun.split()[-1]
-        if value.rsplit(maxsplit=1)[-1] in ("blonde", "blond") and last in PERSONS:
+        if value.rsplit(maxsplit=1)[-1] in ("blonde", "blond") and last in lex.PERSONS:
             return request.operation("attribute", target=phrase.target, value=value)
-        if last in ("color", "colour") or (len(objects) > 1 and last in COLORS - OBJECT_COLORS):
+        if last in ("color", "colour") or (len(objects) > 1 and last in lex.COLORS - lex.OBJECT_COLORS):
             return None
         made = request.operation(kind, target=phrase.target, value=value, loose=phrase.loose)
         if made is None:
@@ -177,7 +169,7 @@ _ASPECTS_OF_OBJECTS = ("color", "expression", "size", "shape", "material", "text
 def property_made(object_tokens: Tokens, value: Tokens, request: Request) -> Operations | None:
     """A colour, material, size, expression or other property of objects."""
     words = words_in(value)
-    core = [word for word in words if word not in DEGREES]
+    core = [word for word in words if word not in lex.DEGREES]
     if request.is_scene(object_tokens):
         return scene_made(value, request)
     if not core:
@@ -197,8 +189,8 @@ def property_made(object_tokens: Tokens, value: Tokens, request: Request) -> Ope
     material = material_value(value)
     if material is not None:
         return each_made(object_tokens, request, "material_alter", material)
-    phrase = request.target(object_tokens)
-    if phrase is None or phrase.article == "a" or request.is_unnamed(phrase):
+    phrase = request.known(object_tokens)
+    if phrase is None:
         return None
     target = phrase.target
     head = target.noun.split()[-1]
@@ -212,15 +204,15 @@ def property_made(object_tokens: Tokens, value: Tokens, request: Request) -> Ope
         "sleeves",
     ):
         return request.operation("attribute", target=target, value=text_of(value))
-    if all(word in LARGER or word in SMALLER for word in core):
+    if all(word in lex.LARGER or word in lex.SMALLER for word in core):
         return request.operation("resize", target=target, value=text_of(value))
     if core in (["blurry"], ["blurred"], ["blurrier"]):
         return request.operation("filter", target=target, value=text_of(value))
     if core in (["brighter"], ["darker"], ["lighter"]):
-        if head in BACKGROUND_NOUNS | {"sky", "room", "lighting", "light"}:
+        if head in lex.BACKGROUND_NOUNS | {"sky", "room", "lighting", "light"}:
             return request.operation("light", target=target, value=text_of(value))
         return None  # its colour, or its light
-    if all(word in EXPRESSIONS or word == "and" for word in core):
+    if all(word in lex.EXPRESSIONS or word == "and" for word in core):
         return request.operation("expression", target=target, value=text_of(value))
     text = state_value(value)
     if core in (["open"], ["closed"], ["shut"]) and head in ("eyes", "eye", "mouth"):
@@ -245,12 +237,12 @@ def scene_made(value: Tokens, request: Request) -> Operations | None:
         return None
     if is_filter(value):
         return request.operation("filter", value=plain_text(value))
-    core = [word for word in words if word not in DEGREES]
+    core = [word for word in words if word not in lex.DEGREES]
     if len(core) == 1:
         for kind, names in _SCENE_PROPERTIES:
             if core[0] in names:
                 return request.operation(kind, value=text_of(value))
-    if len(core) == 1 and core[0] in COLORS and not {"more", "less"}.isdisjoint(words):
+    if len(core) == 1 and core[0] in lex.COLORS and not {"more", "less"}.isdisjoint(words):
         return request.operation("filter", value=text_of(value))  # "less yellow"
     if is_weather(value):
         return request.operation("weather", value=plain_text(value))
@@ -353,11 +345,11 @@ def _object_of(tokens: Tokens, request: Request) -> Phrase | None:
 
 _STRENGTHS = word_set("overall slight strong subtle faint")
 _WARMTH = word_set("warm warmer cool cooler cold colder sepia")
-_TAKEN = (VERBS["remove"] | word_set("correct fix neutralize neutralise take")) | {
+_TAKEN = (lex.VERBS["remove"] | word_set("correct fix neutralize neutralise take")) | {
     *("get rid of", "take out", "take away", "take off", "edit out", "photoshop out")
 }
-_GIVEN = VERBS["apply"] | VERBS["put"] | VERBS["add"]
-_OF_DEGREE = VERBS["degree"] | {"lessen", "strengthen", "intensify"}
+_GIVEN = lex.VERBS["apply"] | lex.VERBS["put"] | lex.VERBS["add"]
+_OF_DEGREE = lex.VERBS["degree"] | {"lessen", "strengthen", "intensify"}
 
 
 def names_cast(tokens: Tokens) -> bool:
@@ -368,26 +360,31 @@ def names_cast(tokens: Tokens) -> bool:
 def _cast_end(tokens: Tokens) -> int:
     """The index after the cast; 0 without one."""
     words = words_in(tokens)
-    start = 1 if words[:1] and words[0] in ARTICLES | {"this", "that", "some"} else 0
-    end = next((index for index, word in enumerate(words) if word in CASTS), 0)
-    before = [word for word in words[start:end] if word not in DEGREES | _STRENGTHS]
+    start = 1 if words[:1] and words[0] in lex.ARTICLES | {"this", "that", "some"} else 0
+    end = next((index for index, word in enumerate(words) if word in lex.CASTS), 0)
+    before = [word for word in words[start:end] if word not in lex.DEGREES | _STRENGTHS]
     if not before or not all(_is_shade(word) for word in before):
         return 0
-    has_color = any(word in COLORS or word in _WARMTH or word.endswith("ish") for word in before)
+    has_color = any(word in lex.COLORS or word in _WARMTH or word.endswith("ish") for word in before)
     if words[end] == "cast":
         has_color = before in (["color"], ["colour"]) or (has_color and before != ["white"])  # of plaster
     return end + 1 if has_color else 0
 
 
 def _is_shade(word: str) -> bool:
-    is_color = word in COLORS or word in _WARMTH or word in ("color", "colour", "and")
-    return is_color or word in COLOR_MODIFIERS or word.endswith("ish") or word.rsplit("-", maxsplit=1)[-1] in COLORS
+    is_color = word in lex.COLORS or word in _WARMTH or word in ("color", "colour", "and")
+    return (
+        is_color
+        or word in lex.COLOR_MODIFIERS
+        or word.endswith("ish")
+        or word.rsplit("-", maxsplit=1)[-1] in lex.COLORS
+    )
 
 
 def cast_changed(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`remove the blue hue (out of the picture)`, `add a teal tone (to the photo)`, `reduce the red tint`."""
     end = _cast_end(tokens)
-    cast, rest = tokens[1 if tokens[0].word in ARTICLES else 0 : end], tokens[end:]
+    cast, rest = tokens[1 if tokens[0].word in lex.ARTICLES else 0 : end], tokens[end:]
     degree = words_in(rest)
     if degree[-1:] in (["out"], ["away"]) and verb == "take":
         rest = rest[:-1]
@@ -407,7 +404,7 @@ def cast_changed(verb: str, tokens: Tokens, request: Request) -> Operations | No
     owner = request.target(rest[1:]) if rest[0].word in ("to", "from", "of", "in", "on", "over", "off") else None
     if owner is None:
         return None
-    if owner.target.noun in BACKGROUND_NOUNS and owner.target == Target(owner.target.noun):
+    if owner.target.noun in lex.BACKGROUND_NOUNS and owner.target == Target(owner.target.noun):
         return request.operation("filter", target=owner.target, value=value)
     if verb not in _GIVEN:
         return None  # "remove the red tint from the wall": what colour it has then is not said
@@ -441,7 +438,7 @@ def is_prominence(words: list[str]) -> bool:
     return [word for word in words if word not in _HOW_MUCH] in _PROMINENT
 
 
-_HOW_MUCH = DEGREES | {"really", "lot"}
+_HOW_MUCH = lex.DEGREES | {"really", "lot"}
 
 
 def colors_made_vivid(verb: str, tokens: Tokens, request: Request) -> Operations | None:

@@ -7,20 +7,8 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from ...edit_plan import OperationType, Target
-from .lexicon import (
-    ARTICLES,
-    BACKGROUND_NOUNS,
-    CLOTHES,
-    DETERMINERS,
-    MATERIALS,
-    NUMBERS,
-    PERSONS,
-    SCENE_HEADS,
-    SCENERY,
-    SCENES,
-    TEXT_INTRODUCERS,
-    word_set,
-)
+from . import lexicon as lex
+from .lexicon import word_set
 from .noun_phrases import Operations, Phrase, Request, objects_of
 from .sentences import Token, Tokens, scene_end, text_of, words_in
 from .texts import SIDE_POSITIONS, destination_of, text_replaced
@@ -160,7 +148,7 @@ def aspect_changed(aspect: Aspect, new: Tokens, request: Request, *, is_from: bo
         return _position_changed(target.target, new, request, loose)
     if aspect.name == "count":
         words = words_in(new)
-        count = NUMBERS.get(words[0]) if len(words) == 1 else None
+        count = lex.NUMBERS.get(words[0]) if len(words) == 1 else None
         if count is None and len(words) == 1 and words[0].isdecimal():
             count = int(words[0][:6])
         return None if count is None else request.operation(kind, target=target.target, count=count, loose=loose)
@@ -211,8 +199,8 @@ def _background_changed(old: Tokens, new: Tokens, request: Request, *, loose: bo
         return None
     phrase = request.target(old)
     words = words_in(old)
-    head = head_of([word for word in words if word not in DETERMINERS])
-    if phrase is not None and head in BACKGROUND_NOUNS and phrase.target.relation is None:
+    head = head_of([word for word in words if word not in lex.DETERMINERS])
+    if phrase is not None and head in lex.BACKGROUND_NOUNS and phrase.target.relation is None:
         target: Target | None = phrase.target
         if target is not None and target.phrase.casefold() in ("background", "backdrop") and target.place is None:
             target = None
@@ -235,11 +223,11 @@ def _without_scene(tokens: Tokens) -> Tokens:
 
 def _object_changed(change: Change, request: Request, verb: str) -> Operations | None:
     old, new = change.old, change.new
-    words = [word for word in words_in(_without_scene(old)) if word not in DETERMINERS]
+    words = [word for word in words_in(_without_scene(old)) if word not in lex.DETERMINERS]
     head = head_of(words)
     if is_weather(old) and is_weather(new) and len(words) <= 2:
         return request.operation("weather", value=plain_text(new))
-    if head in BACKGROUND_NOUNS or (words[-1:] == ["background"] and words[-2:-1] not in (["the"], ["in"])):
+    if head in lex.BACKGROUND_NOUNS or (words[-1:] == ["background"] and words[-2:-1] not in (["the"], ["in"])):
         return _background_changed(old, new, request, loose=change.source is not None)
     if change.source is not None:
         if is_weather(change.source) and is_weather(new):
@@ -247,13 +235,13 @@ def _object_changed(change: Change, request: Request, verb: str) -> Operations |
         alike = (color_value, material_value)
         if not any(value(change.source) is not None and value(new) is not None for value in alike):
             return None
-    is_behind = "background" in words_in(old) or head in SCENERY
-    if head_of(words_in(new)) in SCENE_HEADS:
+    is_behind = "background" in words_in(old) or head in lex.SCENERY
+    if head_of(words_in(new)) in lex.SCENE_HEADS:
         return _background_changed(old, new, request, loose=True) if is_behind else None
     target = request.target(old)
     if target is None:
         return _several_changed(old, new, request)
-    if target.article == "a" or (target.target.noun in SCENES and target.target.relation is None):
+    if target.article == "a" or (target.target.noun in lex.SCENES and target.target.relation is None):
         return None
     if change.source is not None:
         target = replace(target, loose=True)
@@ -283,7 +271,7 @@ def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations 
             return None
         return request.operation("background_change", value=plain_text(new))
     color = color_value(new[:-1] if new[-1].word in ("one", "ones") and len(new) > 1 else new)
-    if color is not None and new[0].word == "a" and target.target.noun.split()[-1] in PERSONS:
+    if color is not None and new[0].word == "a" and target.target.noun.split()[-1] in lex.PERSONS:
         return None  # "a blonde"
     if color is not None:
         return request.operation("color_alter", target=target.target, value=color, loose=target.loose)
@@ -297,13 +285,13 @@ def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations 
             return None
         value = plain_text(new) if words[-1] == "finish" else material
         return request.operation("material_alter", target=target.target, value=value, loose=target.loose)
-    if words[0] not in ARTICLES and state_value(new, open_ended=False) is not None:
+    if words[0] not in lex.ARTICLES and state_value(new, open_ended=False) is not None:
         return request.operation("attribute", target=target.target, value=text_of(new))
-    if words[-1] in _PICTURED and words[0] in ARTICLES and is_style(new):
+    if words[-1] in _PICTURED and words[0] in lex.ARTICLES and is_style(new):
         return request.operation("style", target=target.target, value=plain_text(new))
     if target.target.noun in ("light", "lighting", "sunlight"):
         return request.operation("light", target=target.target, value=plain_text(new)) if len(new) <= 4 else None
-    is_sky = target.target == Target("sky") and words[0] in ARTICLES
+    is_sky = target.target == Target("sky") and words[0] in lex.ARTICLES
     if (
         (is_weather(new) and not is_sky)
         or is_style(new)
@@ -313,40 +301,24 @@ def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations 
     if target.pronoun and target.pronoun not in ("him", "her") and request.antecedent is None:
         return None
     phrase = request.target(new)
-    if phrase is None or phrase.pronoun or phrase.target.noun in SCENES:
+    if phrase is None or phrase.pronoun or phrase.target.noun in lex.SCENES:
         return None
     if phrase.article == "the" and phrase.target.relation is None and phrase.target.noun in _PLACES_TO_GO:
         return None
     fresh = phrase.target
-    if fresh.noun == "fabric" and not MATERIALS.isdisjoint(fresh.attributes):
+    if fresh.noun == "fabric" and not lex.MATERIALS.isdisjoint(fresh.attributes):
         return None  # another object, or another material of it
     if fresh.noun.split()[-1] in _PATTERNS:
         return request.operation("attribute", target=target.target, value=text_of(new))
-    is_worn = fresh.noun.split()[-1] in CLOTHES and target.target.noun.split()[-1] in PERSONS
+    is_worn = fresh.noun.split()[-1] in lex.CLOTHES and target.target.noun.split()[-1] in lex.PERSONS
     if is_worn or fresh.noun.split()[-1] in _PROPERTIES:
         return None
     nouns = target.target.noun.split()
     if nouns[-1] in ("hairstyle", "haircut"):
         return request.operation("attribute", target=target.target, value=plain_text(new))
-    if nouns[-1] in _NOT_REPLACED or (nouns[0] in TEXT_INTRODUCERS and len(nouns) > 1):
+    if nouns[-1] in _NOT_REPLACED or (nouns[0] in lex.TEXT_INTRODUCERS and len(nouns) > 1):
         return None
-    if fresh.noun.split()[-1] in (
-        "color",
-        "texture",
-        "shade",
-        "tone",
-        "match",
-        "style",
-        "version",
-        "design",
-        "pattern",
-        "one",
-        "ones",
-        "position",
-        "state",
-    ):
-        if fresh.noun.split()[-1] in ("design", "pattern", "version", "style"):
-            return None
+    if fresh.noun.split()[-1] in _NO_OBJECTS:
         return None
     if fresh.place is not None:
         return None
@@ -364,4 +336,5 @@ _NOT_REPLACED = word_set(
 )
 
 
+_NO_OBJECTS = word_set("color texture shade tone match style version design pattern one ones position state")
 _PLACES_TO_GO = word_set("beach forest city desert park mountains street countryside moon")

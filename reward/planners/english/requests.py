@@ -8,8 +8,9 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from types import MappingProxyType
 
+from . import lexicon as lex
 from .additions import add, cover, dress, give, may_precede_object, second_object
-from .lexicon import ACTIONS, BODY_PARTS, DETERMINERS, EDIT_VERBS, NUMBERS, STOPS, VERBS, word_set
+from .lexicon import phrases, word_set
 from .makings import color, make
 from .moves import extract, move, remove, take_away, take_out
 from .noun_phrases import Operations, Request
@@ -61,8 +62,14 @@ def operations_of(tokens: Tokens, request: Request) -> Operations | None:
         tokens, words = [tokens[0], *tokens[2:]], [words[0], *words[2:]]
     if "instead" in words:
         return _instead(tokens, request)
-    change = change_of(tokens[1:]) if words[0] in VERBS["change"] else None
-    if change is not None and words[0] == "turn" and change.old and change.new[:1] and change.new[0].word in ACTIONS:
+    change = change_of(tokens[1:]) if words[0] in lex.VERBS["change"] else None
+    if (
+        change is not None
+        and words[0] == "turn"
+        and change.old
+        and change.new[:1]
+        and change.new[0].word in lex.ACTIONS
+    ):
         return make("make", [*change.old, *change.new], request)  # "turn the car to face left"
     if change is not None and change.new and change.new[0].word in ("be", "look", "appear", "have", "wear"):
         return make("make", [*change.old, *change.new], request)  # "edit the shirt to be blue"
@@ -96,15 +103,12 @@ def _with_instead(tokens: Tokens) -> Tokens:
     for index in range(2, len(words) - 2):
         for phrase in _INSTEAD:
             end = index + len(phrase)
-            if words[index:end] == phrase:
+            if tuple(words[index:end]) == phrase:
                 return [*tokens[:index], Token("instead", "instead"), Token("of", "of"), *tokens[end:]]
     return tokens
 
 
-_INSTEAD = tuple(
-    phrase.split()
-    for phrase in ("in place of", "in the place of", "in the spot of", "in stead of", "in lieu of", "rather than")
-)
+_INSTEAD = phrases("in place of, in the place of, in the spot of, in stead of, in lieu of, rather than")
 
 
 def _has_misspelt_instead(words: list[str]) -> bool:
@@ -113,28 +117,17 @@ def _has_misspelt_instead(words: list[str]) -> bool:
     return any(SequenceMatcher(None, word, "instead").ratio() > 0.75 for word in before)
 
 
-_PHRASAL: tuple[tuple[tuple[str, ...], str], ...] = tuple(
-    (tuple(words.split()), name)
-    for words, name in (
-        ("get rid of", "remove"),
-        ("take away", "remove"),
-        ("take off", "remove"),
-        ("edit out", "remove"),
-        ("photoshop out", "remove"),
-        ("take out", "take out"),
-        ("crop out", "remove"),
-        ("cut out", "extract"),
-        ("swap out", "swap"),
-        ("zoom in", "zoom"),
-        ("zoom out", "zoom"),
-        ("scale up", "resize"),
-        ("scale down", "resize"),
-        ("turn on", "switch"),
-        ("turn off", "switch"),
-        ("switch on", "switch"),
-        ("switch off", "switch"),
-        ("bring out", "bring out"),
-    )
+_PHRASAL: Mapping[tuple[str, ...], str] = MappingProxyType(
+    {
+        **dict.fromkeys(phrases("get rid of, take away, take off, edit out, photoshop out, crop out"), "remove"),
+        **dict.fromkeys(phrases("turn on, turn off, switch on, switch off"), "switch"),
+        **dict.fromkeys(phrases("zoom in, zoom out"), "zoom"),
+        **dict.fromkeys(phrases("scale up, scale down"), "resize"),
+        ("take", "out"): "take out",
+        ("cut", "out"): "extract",
+        ("swap", "out"): "swap",
+        ("bring", "out"): "bring out",
+    }
 )
 
 
@@ -153,7 +146,7 @@ def _instead(tokens: Tokens, request: Request) -> Operations | None:
         new = new[start:] if start else []
     elif verb not in ("add", "put", "include", "insert", "use", "draw", "place"):
         return None
-    if verb in VERBS["put"] and new and new[0].word == "the":
+    if verb in lex.VERBS["put"] and new and new[0].word == "the":
         return move(verb, new, replace(request, note=request.note or text_of(tokens[index:])))
     target, phrase = request.target(old), request.target(new) if new else None
     if target is None or phrase is None or phrase.pronoun or target.pronoun:
@@ -162,24 +155,28 @@ def _instead(tokens: Tokens, request: Request) -> Operations | None:
 
 
 def _frame_at(words: list[str]) -> tuple[Frame | None, str, int]:
-    for phrase, name in _PHRASAL:
+    for phrase, name in _PHRASAL.items():
         if tuple(words[: len(phrase)]) == phrase:
             return _FRAMES.get(name), " ".join(phrase), len(phrase)
     verb = words[0]
-    if words[1:3] == ["the", "camera"] and verb in VERBS["rotate"] | VERBS["move"]:
+    if words[1:3] == ["the", "camera"] and verb in lex.VERBS["rotate"] | lex.VERBS["move"]:
         return camera, verb, 1
-    has_body = not BODY_PARTS.isdisjoint(words[1:])
-    if words[-2:] == ["upside", "down"] and verb in VERBS["put"] | VERBS["rotate"] | {"turn", "make"}:
+    has_body = not lex.BODY_PARTS.isdisjoint(words[1:])
+    if words[-2:] == ["upside", "down"] and verb in lex.VERBS["put"] | lex.VERBS["rotate"] | {"turn", "make"}:
         return rotate, verb, 1
     if verb in ("turn", "spin") and not (has_body or _TURNS.isdisjoint(words)):
         return rotate, verb, 1
     if verb in ("turn", "switch") and words[-1] in ("on", "off"):
         return switch, verb, 1
-    if has_body and verb in VERBS["pose"] and (verb != "turn" or (set(words[1:6]) & _HEADS and "into" not in words)):
+    if (
+        has_body
+        and verb in lex.VERBS["pose"]
+        and (verb != "turn" or (set(words[1:6]) & _HEADS and "into" not in words))
+    ):
         return pose, verb, 1
     if verb == "take":
         return take_away, verb, 1
-    frame = next((_FRAMES[name] for name, verbs in VERBS.items() if verb in verbs and name in _FRAMES), None)
+    frame = next((_FRAMES[name] for name, verbs in lex.VERBS.items() if verb in verbs and name in _FRAMES), None)
     return frame, verb, 0 if frame is None else 1
 
 
@@ -244,7 +241,7 @@ def without_edit_lead(tokens: Tokens) -> Tokens:
         return tokens
     for size in (3, 2):
         if len(words) > size + 2 and is_scene(tokens[1:size]):
-            if words[size] == "to" and words[size + 1] in EDIT_VERBS:
+            if words[size] == "to" and words[size + 1] in lex.EDIT_VERBS:
                 return tokens[size + 1 :]
             if words[size : size + 2] == ["so", "that"] or words[size] == "so":
                 return as_made(tokens[size + (2 if words[size + 1] == "that" else 1) :])
@@ -267,7 +264,7 @@ _CHANGE_NUMBER = [Token(word, word) for word in ("change", "the", "number", "of"
 
 def _is_count(words: list[str]) -> bool:
     """Whether words are a number and a name only: "three cups"."""
-    return len(words) in (2, 3) and (words[0] in NUMBERS or words[0].isdecimal()) and not set(words[1:]) & STOPS
+    return len(words) in (2, 3) and (words[0] in lex.NUMBERS or words[0].isdecimal()) and not set(words[1:]) & lex.STOPS
 
 
 def as_imperative(tokens: Tokens) -> list[Token] | None:
@@ -285,7 +282,7 @@ def as_imperative(tokens: Tokens) -> list[Token] | None:
         start = 1
     if words[0] in ("can", "could", "would", "should", "will"):
         return _asked(tokens)
-    if words[0] == "see" and words[1:2] and words[1] in ("a", "an", "some", *NUMBERS):
+    if words[0] == "see" and words[1:2] and words[1] in ("a", "an", "some", *lex.NUMBERS):
         return [Token("put", "put"), *tokens[1:]]  # "I want to see"
     rest = list(tokens[start:])
     after = words[start:]
@@ -313,7 +310,7 @@ def as_imperative(tokens: Tokens) -> list[Token] | None:
                 and index
             ):
                 return [make, *rest[:index], *rest[index + 1 :]]
-        return [add, *rest] if after[:1] and after[0] in ("a", "an", "another", *NUMBERS) else []
+        return [add, *rest] if after[:1] and after[0] in ("a", "an", "another", *lex.NUMBERS) else []
     for modal in (("should",), ("must",), ("needs", "to"), ("need", "to"), ("ought", "to")):
         size = len(modal)
         for index in range(1, min(len(words) - size, 24)):
@@ -326,9 +323,9 @@ def as_imperative(tokens: Tokens) -> list[Token] | None:
                 return [add, *tokens[index + size + 1 :]]
             if words[0] in ("a", "an", "another", "some") and words[index + size] == "be":
                 return [add, *tokens[:index], *tokens[index + size + 1 :]]
-            if words[index + size] == "become" and words[0] in DETERMINERS:
+            if words[index + size] == "become" and words[0] in lex.DETERMINERS:
                 return [Token("turn", "turn"), *tokens[:index], Token("into", "into"), *tokens[index + size + 1 :]]
-            if words[0] in DETERMINERS or words[0] in ("all", "both", "it"):
+            if words[0] in lex.DETERMINERS or words[0] in ("all", "both", "it"):
                 return [make, *tokens[:index], *tokens[index + size :]]
             return []
     return None

@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from ...metrics.any_edit.instruction_words import collapsed
 from ...sample_limits import MAX_INSTRUCTION
-from .lexicon import (
-    CLAUSE_VERBS,
-    DETERMINERS,
-    ERRANDS,
-    FIRST_AND_SECOND_PERSON,
-    FOREIGN,
-    KEEP_VERBS,
-    KEEPING,
-    MENTIONED,
-    ORDERS,
-    QUANTIFIERS,
-    SCENES,
-    STOPS,
-    WITHOUT,
-    word_set,
-)
+from . import lexicon as lex
+from .lexicon import phrases, word_set
 
 _APOSTROPHES = str.maketrans({"’": "'", "‘": "'", "`": "'", "“": '"', "”": '"', "–": "-", "—": "-"})  # noqa: RUF001
 _WORD = re.compile(r"[A-Za-zÀ-ÖØ-öø-ÿ0-9]+(?:[-'][A-Za-zÀ-ÖØ-öø-ÿ0-9]+)*")
@@ -56,6 +42,26 @@ Tokens = Sequence[Token]
 def words_in(tokens: Tokens) -> list[str]:
     """The words of tokens, in lower case."""
     return [token.word for token in tokens]
+
+
+def word_at(words: Sequence[str], index: int) -> str:
+    """The word at an index; empty after the last one."""
+    return words[index] if index < len(words) else ""
+
+
+def first_at(tokens: Tokens, names: Container[str], start: int = 1) -> int:
+    """The index of the first of some words, from `start`; the number of tokens without one."""
+    return next((index for index in range(start, len(tokens)) if tokens[index].word in names), len(tokens))
+
+
+def stripped(tokens: Tokens, first: Container[str] = (), last: Container[str] = ()) -> Tokens:
+    """The tokens without the words of `last` at their end, and of `first` in front."""
+    start, end = 0, len(tokens)
+    while end and tokens[end - 1].word in last:
+        end -= 1
+    while start < end and tokens[start].word in first:
+        start += 1
+    return tokens[start:end]
 
 
 def text_of(tokens: Tokens) -> str:
@@ -127,7 +133,7 @@ def _split_possessive(word: str) -> list[Token]:
     return [Token(word, lower)]
 
 
-_REFUSED = (ORDERS | FOREIGN | FIRST_AND_SECOND_PERSON) - frozenset(("me", "let's", "us"))
+_REFUSED = (lex.ORDERS | lex.FOREIGN | lex.FIRST_AND_SECOND_PERSON) - frozenset(("me", "let's", "us"))
 
 
 def _is_foreign(tokens: Tokens) -> bool:
@@ -142,7 +148,7 @@ def has_refused_word(tokens: Tokens, *, errands: bool = True) -> bool:
     for word, after in zip(words, (*words[1:], ""), strict=False):
         if word in _REFUSED and not (word == "my" and words[0] in _OF_MINE):
             return True
-        if errands and word in ERRANDS and not (word in _BINS and after in _BIN_NOUNS and "take" not in words):
+        if errands and word in lex.ERRANDS and not (word in _BINS and after in _BIN_NOUNS and "take" not in words):
             return True
     return False
 
@@ -155,36 +161,25 @@ _BINS, _BIN_NOUNS = word_set("trash garbage rubbish recycling"), word_set("can c
 def scene_end(tokens: Tokens, start: int) -> int | None:
     """The index after a phrase such as "in the image" or "visible in this photo"; None without one."""
     words = words_in(tokens[start : start + 6])
-    index = 0
-    if words and words[0] in MENTIONED:
-        index = 1
+    index = 1 if word_at(words, 0) in lex.MENTIONED else 0
     if words[index : index + 2] == ["out", "of"]:
         index += 1
-    if words[index : index + 1] and words[index] in ("in", "from", "of", "within", "on", "to", "for", "into", "across"):
-        is_within = words[index] in ("in", "from", "of", "within", "into", "to")
+    if word_at(words, index) in _OF_SCENES:
+        nouns = lex.SCENES if words[index] in ("on", "for", "across") else lex.SCENES | {"frame"}
         index += 1
-        rest = words[index + 1 : index + 2]
-        is_last = not rest or (rest != ["of"] and rest[0] in STOPS) or not rest[0][0].isalnum()
-        if words[index : index + 1] and words[index] in SCENES and is_last and rest != ["'s"]:
+        after = word_at(words, index + 1)
+        is_last = not after[:1].isalnum() or (after != "of" and after in lex.STOPS)
+        if word_at(words, index) in lex.SCENES and is_last and after != "'s":
             return start + index + 1  # "from photo"
-        if words[index : index + 1] and words[index] in ("the", "this", "that", "your", "my", "our", "an", "a"):
-            after = index + 1
-            if words[after : after + 1] and words[after] in (
-                "whole",
-                "entire",
-                "given",
-                "original",
-                "provided",
-                "input",
-            ):
-                after += 1
-            if (
-                words[after : after + 1]
-                and (words[after] in SCENES or (words[after] == "frame" and is_within))
-                and words[after + 1 : after + 2] not in (["'s"], ["of"])
-            ):
-                return start + after + 1
-    return start + 1 if words and words[0] in ("visible", "present", "shown") and len(words) == 1 else None
+        if word_at(words, index) in (*_THIS, "an", "a"):
+            index += 2 if word_at(words, index + 1) in _WHOLE else 1
+            if word_at(words, index) in nouns and word_at(words, index + 1) not in ("'s", "of"):
+                return start + index + 1
+    return start + 1 if words in (["visible"], ["present"], ["shown"]) else None
+
+
+_OF_SCENES = word_set("in from of within on to for into across")
+_WHOLE = word_set("whole entire given original provided input")
 
 
 def without_scene(tokens: Tokens) -> tuple[Tokens, bool]:
@@ -200,11 +195,7 @@ def without_scene(tokens: Tokens) -> tuple[Tokens, bool]:
 _THIS = ("the", "this", "that", "your", "my", "our")
 
 
-def _phrases(text: str) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(phrase.split()) for phrase in text.split(","))
-
-
-POLITE_LEADS = _phrases(
+POLITE_LEADS = phrases(
     """
     please, kindly, pls, plz, hey, hi, ok, okay, could you please, can you please, would you please, will you
     please, could you, can you, would you, will you, i want you to, i would like you to, i'd like you to, i need you
@@ -213,13 +204,13 @@ POLITE_LEADS = _phrases(
     possible to, help me
     """
 )
-POLITE_ENDS = _phrases(
+POLITE_ENDS = phrases(
     """
     please, pls, plz, for me, thanks, thx, thank you, instead, now, too, as well, if possible, again
     """
 )
-_ASKING = tuple(" ".join((*start, *end)) for start in _phrases(", could you, can you, would you, will you")
-                for end in _phrases(", please, kindly") if start or end)  # fmt: skip
+_ASKING = tuple(" ".join((*start, *end)) for start in phrases(", could you, can you, would you, will you")
+                for end in phrases(", please, kindly") if start or end)  # fmt: skip
 _THANKS = ("please", "thank you", "thanks")
 GREETINGS = word_set("hi hello hey please pls plz thanks thank thx you so very much many cheers , a lot in advance")
 """A sentence of them asks for nothing."""
@@ -303,13 +294,13 @@ def _without_politeness(tokens: list[Token]) -> list[Token]:
     return tokens[start:end]
 
 
-_ALWAYS_VERBS = CLAUSE_VERBS & word_set(
+_ALWAYS_VERBS = lex.CLAUSE_VERBS & word_set(
     "add insert remove delete erase eliminate replace make give extract isolate include introduce convert "
     "transform keep preserve maintain retain leave change enlarge brighten darken apply attach get take put "
     "swap turn"
 )
 """Verbs that are hardly ever nouns."""
-_OBJECT_STARTS = DETERMINERS | QUANTIFIERS | {"it", "them", "him", "everything", '"', "rid"}
+_OBJECT_STARTS = lex.DETERMINERS | lex.QUANTIFIERS | {"it", "them", "him", "everything", '"', "rid"}
 
 
 def _split(tokens: list[Token], number: int) -> Iterator[Clause]:
@@ -341,25 +332,17 @@ def _trimmed(tokens: list[Token]) -> list[Token]:
 def _kind_at(tokens: list[Token], index: int) -> tuple[ClauseKind, int] | None:
     """The kind of a clause that begins at an index, if its first words say so, and the index of its content."""
     words = words_in(tokens[index : index + 4])
-    if not words:
-        return None
-    if words[:2] == ["nothing", "else"] or (words[:2] in _REST and words[2:3] and words[2] in _STAYING):
+    first, second = word_at(words, 0), word_at(words, 1)
+    if words[:2] == ["nothing", "else"] or (words[:2] in _REST and word_at(words, 2) in _STAYING):
         return "keep", index
-    if words[0] in KEEP_VERBS | KEEPING | {"staying", "remaining"} and len(words) > 1:
+    if first in lex.KEEP_VERBS | lex.KEEPING | {"staying", "remaining"} and second:
         return "keep", index + 1
-    if words[0] == "without" and len(words) > 1 and words[1] in WITHOUT:
+    if (first == "without" and second in lex.WITHOUT) or (first == "don't" and second in _CHANGED):
         return "keep", index + 2
-    if (
-        words[:2] in (["do", "not"],)
-        and len(words) > 2
-        and words[2] in ("change", "alter", "touch", "modify", "affect")
-    ):
-        return "keep", index + 3
-    if words[0] == "don't" and len(words) > 1 and words[1] in ("change", "alter", "touch", "modify", "affect"):
-        return "keep", index + 2
-    return None
+    return ("keep", index + 3) if words[:2] == ["do", "not"] and word_at(words, 2) in _CHANGED else None
 
 
+_CHANGED = word_set("change alter touch modify affect")
 _REST = (["everything", "else"], ["all", "else"], ["the", "rest"])
 _STAYING = word_set("should must stays remains stay remain unchanged untouched")
 _NOTES = word_set("ensuring making excluding isolating separating including focusing leaving maintaining blending")
@@ -386,22 +369,18 @@ def _boundary(tokens: list[Token], index: int) -> tuple[ClauseKind, int] | None:
         return kind
     if not words:
         return None
-    if words[0] in _NOTES:
+    if words[0] in _NOTES or word == "while":
         return "note", begin
-    if word == "while":
-        return "note", begin
-    if len(words) < 2 or words[0] not in CLAUSE_VERBS:
-        return None
-    if words[0] in _ALWAYS_VERBS or words[1] in _OBJECT_STARTS:
-        return "request", begin
-    return None
+    is_request = (
+        words[0] in lex.CLAUSE_VERBS and words[1:] and (words[0] in _ALWAYS_VERBS or words[1] in _OBJECT_STARTS)
+    )
+    return ("request", begin) if is_request else None
 
 
 def is_scene(tokens: Tokens) -> bool:
     """Whether tokens name the whole picture: "the image", "this whole photo"."""
-    words = words_in(tokens)
-    while words and (
-        words[0] in DETERMINERS or words[0] in ("whole", "entire", "overall", "full", "given", "original")
-    ):
-        words = words[1:]
-    return len(words) == 1 and words[0] in SCENES and "another" not in words_in(tokens)
+    words = words_in(stripped(tokens, _BEFORE_SCENES))
+    return len(words) == 1 and words[0] in lex.SCENES and "another" not in words_in(tokens)
+
+
+_BEFORE_SCENES = lex.DETERMINERS | word_set("whole entire overall full given original")

@@ -7,16 +7,8 @@ from typing import cast
 
 from ...edit_plan import MAX_NESTING, Relation, Target
 from ...sample import Position
-from .lexicon import (
-    ARTICLES,
-    COLOR_MODIFIERS,
-    COLORS,
-    PERSON_PRONOUNS,
-    SIDE_NOUNS,
-    TEXT_INTRODUCERS,
-    TEXT_NOUNS,
-    word_set,
-)
+from . import lexicon as lex
+from .lexicon import word_set
 from .noun_phrases import Operations, Request
 from .places import place_at, relation_at
 from .sentences import Token, Tokens, scene_end, text_of, words_in
@@ -41,10 +33,10 @@ def destination_of(tokens: Tokens, request: Request) -> tuple[str, Target | None
     if (
         words[0] in ("to", "on", "at")
         and len(words) == 3
-        and words[1] in PERSON_PRONOUNS
+        and words[1] in lex.PERSON_PRONOUNS
         and words[2] in ("left", "right", "side")
     ):
-        return (words[2] if words[2] != "side" else "place"), Target(PERSON_PRONOUNS[words[1]]), words[2] == "side"
+        return (words[2] if words[2] != "side" else "place"), Target(lex.PERSON_PRONOUNS[words[1]]), words[2] == "side"
     relation = relation_at(tokens, 0)
     start = relation[1] if relation is not None else 1 if words[0] in ("to", "around", "for", "between", "from") else 0
     if not start:
@@ -94,7 +86,7 @@ def text_place_of(tokens: Tokens, request: Request) -> TextPlace | None:
     if kind not in ("on", "in", "part"):
         return None  # "behind the man"
     target = phrase.target
-    if target.noun in SIDE_NOUNS and target.relation is not None and target.relation.kind == "part":
+    if target.noun in lex.SIDE_NOUNS and target.relation is not None and target.relation.kind == "part":
         return TextPlace(target.relation.of, loose=True)  # "in the corner of the poster"
     return TextPlace(target, loose=loose)
 
@@ -121,8 +113,10 @@ def with_text_quoted(tokens: Tokens) -> Tokens:
         if word in ("to", "with") and index > 1 and words[begin] not in ("say", "read") and set(words[:index]) & _TEXTS:
             is_text = words[0] in ("change", "replace", "edit", "update")
         else:
-            is_text = (word in _SAYING and index > 0) or word in TEXT_INTRODUCERS or (index == 0 and word == "write")
-        if not is_text or words[begin] in ARTICLES:
+            is_text = (
+                (word in _SAYING and index > 0) or word in lex.TEXT_INTRODUCERS or (index == 0 and word == "write")
+            )
+        if not is_text or words[begin] in lex.ARTICLES:
             continue
         end = begin
         while end < len(tokens) and end < begin + _MAX_WORDS and _is_capital(tokens[end]):
@@ -153,7 +147,7 @@ def _is_capital(token: Token) -> bool:
 
 def _without_sayings(tokens: Tokens) -> list[str]:
     """The words before a text, without articles and what says that a text follows."""
-    return [word for word in words_in(tokens) if word not in ARTICLES and word not in _SAYING]
+    return [word for word in words_in(tokens) if word not in lex.ARTICLES and word not in _SAYING]
 
 
 def text_added(tokens: Tokens, request: Request) -> Operations | None:
@@ -163,17 +157,19 @@ def text_added(tokens: Tokens, request: Request) -> Operations | None:
         return None
     index = quotes[0]
     before = _without_sayings(tokens[:index])
-    looks = [word for word in before if word in COLORS | COLOR_MODIFIERS or word in ("bold", "large", "big", "small")]
+    looks = [
+        word for word in before if word in lex.COLORS | lex.COLOR_MODIFIERS or word in ("bold", "large", "big", "small")
+    ]
     rest = [word for word in before if word not in looks]
-    if not all(word in TEXT_INTRODUCERS for word in rest):
+    if not all(word in lex.TEXT_INTRODUCERS for word in rest):
         return None
     if not rest and index and tokens[index - 1].word in _SAYING:
         return None
     after = tokens[index + 1 :]
-    if after and after[0].word in TEXT_INTRODUCERS and len(after) > 1:
+    if after and after[0].word in lex.TEXT_INTRODUCERS and len(after) > 1:
         after = after[1:]
     end = len(after)
-    if end > 3 and after[-2].word == "in" and after[-1].word in COLORS:
+    if end > 3 and after[-2].word == "in" and after[-1].word in lex.COLORS:
         end -= 2  # "on the shirt in red"
     for start in range(1, end):
         if after[start].word == "in" and _look_end(after[start:end]) == end - start:
@@ -204,9 +200,9 @@ def _look_end(tokens: Tokens) -> int:
     if not tokens or tokens[0].word not in ("in", "with", "using"):
         return 0
     for index, token in enumerate(tokens[1:6], 1):
-        if token.word in _LETTERS or (token.word in COLORS and not _names_letters(tokens[index + 1 :])):
+        if token.word in _LETTERS or (token.word in lex.COLORS and not _names_letters(tokens[index + 1 :])):
             return index + 1
-        if token.word not in COLORS | COLOR_MODIFIERS | _LOOKS and token.word != "a":
+        if token.word not in lex.COLORS | lex.COLOR_MODIFIERS | _LOOKS and token.word != "a":
             return 0
     return 0
 
@@ -241,7 +237,7 @@ def text_removed(tokens: Tokens, request: Request) -> Operations | None:
         return None
     index = quotes[0]
     before = _without_sayings(tokens[:index])
-    if not all(word in TEXT_INTRODUCERS for word in before):
+    if not all(word in lex.TEXT_INTRODUCERS for word in before):
         return None
     place = text_place_of(tokens[index + 1 :], request)
     if place is None:
@@ -258,7 +254,7 @@ def text_replaced(old: Tokens, new: Tokens, request: Request, source: Token | No
     if len(after) != 1 or len(before) > 1:
         return None
     index = new.index(after[0])
-    if not all(word in TEXT_INTRODUCERS for word in _without_sayings(new[:index])):
+    if not all(word in lex.TEXT_INTRODUCERS for word in _without_sayings(new[:index])):
         return None
     place = _place_of_old(old, [] if source is not None else before, new[index + 1 :], request)
     if place is None:
@@ -276,15 +272,15 @@ def _place_of_old(old: Tokens, quoted: list[Token], after: Tokens, request: Requ
     """What carries the text that is replaced. after: tokens after the new text."""
     if quoted:
         index = list(old).index(quoted[0])
-        if not all(word in TEXT_INTRODUCERS for word in _without_sayings(old[:index])):
+        if not all(word in lex.TEXT_INTRODUCERS for word in _without_sayings(old[:index])):
             return None
         tail = old[index + 1 :]
-        tail = tail[1:] if tail and tail[0].word in TEXT_INTRODUCERS else tail
+        tail = tail[1:] if tail and tail[0].word in lex.TEXT_INTRODUCERS else tail
         return None if tail and after else text_place_of(tail or after, request)
     if after:
         return None
-    words = [word for word in words_in(old) if word not in ARTICLES]
-    if words and words[0] in TEXT_NOUNS - {"sign", "logo", "label"}:
+    words = [word for word in words_in(old) if word not in lex.ARTICLES]
+    if words and words[0] in lex.TEXT_NOUNS - {"sign", "logo", "label"}:
         start = next(index for index, token in enumerate(old) if token.word == words[0]) + 1
         place = text_place_of(old[start:], request)
         if place is not None and place.beside is not None:  # it is the text itself that changes
@@ -292,5 +288,5 @@ def _place_of_old(old: Tokens, quoted: list[Token], after: Tokens, request: Requ
             return None if is_deep else TextPlace(Target(words[0], relation=place.beside), loose=place.loose)
         return place
     phrase = request.target(old)
-    is_text = phrase is not None and phrase.target.noun.split()[-1] in TEXT_NOUNS
+    is_text = phrase is not None and phrase.target.noun.split()[-1] in lex.TEXT_NOUNS
     return TextPlace(phrase.target, loose=phrase.loose) if phrase is not None and is_text else None

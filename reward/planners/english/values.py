@@ -4,74 +4,48 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .lexicon import (
-    ADJECTIVE_ENDINGS,
-    ARTICLES,
-    AUXILIARIES,
-    BACKGROUND_NOUNS,
-    COLOR_MODIFIERS,
-    COLOR_NOUNS,
-    COLORS,
-    CONJUNCTIONS,
-    DEGREES,
-    DETERMINERS,
-    EDIT_VERBS,
-    FILTERS,
-    FIRST_AND_SECOND_PERSON,
-    MATERIALS,
-    OBJECT_COLORS,
-    POSSESSIVES,
-    PREPOSITIONS,
-    QUALITIES,
-    SCENERY,
-    SCENES,
-    SIZES,
-    STATES,
-    STYLE_HEADS,
-    STYLE_NOUNS,
-    WEATHER_WORDS,
-    word_set,
-)
+from . import lexicon as lex
+from .lexicon import by_word, word_set
 from .places import place_at
 from .sentences import Tokens, scene_end, text_of, words_in
 
 
 def plain_text(tokens: Tokens) -> str:
     """The tokens as text without a leading article."""
-    start = 1 if tokens and tokens[0].word in ARTICLES else 0
+    start = 1 if tokens and tokens[0].word in lex.ARTICLES else 0
     return text_of(tokens[start:])
 
 
 def color_value(tokens: Tokens) -> str | None:
     """The colour that all the tokens say, as in "a soft blue" or "a darker shade of gray"."""
     words = words_in(tokens)
-    words = words[1:] if words and words[0] in ARTICLES else words
+    words = words[1:] if words and words[0] in lex.ARTICLES else words
     if not words or len(words) > 9:
         return None
     if words[:1] in (["color"], ["colour"]) and len(words) > 1:
         words = words[1:]
         tokens = tokens[len(tokens) - len(words) :]
-    elif tokens[0].word in ("a", "an") and len(words) == 1 and words[0] in OBJECT_COLORS:
+    elif tokens[0].word in ("a", "an") and len(words) == 1 and words[0] in lex.OBJECT_COLORS:
         return None
-    has_color = any(word in COLORS or _is_compound_color(word) for word in words)
-    is_shade = words[-1] in COLOR_NOUNS and words[0] in COLOR_MODIFIERS and len(words) <= 4
+    has_color = any(word in lex.COLORS or _is_compound_color(word) for word in words)
+    is_shade = words[-1] in lex.COLOR_NOUNS and words[0] in lex.COLOR_MODIFIERS and len(words) <= 4
     if not (has_color or is_shade) or words[-1] in ("of", "and", "in") or words[0] in ("of", "and"):
         return None
-    known = COLORS | COLOR_MODIFIERS | COLOR_NOUNS | {"of", "and", "a", "the", "in", ",", "finish", "with"}
+    known = lex.COLORS | lex.COLOR_MODIFIERS | lex.COLOR_NOUNS | {"of", "and", "a", "the", "in", ",", "finish", "with"}
     if not all(word in known or _is_compound_color(word) for word in words):
         return None
-    if has_color and words[-1] not in COLORS | COLOR_NOUNS | {"finish"} and not _is_compound_color(words[-1]):
+    if has_color and words[-1] not in lex.COLORS | lex.COLOR_NOUNS | {"finish"} and not _is_compound_color(words[-1]):
         return None
     if words[-2:] == ["in", "color"] and len(words) > 2:
         tokens = tokens[:-2]
-    elif words[-1] in ("color", "colour") and len(words) > 1 and words[-2] in COLORS:
+    elif words[-1] in ("color", "colour") and len(words) > 1 and words[-2] in lex.COLORS:
         tokens = tokens[:-1]
     return plain_text(tokens)
 
 
 def _is_compound_color(word: str) -> bool:
     parts = word.split("-")
-    return len(parts) > 1 and parts[-1] in COLORS
+    return len(parts) > 1 and parts[-1] in lex.COLORS
 
 
 def material_value(tokens: Tokens) -> str | None:
@@ -81,28 +55,40 @@ def material_value(tokens: Tokens) -> str | None:
     while start < len(words) and words[start] in ("made", "out", "of", "from", "be", "entirely", "completely"):
         start += 1
     rest = words[start:]
-    if not rest or len(rest) > 4 or rest[-1] not in MATERIALS:
+    if not rest or len(rest) > 4 or rest[-1] not in lex.MATERIALS:
         return None
-    if not start and rest[0] in ARTICLES:
+    if not start and rest[0] in lex.ARTICLES:
         return None
-    known = MATERIALS | COLORS | COLOR_MODIFIERS | STATES | {"solid", "and"}
+    known = lex.MATERIALS | lex.COLORS | lex.COLOR_MODIFIERS | lex.STATES | {"solid", "and"}
     return text_of(tokens[start:]) if all(word in known for word in rest) else None
 
 
 def state_value(tokens: Tokens, *, open_ended: bool = True) -> str | None:
     """The property that all the tokens say, as in "slightly older". open_ended: adjectives by their endings, too."""
     words = words_in(tokens)
-    core = [word for word in words if word not in DEGREES and word not in ("and", ",")]
-    if not core or len(core) > 4 or words[-1] in DEGREES - {"all"} or words[-1] == "and" or words[0] in ("a", "and"):
+    core = [word for word in words if word not in lex.DEGREES and word not in ("and", ",")]
+    if (
+        not core
+        or len(core) > 4
+        or words[-1] in lex.DEGREES - {"all"}
+        or words[-1] == "and"
+        or words[0] in ("a", "and")
+    ):
         return None
     return text_of(tokens) if all(is_adjective(word, open_ended=open_ended) for word in core) else None
 
 
 def is_adjective(word: str, *, open_ended: bool = True) -> bool:
     """Whether a word is a property: listed, or by its ending."""
-    if word in STATES or word in SIZES or word in COLORS or word in MATERIALS or word in WEATHER_WORDS - _WEATHER_NOUNS:
+    if (
+        word in lex.STATES
+        or word in lex.SIZES
+        or word in lex.COLORS
+        or word in lex.MATERIALS
+        or word in lex.WEATHER_WORDS - _WEATHER_NOUNS
+    ):
         return True
-    return open_ended and len(word) > 5 and word.endswith(ADJECTIVE_ENDINGS) and word not in _NOUNS
+    return open_ended and len(word) > 5 and word.endswith(lex.ADJECTIVE_ENDINGS) and word not in _NOUNS
 
 
 _WEATHER_NOUNS = word_set(
@@ -119,7 +105,7 @@ _NOUNS = word_set(
 
 def is_style(tokens: Tokens) -> bool:
     """Whether tokens name a look of a whole picture: "a watercolor painting", "pixel art", "the style of Van Gogh"."""
-    words = [word for word in words_in(tokens) if word not in ARTICLES]
+    words = [word for word in words_in(tokens) if word not in lex.ARTICLES]
     if not words or len(words) > 14 or _has_request_word(words):
         return False
     if is_praise(words):
@@ -130,20 +116,20 @@ def is_style(tokens: Tokens) -> bool:
         if word == "of" and index and words[index - 1] not in ("style", "manner"):
             return False  # "a painting of a dog" has another content
         if word in ("by", "of", "in", "from", "with", "on"):
-            return index > 0 and words[index - 1] in STYLE_HEADS | STYLE_NOUNS
-    return words[-1] in STYLE_HEADS or (words[-1] in STYLE_NOUNS and len(words) <= 3)
+            return index > 0 and words[index - 1] in lex.STYLE_HEADS | lex.STYLE_NOUNS
+    return words[-1] in lex.STYLE_HEADS or (words[-1] in lex.STYLE_NOUNS and len(words) <= 3)
 
 
 def is_praise(words: list[str]) -> bool:
     """Whether words only say that a picture is good: "a professional photo", "better"."""
-    core = [word for word in words if word not in DEGREES | ARTICLES and word != "looking"]
-    core = core[:-1] if core[-1:] and core[-1] in SCENES | {"look", "style", "aesthetic", "appearance"} else core
-    return bool(core) and set(core) <= QUALITIES
+    core = [word for word in words if word not in lex.DEGREES | lex.ARTICLES and word != "looking"]
+    core = core[:-1] if core[-1:] and core[-1] in lex.SCENES | {"look", "style", "aesthetic", "appearance"} else core
+    return bool(core) and set(core) <= lex.QUALITIES
 
 
 def is_viewpoint(tokens: Tokens) -> bool:
     """Whether tokens say where a camera is: "above", "a low angle", "a bird's eye view"."""
-    words = [word for word in words_in(tokens) if word not in ARTICLES]
+    words = [word for word in words_in(tokens) if word not in lex.ARTICLES]
     return bool(words) and len(words) <= 5 and words[-1] in _VIEWPOINTS and set(words) <= _VIEWPOINTS | _OF_VIEWS
 
 
@@ -157,7 +143,7 @@ _OF_VIEWS = word_set(
 
 def is_filter(tokens: Tokens) -> bool:
     """Whether tokens name a filter: "black and white", "sepia tones"."""
-    words = [word for word in words_in(tokens) if word not in ARTICLES]
+    words = [word for word in words_in(tokens) if word not in lex.ARTICLES]
     if words[-1:] and words[-1] in ("photo", "photograph", "image", "picture", "tone", "tones", "filter", "version"):
         words = words[:-1]
     return words in (
@@ -167,40 +153,18 @@ def is_filter(tokens: Tokens) -> bool:
         ["greyscale"],
         ["sepia"],
         ["monochrome"],
-    ) or (len(words) == 1 and words[0] in FILTERS)
+    ) or (len(words) == 1 and words[0] in lex.FILTERS)
 
 
 def is_weather(tokens: Tokens) -> bool:
     """Whether tokens name weather, a season or a time of day."""
-    words = [word for word in words_in(tokens) if word not in ARTICLES and word not in ("this", "that")]
-    known = WEATHER_WORDS | {
-        "time",
-        "heavy",
-        "light",
-        "clear",
-        "bright",
-        "early",
-        "late",
-        "weather",
-        "day",
-        "season",
-        "at",
-        "very",
-        "more",
-        "dark",
-        "scene",
-        "golden",
-        "hour",
-        "and",
-    }
-    return (
-        bool(words)
-        and len(words) <= 4
-        and any(word in WEATHER_WORDS for word in words)
-        and all(word in known for word in words)
-    )
+    words = [word for word in words_in(tokens) if word not in lex.ARTICLES and word not in ("this", "that")]
+    return 0 < len(words) <= 4 and not lex.WEATHER_WORDS.isdisjoint(words) and set(words) <= _WEATHER
 
 
+_WEATHER = lex.WEATHER_WORDS | word_set(
+    "time heavy light clear bright early late weather day season at very more dark scene golden hour and"
+)
 _HEAD_ENDS = word_set(
     "with in of on at near by from featuring under over including where that filled surrounded and , during visible"
 )
@@ -209,7 +173,7 @@ _HEAD_ENDS = word_set(
 def head_of(words: list[str]) -> str:
     """The last word of the noun phrase that words begin with."""
     end = next((index for index, word in enumerate(words) if word in _HEAD_ENDS and index > 0), len(words))
-    if words[end : end + 1] in (["and"], [","]) and words[end - 1] not in SCENERY | BACKGROUND_NOUNS:
+    if words[end : end + 1] in (["and"], [","]) and words[end - 1] not in lex.SCENERY | lex.BACKGROUND_NOUNS:
         rest = words[end + 1 :]
         return head_of(rest) if rest else ""
     return words[end - 1] if words else ""
@@ -227,8 +191,8 @@ def starts_value(tokens: Tokens) -> bool:
 
 
 def _has_request_word(words: list[str]) -> bool:
-    refused = AUXILIARIES | FIRST_AND_SECOND_PERSON | (CONJUNCTIONS - {"and", "or", "that", "where"})
-    verbs = EDIT_VERBS & word_set("remove delete erase add replace extract make keep insert eliminate change give")
+    refused = lex.AUXILIARIES | lex.FIRST_AND_SECOND_PERSON | (lex.CONJUNCTIONS - {"and", "or", "that", "where"})
+    verbs = lex.EDIT_VERBS & word_set("remove delete erase add replace extract make keep insert eliminate change give")
     return any(word in refused or word in verbs for word in words)
 
 
@@ -293,24 +257,25 @@ class Aspect:
     loose: bool = False
 
 
-_ASPECTS = {
-    "color": "color colour colors colours hue shade tint tone",
-    "material": "material",
-    "texture": "texture",
-    "count": "number count amount",
-    "expression": "expression",
-    "pose": "pose posture action",
-    "pattern": "pattern print design",
-    "shape": "shape",
-    "position": "position location",
-    "font": "font typeface",
-    "size": "size scale",
-    "weather": "weather season",
-    "style": "style",
-    "lighting": "lighting illumination",
-    "camera": "angle viewpoint perspective view",
-}
-_ASPECT_OF = {word: name for name, words in _ASPECTS.items() for word in words.split()}
+_ASPECT_OF = by_word(
+    {
+        "color": "color colour colors colours hue shade tint tone",
+        "material": "material",
+        "texture": "texture",
+        "count": "number count amount",
+        "expression": "expression",
+        "pose": "pose posture action",
+        "pattern": "pattern print design",
+        "shape": "shape",
+        "position": "position location",
+        "font": "font typeface",
+        "size": "size scale",
+        "weather": "weather season",
+        "style": "style",
+        "lighting": "lighting illumination",
+        "camera": "angle viewpoint perspective view",
+    }
+)
 _BEFORE = word_set("overall main body exterior base primary facial artistic art")
 
 
@@ -322,7 +287,7 @@ def aspect_of(tokens: Tokens) -> Aspect | None:
         if end > size and scene_end(tokens, end - size) == end:
             end -= size
             break
-    start = 1 if words and words[0] in ARTICLES else 0
+    start = 1 if words and words[0] in lex.ARTICLES else 0
     if words[start : start + 3] == ["time", "of", "day"] and end == start + 3:
         return Aspect("time", ())
     lead = start
@@ -332,7 +297,7 @@ def aspect_of(tokens: Tokens) -> Aspect | None:
         loose = lead > start
         return Aspect(_ASPECT_OF[words[lead]], tokens[lead + 2 :], loose)
     for index in range(lead + 1, end - 1):
-        if words[index] in PREPOSITIONS:
+        if words[index] in lex.PREPOSITIONS:
             break
         if words[index] in _ASPECT_OF and words[index + 1] == "of":  # "the hair color of the woman"
             return Aspect(_ASPECT_OF[words[index]], [*tokens[start:index], *tokens[index + 1 :]])
@@ -347,7 +312,7 @@ def aspect_of(tokens: Tokens) -> Aspect | None:
             owner.pop()
         if owner and owner[-1].word in ("'s", "'"):
             owner.pop()
-        if [token.word for token in owner] in ([word] for word in DETERMINERS - POSSESSIVES):
+        if [token.word for token in owner] in ([word] for word in lex.DETERMINERS - lex.POSSESSIVES):
             owner = []
         if name == "camera":
             return Aspect(name, ()) if {token.word for token in owner} <= {"camera", "viewing", "the"} else None
