@@ -87,10 +87,10 @@ def _destination_start(tokens: Tokens, verb: str) -> int | None:
     for index in range(1, len(words)):
         if words[index] in _TOWARDS and words[index - 1] not in ("next", "close"):
             return index
-    index = next((index for index in range(len(words) - 1, 0, -1) if words[index] in _AT), None)
-    if index is not None and words[index] == "in" and verb == "move":
-        return index if words[index + 1 : index + 3] == ["front", "of"] else None
-    return index
+    last = next((index for index in range(len(words) - 1, 0, -1) if words[index] in _AT), None)
+    if last is not None and words[last] == "in" and verb == "move":
+        return last if words[last + 1 : last + 3] == ["front", "of"] else None
+    return last
 
 
 _TOWARDS = word_set("to onto into toward towards closer further farther")
