@@ -80,7 +80,7 @@ lint: $(TEST)
 types: $(TEST)
 	$(BIN)/mypy
 	$(BIN)/mypy --python-version 3.10 --no-warn-return-any # numpy's types, being for 3.11, are not all known there
-	$(BIN)/mypy examples tests
+	$(BIN)/mypy examples studies tests
 
 contracts: $(TEST)
 	$(BIN)/lint-imports --no-cache
@@ -88,11 +88,11 @@ contracts: $(TEST)
 
 # Teaches the tiny editor of SceneEdit anew and writes it where it came from, benchmarks/sceneedit/tiny_editor/weights.
 sceneedit-editor: $(EDITOR)
-	$(BIN)/python -m editcritic.benchmarks.sceneedit.tiny_editor.train $(ARGS)
+	$(BIN)/python -m studies.tiny_editor.train $(ARGS)
 
 # SceneEdit as a suite over five editors, with the report: bench-out/report.html.
 bench: $(EDITOR)
-	$(BIN)/python -m editcritic.benchmarks.studies.five_editors --out bench-out $(ARGS)
+	$(BIN)/python -m studies.five_editors --out bench-out $(ARGS)
 
 # The documentation as a site: site/. A broken link, a missing anchor and a page outside the navigation are errors.
 docs: $(TEST)

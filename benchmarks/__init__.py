@@ -1,9 +1,9 @@
-"""Benchmark suites and studies: run a suite on an editor's outputs, and load the results.
+"""Benchmark suites: run a suite on an editor's outputs, and load the results.
 
     from editcritic.benchmarks import load_results, run_suite
 
 Suites are in `suites`, running them in `run`, reports in `report`, human evaluation in `human_eval`, drawn images
-with a known ground truth in `sceneedit`, studies in `studies`. The command line `editcritic` is the package `cli`.
+with a known ground truth in `sceneedit`. The command line `editcritic` is the package `cli`.
 """
 
 from importlib import import_module

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,12 +19,8 @@ from .options import (
     DEFAULT_REWARD,
     AnswerCache,
     Data,
-    Device,
-    Download,
-    Dtype,
     Experts,
     Json,
-    PipelineArgs,
     Protocol,
     Seed,
     Trust,
@@ -36,7 +31,6 @@ if TYPE_CHECKING:
     from ..benchmarks.common.inputs import SampleEntry
     from ..reward.audit import AuditReport
     from ..reward.image import FileIndex
-    from .editor_spec import EditorSpec
 
 
 @exit_code_command
@@ -104,27 +98,6 @@ def audit(
         str | None,
         typer.Option("--budget", help="Limits, e.g. judge_calls=1000,seconds=600,cost=5. The audit ends there."),
     ] = None,
-    search: Annotated[
-        int,
-        typer.Option(
-            "--search",
-            min=0,
-            help="Then search for the mixture of families that pays most, with so many evaluations of each edit, e.g. "
-            "100.",
-        ),
-    ] = 0,
-    pipeline: Annotated[
-        str | None,
-        typer.Option(
-            "--pipeline",
-            help="The editor to be trained, as in `edit`: the search mixes what it makes when it is asked for another "
-            "edit, for nothing, for something unrelated, twice, in 2 steps or without guidance.",
-        ),
-    ] = None,
-    pipeline_args: PipelineArgs = None,
-    dtype: Dtype = None,
-    device: Device = None,
-    download: Download = False,
     cache: AnswerCache = None,
     instruction: Annotated[
         str | None, typer.Option("--instruction", help="Instruction of all pairs in a folder that have no <id>.txt.")
@@ -144,8 +117,6 @@ def audit(
     the reward is wrong, what a policy would gain by the best hack, how sensitive the reward is, and what its experts
     cost. The edits have to do what they were asked for; 16 or more, of different pictures, say most.
 
-    With --search, mixtures of the worse families are tried at each edit, the best of them changed again and again.
-
     Ctrl-C ends it with a report of what is scored by then; with --cache, the next run asks for the rest only, and again
     for what tests whether an answer repeats. Exit code 1 if --fail-above is exceeded, if experts failed, if
     nothing could be compared, or if the budget was reached.
@@ -162,8 +133,6 @@ def audit(
     from ..benchmarks.run.scoring_run import forward_warnings
     from ..reward import AnswerLog
     from ..reward.audit import AuditRun, select_families
-    from ..reward.audit.hack_search import HackSearch
-    from .audit_editor import audit_editor
     from .audit_output import print_report, report_files, require_writable
     from .audit_subject import audit_subject
 
@@ -171,9 +140,6 @@ def audit(
         families = select_families(family or ())
     except ValueError as error:
         raise InputError(f"--family: {error}") from None
-    if search and not any(one.relation == "lower" for one in families):
-        raise InputError("--search mixes families whose variants are worse: leave --family out, or add --family lower")
-    editor_spec = _editor_spec(pipeline, pipeline_args, dtype, device, download=download, search=search)
     limits = BudgetLimits.parse(budget)
     files = report_files(out or ())
     require_distinct_files(
@@ -205,7 +171,6 @@ def audit(
             raise InputError(f"{samples} has no edit that can be audited")
         if len(read) > limit:
             echo(f"editcritic: {limit:,} edits of as many sources as possible are audited: --limit says how many")
-        editor = audit_editor(editor_spec, chosen)
         run = stack.enter_context(AuditRun(subject.scorer, chosen, families=families, tolerance=tolerance, seed=seed))
         interrupted = False
         stop = lambda: subject.exhausted() or outage(latest_scores(run), len(chosen))  # noqa: E731
@@ -217,28 +182,7 @@ def audit(
         if not run.edits:
             tell_interrupted()
             return interrupted_code()
-        report, hunt = run.report(), None
-        if search and not report.stopped:
-            hunt = HackSearch(
-                run.reward,
-                chosen,
-                evaluations=search,
-                families=families,
-                seed=seed,
-                edit_again=editor.edit_again,
-                weakened=editor.weakened,
-                edits=run.edits,
-                trials=run.trials,
-                scale=report.scale,
-            )
-            stop = lambda: subject.exhausted() or outage(hunt.latest)  # noqa: E731
-            with audit_progress("searching", len(chosen), stop) as progress, forward_warnings(echo) as more_warnings:
-                try:
-                    hunt.run(*progress)
-                except KeyboardInterrupt:
-                    interrupted = True
-            report = replace(report, search=hunt.result())
-            warned = [*warned, *more_warnings]
+        report = run.report()
         scoring.close()
         code = _exit_code(report, fail_above, has_problems=bool(problems), interrupted=interrupted)
         figures = [path for path in files if path.suffix.lower() == ".json"]
@@ -251,43 +195,13 @@ def audit(
             print_report(report)
         for path in files:
             if path not in figures:
-                remix = None if hunt is None else hunt.picture
-                write_audit_page(path, report, run.maker, command_line(context), worst=worst, remix=remix)
+                write_audit_page(path, report, run.maker, command_line(context), worst=worst)
         if files:
             echo(f"editcritic: written to {', '.join(map(str, files))}")
         if interrupted:
             tell_interrupted("editcritic: interrupted; what was scored is reported")
             stack.pop_all()  # the engine's thread may use the log until the process ends
     return code
-
-
-def _editor_spec(
-    pipeline: str | None,
-    pipeline_args: list[str] | None,
-    dtype: str | None,
-    device: str | None,
-    *,
-    download: bool,
-    search: int,
-) -> EditorSpec | None:
-    """The editor whose pictures are searched, too; None without one."""
-    from ..benchmarks.common.errors import InputError
-    from ..benchmarks.common.inputs import parse_pipeline_args
-    from .editor_spec import EditorSpec
-
-    if pipeline is None:
-        options = (
-            ("--pipeline-arg", pipeline_args),
-            ("--dtype", dtype),
-            ("--device", device),
-            ("--download", download),
-        )
-        if given := [name for name, value in options if value]:
-            raise InputError(f"{given[0]} is for an editor: add --pipeline")
-        return None
-    if not search:
-        raise InputError("--pipeline is for the search: add --search, e.g. --search 100")
-    return EditorSpec(pipeline, parse_pipeline_args(pipeline_args or ()), 1, dtype, device, download)
 
 
 def _entries(
@@ -314,10 +228,7 @@ def _exit_code(report: AuditReport, fail_above: float | None, *, has_problems: b
         return 2
     known = report.overall.value if any(score.value is not None for score in report.edits) else None
     is_above = known is None or (fail_above is not None and known > fail_above)
-    search = report.search
-    is_stopped = report.stopped or (search is not None and search.stopped)
-    failures = report.infrastructure_failures + (0 if search is None else search.infrastructure_failures)
-    return int(is_above or bool(is_stopped) or failures > 0)
+    return int(is_above or bool(report.stopped) or report.infrastructure_failures > 0)
 
 
 @contextmanager

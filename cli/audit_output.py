@@ -52,7 +52,6 @@ def print_report(report: AuditReport) -> None:
         facts,
         finding_cells,
         mean_text,
-        search_lines,
         sensitivity_rows,
         verdict,
     )
@@ -79,9 +78,6 @@ def print_report(report: AuditReport) -> None:
     if damages := sensitivity_rows(report):
         losses = ", ".join(f"{name} {mean_text(mean)}" for name, mean in damages)
         echo(f"Mean loss of score, of the scale, by what is damaged: {losses}", stderr=False)
-    if report.search is not None:
-        for line in search_lines(report.search):
-            echo(line, stderr=False)
     if costs := list(cost_rows(report)):
         _render("What it took", COST_COLUMNS, costs, words=2)
     echo(verdict(report), stderr=False)

@@ -63,37 +63,16 @@ class EditorSpec:
 
     def load(self) -> Editor:
         """The loaded editor. Raises `InputError`."""
-        return self.load_weakened({})[0]
-
-    def load_weakened(self, weakened: Mapping[str, Mapping[str, Any]]) -> tuple[Editor, dict[str, Editor]]:
-        """The loaded editor, and by name the same pipeline with other arguments; only with those that its calls take.
-
-        An editor or a function takes none. Raises `InputError`.
-        """
-        loaded = self._load_object()
+        loaded = self.load_object()
         if isinstance(loaded, Editor):
             if self.pipeline_args:
                 raise InputError(f"{self.name} is an editor, not a pipeline: it takes no --pipeline-arg")
-            return loaded, {}
+            return loaded
         require_torch()  # diffusers has made what is a pipeline: a function needs no import of it
         from ..integrations.diffusers.pipeline_editor import make_editor
-        from ..integrations.diffusers.pipeline_families import family_of
 
-        bases = type(loaded).__mro__ if family_of(loaded) is not None else ()
-        taken = {
-            name for base in bases if "__call__" in vars(base) for name in inspect.signature(base.__call__).parameters
-        }
-        settings = {
-            name: {**self.pipeline_args, **known}
-            for name, arguments in weakened.items()
-            if (known := {key: value for key, value in arguments.items() if key in taken})
-        }
         try:
-            editor = make_editor(loaded, batch_size=self.batch_size, **self.pipeline_args)
-            return editor, {
-                name: make_editor(loaded, batch_size=self.batch_size, **arguments)
-                for name, arguments in settings.items()
-            }
+            return make_editor(loaded, batch_size=self.batch_size, **self.pipeline_args)
         except (TypeError, ValueError) as error:
             raise InputError(f"{self.name} cannot be used as an editor: {error}") from None
 
@@ -101,7 +80,8 @@ class EditorSpec:
     def _is_custom(self) -> bool:
         return ":" in self.name and not Path(self.name).exists()
 
-    def _load_object(self) -> Any:
+    def load_object(self) -> Any:
+        """The pipeline, or the editor that a function of the user's makes. Raises `InputError`."""
         if self.name == TINY_EDITOR:
             from ..benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
 

@@ -124,26 +124,6 @@ def serve(
             "--monitor-state", help="With --monitor: folder for its state, so that a restart keeps the baseline."
         ),
     ] = None,
-    load_test: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--load-test",
-            help="Do not serve: load-test the server at this URL from this machine, and print latency, "
-            "throughput and failures. Repeatable (replicas); `self` starts a server.",
-        ),
-    ] = None,
-    clients: Annotated[int, typer.Option("--clients", min=1, help="With --load-test: concurrent clients.")] = 32,
-    num_samples: Annotated[int, typer.Option("--num-samples", min=1, help="With --load-test: total samples.")] = 512,
-    group_size: Annotated[
-        int, typer.Option("--group-size", min=1, help="With --load-test: rollouts per source and request.")
-    ] = 8,
-    image_size: Annotated[
-        int, typer.Option("--image-size", min=1, help="With --load-test: side of the synthetic images in pixels.")
-    ] = 512,
-    sample_file: Annotated[
-        Path | None,
-        typer.Option("--sample-file", help="With --load-test: samples to replay instead of synthetic ones."),
-    ] = None,
     ray: Annotated[
         bool, typer.Option("--ray", help="Serve with Ray Serve: replicas behind one address.", rich_help_panel=_ON_RAY)
     ] = False,
@@ -195,19 +175,6 @@ def serve(
 
     Example: editcritic serve --reward any-edit --experts judge=qwen2.5-vl-7b --port 8321
     """
-    if load_test:
-        from . import serve_load_test
-
-        return serve_load_test.run_load_test(
-            load_test,
-            clients=clients,
-            samples=num_samples,
-            group=group_size,
-            size=image_size,
-            path=sample_file,
-            token_env=token_env or "",
-            as_json=as_json,
-        )
     from ..benchmarks.common.errors import InputError
     from ..benchmarks.common.optional_imports import require_serving
     from ..integrations.serving.server.app import ServerConfig, address, bind_socket, create_app, serve_socket

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import logging
 import os
@@ -10,6 +11,7 @@ import secrets
 import signal
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,7 +20,6 @@ from ..benchmarks.common.errors import InputError
 from ..benchmarks.common.terminal import echo, print_json
 from ..benchmarks.run.ray_cluster import job_config, ray_library
 from ..integrations.foreign_pages import is_loopback
-from ..integrations.serving.load_test.synthetic_reward import open_directly
 from ..integrations.serving.ray_serve.deployment import application
 from ..integrations.serving.ray_serve.proxy import CALLBACK, CALLBACK_VARIABLE, LIMITED_HEADER, SETTINGS_VARIABLE
 from ..integrations.serving.ray_serve.settings import JudgeSettings
@@ -153,6 +154,23 @@ def _require_limits(url: str) -> None:
             "editcritic: the proxies of this cluster were started without limits of connections and bodies: set "
             f"{CALLBACK_VARIABLE}={CALLBACK} on its machines before Serve starts, or put a proxy in front"
         )
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """The token goes to the address that was given, and to no other."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def open_directly(request: str | urllib.request.Request, timeout_s: float) -> http.client.HTTPResponse:
+    """The response of a server on this machine, without proxies and redirects. Raises OSError."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects)
+    try:
+        response: http.client.HTTPResponse = opener.open(request, timeout=timeout_s)
+    except http.client.HTTPException as error:
+        raise OSError(f"no HTTP response ({type(error).__name__})") from None
+    return response
 
 
 def _watch(url: str, stopped: threading.Event) -> None:

@@ -31,7 +31,7 @@ MODULES: dict[str, list[list[str]]] = {
 NAMES = {"reward": "samples, scores, cards", "cli": "one module a command"}
 PURPOSE = {
     "cli": "the command line",
-    "benchmarks": "suites and studies",
+    "benchmarks": "suites and reports",
     "integrations": "other libraries",
     "verifiers": "decisions on scores",
     "reward": "what an edit is worth",

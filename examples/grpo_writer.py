@@ -1,56 +1,68 @@
 """GRPO with TRL: a language model writes instructions for an editor, and is rewarded for the edited images.
 
-pip install 'editcritic[trl]'
+pip install 'editcritic[diffusers,trl]'
 python examples/grpo_writer.py
 """
 
 import torch
 from datasets import Dataset
-from transformers import PrinterCallback
-from trl import GRPOConfig, GRPOTrainer
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast, PrinterCallback, Qwen3Config, Qwen3ForCausalLM
+from trl import GRPOConfig, GRPOTrainer, SFTConfig, SFTTrainer
 
-from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
-from editcritic.benchmarks.studies.learning.rule_based_editor import RuleBasedEditor
-from editcritic.benchmarks.studies.learning.writer_model import tokenizer, untrained_writer, warm_start
-from editcritic.benchmarks.studies.learning.writer_tasks import split_tasks
+from editcritic.benchmarks.sceneedit import toy
 from editcritic.integrations.trl import RewardFunction
 
 torch.set_num_threads(1)
+drawn = toy(18)
+samples = drawn.samples  # or your own, as `edit_request` makes them
 
-# A tiny writer that can barely split instructions; or the name of your model.
-writer_tokenizer = tokenizer()
-writer = untrained_writer(writer_tokenizer, seed=0)
-warm_start(writer, writer_tokenizer, seed=0, steps=150)
+# A tiny writer of the words in these instructions; or the name of your model.
+words = sorted({word for sample in samples for word in f"{sample.instruction} :".split()})
+vocabulary = {word: number for number, word in enumerate(["<pad>", "<end>", *words])}
+tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<pad>"))
+tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+tokenizer = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<end>")
+tiny = Qwen3Config(
+    vocab_size=len(vocabulary), hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
+    num_key_value_heads=4, head_dim=16, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
+)  # fmt: skip
+writer = Qwen3ForCausalLM(tiny)
 
 # Each row has a prompt, and the edit by which the result is judged.
-tasks = split_tasks(48, seed=0, split="train")
-rows = Dataset.from_list([task.row for task in tasks])
-print("columns:", ", ".join(rows.column_names))
-print("prompt:", rows[0]["prompt"])
+prompts = Dataset.from_list(
+    [{"prompt": f"{one.instruction} : ", "completion": f"{one.instruction} <end>"} for one in samples]
+)
+rows = Dataset.from_list(
+    [
+        {"prompt": f"{one.instruction} : ", "id": one.id, "instruction": one.instruction, "source": one.source.pil()}
+        for one in samples
+    ]
+)
 
-# The editor applies the policy's instructions one after the other; the reward scores the result.
-# With a model: make_editor(FluxKontextPipeline.from_pretrained(...)), and experts for your images (docs/experts.md).
-editor = RuleBasedEditor(task.compound.scene for task in tasks)
-reward = RewardFunction("compound", scene_experts(), editor=editor)
+# It learns to repeat some of them; GRPO goes on from there.
+silent = {"use_cpu": True, "bf16": False, "report_to": [], "disable_tqdm": True, "save_strategy": "no"}
+config = SFTConfig(output_dir="writer", max_steps=120, learning_rate=5e-3, gradient_checkpointing=False, **silent)
+SFTTrainer(writer, args=config, train_dataset=prompts, processing_class=tokenizer).train()
 
+# The editor applies the policy's instructions; the reward scores the result. With a model:
+# make_editor(FluxKontextPipeline.from_pretrained(...)), and experts for your images (docs/experts.md).
+reward = RewardFunction("any-edit", drawn.experts, editor=drawn.editor)
 config = GRPOConfig(
-    output_dir="writer", use_cpu=True, bf16=False, max_steps=6, per_device_train_batch_size=32, num_generations=8,
-    max_completion_length=40, learning_rate=3e-4, logging_steps=1, gradient_checkpointing=False,
-    save_strategy="no", report_to=[], disable_tqdm=True,
+    output_dir="writer", max_steps=4, per_device_train_batch_size=16, num_generations=8, max_completion_length=16,
+    learning_rate=3e-4, logging_steps=1, gradient_checkpointing=False, **silent,
 )  # fmt: skip
-trainer = GRPOTrainer(writer, reward_funcs=[reward], args=config, train_dataset=rows, processing_class=writer_tokenizer)
+trainer = GRPOTrainer(writer, reward_funcs=[reward], args=config, train_dataset=rows, processing_class=tokenizer)
 trainer.remove_callback(PrinterCallback)
 trainer.train()
 
 for entry in trainer.state.log_history:
     if "reward" in entry:
-        parts = {name: round(value, 2) for name, value in entry.items() if name.count("/") == 1 and "compound" in name}
-        print("step", entry["step"], "reward", round(entry["reward"], 3), parts)
+        print("step", entry["step"], "reward", round(entry["reward"], 3))
 
 # The same call outside a trainer gives the reasons.
+first = rows[0]
 (rollout,) = reward.rollouts(
-    [rows[0]["prompt"]], [rows[0]["split"]], **{name: [rows[0][name]] for name in rows.column_names if name != "prompt"}
+    [first["prompt"]], [first["instruction"]], **{name: [first[name]] for name in ("id", "instruction", "source")}
 )
-print("reference split:", rollout.instructions, "has the reward", rollout.score.value)
-for name, credit in rollout.score.credits.items():
-    print(f"{name}: {credit.reason}")
+print("reference:", rollout.instructions, "has the reward", rollout.score.value)

@@ -16,7 +16,7 @@ PARTS = ("reward", "verifiers", "integrations", "benchmarks", "cli")
 # Here modules import what their extra brings at the top, but for the packages themselves and what experts share.
 HEAVY_PLACES = (
     *("reward/experts/", "integrations/", "benchmarks/web_app/", "benchmarks/sceneedit/tiny_editor/"),
-    "benchmarks/studies/learning/",
+    "studies/learning/",
 )
 LIGHT_PLACES = (
     *("reward/experts/loading", "reward/experts/judging", "reward/experts/matching"),
@@ -128,7 +128,7 @@ OFFENCES = [
     ("reward/metrics/edival/a.py", "import skimage"),
     ("integrations/__init__.py", "import trl"),
     ("benchmarks/a.py", "import fastapi"),
-    ("benchmarks/studies/learning/__init__.py", "import torch"),
+    ("studies/learning/__init__.py", "import torch"),
     ("reward/experts/a.py", "import torchvision"),
     ("integrations/a.py", "def f():\n    from torchvision.transforms import functional"),
     ("examples/a.py", "import torchvision"),

@@ -160,7 +160,7 @@ def check_document(document: Path, folder: Path, timeout_s: float = TIMEOUT_S) -
             stderr=subprocess.STDOUT,
             text=True,
             timeout=timeout_s,
-            env={**os.environ, "PATH": path, "COLUMNS": "120", "NO_COLOR": "1"},
+            env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "120", "NO_COLOR": "1"},
         )
     except subprocess.TimeoutExpired as error:
         raise AssertionError(f"{document.name} did not end within {timeout_s} s") from error

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ...reward import Image
 from ...reward.audit import AuditReport, FamilyFinding, TrialMaker
 from ...reward.audit.family import RELATIONS
-from ...reward.audit.hack_search.search_result import Find
 from ..report.charts import TableView
 from ..report.page import page_style, page_templates
 from ..report.svg import Markup
@@ -31,10 +29,6 @@ from .report_text import (
     verdict,
     verdict_of,
 )
-from .search_section import search_section
-
-Remix = Callable[[Find], Image | None]
-"""Makes the picture of a find of the search again."""
 
 
 def write_audit_page(
@@ -44,15 +38,13 @@ def write_audit_page(
     command: str = "",
     *,
     worst: int = 3,
-    remix: Remix | None = None,
     max_picture_bytes: int = MAX_BYTES,
 ) -> None:
     """Write the page. maker: of the audit. command: what made the report. worst: examples of each family with
-    violations. remix: for the finds of the report's search, if it has one. Raises OSError.
+    violations. Raises OSError.
     """
     album = Album(max_picture_bytes)
     examples = list(worst_examples(report, maker, worst, album))
-    search = None if report.search is None else search_section(report, maker, album, remix)
     sample, shots, cards = gallery(report, maker, album)
     _write(
         path,
@@ -63,7 +55,6 @@ def write_audit_page(
         examples=examples,
         worst=worst,
         has_violations=bool(report.overall.violations),
-        search=search,
         sample=sample,
         shots_of_sample=shots,
         cards=cards,

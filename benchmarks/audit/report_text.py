@@ -8,7 +8,6 @@ from typing import Protocol
 from ...reward import Score
 from ...reward.audit import AuditReport, FamilyFinding
 from ...reward.audit.expert_costs import ExpertCost
-from ...reward.audit.hack_search import SearchResult
 from ...reward.audit.intervals import Mean, Rate
 
 HOW_TO_READ = (
@@ -173,23 +172,6 @@ def sensitivity_rows(report: AuditFigures) -> list[tuple[str, Mean]]:
     """What damage costs, by what it takes from an edit."""
     rows = ((name, report.sensitivity(name)) for name in ("following", "preservation"))
     return [(name, mean) for name, mean in rows if mean is not None]
-
-
-def search_lines(search: SearchResult) -> list[str]:
-    """The result of a search, in sentences."""
-    edits = f"{len(search.compared):,} edits, at most {search.evaluations:,} of each"
-    ends = f"the search ends at or above the edit in {rate_text(search.rate)}"
-    lines = [f"{search.evaluated:,} mixtures of families at {edits}: {ends}."]
-    if (best := search.best_gain) is not None:
-        interval = "" if best.low is None else f" ({signed(best.low)} to {signed(best.high)})"
-        lines.append(f"The best mixture of each edit gains {signed(best.value)} of the scale{interval} on average.")
-    if failures := search.infrastructure_failures:
-        lines.append(f"{failures:,} mixtures have no score because an expert could not be asked.")
-    if search.stopped:
-        lines.append(f"It ended before all edits were searched: {search.stopped}.")
-    lines += [f"The editor failed {count} times: {error}" for error, count in search.editor_errors.items()]
-    lines += [f"A family failed {count} times: {error}" for error, count in search.family_errors.items()]
-    return lines
 
 
 def percent(value: float | None) -> str:

@@ -59,14 +59,14 @@ experts' `cache_bytes`. Passes are the bytes of the tensors that are alive in th
 For `small` and `standard` they are counted at a model's full width on a CPU, with few layers, and keys and values of \
 the other layers added: two pictures of 1024 x 1024 to each question of the judge, one of 800 x 1333 for the detector. \
 For `laptop` they are what the process holds at most beside weights and cache, for pictures of 1024 x 1024 \
-(`python -m editcritic.benchmarks.studies.performance.laptop_cost`). For `large` and the bundles of papers they are \
+(`python -m studies.performance.laptop_cost`). For `large` and the bundles of papers they are \
 estimated. Nothing was measured on a GPU. The option `max_memory=8GiB` of an expert bounds weights, caches and passes \
 together.
 """
 
 _TIME = """\
 Time: on two shared x86-64 cores with torch 2.13, the best of four runs took 43 s per query for GroundingDINO tiny, \
-and 0.5 s per image for DINOv3-B (`python -m editcritic.benchmarks.studies.performance.throughput --shapes full \
+and 0.5 s per image for DINOv3-B (`python -m studies.performance.throughput --shapes full \
 --roles detector features --batches 1`: random weights of the full shapes); the reader took 1.5 s per image \
 (`editcritic doctor`). These are upper bounds. Not measured: judges, and anything on a GPU; `--save FOLDER` of the \
 same command prints queries per second at growing batch sizes, with the hardware.

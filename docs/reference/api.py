@@ -129,7 +129,6 @@ PAGES = (
         {
             "benchmarks.sceneedit": None,
             "benchmarks.sceneedit.cases": ("Case", "cases", "dataset_digest"),
-            "benchmarks.sceneedit.open_cases": ("open_cases",),
             "benchmarks.sceneedit.scene_experts": ("scene_experts",),
             "benchmarks.sceneedit.scene_recovery": ("recover_scene",),
             "benchmarks.sceneedit.experts.expert_noise": ("CachingExpert", "NoisyExpert"),

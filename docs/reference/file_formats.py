@@ -209,9 +209,9 @@ FORMATS = {
         ),
         FileFormat(
             "validity reports, JSON",
-            "`dev validity`",
+            "`python -m studies.validity`",
             "[metrics against a known truth](../sceneedit.md#what-the-metrics-are-worth)",
-            "benchmarks/studies/validity/validity_report.py",
+            "studies/validity/validity_report.py",
         ),
     ),
 }

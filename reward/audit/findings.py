@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from ..score import Score
-from .expert_costs import ExpertCost, added, costs_of
+from .expert_costs import ExpertCost, costs_of
 from .family import Family
 from .intervals import Mean, Rate, mean_of, rate_of
 from .trials import Trial, UnmadeVariant
-
-if TYPE_CHECKING:
-    from .hack_search.search_result import SearchResult  # which imports this module
 
 TOLERANCE = 0.05
 """Of the scale: how far the score of a harmless variant may be from the edit's."""
@@ -82,8 +79,7 @@ class AuditReport:
     95 % quantiles of all scores; gains and tolerances are shares of it. costs: of each expert, by id: queries, calls,
     failed, seconds. seconds: of the audit; reward_seconds: of these, in the reward. scored: samples that it was given,
     with companions of the batch and repetitions. roles: of each expert, by id. stopped: why it ended before all
-    variants were scored; empty: it did not. unmade: variants that are left out, since their family failed. costs,
-    seconds, reward_seconds and scored are without those of the search, which has its own.
+    variants were scored; empty: it did not. unmade: variants that are left out, since their family failed.
     """
 
     reward: str
@@ -99,7 +95,6 @@ class AuditReport:
     costs: Mapping[str, Mapping[str, float]]
     seconds: float
     stopped: str = ""
-    search: SearchResult | None = None
     reward_seconds: float = 0.0
     scored: int = 0
     roles: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -181,14 +176,8 @@ class AuditReport:
 
     @property
     def expert_costs(self) -> list[ExpertCost]:
-        """What each expert took with the search, the dearest first; none where the reward does not say, as a server's
-        client.
-        """
-        search = self.search
-        if search is None:
-            return costs_of(self.costs, self.roles, self.scored)
-        roles = {**search.roles, **self.roles}
-        return costs_of(added((self.costs, search.costs)), roles, self.scored + search.scored)
+        """What each expert took, the dearest first; none where the reward does not say, as a server's client."""
+        return costs_of(self.costs, self.roles, self.scored)
 
     def rate(self, trials: Sequence[Trial]) -> Rate:
         """The rate of violations among trials."""
@@ -280,7 +269,6 @@ class AuditReport:
             "scored": self.scored,
             "reward_seconds": self.reward_seconds,
             "seconds": self.seconds,
-            "search": None if self.search is None else self.search.to_json(),
             "trials": [
                 {
                     "sample": trial.sample,

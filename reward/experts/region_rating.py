@@ -3,7 +3,7 @@
 Every statistic (`region_statistics`) has a range in which those of places lie that belong to their pictures. What lies
 outside of it counts against the place, in proportion and up to a limit; nothing counts for it. The ranges and weights
 were fitted, with weights of at least 0, on photographs of BSDS500 into which objects of other ones were composed, so
-that the honest edit is known, by an earlier version of `python -m editcritic.benchmarks.studies.real_edits fit`, whose
+that the honest edit is known, by an earlier version of `python -m studies.real_edits fit`, whose
 numbers are near these and not the same. No real edit was used there; how sure a place without faults is (`_SURE`), and
 the limit of one statistic (`MOST_ALONE`), were raised by hand with edits by real editors in view.
 """

@@ -17,7 +17,7 @@ SCRIPTS = {
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_it_prints_what_it_measured(name):
-    module = f"editcritic.benchmarks.studies.performance.{name.split()[0]}"
+    module = f"studies.performance.{name.split()[0]}"
     ran = subprocess.run([sys.executable, "-m", module, *SCRIPTS[name]], capture_output=True, text=True, timeout=600)
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)
@@ -39,14 +39,14 @@ def test_the_cost_of_a_sample_is_measured_on_rewards_that_build_no_card_and_plan
 
 
 def test_refind_quality_counts_what_it_finds():
-    module = "editcritic.benchmarks.studies.performance.matching_quality"
+    module = "studies.performance.matching_quality"
     ran = subprocess.run([sys.executable, "-m", module, "--every", "19"], capture_output=True, text=True, timeout=600)
     assert ran.returncode == 0, ran.stderr
     assert "moved" in ran.stdout
 
 
 def ran(script, *options):
-    command = [sys.executable, "-m", f"editcritic.benchmarks.studies.performance.{script}", *options, "--json"]
+    command = [sys.executable, "-m", f"studies.performance.{script}", *options, "--json"]
     found = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert found.returncode == 0, found.stderr
     return json.loads(found.stdout)

@@ -30,7 +30,7 @@ FEW = tuple(word for name in ("blurred", "over-saturated", "reencoded", "sample-
 KEYS = {
     *("schema", "reward", "identity", "range", "scale", "tolerance", "seed", "edits", "sources", "unscored_edits"),
     *("infrastructure_failures", "stopped", "overall", "best_hack", "sensitivity", "families", "expert_costs"),
-    *("scored", "reward_seconds", "seconds", "search", "trials", "unmade"),
+    *("scored", "reward_seconds", "seconds", "trials", "unmade"),
 }
 """Of the figures of an audit: programs read them."""
 
@@ -160,12 +160,11 @@ def test_without_a_terminal_a_line_says_how_far_it_is(
 ) -> None:
     often = partial(run_progress.progress_reporter, every_s=0.0)
     monkeypatch.setattr(run_progress, "progress_reporter", often)
-    result = editcritic("audit", samples, *CONTRAST, *FEW, "--search", "3", "--json")
+    result = editcritic("audit", samples, *CONTRAST, *FEW, "--json")
     json.loads(result.stdout)
     lines = [line for line in result.stderr.splitlines() if line.startswith("editcritic: auditing: ")]
     assert lines[0] == "editcritic: auditing: 0 of 4"
     assert lines[-1].startswith("editcritic: auditing: 4 of 4")
-    assert "editcritic: searching: 4 of 4" in result.stderr
 
 
 # -- exit codes and ends -----------------------------------------------------------------------------------------------

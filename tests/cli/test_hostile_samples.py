@@ -203,8 +203,6 @@ def test_a_sample_file_is_a_regular_file(editcritic: Command, tmp_path: Path) ->
         result = editcritic("score", path)
         assert result.exit_code == 2
         assert "is neither a file nor a folder" in result.stderr
-        result = editcritic("serve", "--load-test", "self", "--load-samples", path)
-        assert result.exit_code == 2
 
 
 def test_boxes_are_given_once(editcritic: Command, folder: Folder) -> None:

@@ -130,7 +130,7 @@ def _test_figures(junit: Path, device: str) -> dict[str, Any]:
 
 def machine() -> dict[str, str]:
     """Hardware and versions, asked in a process of its own: this one holds no memory of the device."""
-    program = "import json; from editcritic.benchmarks.studies.performance import throughput as t; "
+    program = "import json; from studies.performance import throughput as t; "
     command = [sys.executable, "-c", program + "print(json.dumps(t.machine()))"]
     found: dict[str, str] = json.loads(subprocess.check_output(command, cwd=ROOT, text=True))
     return found

@@ -10,4 +10,4 @@ from ..vision_ops import provide
 
 provide()
 name = sys.argv.pop(1)
-runpy.run_module(f"editcritic.benchmarks.studies.performance.{name}", run_name="__main__", alter_sys=True)
+runpy.run_module(f"studies.performance.{name}", run_name="__main__", alter_sys=True)

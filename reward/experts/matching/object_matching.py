@@ -10,7 +10,7 @@ areas that the edit has not changed are skipped.
 A similarity becomes a score relative to the similarity reached by chance, which is lower at the object's old position
 than elsewhere, and higher for few pixels and plain shapes; look-alikes in the photograph itself measure it. A region
 that was as similar to the object before the edit does not count. The constants below are fitted on scikit-image's
-photographs (`python -m editcritic.benchmarks.studies.performance.matching_quality` evaluates them).
+photographs (`python -m studies.performance.matching_quality` evaluates them).
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ Plane = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 
 # The constants below were chosen on the development photographs of
-# `python -m editcritic.benchmarks.studies.preservation`.
+# `python -m studies.preservation`.
 
 COLOUR_FLOOR = 1.0
 """Lab units, added to the envelope of colour."""

@@ -16,7 +16,6 @@ from editcritic.benchmarks.audit.pictures import Album, part_rows
 from editcritic.benchmarks.audit.report_text import interval_text, mean_text, percent, signed, verdict
 from editcritic.reward import EditSample, Score
 from editcritic.reward.audit import AuditReport, AuditRun, all_families, select_families
-from editcritic.reward.audit.hack_search import HackSearch
 
 from ...reward.audit.audit_cases import photographs
 from ..chromium import needed, opened
@@ -38,7 +37,7 @@ def spread(samples: Sequence[EditSample]) -> list[Score]:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[AuditReport, Path]:
-    """A report with a search, of edits whose texts are hostile, and its page."""
+    """A report of edits whose texts are hostile, and its page."""
     path = tmp_path_factory.mktemp("audit") / "audit.html"
     samples = [
         replace(sample, id=f"{LONG}{HOSTILE}/{sample.id}", instruction=f"{sample.instruction} {HOSTILE}")
@@ -46,10 +45,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[AuditReport, Path]:
     ]
     with AuditRun(spread, samples, families=select_families(FAMILIES)) as run:
         run.run()
-        search = HackSearch(spread, samples, evaluations=8, families=run.maker.families, edits=run.edits)
-        search.run()
-        report = replace(run.report(), search=search.result())
-        write_audit_page(path, report, run.maker, f"editcritic audit {HOSTILE}", worst=2, remix=search.picture)
+        report = run.report()
+        write_audit_page(path, report, run.maker, f"editcritic audit {HOSTILE}", worst=2)
     return report, path
 
 
@@ -107,7 +104,7 @@ def test_every_drawing_has_a_title_a_description_and_every_picture_a_name(made: 
     text = text_of(made[1])
     drawings = re.findall(r'<svg viewBox="[^"]*" role="img"( aria-label="[^"]+")?[^>]*>(.*?)</svg>', text, re.DOTALL)
     titled = [inside for label, inside in drawings if not label]
-    assert len(titled) == 4  # rates, gains, the search's curve, sensitivity
+    assert len(titled) == 3  # rates, gains, sensitivity
     assert all(re.match(r"<title>[^<]+</title><desc>[^<]+</desc>", inside) for inside in titled)
     shown = {key for label, inside in drawings if label for key in re.findall(r'href="#(p\d+)"', inside)}
     assert shown == set(re.findall(r'<image id="(p\d+)"', text))
@@ -126,16 +123,6 @@ def test_the_worst_examples_are_those_of_the_report(made: tuple[AuditReport, Pat
         ]
         assert captions == expected
         assert len(expected) == 4
-
-
-def test_the_finds_of_a_search_are_shown(made: tuple[AuditReport, Path]) -> None:
-    report, page = made
-    assert report.search is not None
-    assert report.search.finds
-    section = text_of(page).partition('<section id="search">')[2].partition("</section>")[0]
-    assert len(re.findall("<article>", section)) == len(report.search.finds)
-    assert "is not made again" not in section
-    assert html.escape(report.search.recipe_text(report.search.finds[0].candidate.recipe)) in section
 
 
 def test_what_cannot_be_shown_is_said(made: tuple[AuditReport, Path]) -> None:
@@ -202,7 +189,7 @@ def test_it_shows_every_section_and_the_console_stays_silent(made: tuple[AuditRe
     shown = opened(page)
     assert shown.console == []
     assert shown.title == "Audit of spread"
-    sections = ("summary", "families", "worst", "search", "sensitivity", "gallery", "reading")
+    sections = ("summary", "families", "worst", "sensitivity", "gallery", "reading")
     assert [name for name in sections if not shown.text(name)] == []
     assert "<img" not in shown.dom
     assert "<script" not in shown.dom
@@ -211,8 +198,7 @@ def test_it_shows_every_section_and_the_console_stays_silent(made: tuple[AuditRe
 
 
 def _examples(report: AuditReport) -> int:
-    assert report.search is not None
-    return sum(len(report.worst(family.name, 2)) for family in report.families) + len(report.search.finds)
+    return sum(len(report.worst(family.name, 2)) for family in report.families)
 
 
 @needed

@@ -29,15 +29,15 @@ from editcritic.benchmarks.human_eval.judge_audit.recommendations import draws_f
 from editcritic.benchmarks.human_eval.judge_audit.runner import FAULTS, choose
 from editcritic.benchmarks.run.run_budget import BudgetLimits
 from editcritic.benchmarks.sceneedit.experts.expert_noise import CachingExpert
-from editcritic.benchmarks.sceneedit.experts.faulty_judge import Faults, FaultyJudge
 from editcritic.benchmarks.sceneedit.experts.judge import SceneJudge
-from editcritic.benchmarks.studies import judge_audit as study
 from editcritic.reward import AnswerLog, Card, EditSample, Expert, Image, Reward
 from editcritic.reward.metrics.baselines.reward_models import EditScore
 from editcritic.reward.metrics.baselines.single_question import JudgeLevels
 from editcritic.reward.queries import Abstention, Failure, Grade, Judge, Levels, Reply, YesNo
 from editcritic.reward.queries.kinds import Outcome
 from editcritic.reward.sample_limits import MAX_INSTRUCTION
+from studies import judge_audit as study
+from studies.faulty_judge import Faults, FaultyJudge
 
 from ...reward.experts.http_server import Answer, completion, serving
 from ...reward.experts.test_openai_judge import judge as served_judge

@@ -20,13 +20,13 @@ from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.inspection import checkpoint_check
 from editcritic.benchmarks.inspection import model_references as published
 from editcritic.benchmarks.inspection.expert_probe import synthetic_image
-from editcritic.benchmarks.studies.performance.random_models import random_models
 from editcritic.reward import Image, load_experts
 from editcritic.reward.experts.clip import Clip
 from editcritic.reward.experts.pickscore import PickScore
 from editcritic.reward.queries import Detect, Embed, Rate, Region
 from editcritic.reward.queries.kinds import EmbedText
 from editcritic.reward.tomllib_compat import tomllib
+from studies.performance.random_models import random_models
 
 from ...reward.experts import formats
 from ...reward.experts.tiny_clips import SMALL, clip_config, saved_processor

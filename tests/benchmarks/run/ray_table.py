@@ -23,8 +23,8 @@ from editcritic.benchmarks.common.inputs import load_reward
 from editcritic.benchmarks.common.sample_tables import SampleTable
 from editcritic.benchmarks.run.block_runner import BlockOptions, TableReport, score_table
 from editcritic.benchmarks.run.ray_cluster import RayCluster
-from editcritic.benchmarks.studies.performance.killed_table import write_table
 from editcritic.reward import Reward
+from studies.performance.killed_table import write_table
 
 OPTIONS = BlockOptions(block_rows=30)
 ROWS = 100

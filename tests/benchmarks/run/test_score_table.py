@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from editcritic.benchmarks.common.sample_tables import SampleTable
-from editcritic.benchmarks.studies.performance import killed_table
 from editcritic.reward import AnswerLog, Reward
 from editcritic.reward.child_python import python_command
 from editcritic.reward.engine.log_merge import merge_logs
+from studies.performance import killed_table
 
 from ...default_signals import default_signals
 

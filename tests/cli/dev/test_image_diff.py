@@ -116,7 +116,7 @@ def test_a_missing_picture_is_named(editcritic: Command, pair, tmp_path) -> None
 
 
 def test_the_measuring_script_finds_what_it_drew() -> None:
-    command = [sys.executable, "-m", "editcritic.benchmarks.studies.performance.difference_speed"]
+    command = [sys.executable, "-m", "studies.performance.difference_speed"]
     options = ["--regions", "1", "7", "--size", "512", "384", "--repeats", "1", "--json"]
     ran = subprocess.run([*command, *options], capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr

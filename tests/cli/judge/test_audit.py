@@ -12,7 +12,7 @@ import pytest
 
 from editcritic.benchmarks.human_eval.judge_audit.runner import FAULTS
 from editcritic.benchmarks.sceneedit.suite import SceneEdit
-from editcritic.benchmarks.studies.judge_audit import audited_samples
+from studies.judge_audit import audited_samples
 
 from ...benchmarks.conftest import Command
 from ...reward.experts.http_server import Answer, completion, error, serving

@@ -6,7 +6,7 @@ import time
 import urllib.request
 
 from editcritic.integrations.serving.client.remote_reward import RemoteReward
-from editcritic.integrations.serving.load_test.synthetic_reward import SyntheticServer, synthetic_samples
+from studies.load_test.synthetic_reward import SyntheticServer, synthetic_samples
 
 BATCH = synthetic_samples(200, size=16, group=4)
 CALM = [float(number) for number in range(200)]

@@ -15,9 +15,9 @@ from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig
 from editcritic.benchmarks.sceneedit.scene_graph import Backdrop, Scene, SceneObject
 from editcritic.benchmarks.sceneedit.scene_requests import SceneRequest
 from editcritic.benchmarks.sceneedit.simulated_edits import SimulatedEdit, honest_edit
-from editcritic.benchmarks.studies.validity.truth_agreement import spearman
 from editcritic.reward import EditSample, Reward
 from editcritic.reward.sample import TASK_TYPES, Task
+from studies.validity.truth_agreement import spearman
 
 EXPERTS = scene_experts()
 WORLD = SceneConfig.for_size(64)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from editcritic.benchmarks.common.optional_imports import bench_library
-from editcritic.benchmarks.studies.validity.truth_agreement import spearman
 from editcritic.benchmarks.suites.edival.paper_formulas import (
     consistency,
     overall,
@@ -18,6 +17,7 @@ from editcritic.benchmarks.suites.edival.paper_formulas import (
     task_rate,
 )
 from editcritic.benchmarks.suites.published_figures import published_figures
+from studies.validity.truth_agreement import spearman
 
 WITHIN = 0.011
 TURNS = (0, 1, 2)

@@ -20,12 +20,6 @@ import pytest
 from editcritic.integrations.serving.client import dispatch
 from editcritic.integrations.serving.client.remote_reward import RemoteError, RemoteReward
 from editcritic.integrations.serving.client.replicas import RewardInfo
-from editcritic.integrations.serving.load_test.synthetic_reward import (
-    SyntheticExpert,
-    SyntheticServer,
-    synthetic_reward,
-    synthetic_samples,
-)
 from editcritic.integrations.serving.server.app import ServerConfig, serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.trl.reward_function import AsyncRewardFunction, RewardFunction
@@ -34,6 +28,12 @@ from editcritic.reward.metrics.pairwise import pack_pair
 from editcritic.reward.queries import ExpertDown
 from editcritic.reward.retry import RetryPolicy
 from editcritic.verifiers import BestOfN, Budget, Journal, Verifier, at_least, select
+from studies.load_test.synthetic_reward import (
+    SyntheticExpert,
+    SyntheticServer,
+    synthetic_reward,
+    synthetic_samples,
+)
 
 TINY = 8
 

@@ -9,10 +9,10 @@ import pytest
 from editcritic.integrations.serving.client.remote_reward import RemoteError, RemoteReward
 from editcritic.integrations.serving.client.replicas import MIN_BOUNDED_LOAD, ReplicaPool
 from editcritic.integrations.serving.client.transport import TransportError, TransportResponse
-from editcritic.integrations.serving.load_test.synthetic_reward import SyntheticServer, synthetic_samples
 from editcritic.reward.retry import RetryPolicy
 from editcritic.reward.routing import rendezvous_weight
 from editcritic.reward.timeout_compat import timeout
+from studies.load_test.synthetic_reward import SyntheticServer, synthetic_samples
 
 URLS = ("http://a", "http://b", "http://c")
 ABOUT = {

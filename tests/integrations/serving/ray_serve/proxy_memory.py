@@ -17,10 +17,10 @@ import ray
 from ray import serve
 
 from editcritic.integrations.serving.http_protocol import attach_images, images_by_digest, request_json
-from editcritic.integrations.serving.load_test.synthetic_reward import synthetic_samples
 from editcritic.integrations.serving.ray_serve.deployment import application
 from editcritic.integrations.serving.ray_serve.proxy import CALLBACK, CALLBACK_VARIABLE
 from editcritic.integrations.serving.server.limits import MIB
+from studies.load_test.synthetic_reward import synthetic_samples
 
 from ..test_hostile import SMALL, peak
 from .ray_judge import descendants
@@ -31,7 +31,7 @@ _PORT = 8656
 def grown(folder: str) -> tuple[int, list[int]]:
     """MiB by which the proxy's peak grows, and the statuses of the answers; 0 for a closed connection or none."""
     expert = f"preference=tests.integrations.serving.ray_serve.ray_judge:Noted?folder={folder}&seconds=20.0"
-    metric = "editcritic.integrations.serving.load_test.synthetic_reward:SyntheticMetric"
+    metric = "studies.load_test.synthetic_reward:SyntheticMetric"
     ray.init("local", include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     serve.start(http_options={"port": _PORT})
     serve.run(application({"rewards": [metric], "experts": [expert], "cpus": 0.5, "max_requests": 1, "limits": SMALL}))

@@ -14,8 +14,8 @@ from typing import Any
 import httpx2
 
 from editcritic.cli.serve_ray import serve_on_ray
-from editcritic.integrations.serving.load_test.synthetic_reward import SyntheticExpert
 from editcritic.integrations.serving.ray_serve.settings import JudgeSettings
+from studies.load_test.synthetic_reward import SyntheticExpert
 
 NEEDS = ("ray",)
 ROOT = Path(__file__).parents[4]

@@ -12,13 +12,13 @@ import pytest
 
 from editcritic.integrations.serving.client.remote_reward import RemoteReward
 from editcritic.integrations.serving.http_protocol import attach_images, images_by_digest, request_json
-from editcritic.integrations.serving.load_test.synthetic_reward import synthetic_reward, synthetic_samples
+from studies.load_test.synthetic_reward import synthetic_reward, synthetic_samples
 
 from .ray_judge import RayJudge, eventually, notes, ray_judge
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 
-METRIC = "editcritic.integrations.serving.load_test.synthetic_reward:SyntheticMetric"
+METRIC = "studies.load_test.synthetic_reward:SyntheticMetric"
 EXPERT = "preference=tests.integrations.serving.ray_serve.ray_judge:Noted"
 TOKEN = "the-token-of-the-test"
 HEADERS = {"authorization": f"Bearer {TOKEN}"}

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from editcritic.integrations.serving.client.remote_reward import RemoteReward
-from editcritic.integrations.serving.load_test.synthetic_reward import synthetic_samples
 from editcritic.reward.queries import Rate
+from studies.load_test.synthetic_reward import synthetic_samples
 
 from .ray_judge import notes
 from .routing import judge

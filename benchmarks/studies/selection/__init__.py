@@ -1,1 +1,0 @@
-"""Gains of selectors, measured with ground truth: `python -m editcritic.benchmarks.studies.selection`."""

@@ -1,0 +1,146 @@
+"""The bars of `any-edit`, measured: `python -m studies.any_edit --seeds 31 32 33 --out FOLDER`.
+
+The outputs of five editors with their truth, simulated edits, a search for hacks, and curves under errors. Outputs,
+truths and answers are kept in the folder: the same command continues an interrupted run. Seeds below 30 were used
+during development. Exit code 1 if a bar is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+
+from editcritic.benchmarks.common.argument_types import at_least_one
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.common.terminal import echo
+from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
+from editcritic.reward.engine.answer_log import AnswerLog
+
+from . import any_edit_report
+from .attack_search import AttackPlan, draw_finds, search
+from .bars import AnyEditResult
+from .case_study import CaseStudy
+from .comparison import compare_rewards
+from .curve_figure import draw_curves
+from .pool import PoolEdit, editors_of, load_pool
+from .query_counts import count_queries
+from .robustness import CurveRun, measure_curves
+from .scoring import ANY_EDIT, EDIT_BALANCED, experts_for
+
+RESULT, FINDS, CURVES = "any_edit.json", "finds-{}.png", "any-edit-curves.png"
+ANSWERS = "answers.sqlite"
+
+
+@dataclass(frozen=True)
+class StudySize:
+    """How much is measured. prompts: of each pool and seed. curve_prompts: of them, in the curves. cases: simulated
+    edits of each seed.
+    """
+
+    prompts: int = 225
+    curve_prompts: int = 225
+    cases: int = 2000
+    attack: AttackPlan = field(default_factory=AttackPlan)
+
+
+QUICK = StudySize(9, 9, 36, AttackPlan(requests=2, evaluations=20, honest=4))
+
+
+def run(seeds: Sequence[int], out: Path, size: StudySize) -> AnyEditResult:
+    """Measure everything. Raises `InputError` for a folder of another run, and where a library is missing."""
+    began = time.monotonic()
+    seconds: dict[str, float] = {}
+
+    def tell(text: str) -> None:
+        echo(f"{time.monotonic() - began:7.1f} s  {text}")
+
+    with ExitStack() as stack:
+        with _timed(seconds, "outputs"):
+            pools = {seed: load_pool(seed, size.prompts, out / f"seed-{seed}", tell) for seed in seeds}
+        logs = {seed: stack.enter_context(AnswerLog(out / f"seed-{seed}" / ANSWERS)) for seed in seeds}
+        with _timed(seconds, "agreement"):
+            agreements = compare_rewards(pools, logs, tell)
+        log = stack.enter_context(AnswerLog(out / ANSWERS))
+        with _timed(seconds, "cases"):
+            tell(f"{size.cases} cases of each seed")
+            cases = CaseStudy.of(seeds, size.cases, log)
+        attacks = {}
+        with _timed(seconds, "search"):
+            for reward in (EDIT_BALANCED, ANY_EDIT):
+                tell(f"search against {reward}")
+                attacks[reward] = search(reward, scene_experts(), size.attack, seeds, log)
+        with _timed(seconds, "curves"):
+            runs = [_curve_run(pools[seed], size.curve_prompts, seed, logs[seed]) for seed in seeds]
+            curves = measure_curves(runs, tell)
+        counts, single = count_queries(ANY_EDIT), count_queries(ANY_EDIT, rollouts=1)
+    edits = [edit for pool in pools.values() for edit in pool]
+    return AnyEditResult(seeds, agreements, _truths(edits), cases, attacks, curves, counts, single, seconds)
+
+
+def _curve_run(pool: Sequence[PoolEdit], prompts: int, seed: int, log: AnswerLog) -> CurveRun:
+    chosen = set(list(dict.fromkeys(edit.prompt for edit in pool))[:prompts])
+    edits = [edit for edit in pool if edit.prompt in chosen]
+    return CurveRun(edits, experts_for("given", [edit.case for edit in edits]), seed, log)
+
+
+def _truths(edits: Sequence[PoolEdit]) -> dict[str, tuple[float, float]]:
+    """Editor -> mean of followed and of unchanged."""
+    return {
+        editor: (
+            fmean(float(edit.followed) for edit in edits if edit.editor == editor),
+            fmean(edit.unchanged for edit in edits if edit.editor == editor),
+        )
+        for editor in editors_of(edits)
+    }
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], step: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    seconds[step] = time.perf_counter() - start
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="studies.any_edit", description=__doc__)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[31, 32, 33], help="seeds (default: 31 32 33)")
+    parser.add_argument("--out", type=Path, default=Path("any-edit-out"), help="output folder (default: any-edit-out)")
+    parser.add_argument("--prompts", type=at_least_one, help="prompts of each pool and seed (default: 225)")
+    parser.add_argument("--cases", type=at_least_one, help="simulated edits of each seed (default: 2000)")
+    parser.add_argument("--curve-prompts", type=at_least_one, help="prompts of each seed in the curves (default: all)")
+    parser.add_argument("--figure", type=Path, help=f"file of the curves (default: {CURVES} in the output folder)")
+    parser.add_argument("--quick", action="store_true", help="a small run, to see that it works")
+    options = parser.parse_args(arguments)
+    default = QUICK if options.quick else StudySize()
+    size = StudySize(
+        options.prompts or default.prompts,
+        options.curve_prompts or options.prompts or default.curve_prompts,
+        options.cases or default.cases,
+        default.attack,
+    )
+    out: Path = options.out
+    try:
+        result = run(options.seeds, out, size)
+        draw_curves(options.figure or out / CURVES, result.curves)
+        for reward, attack in result.attacks.items():
+            draw_finds(out / FINDS.format(reward), attack)
+    except (InputError, OSError) as error:
+        parser.exit(2, f"{parser.prog}: error: {error}\n")
+    command = ["python", "-m", parser.prog, *(sys.argv[1:] if arguments is None else arguments)]
+    numbers = any_edit_report.to_json(result, shlex.join(command))
+    (out / RESULT).write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
+    sys.stdout.write(any_edit_report.markdown(result) + "\n")
+    parser.exit(result.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""Scores of the rewards that are compared, their two parts, and the experts behind them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
+from editcritic.benchmarks.sceneedit.cases import Case
+from editcritic.benchmarks.sceneedit.experts.expert_noise import NoisyExpert
+from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
+from editcritic.reward import EditSample, Engine, Expert, Reward, Score
+from editcritic.reward.engine.answer_log import AnswerLog
+from editcritic.reward.queries import Abstention
+from editcritic.reward.queries.kinds import Outcome, Query
+from editcritic.reward.queries.specs import Spec
+from editcritic.reward.score import Status
+
+from ..validity.oracle import Oracle
+
+EDIT_BALANCED, ANY_EDIT = "edit-balanced", "any-edit"
+REWARDS: Mapping[str, Spec] = MappingProxyType(
+    {
+        EDIT_BALANCED: "edit-balanced?prompt_injection_guard=false",
+        ANY_EDIT: "any-edit?text_guard=false",
+    }
+)
+"""Rewards on images of 32 px, whose letters cannot be read: the guards against text are off."""
+FOLLOWING_METRIC = "any-edit-following"
+"""F alone: behind the guards it has no value for a rejected edit."""
+
+Setting = Literal["given", "pixels"]
+SETTINGS: tuple[Setting, ...] = get_args(Setting)
+"""given: detector, judge and reader know the scene graph (`validity/oracle.py`), so that only a reward's rules are
+measured. pixels: SceneEdit's experts, which err: at 32 px in one of eight verdicts."""
+
+_FOLLOWING_NAMES = ("following",)
+_PRESERVATION_NAMES = ("preservation", "consistency")
+_PERFECT_ROLES = ("detector", "judge", "reader")
+
+
+@dataclass(frozen=True, slots=True)
+class EditScore:
+    """A score with its parts. value, following, preservation: None where there is none, as behind a guard."""
+
+    value: float | None
+    status: Status
+    rejected: bool
+    following: float | None
+    preservation: float | None
+    reason: str
+
+    @staticmethod
+    def of(score: Score) -> EditScore:
+        return EditScore(
+            score.value,
+            score.status,
+            score.rejected,
+            _part(score, _FOLLOWING_NAMES),
+            _part(score, _PRESERVATION_NAMES),
+            score.reason,
+        )
+
+
+def _part(score: Score, names: Sequence[str]) -> float | None:
+    """The value of the first part of one of these names, breadth first."""
+    level = [score]
+    while level:
+        for parent in level:
+            for name in names:
+                if name in parent.parts:
+                    return parent.parts[name].value
+        level = [part for parent in level for part in parent.parts.values()]
+    return None
+
+
+def score_edits(
+    spec: Spec, samples: Iterable[EditSample], experts: Mapping[str, Expert], log: AnswerLog | None = None
+) -> list[EditScore]:
+    """The score of each sample. log: keeps the answers, so that an interrupted run continues."""
+    with Engine(log=log) as engine:
+        reward = Reward.of(spec, experts, engine=engine, on_failures="none")
+        return [EditScore.of(score) for score in reward(list(samples))]
+
+
+def statuses(scores: Iterable[EditScore]) -> dict[str, int]:
+    """Number of scores by status; `rejected` are those scored 0 by a guard, and not among the `scored`."""
+    counts = Counter("rejected" if score.rejected else score.status for score in scores)
+    return {name: counts[name] for name in ("scored", "rejected", "abstained", "failed", "not_applicable")}
+
+
+# -- experts ----------------------------------------------------------------------------------------------------------
+
+
+class OracleFirst(Expert):
+    """The oracle's answer, or that of a SceneEdit expert where the oracle abstains (another topic, no scene graph)."""
+
+    def __init__(self, oracle: Oracle, other: Expert) -> None:
+        self._oracle, self._other = oracle, other
+        self.id = f"{oracle.id} else {other.id}"
+        self.kinds = other.kinds  # type: ignore[misc]  # depends on the wrapped expert
+        self.batch, self.concurrency, self.deadline_s = other.batch, other.concurrency, other.deadline_s
+
+    def __call__(self, queries: Sequence[Query[Any]]) -> list[Outcome]:
+        outcomes = self._oracle(queries)
+        missing = [index for index, outcome in enumerate(outcomes) if isinstance(outcome, Abstention)]
+        others = self._other([queries[index] for index in missing]) if missing else []
+        for index, outcome in zip(missing, others, strict=True):
+            outcomes[index] = outcome
+        return outcomes
+
+
+def experts_for(setting: Setting, cases: Iterable[Case]) -> dict[str, Expert]:
+    """The experts of a setting, by role. cases: whose scene graphs the oracle knows."""
+    experts = scene_experts()
+    if setting == "pixels":
+        return experts
+    oracle = Oracle(cases)
+    return experts | {role: OracleFirst(oracle, experts[role]) for role in _PERFECT_ROLES}
+
+
+def with_wrong_answers(experts: Mapping[str, Expert], level: float, seed: int) -> dict[str, Expert]:
+    """A judge that flips this share of its answers, and a detector that misses this share of the objects."""
+    if not level:
+        return dict(experts)
+    judge = NoisyExpert(experts["judge"], flips=level, seed=seed)
+    detector = NoisyExpert(experts["detector"], misses=level, seed=seed)
+    return {**experts, "judge": judge, "detector": detector}

@@ -1,0 +1,1 @@
+"""Gains of selectors, measured with ground truth: `python -m studies.selection`."""
