@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from editcritic.reward import Reward
-from editcritic.reward.metrics.baselines.edit_score import EditScore
+from editcritic.reward.metrics.baselines.reward_models import EditScore
 from studies.learning import judge_noise
 from studies.learning.judge_noise import (
     FAILED_IS_ZERO,
@@ -23,8 +23,6 @@ from studies.learning.judge_noise import (
     table,
     worth,
 )
-from editcritic.reward import Reward
-from editcritic.reward.metrics.baselines.reward_models import EditScore
 
 QUIET = Faults(lost=0.0)
 
