@@ -49,9 +49,6 @@ PLAIN = frozenset(
 )
 """Options that are never names of files: a folder of that name in the working directory means nothing."""
 
-ENGINE_PLAIN = frozenset({"dtype", "kv_cache_dtype", "quantization"})
-"""The same, of `engine`, whose texts name what vLLM imports, loads and opens."""
-
 
 def require_trusted(spec: Any, file: str | Path, *, inside: str = "") -> None:
     """Raise `SpecError` if a spec from a file names what is neither installed nor trusted.
@@ -115,8 +112,6 @@ class _Reader:
             self._require(is_trusted(text), keys, f"the environment variable {_shown(text)}", text)
         elif key in ADDRESSES or key.endswith("_url"):
             self._require(is_trusted(text), keys, f"the address {_shown(text)}", text)
-        elif "engine" in keys[:-1] and key not in ENGINE_PLAIN:
-            self._require(is_trusted(text), keys, f"an option of the engine, {_shown(text)}", text)
         else:
             if keys == LINES:
                 for word in _words(text):
@@ -164,7 +159,7 @@ class _Reader:
 
     def _read_path(self, text: str, keys: tuple[str, ...], option: bool) -> None:
         path = Path(text)
-        is_plain = option and bool(keys) and (keys[-1] in PLAIN or "engine" in keys[:-1])
+        is_plain = option and bool(keys) and keys[-1] in PLAIN
         try:
             acts = path.is_absolute() or ".." in path.parts or text.startswith("~") or (not is_plain and path.exists())
         except (OSError, ValueError):  # a text that is no path

@@ -174,7 +174,7 @@ def machine() -> dict[str, str]:
     torch = sys.modules.get("torch")  # imported by the experts, if they need it
     if torch is not None and torch.cuda.is_available():
         facts["gpu"] = torch.cuda.get_device_name(0)
-    for package in ("editcritic", "torch", "transformers", "vllm"):
+    for package in ("editcritic", "torch", "transformers"):
         with suppress(PackageNotFoundError):
             facts[package] = version(package)
     return facts

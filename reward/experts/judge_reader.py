@@ -43,7 +43,7 @@ class JudgeReader(JudgeAdapter):
         if scope := self.judge_expert.answerable.get(Judge):
             raise ValueError(
                 f"{type(self).__name__} needs a judge that reads, and {type(self.judge_expert).__name__} answers about "
-                f"{scope} only: give vlm, openai or vllm"
+                f"{scope} only: give vlm or openai"
             )
         self.max_tokens = max_tokens
 
