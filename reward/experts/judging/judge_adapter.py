@@ -36,7 +36,8 @@ class JudgeAdapter(Expert):
         if not isinstance(judge_expert, Expert) or Judge not in judge_expert.kinds:
             kinds = ", ".join(kind.__name__ for kind in getattr(judge_expert, "kinds", ())) or "nothing"
             raise ValueError(
-                f"{type(self).__name__} needs a judge, {type(judge_expert).__name__} answers {kinds}: give vlm or openai"
+                f"{type(self).__name__} needs a judge, {type(judge_expert).__name__} answers {kinds}: "
+                "give vlm or openai"
             )
         self.judge = judge
         self.prompts = prompts
