@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import parse_qsl
 
-from .experts.loading.bundles import bundles
-from .experts.loading.model_registry import registered_models
+from .experts.loading.model_registry import bundles, registered_models
 from .queries.specs import MODULE_PATH, Group, SpecError, entry_point_names, parse_option, registered
 from .trust import VARIABLE, is_trusted, is_trusted_file, is_trusted_module, is_trusted_path
 

@@ -14,10 +14,9 @@ from typing import Any
 
 from ...reward import Expert, SpecError, load_experts
 from ...reward.config import named_bundles
-from ...reward.experts.loading.bundles import Bundle
+from ...reward.experts.loading.devices import resolve_device_and_dtype
 from ...reward.experts.loading.local_expert import LocalExpert
-from ...reward.experts.loading.model_registry import BYTES_PER_WEIGHT, ModelEntry, registered_models
-from ...reward.experts.loading.placing import resolve_device_and_dtype
+from ...reward.experts.loading.model_registry import BYTES_PER_WEIGHT, Bundle, ModelEntry, registered_models
 from ...reward.experts.openai_judge import OpenAIJudge
 from ...reward.experts.rapid_ocr import RapidOcr
 from ...reward.queries import AsyncExpert, ExpertDown

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from ...reward import EditSample, Expert, Reward, Score
-from ...reward.experts.judging.judge_adapter import JudgeAdapter
+from ...reward.experts.judge_adapters import JudgeAdapter
 from ...reward.queries import ExpertDown
 from ..common.errors import InputError
 from .cost_estimate import Block, Calibration, Work

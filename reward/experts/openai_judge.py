@@ -23,14 +23,12 @@ from ..queries.response_formats import (
     check_max_tokens,
     parse_reply,
 )
-from .judging.chat_completions import chat_messages, parse_completion
-from .judging.chat_template import chat_template_tool
+from .judging.addresses import PrefixGroups
+from .judging.chat_completions import chat_messages, chat_template_tool, parse_completion
 from .judging.http_endpoint import OPENAI, Endpoint, EndpointExpert
 from .judging.http_errors import MAX_RAW_CHARACTERS, RequestRejected
-from .judging.image_encoding import Base64ImageCache
 from .judging.logprobs import MAX_TOP_LOGPROBS, allowed_logprobs, answer_probabilities
-from .judging.prefix_groups import PrefixGroups
-from .judging.sent_images import RequestByIds, SentImages, image_ids
+from .judging.sent_images import Base64ImageCache, RequestByIds, SentImages, image_ids
 from .judging.token_usage import TokenUsage
 
 _VERSION = 3
@@ -71,7 +69,7 @@ class OpenAIJudge(EndpointExpert):
 
     image_format, jpeg_quality, max_pixels, detail: images are sent in conversation order as lossless PNG or as JPEG;
     larger ones are resized to `max_pixels`, and sides of less than 28 pixels enlarged to them, since servers of Qwen-VL
-    and others refuse or crash on smaller ones (`image_encoding.fitted`). If the server refuses a request as too large
+    and others refuse or crash on smaller ones (`sent_images.fitted`). If the server refuses a request as too large
     (HTTP 413, or a 400 that says so), it is sent once more with its pictures as JPEG of at most 768 x 768 pixels; the
     reply has a note of that, which is in the score's evidence. `detail` is OpenAI's `low`, `high` or `auto`. In
     text-only turns (system, assistant, tool) an image is replaced by a number and sent in a user message after it.

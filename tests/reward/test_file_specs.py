@@ -19,7 +19,7 @@ import editcritic.verifiers
 from editcritic.benchmarks.run.suite_loading import load_suite
 from editcritic.reward import Expert, SpecError, build, spec_of
 from editcritic.reward.experts import openai_judge
-from editcritic.reward.experts.loading.bundles import bundles
+from editcritic.reward.experts.loading.model_registry import bundles
 from editcritic.reward.file_specs import ADDRESSES, ENGINE_PLAIN, HOSTED, PLAIN, require_trusted
 from editcritic.reward.queries.specs import (
     Group,

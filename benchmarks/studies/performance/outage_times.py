@@ -23,7 +23,7 @@ from ....integrations.serving.client.remote_reward import RemoteReward
 from ....integrations.serving.load_test.synthetic_reward import SyntheticServer, synthetic_samples
 from ....integrations.trainers.trainer_reward import TrainerReward
 from ....reward import Card, EditSample, Program, Reward, Score, TooManyFailures, ask
-from ....reward.experts.judging.http_client import openai_package
+from ....reward.experts.judging.http_errors import openai_package
 from ....reward.experts.openai_judge import OpenAIJudge
 from ....reward.queries import Judge, Message, YesNo
 from ...common.argument_types import add_json_option

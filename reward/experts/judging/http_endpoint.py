@@ -23,11 +23,15 @@ from ...queries.outcomes import Failure
 from ...retry import RetryPolicy
 from ...timeout_compat import TIMEOUTS, timeout
 from .addresses import Address, Addresses, AddressRequest
-from .http_client import ResponseRefused, causes, http_library, limit_response_size, openai_package
 from .http_errors import (
     MAX_RAW_CHARACTERS,
     RequestRejected,
+    ResponseRefused,
+    causes,
+    http_library,
     is_retryable,
+    limit_response_size,
+    openai_package,
     parse_error_body,
     retry_after_seconds,
     status_sent_as_success,

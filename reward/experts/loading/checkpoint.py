@@ -18,8 +18,7 @@ from weakref import WeakValueDictionary
 
 from ...forks import at_fork, keep_in_child, was_held
 from ...queries.expert import ExpertDown
-from .hub_files import modification_stamp, require_own_files, weights_identity
-from .placing import (
+from .devices import (
     compile_layers,
     empty_device_cache,
     import_libraries,
@@ -27,6 +26,7 @@ from .placing import (
     quantization_config,
     resolve_device_and_dtype,
 )
+from .hub_files import modification_stamp, require_own_files, weights_identity
 from .remote_code import refuse_remote_code
 
 

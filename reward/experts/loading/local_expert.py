@@ -13,7 +13,7 @@ from ...queries.expert import Expert
 from ...queries.kinds import Outcome
 from .checkpoint import LOAD_DEFAULTS, Checkpoint, LoadedModel, LoadOptions
 from .cpu_cores import run_in_turn
-from .microbatching import Microbatcher, is_out_of_memory, parse_byte_size
+from .devices import Microbatcher, is_out_of_memory, parse_byte_size
 
 T = TypeVar("T")
 V = TypeVar("V")

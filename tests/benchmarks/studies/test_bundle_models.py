@@ -9,7 +9,7 @@ import transformers
 from editcritic.benchmarks.studies.performance.bundle_models import BUNDLES, Bundle, bundle_models, model_roles
 from editcritic.benchmarks.studies.performance.random_models import Role
 from editcritic.benchmarks.studies.performance.throughput import QUERIES, measure
-from editcritic.reward.experts.loading.bundles import bundles
+from editcritic.reward.experts.loading.model_registry import bundles
 
 from ...reward.experts.loading.test_model_sizes import PUBLISHED
 

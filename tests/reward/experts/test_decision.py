@@ -13,9 +13,8 @@ from transformers.decision import DecisionConfig
 from transformers.models.jev.configuration_jev import JEV_TEMPLATE
 
 from editcritic.reward import Image
-from editcritic.reward.experts.decision import DecisionJudge
-from editcritic.reward.experts.judging.decision_requests import QUESTION, make_request
-from editcritic.reward.experts.judging.decision_requests import DecisionRequest as Request
+from editcritic.reward.experts.decision import QUESTION, DecisionJudge, make_request
+from editcritic.reward.experts.decision import DecisionRequest as Request
 from editcritic.reward.queries import ExpertDown, Failure, FreeText, Grade, Judge, Levels, Message, Reply, YesNo
 from tests.reward.experts.tiny_vlms import TEMPLATE, tiny_llava, tiny_qwen2_5_vl
 

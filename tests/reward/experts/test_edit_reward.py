@@ -8,9 +8,8 @@ import torch
 import transformers
 
 from editcritic.reward.config import build
-from editcritic.reward.experts.edit_reward import EditReward, EditRewardHeads
-from editcritic.reward.experts.hpsv3 import Hpsv3
 from editcritic.reward.experts.loading.reward_heads import current_parameter_name, expected_parameters
+from editcritic.reward.experts.reward_head_raters import EditReward, EditRewardHeads, Hpsv3
 from editcritic.reward.metrics.baselines.reward_models import QUALITIES
 from editcritic.reward.queries import ExpertDown, Failure, Measurement, Rate
 from editcritic.reward.queries.specs import spec_of

@@ -9,11 +9,8 @@ from safetensors.torch import save_file
 
 from editcritic.reward import Engine, Score, ask
 from editcritic.reward.config import build
-from editcritic.reward.experts import real_esrgan
-from editcritic.reward.experts.enhancer import BestAvailableUpscaler
-from editcritic.reward.experts.lanczos import Lanczos
-from editcritic.reward.experts.real_esrgan import RealEsrgan
-from editcritic.reward.experts.swin2sr import Swin2Sr
+from editcritic.reward.experts import upscalers
+from editcritic.reward.experts.upscalers import BestAvailableUpscaler, Lanczos, RealEsrgan, Swin2Sr
 from editcritic.reward.queries import ExpertDown, Upscale, UpscaledImage
 from editcritic.reward.queries.specs import spec_of
 
@@ -61,7 +58,7 @@ def test_swin2sr_comes_second(esrgan, swin, monkeypatch):
     def absent(name):
         raise importlib.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(real_esrgan, "version", absent)  # of spandrel, which loads Real-ESRGAN
+    monkeypatch.setattr(upscalers, "version", absent)  # of spandrel, which loads Real-ESRGAN
     assert BestAvailableUpscaler(esrgan, swin, tile_size=300, device="cpu").id == expected.id
 
 

@@ -11,8 +11,7 @@ from torch.nn import functional
 
 from editcritic.reward import Image
 from editcritic.reward.config import build
-from editcritic.reward.experts.hpsv2 import Hpsv2
-from editcritic.reward.experts.loading.open_clip import PaddedImageProcessor, clip_names
+from editcritic.reward.experts.clip_preference import Hpsv2, PaddedImageProcessor, clip_names
 from editcritic.reward.queries import ExpertDown, Failure, Measurement, Rate
 from editcritic.reward.queries.specs import spec_of
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize as theirs
 
 from editcritic.reward.config import build
-from editcritic.reward.experts.hpsv3 import HpsHeads, Hpsv3
-from editcritic.reward.experts.loading.reward_heads import current_parameter_name, expected_parameters
-from editcritic.reward.experts.loading.reward_prompts import smart_resize
+from editcritic.reward.experts.loading.reward_heads import current_parameter_name, expected_parameters, smart_resize
+from editcritic.reward.experts.reward_head_raters import HpsHeads, Hpsv3
 from editcritic.reward.queries import ExpertDown, Failure, Measurement, Rate
 from editcritic.reward.queries.specs import spec_of
 

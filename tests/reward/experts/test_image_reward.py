@@ -13,8 +13,7 @@ import transformers
 from torch.nn.functional import conv2d, gelu, layer_norm, linear
 
 from editcritic.reward.config import build
-from editcritic.reward.experts.image_reward import ImageReward
-from editcritic.reward.experts.loading.blip import towers, vision_names
+from editcritic.reward.experts.image_reward import ImageReward, towers, vision_names
 from editcritic.reward.experts.loading.state_dicts import strip_prefix
 from editcritic.reward.queries import ExpertDown, Failure, Measurement, Rate
 from editcritic.reward.queries.specs import spec_of

@@ -8,7 +8,7 @@ import pytest
 from editcritic.reward import Card, EditSample, Pools, Program, Reward, Score, SpecError, ask, build, spec_of
 from editcritic.reward.config import load_experts
 from editcritic.reward.experts.colour import ColourJudge
-from editcritic.reward.experts.judge_reader import JudgeReader
+from editcritic.reward.experts.judge_adapters import JudgeReader
 from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.experts.pixel_features import PixelFeatures
 from editcritic.reward.experts.rapid_ocr import RapidOcr

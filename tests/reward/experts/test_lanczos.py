@@ -4,7 +4,7 @@ import numpy as np
 import PIL.Image
 
 from editcritic.reward import Engine, ask
-from editcritic.reward.experts.lanczos import Lanczos
+from editcritic.reward.experts.upscalers import Lanczos
 from editcritic.reward.queries import Upscale, UpscaledImage
 from editcritic.reward.score import Score
 

@@ -7,7 +7,7 @@ import transformers
 from safetensors.torch import save_file
 
 from editcritic.reward.config import build
-from editcritic.reward.experts.pickscore import PickScore
+from editcritic.reward.experts.clip_preference import PickScore
 from editcritic.reward.queries import ExpertDown, Failure, Measurement, Rate
 from editcritic.reward.queries.specs import spec_of
 

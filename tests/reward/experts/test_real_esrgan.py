@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from editcritic.reward.experts.real_esrgan import RealEsrgan
+from editcritic.reward.experts.upscalers import RealEsrgan
 from editcritic.reward.queries import ExpertDown, Failure, Upscale
 
 from ..fakes import picture

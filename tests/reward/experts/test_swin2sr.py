@@ -9,7 +9,7 @@ import transformers
 from safetensors.torch import save_file
 
 from editcritic.reward import Engine, Image, Score, ask
-from editcritic.reward.experts.swin2sr import Swin2Sr
+from editcritic.reward.experts.upscalers import Swin2Sr
 from editcritic.reward.queries import ExpertDown, Failure, Upscale, UpscaledImage
 
 from ..fakes import picture

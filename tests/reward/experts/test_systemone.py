@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from editcritic.reward import Image, build, spec_of
+from editcritic.reward.experts.decision import QUESTION, SystemOneJudge
 from editcritic.reward.experts.judging import http_endpoint as endpoints
-from editcritic.reward.experts.judging.decision_requests import QUESTION
 from editcritic.reward.experts.judging.http_endpoint import RetriesExhausted
-from editcritic.reward.experts.systemone import SystemOneJudge
 from editcritic.reward.queries import ExpertDown, Failure, FreeText, Grade, Json, Judge, Levels, Message, Reply, YesNo
 from editcritic.reward.retry import RetryPolicy
 from tests.reward.experts.http_server import Answer, Loopback, error, serving
