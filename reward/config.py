@@ -244,7 +244,8 @@ def load_experts(bindings: ExpertBindings, defaults: Mapping[str, Expert] | None
         detector=grounding-dino-tiny judge=openai:http://127.0.0.1:8000/v1 features=dinov3-vitb16?dtype=float16
 
     or several lines (the command line's `--experts`), or a table role -> expert or spec (see `queries.specs`). A word
-    without a role is a bundle (`small`, see `experts.loading.model_registry`); a TOML file with such a table or line, at the
+    without a role is a bundle (`small`, see `experts.loading.model_registry`); a TOML file with such a table or line,
+    at the
     top level or as `experts`; or `module:function`, which returns the table. In a table, the key `bundle` names one.
     Roles override those of bundles, files and functions, and later words earlier ones: `small judge=openai:gpt-4o`.
 

@@ -6,12 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 from typing_extensions import Unpack
 
 from ..image import Image
+from ..queries.kinds import Rate
 from .loading.checkpoint import LoadedModel, LoadOptions
-from .loading.clip_towers import CosineRater, Vector, embed_images
+from .loading.clip_towers import Vector, embed_images, embed_texts, max_text_tokens, token_count
 from .loading.hub_files import find_file
+from .loading.image_rater import ImageRater
 from .loading.state_dicts import check_load_options, load_state, read_state
 
 _RENAMED = (
@@ -102,17 +105,42 @@ class PaddedImageProcessor:
         return (values - mean) / deviation
 
 
-class ClipWeights:
-    """Loads a `CLIPModel` with its loading info. transformers would partly load checkpoints of other model types."""
+class CosineRater(ImageRater):
+    """Rates by the cosine similarity of the embeddings of image and prompt, times `scale`.
 
-    @staticmethod
-    def from_pretrained(name: str, *, base: str = "", **options: Any) -> Any:
-        import transformers
+    Each image and each prompt is encoded once. `usage`: `image_passes` counts embeddings computed, of images and
+    prompts; `prompts_cut` the queries whose prompt was truncated.
+    """
 
-        kind = transformers.AutoConfig.from_pretrained(name, revision=options.get("revision")).model_type
-        if kind != "clip":
-            raise ValueError(f"it is a {kind}, give a CLIP such as PickScore_v1")
-        return transformers.CLIPModel.from_pretrained(name, **options)
+    counters = ("prompts_cut",)
+
+    def embed_images(self, loaded: LoadedModel, images: Sequence[Image]) -> list[tuple[Vector, int]]:
+        """As `embed_images`."""
+        return embed_images(loaded, images)
+
+    def scale(self, loaded: LoadedModel) -> float:
+        """Factor of the cosine similarity."""
+        return 1.0
+
+    def prompt_tokens(self, loaded: LoadedModel, prompt: str) -> tuple[int, int]:
+        return token_count(loaded, prompt), max_text_tokens(loaded)
+
+    def rate(self, loaded: LoadedModel, queries: Sequence[Rate]) -> list[float]:
+        images = {f"picture {query.image.digest}": query.image for query in queries}
+        texts = {f"text {query.prompt}": query.prompt for query in queries}
+        embeddings = {
+            **self.feature_cache.get_or_compute(
+                images, lambda new: self.run_microbatched(self.embed_images, loaded, new)
+            ),
+            **self.feature_cache.get_or_compute(texts, lambda new: self.run_microbatched(embed_texts, loaded, new)),
+        }
+        scale = self.scale(loaded)
+        ratings = []
+        for query in queries:
+            keys = (f"picture {query.image.digest}", f"text {query.prompt}")
+            image, text = (embeddings[key][0].astype(np.float64) for key in keys)
+            ratings.append(float(scale * (image @ text) / (np.linalg.norm(image) * np.linalg.norm(text))))
+        return ratings
 
 
 class PickScore(CosineRater):
@@ -129,7 +157,8 @@ class PickScore(CosineRater):
     cache_bytes: for vectors of recent images and prompts (4 KB each).
     """
 
-    loader = ClipWeights
+    loader = "CLIPModel"
+    model_types = ("clip",)
     default_load_options: ClassVar[LoadOptions] = {"dtype": "float32"}
 
     def __init__(
@@ -145,12 +174,6 @@ class PickScore(CosineRater):
         super().__init__(
             name, base=base, truncate_prompt=truncate_prompt, batch=batch, cache_bytes=cache_bytes, **loading
         )
-
-    def options_id(self) -> str:
-        return "" if self.truncate_prompt else "whole prompts"
-
-    def embed_images(self, loaded: LoadedModel, images: Sequence[Image]) -> list[tuple[Vector, int]]:
-        return embed_images(loaded, images)
 
     def scale(self, loaded: LoadedModel) -> float:
         return float(loaded.model.logit_scale.float().exp())
@@ -216,10 +239,7 @@ class Hpsv2(CosineRater):
         self.antialias = antialias
 
     def options_id(self) -> str:
-        return " ".join(["whole prompts"] * (not self.truncate_prompt) + ["no antialias"] * (not self.antialias))
+        return " ".join(filter(None, (super().options_id(), "no antialias" * (not self.antialias))))
 
     def embed_images(self, loaded: LoadedModel, images: Sequence[Image]) -> list[tuple[Vector, int]]:
         return embed_images(loaded, images, antialias=self.antialias)
-
-    def scale(self, loaded: LoadedModel) -> float:
-        return 1.0

@@ -21,12 +21,10 @@ from ..queries.expert import ExpertDown
 from ..queries.kinds import Judge, Outcome
 from ..queries.outcomes import Failure
 from ..queries.response_formats import FreeText, Grade, Json, Levels, Message, Reply, YesNo, parse_reply
-from .judging.addresses import PrefixGroups
-from .judging.http_endpoint import Endpoint, EndpointExpert
+from .judging.endpoint_expert import EndpointExpert, RequestOptions
 from .judging.http_errors import RequestRejected
 from .judging.logits_processors import sample_option
 from .judging.sent_images import Base64ImageCache, fitted
-from .judging.token_usage import TokenUsage
 from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.local_expert import LocalExpert
 from .loading.vision_tokens import (
@@ -170,8 +168,8 @@ class SystemOneJudge(EndpointExpert):
     """Answers `Judge` with the probability of every option, from one forward pass per query; no text is generated.
 
     model: its name at the server. base_url: such as `http://127.0.0.1:8000/v1`, or several of servers with this model.
-    api_key_env: the name of the environment variable with the key; empty for servers without keys. The other options
-    are those of `OpenAIJudge`.
+    api_key_env: the name of the environment variable with the key; empty for servers without keys. requests: see
+    `RequestOptions`.
 
     How forms become questions: see this module. Not supported: `FreeText`, `Json`, more than four different images,
     and more options than the model has labels (26 by default).
@@ -185,35 +183,9 @@ class SystemOneJudge(EndpointExpert):
         base_url: str | Sequence[str],
         *,
         api_key_env: str = "",
-        concurrency: int = 16,
-        timeout_s: float = 60.0,
-        retries: int = 4,
-        max_requests: int | None = None,
-        usd_per_million_in: float | None = None,
-        usd_per_million_cached_in: float | None = None,
-        usd_per_million_out: float | None = None,
+        **requests: Unpack[RequestOptions],
     ) -> None:
-        if concurrency < 1:
-            raise ValueError(f"concurrency must be at least 1, got {concurrency}")
-        self.model = model
-        self.base_url = base_url
-        self.api_key_env = api_key_env
-        self.concurrency = concurrency
-        self.timeout_s = timeout_s
-        self.retries = retries
-        self.max_requests = max_requests
-        self.usd_per_million_in = usd_per_million_in
-        self.usd_per_million_cached_in = usd_per_million_cached_in
-        self.usd_per_million_out = usd_per_million_out
-        self.endpoint = Endpoint(
-            base_url,
-            api_key_env,
-            timeout_s=timeout_s,
-            retries=retries,
-            max_requests=max_requests,
-            usage=TokenUsage(usd_per_million_in, usd_per_million_cached_in, usd_per_million_out),
-        )
-        self.prefix_groups = PrefixGroups()
+        super().__init__(model, base_url, api_key_env, **requests)
         self.image_cache = Base64ImageCache("png")
         self.deadline_s = self.endpoint.max_total_s + 30.0  # the rest is for encoding images
         self.id = f"systemone@{_VERSION} {model} {self.endpoint.host_and_path}"
@@ -296,6 +268,7 @@ class DecisionJudge(LocalExpert[Outcome]):
 
     kinds = (Judge,)
     loader = DecisionModelLoader
+    counters = ("image_passes", "forward_passes", "prompt_tokens")
     version = 3
 
     def __init__(
@@ -307,15 +280,10 @@ class DecisionJudge(LocalExpert[Outcome]):
         **loading: Unpack[LoadOptions],
     ) -> None:
         super().__init__(name, batch=batch, cache_bytes=cache_bytes, **loading)
-        self.counts = dict.fromkeys(("image_passes", "forward_passes", "prompt_tokens"), 0)
         self.pipeline: Any = None
 
-    def usage(self) -> Mapping[str, float]:
-        return dict(self.counts)
-
-    def prepare(self) -> None:
-        with self.checkpoint.use() as loaded:
-            self._build_pipeline(loaded)
+    def check(self, loaded: LoadedModel) -> None:
+        self._build_pipeline(loaded)
 
     def unload(self) -> None:
         self.pipeline = None

@@ -15,12 +15,10 @@ from typing_extensions import Unpack
 
 from ..image import Image
 from ..queries.expert import ExpertDown
-from ..queries.kinds import Measurement, Outcome, Rate
-from ..queries.outcomes import Failure
+from ..queries.kinds import Rate
 from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.hub_files import find_file
-from .loading.local_expert import LocalExpert
-from .loading.rating_queries import unsupported_rating
+from .loading.image_rater import ImageRater
 from .loading.state_dicts import check_load_options, load_state, read_state, score_head, strip_prefix
 
 FILE = "ImageReward.pt"
@@ -139,7 +137,7 @@ MEAN, DEVIATION = 0.16717362830052426, 1.0333394966054072
 """Of the head's output, over the authors' data."""
 
 
-class ImageReward(LocalExpert[Outcome]):
+class ImageReward(ImageRater):
     """Answers `Rate` of "preference" with the authors' reward, which has mean 0 and deviation 1 over their data.
 
     It is what github.com/THUDM/ImageReward computes, mostly between -2 and 2. Images are cropped to the central square
@@ -157,8 +155,8 @@ class ImageReward(LocalExpert[Outcome]):
     with a truncated prompt.
     """
 
-    kinds = (Rate,)
     loader = ImageRewardWeights
+    counters = ("joint_passes", "prompts_cut")
     processor = ImageRewardInputs
     weights_file = FILE
     default_load_options: ClassVar[LoadOptions] = {"dtype": "float32", "backend": "pil"}
@@ -173,70 +171,36 @@ class ImageReward(LocalExpert[Outcome]):
         cache_bytes: int = 256 * 2**20,
         **loading: Unpack[LoadOptions],
     ) -> None:
-        super().__init__(name, base=base, batch=batch, cache_bytes=cache_bytes, **loading)
-        self.base = base
-        self.truncate_prompt = truncate_prompt
-        self._joint_passes = 0
-        self._cut = 0
-
-    def options_id(self) -> str:
-        return "" if self.truncate_prompt else "whole prompts"
-
-    def usage(self) -> Mapping[str, float]:
-        return {
-            "image_passes": self.feature_cache.computed,
-            "joint_passes": self._joint_passes,
-            "prompts_cut": self._cut,
-        }
-
-    def prepare(self) -> None:
-        """Load the model. Raises `ExpertDown` if the tokenizer is not the one it was trained with."""
-        with self.checkpoint.use() as loaded:
-            self._check(loaded)
-
-    def answer_batch(self, queries: Sequence[Rate]) -> list[Outcome]:
-        outcomes: dict[int, Outcome] = {}
-        with self.checkpoint.use() as loaded:
-            self._check(loaded)
-            for n, query in enumerate(queries):
-                failure = unsupported_rating(query, self.name, "preference") or self._too_long(loaded, query.prompt)
-                if failure is not None:
-                    outcomes[n] = failure
-            valid = {n: query for n, query in enumerate(queries) if n not in outcomes}
-            images = {query.image.digest: query.image for query in valid.values()}
-            # Sorted by image, one batch at a time: the features of all images might not fit into memory.
-            pairs = sorted({(query.image.digest, query.prompt) for query in valid.values()})
-            rewards: dict[tuple[str, str], float] = {}
-            for start in range(0, len(pairs), self.batch):
-                batch = pairs[start : start + self.batch]
-                batch_images = {digest: images[digest] for digest, _ in batch}
-                features = self.feature_cache.get_or_compute(
-                    batch_images, lambda new: self.run_microbatched(_encode, loaded, new)
-                )
-                inputs = [(features[digest], prompt) for digest, prompt in batch]
-                rewards |= zip(batch, self.run_microbatched(self._rewards, loaded, inputs), strict=True)
-        outcomes |= {n: Measurement(rewards[query.image.digest, query.prompt]) for n, query in valid.items()}
-        return [outcomes[n] for n in range(len(queries))]
-
-    def _too_long(self, loaded: LoadedModel, prompt: str) -> Failure | None:
-        length = len(loaded.processor.tokenizer(prompt, split_special_tokens=True)["input_ids"])
-        if length <= MAX_PROMPT_TOKENS:
-            return None
-        if self.truncate_prompt:
-            self._cut += 1
-            return None
-        return Failure(
-            f"a prompt of {length} tokens is longer than the {MAX_PROMPT_TOKENS} that {self.name} reads: shorten it, "
-            "or set truncate_prompt=True"
+        super().__init__(
+            name, base=base, truncate_prompt=truncate_prompt, batch=batch, cache_bytes=cache_bytes, **loading
         )
 
-    def _check(self, loaded: LoadedModel) -> None:
+    def check(self, loaded: LoadedModel) -> None:
         tokenizer_size, vocabulary_size = len(loaded.processor.tokenizer), loaded.model["text"].config.vocab_size
         if not 0 <= vocabulary_size - tokenizer_size <= 2:  # BLIP's two tokens are optional
             raise ExpertDown(
                 f"{self.name} was trained with the {vocabulary_size - 2} tokens of bert-base-uncased, {self.base} "
                 f"has {tokenizer_size}: give that tokenizer as base"
             )
+
+    def prompt_tokens(self, loaded: LoadedModel, prompt: str) -> tuple[int, int]:
+        tokens = loaded.processor.tokenizer(prompt, split_special_tokens=True)["input_ids"]
+        return len(tokens), MAX_PROMPT_TOKENS
+
+    def rate(self, loaded: LoadedModel, queries: Sequence[Rate]) -> list[float]:
+        images = {query.image.digest: query.image for query in queries}
+        # Sorted by image, one batch at a time: the features of all images might not fit into memory.
+        pairs = sorted((query.image.digest, query.prompt) for query in queries)
+        rewards: dict[tuple[str, str], float] = {}
+        for start in range(0, len(pairs), self.batch):
+            batch = pairs[start : start + self.batch]
+            batch_images = {digest: images[digest] for digest, _ in batch}
+            features = self.feature_cache.get_or_compute(
+                batch_images, lambda new: self.run_microbatched(_encode, loaded, new)
+            )
+            inputs = [(features[digest], prompt) for digest, prompt in batch]
+            rewards |= zip(batch, self.run_microbatched(self._rewards, loaded, inputs), strict=True)
+        return [rewards[query.image.digest, query.prompt] for query in queries]
 
     def _rewards(self, loaded: LoadedModel, pairs: Sequence[tuple[Any, str]]) -> list[float]:
         """Rewards of pairs of image features and prompt."""
@@ -254,7 +218,7 @@ class ImageReward(LocalExpert[Outcome]):
         states = loaded.model["text"](
             input_ids=tokens["input_ids"], attention_mask=tokens["attention_mask"], encoder_hidden_states=features
         ).last_hidden_state[:, 0]
-        self._joint_passes += len(pairs)
+        self.counts["joint_passes"] += len(pairs)
         rewards = (loaded.model["head"](states.float())[:, 0].double() - MEAN) / DEVIATION
         return [float(reward) for reward in rewards.cpu()]
 

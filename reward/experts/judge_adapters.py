@@ -1,7 +1,7 @@
 """Experts for other queries that ask a judge: raters (Q-Insight, ArtiMuse) and a reader of text.
 
-Q-Insight: NeurIPS 2025, arXiv 2503.22679; code: bytedance/Q-Insight. Qwen2.5-VL 7B, trained by reinforcement learning on
-human ratings (KonIQ, 1 to 5) and to name degradations. ArtiMuse: CVPR 2026, arXiv 2507.14533; code:
+Q-Insight: NeurIPS 2025, arXiv 2503.22679; code: bytedance/Q-Insight. Qwen2.5-VL 7B, trained by reinforcement learning
+on human ratings (KonIQ, 1 to 5) and to name degradations. ArtiMuse: CVPR 2026, arXiv 2507.14533; code:
 thunderbolt215/ArtiMuse. InternVL3 8B, trained on ArtiMuse-10K to describe images as experts do, and to rate them from 0
 to 100.
 """

@@ -62,22 +62,16 @@ class RewardHeadExpert(LocalExpert[Outcome]):
 
     kinds = (Rate,)
     processor = RewardProcessor
+    counters = ("image_passes", "forward_passes", "prompt_tokens")
     qualities: ClassVar[tuple[str, ...]]
-
-    def __init__(self, name: str, *, base: str, batch: int, cache_bytes: int, **loading: Unpack[LoadOptions]) -> None:
-        super().__init__(name, base=base, batch=batch, cache_bytes=cache_bytes, **loading)
-        self.counts = dict.fromkeys(("image_passes", "forward_passes", "prompt_tokens"), 0)
 
     @abstractmethod
     def rows(self, query: Rate) -> tuple[RewardInput, ...]:
         """The rows of a query for one of the qualities. Raises ValueError if the query lacks an input."""
 
-    def usage(self) -> Mapping[str, float]:
-        return dict(self.counts)
-
     def answer_batch(self, queries: Sequence[Rate]) -> list[Outcome]:
         with self.checkpoint.use() as loaded:
-            self._check(loaded)
+            self.check(loaded)
             tokenized = [self._tokenized_rows(loaded, query) for query in queries]
             inputs = {item.row.key: item for rows in tokenized if not isinstance(rows, Failure) for item in rows}
             outputs = self.feature_cache.get_or_compute(inputs, lambda missing: self._read(loaded, missing))
@@ -94,7 +88,7 @@ class RewardHeadExpert(LocalExpert[Outcome]):
         except ValueError as error:
             return Failure(f"{self.name} cannot rate this: {error}")
 
-    def _check(self, loaded: LoadedModel) -> None:
+    def check(self, loaded: LoadedModel) -> None:
         vocabulary, expected = len(loaded.model.get_input_embeddings().weight), len(loaded.processor.tokenizer)
         if vocabulary != expected:
             raise ExpertDown(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ import PIL.Image
 from numpy.typing import NDArray
 from typing_extensions import Unpack
 
-from ..forks import at_fork, was_held
+from ..forks import ForkSafeLock
 from ..image import Corners, Image, Pixels, Size
 from ..queries.expert import Expert, ExpertDown
 from ..queries.kinds import Outcome, Query, Upscale, UpscaledImage
@@ -143,6 +142,7 @@ class Upscaler(LocalExpert[Outcome]):
     # Images have 256 levels; the 8 bits of bfloat16 precision cause banding in smooth regions.
     default_load_options: ClassVar[LoadOptions] = {"dtype": "float32"}
 
+    counters = ("image_passes",)
     deadline_s = 3600.0  # on a CPU, a tile takes a minute or more
 
     def __init__(self, name: str, *, tile_size: int, batch: int, **loading: Unpack[LoadOptions]) -> None:
@@ -150,7 +150,6 @@ class Upscaler(LocalExpert[Outcome]):
             raise ValueError(f"tile_size is a side in pixels, {_MIN_TILE_SIZE} or more, got {tile_size}")
         super().__init__(name, batch=batch, cache_bytes=0, **loading)
         self.tile_size = tile_size
-        self._image_passes = 0
 
     @abstractmethod
     def scale(self, loaded: LoadedModel) -> int:
@@ -164,16 +163,11 @@ class Upscaler(LocalExpert[Outcome]):
     def enlarge(self, loaded: LoadedModel, images: Sequence[Pixels]) -> Sequence[Floats]:
         """Images of one size, each rows x columns x 3, enlarged by `scale`; values in [0, 1], with overshoot."""
 
-    def prepare(self) -> None:
-        """Load the model. Raises `ExpertDown` for a model that does not enlarge."""
-        with self.checkpoint.use() as loaded:
-            self.scale(loaded)
+    def check(self, loaded: LoadedModel) -> None:
+        self.scale(loaded)
 
     def options_id(self) -> str:
         return f"tile={self.tile_size}"
-
-    def usage(self) -> Mapping[str, float]:
-        return {"image_passes": self._image_passes}
 
     def answer_batch(self, queries: Sequence[Upscale]) -> list[Outcome]:
         with self.checkpoint.use() as loaded:
@@ -203,7 +197,7 @@ class Upscaler(LocalExpert[Outcome]):
                 by_size.setdefault((x1 - x0, y1 - y0), []).append(tile)
         for parts in by_size.values():
             outputs = self.run_microbatched(self.enlarge, loaded, [pixels for pixels, _, _ in parts])
-            self._image_passes += len(parts)
+            self.counts["image_passes"] += len(parts)
             for (_, canvas, corners), values in zip(parts, outputs, strict=True):
                 canvas.add_tile(corners, values)
         return [canvas.pixels() if canvas.is_finite else None for canvas in canvases]
@@ -409,12 +403,7 @@ class BestAvailableUpscaler(Expert):
             if weights
         ]
         self._chosen: Expert | None = None
-        self._choosing = threading.Lock()
-        at_fork(self, BestAvailableUpscaler._in_child)
-
-    def _in_child(self) -> None:
-        if was_held(self._choosing):
-            self._choosing = threading.Lock()
+        self._choosing = ForkSafeLock()
 
     @property
     def chosen(self) -> Expert:

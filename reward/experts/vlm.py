@@ -103,6 +103,7 @@ class Vlm(LocalExpert[Outcome]):
     processor = VisionLanguageProcessor
     version = 2
     kinds = (Judge,)
+    counters = ("image_passes", "prompt_tokens", "generated_tokens", "forward_passes")
 
     def __init__(
         self,
@@ -132,7 +133,6 @@ class Vlm(LocalExpert[Outcome]):
         self.lora = lora
         self.lora_revision = lora_revision
         self._adapter: tuple[object, str] = (None, "")
-        self.counts = dict.fromkeys(("image_passes", "prompt_tokens", "generated_tokens", "forward_passes"), 0)
         self.grammar_matcher: Any = None
 
     def options_id(self) -> str:
@@ -142,9 +142,6 @@ class Vlm(LocalExpert[Outcome]):
         limits = {"max_pixels": self.max_pixels, "jpeg_quality": self.jpeg_quality, "max_tokens": self.max_tokens}
         limit = "".join(f" {name}={value}" for name, value in limits.items() if value)
         return f"least_mass={self.min_option_mass:g}{limit}{self._adapter[1]}"
-
-    def usage(self) -> Mapping[str, float]:
-        return dict(self.counts)
 
     def unload(self) -> None:
         self.grammar_matcher = None

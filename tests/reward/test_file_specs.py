@@ -19,6 +19,7 @@ import editcritic.verifiers
 from editcritic.benchmarks.run.suite_loading import load_suite
 from editcritic.reward import Expert, SpecError, build, spec_of
 from editcritic.reward.experts import openai_judge
+from editcritic.reward.experts.judging.endpoint_expert import OPENAI
 from editcritic.reward.experts.loading.model_registry import bundles
 from editcritic.reward.file_specs import ADDRESSES, ENGINE_PLAIN, HOSTED, PLAIN, require_trusted
 from editcritic.reward.queries.specs import (
@@ -323,7 +324,7 @@ def test_what_a_package_offers_under_a_shorter_path_has_its_name(
 
 
 def test_the_address_of_hosted_experts_is_theirs() -> None:
-    assert {vars(openai_judge)["OPENAI"]} == set(HOSTED.values())
+    assert {OPENAI} == set(HOSTED.values())
     for value in HOSTED:
         assert EntryPoint("x", value, "x").load() is openai_judge.OpenAIJudge
 

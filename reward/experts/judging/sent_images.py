@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -19,7 +18,7 @@ import numpy as np
 
 from ...encoded_images import MAX_ASPECT
 from ...engine.feature_cache import FeatureCache
-from ...forks import at_fork, was_held
+from ...forks import ForkSafeLock
 from ...image import Image
 
 ImageFormat = Literal["png", "jpeg"]
@@ -78,11 +77,7 @@ class Base64ImageCache:
         self.quality = quality
         self.max_pixels = max_pixels
         self._cache: FeatureCache[str] = FeatureCache(cache_bytes, len)
-        self._locks = [threading.Lock() for _ in range(16)]
-        at_fork(self, Base64ImageCache._in_child)
-
-    def _in_child(self) -> None:
-        self._locks = [threading.Lock() if was_held(lock) else lock for lock in self._locks]
+        self._locks = [ForkSafeLock() for _ in range(16)]
 
     def smaller(self) -> Base64ImageCache:
         """One whose images take less of a request: JPEG, of fewer pixels."""
@@ -156,12 +151,7 @@ class SentImages:
         self.left_out = 0
         self.missed = 0
         self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
-        self._lock = threading.Lock()
-        at_fork(self, SentImages._in_child)
-
-    def _in_child(self) -> None:
-        if was_held(self._lock):
-            self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     def known(self, address: str, ids: set[str]) -> set[str]:
         """Those of the ids that the server at this address has been sent."""
