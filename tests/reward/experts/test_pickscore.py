@@ -124,5 +124,5 @@ def test_a_checkpoint_without_one_tower_is_down(tmp_path, folder, base):
 
 def test_another_kind_of_model_is_down(tmp_path, base):
     transformers.SiglipConfig().save_pretrained(tmp_path)
-    with pytest.raises(ExpertDown, match="it is a siglip, give a CLIP"):
+    with pytest.raises(ExpertDown, match="is a siglip: give a checkpoint of clip"):
         PickScore(str(tmp_path), base=base, device="cpu").load()
