@@ -21,7 +21,7 @@ from editcritic.reward import Expert, SpecError, build, spec_of
 from editcritic.reward.experts import openai_judge
 from editcritic.reward.experts.judging.endpoint_expert import OPENAI
 from editcritic.reward.experts.loading.model_registry import bundles
-from editcritic.reward.file_specs import ADDRESSES, ENGINE_PLAIN, HOSTED, PLAIN, require_trusted
+from editcritic.reward.file_specs import ADDRESSES, HOSTED, PLAIN, require_trusted
 from editcritic.reward.queries.specs import (
     Group,
     entry_point_names,
@@ -347,7 +347,7 @@ CHECKED = {
     "prompts": "a path",
     "real_esrgan": "a path",
     "swin2sr": "a folder or a model on the hub",
-    "template": "a path, or arguments of a model's own template",
+    "template": "a path",
     "trust_remote_code": "code of a model",
 }
 """Options that act, hold specs, or are names of files: `require_trusted` sees by themselves what their texts are."""
@@ -393,4 +393,3 @@ def test_options_are_known_for_one_thing_each() -> None:
     assert not PLAIN & PARTS
     assert not PARTS & CHECKED.keys()
     assert {*CHECKED, "address"} >= ADDRESSES
-    assert not ENGINE_PLAIN & CHECKED.keys()

@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....reward import Image
-from ....reward.experts.matching.object_matching import ObjectMatch, ObjectTemplate, Pyramid
+from ....reward.experts.matching.edge_structure import Pyramid
+from ....reward.experts.matching.object_matching import ObjectMatch, ObjectTemplate
 
 Pixels = NDArray[np.uint8]
 Corners = tuple[int, int, int, int]
