@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -118,9 +119,9 @@ class CosineRater(ImageRater):
         """As `embed_images`."""
         return embed_images(loaded, images)
 
+    @abstractmethod
     def scale(self, loaded: LoadedModel) -> float:
         """Factor of the cosine similarity."""
-        return 1.0
 
     def prompt_tokens(self, loaded: LoadedModel, prompt: str) -> tuple[int, int]:
         return token_count(loaded, prompt), max_text_tokens(loaded)
@@ -243,3 +244,6 @@ class Hpsv2(CosineRater):
 
     def embed_images(self, loaded: LoadedModel, images: Sequence[Image]) -> list[tuple[Vector, int]]:
         return embed_images(loaded, images, antialias=self.antialias)
+
+    def scale(self, loaded: LoadedModel) -> float:
+        return 1.0
