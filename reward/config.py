@@ -17,8 +17,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from .experts.loading.bundles import Bundle, bundle_lines, bundles, with_addresses
-from .experts.loading.model_registry import registered_models, resolve_expert
+from .experts.loading.model_registry import (
+    Bundle,
+    bundle_lines,
+    bundles,
+    registered_models,
+    resolve_expert,
+    with_addresses,
+)
 from .file_specs import ROLE, require_trusted
 from .queries.expert import Expert
 from .queries.specs import Group, Spec, SpecError, entry_point_names, find_target, parameters, parse_option
@@ -238,7 +244,8 @@ def load_experts(bindings: ExpertBindings, defaults: Mapping[str, Expert] | None
         detector=grounding-dino-tiny judge=openai:http://127.0.0.1:8000/v1 features=dinov3-vitb16?dtype=float16
 
     or several lines (the command line's `--experts`), or a table role -> expert or spec (see `queries.specs`). A word
-    without a role is a bundle (`small`, see `experts.loading.bundles`); a TOML file with such a table or line, at the
+    without a role is a bundle (`small`, see `experts.loading.model_registry`); a TOML file with such a table or line,
+    at the
     top level or as `experts`; or `module:function`, which returns the table. In a table, the key `bundle` names one.
     Roles override those of bundles, files and functions, and later words earlier ones: `small judge=openai:gpt-4o`.
 

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import parse_qsl
 
-from .experts.loading.bundles import bundles
-from .experts.loading.model_registry import registered_models
+from .experts.loading.model_registry import bundles, registered_models
 from .queries.specs import MODULE_PATH, Group, SpecError, entry_point_names, parse_option, registered
 from .trust import VARIABLE, is_trusted, is_trusted_file, is_trusted_module, is_trusted_path
 
@@ -48,9 +47,6 @@ PLAIN = frozenset(
     }
 )
 """Options that are never names of files: a folder of that name in the working directory means nothing."""
-
-ENGINE_PLAIN = frozenset({"dtype", "kv_cache_dtype", "quantization"})
-"""The same, of `engine`, whose texts name what vLLM imports, loads and opens."""
 
 
 def require_trusted(spec: Any, file: str | Path, *, inside: str = "") -> None:
@@ -115,8 +111,6 @@ class _Reader:
             self._require(is_trusted(text), keys, f"the environment variable {_shown(text)}", text)
         elif key in ADDRESSES or key.endswith("_url"):
             self._require(is_trusted(text), keys, f"the address {_shown(text)}", text)
-        elif "engine" in keys[:-1] and key not in ENGINE_PLAIN:
-            self._require(is_trusted(text), keys, f"an option of the engine, {_shown(text)}", text)
         else:
             if keys == LINES:
                 for word in _words(text):
@@ -164,7 +158,7 @@ class _Reader:
 
     def _read_path(self, text: str, keys: tuple[str, ...], option: bool) -> None:
         path = Path(text)
-        is_plain = option and bool(keys) and (keys[-1] in PLAIN or "engine" in keys[:-1])
+        is_plain = option and bool(keys) and keys[-1] in PLAIN
         try:
             acts = path.is_absolute() or ".." in path.parts or text.startswith("~") or (not is_plain and path.exists())
         except (OSError, ValueError):  # a text that is no path

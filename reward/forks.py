@@ -8,6 +8,7 @@ place for that: an object registers what it does.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -47,6 +48,26 @@ def was_held(lock: Any) -> bool:
         lock.release()
         return False
     return True
+
+
+class ForkSafeLock:
+    """A lock, for `with`, that is free in a forked child whoever held it in the parent."""
+
+    def __init__(self) -> None:
+        self._lock = self._held = threading.Lock()
+        at_fork(self, ForkSafeLock._in_child)
+
+    def _in_child(self) -> None:
+        if was_held(self._lock):
+            self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        lock = self._lock
+        lock.acquire()
+        self._held = lock
+
+    def __exit__(self, *error: object) -> None:
+        self._held.release()  # if it forked inside, this is not the child's new lock
 
 
 def keep_in_child(inherited: object) -> None:

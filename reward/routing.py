@@ -9,18 +9,36 @@ same URLs.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
 
 LOAD_FACTOR = 1.25
 """How many times its share a server may have in flight before other servers take over its requests."""
 
 
-class Server(Protocol):
-    """A server, identified by its URL."""
+@dataclass(eq=False)
+class Server:
+    """A server, identified by its URL. in_flight: what waits for it here. unavailable_until: by `time.monotonic`."""
+
+    url: str
+    in_flight: int = 0
+    unavailable_until: float = 0.0
 
     @property
-    def url(self) -> str: ...
+    def load(self) -> int:
+        """What it has in flight, as far as that is known."""
+        return self.in_flight
+
+    @contextmanager
+    def waited_for(self, count: int) -> Iterator[None]:
+        """While so many wait for it here."""
+        self.in_flight += count
+        try:
+            yield
+        finally:
+            self.in_flight = max(0, self.in_flight - count)  # it is 0 in a forked child, which waits for nothing
 
 
 S = TypeVar("S", bound=Server)
@@ -36,13 +54,16 @@ def rendezvous_weight(url: str, group: str) -> bytes:
     return hashlib.blake2b(f"{url}\n{group}".encode(), digest_size=8).digest()
 
 
-def within_load(servers: Sequence[S], load: Callable[[S], int], count: int, min_bound: int) -> S:
-    """The first server that stays within its share of the load with `count` more, else the one with the least.
+def choose_server(servers: Sequence[S], group: str, count: int, min_bound: int, avoid: S | None = None) -> S | None:
+    """The first server in the group's order that stays within its share of the load with `count` more, else the one
+    with the least; None without servers.
 
-    load: what a server has in flight. min_bound: load that never exceeds the bound, so that little stays together.
-    Raises ValueError without servers.
+    servers: that can be used. min_bound: load that never exceeds the bound, so that little stays together. avoid: one
+    that has just failed, chosen if there is no other.
     """
-    if not servers:
-        raise ValueError("there is no server to choose from")
-    bound = max(min_bound, LOAD_FACTOR * (sum(map(load, servers)) + count) / len(servers))
-    return next((server for server in servers if load(server) + count <= bound), min(servers, key=load))
+    order = by_preference([server for server in servers if server is not avoid] or servers, group)
+    if not order:
+        return None
+    bound = max(min_bound, LOAD_FACTOR * (sum(server.load for server in order) + count) / len(order))
+    least = min(order, key=lambda server: server.load)
+    return next((server for server in order if server.load + count <= bound), least)

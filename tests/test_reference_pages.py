@@ -21,7 +21,7 @@ from editcritic.benchmarks.common.reward_catalogue import describe
 from editcritic.cli.app import app
 from editcritic.reward import Box, EditSample, Image, Reward, load_experts
 from editcritic.reward.audit import all_families
-from editcritic.reward.experts.loading.bundles import bundles
+from editcritic.reward.experts.loading.model_registry import bundles
 from editcritic.reward.queries.expert import Expert, unsuitable_experts
 from editcritic.reward.queries.kinds import Query
 

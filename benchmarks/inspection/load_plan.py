@@ -14,15 +14,13 @@ from typing import Any
 
 from ...reward import Expert, SpecError, load_experts
 from ...reward.config import named_bundles
-from ...reward.experts.loading.bundles import Bundle
+from ...reward.experts.loading.devices import resolve_device_and_dtype
 from ...reward.experts.loading.local_expert import LocalExpert
-from ...reward.experts.loading.model_registry import BYTES_PER_WEIGHT, ModelEntry, registered_models
-from ...reward.experts.loading.placing import resolve_device_and_dtype
+from ...reward.experts.loading.model_registry import BYTES_PER_WEIGHT, Bundle, ModelEntry, registered_models
 from ...reward.experts.openai_judge import OpenAIJudge
 from ...reward.experts.rapid_ocr import RapidOcr
-from ...reward.experts.vllm_judge import VllmJudge
 from ...reward.queries import AsyncExpert, ExpertDown
-from .device_memory import DeviceMemory, available_memory, gpu_memory
+from .device_memory import DeviceMemory, available_memory
 from .doctor import install_command
 from .local_weights import LocalWeights, find_weights, hub_offline, weight_memory
 
@@ -156,8 +154,6 @@ def _entry(roles: tuple[str, ...], expert: Expert, query_servers: bool) -> LoadP
     kind = type(expert).__name__
     if isinstance(expert, LocalExpert):
         return _local(roles, expert)
-    if isinstance(expert, VllmJudge):
-        return _vllm_entry(roles, expert)
     if isinstance(expert, AsyncExpert):
         return _served(roles, expert, query_servers)
     if isinstance(expert, RapidOcr):
@@ -229,32 +225,6 @@ def _missing_extra(extra: str, *packages: str) -> str:
     """What is not installed of an extra, as text."""
     missing = [name for name in packages if find_spec(name) is None]
     return f"{' and '.join(missing)} not installed: {install_command(extra)}" if missing else ""
-
-
-def _vllm_entry(roles: tuple[str, ...], expert: VllmJudge) -> LoadPlanEntry:
-    weights_found, registered = find_weights(expert.name, expert.revision), registry_name(expert.name)
-    dtype = "bfloat16" if expert.dtype == "auto" else expert.dtype
-    weights, exact = _memory(weights_found, registered, dtype, "")
-    share = expert.engine.get("gpu_memory_utilization", 0.9)
-    return LoadPlanEntry(
-        roles,
-        type(expert).__name__,
-        expert.name,
-        weights_found.source,
-        f"{weights_found.location}; vLLM reserves {share:.0%} of a GPU, independent of the weights",
-        expert.revision or weights_found.commit[:12],
-        registered.licence if registered else "",
-        bool(registered and registered.gated),
-        dtype,
-        "cuda",
-        "",
-        weights,
-        exact and expert.dtype != "auto",
-        problem=weights_found.problem
-        or weights_found.incomplete
-        or ("" if gpu_memory()[1] else "vLLM needs a GPU, and there is none"),
-        download=_download(weights_found, registered),
-    )
 
 
 def _served(roles: tuple[str, ...], expert: Any, query_servers: bool) -> LoadPlanEntry:

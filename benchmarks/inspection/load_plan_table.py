@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ...reward.experts.loading.bundles import Bundle
+from ...reward.experts.loading.model_registry import Bundle
 from .device_memory import DeviceMemory, format_size
 from .load_plan import NO_WEIGHTS, LoadPlan, LoadPlanEntry
 

@@ -15,9 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ...reward import Expert, load_experts
-from ...reward.experts.loading.bundles import Bundle, bundles
 from ...reward.experts.loading.local_expert import LocalExpert
-from ...reward.experts.loading.model_registry import ModelEntry, registered_models
+from ...reward.experts.loading.model_registry import Bundle, ModelEntry, bundles, registered_models
 from ...reward.queries.specs import Spec
 from ..common.markdown import table_lines
 from .device_memory import format_size

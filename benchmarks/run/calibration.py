@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from ...reward import EditSample, Expert, Reward, Score
-from ...reward.experts.judging.judge_adapter import JudgeAdapter
+from ...reward.experts.judge_adapters import JudgeAdapter
 from ...reward.queries import ExpertDown
 from ..common.errors import InputError
 from .cost_estimate import Block, Calibration, Work
@@ -174,7 +174,7 @@ def machine() -> dict[str, str]:
     torch = sys.modules.get("torch")  # imported by the experts, if they need it
     if torch is not None and torch.cuda.is_available():
         facts["gpu"] = torch.cuda.get_device_name(0)
-    for package in ("editcritic", "torch", "transformers", "vllm"):
+    for package in ("editcritic", "torch", "transformers"):
         with suppress(PackageNotFoundError):
             facts[package] = version(package)
     return facts

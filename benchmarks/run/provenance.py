@@ -33,7 +33,6 @@ LIBRARIES = (
     "onnxruntime",
     "openai",
     "rapidocr",
-    "vllm",
 )
 """Libraries whose versions are recorded, if installed."""
 

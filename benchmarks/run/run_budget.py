@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ...reward import EditSample, Expert
-from ...reward.experts.judging.judge_adapter import JudgeAdapter
+from ...reward.experts.judge_adapters import JudgeAdapter
 from ...reward.queries import AsyncExpert, Failure
 from ...reward.queries.expert import adapted_kinds, unbound_roles
 from ...reward.queries.kinds import Outcome, Query

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ...reward import Expert
 from ...reward.experts.annotated import Annotated
-from ...reward.experts.lanczos import Lanczos
 from ...reward.experts.pixel_differences import PixelDifferences
 from ...reward.experts.pixel_features import PixelFeatures
+from ...reward.experts.upscalers import Lanczos
 from ...reward.planners.rule_planner import RulePlanner
 from .experts.changes import SceneChanges
 from .experts.detector import SceneDetector

@@ -8,7 +8,7 @@ from functools import cache
 
 import gradio as gr
 
-from ...reward.experts.loading.bundles import bundles
+from ...reward.experts.loading.model_registry import bundles
 from ..common.errors import InputError
 from ..common.markdown import markdown_text
 from ..common.reward_catalogue import list_rewards

@@ -25,7 +25,8 @@ from ..queries.outcomes import Abstention
 from ..queries.specs import Spec
 from ..sample import EditSample
 from .loading.local_expert import LocalExpert
-from .matching.object_matching import ObjectTemplate, Pyramid, TooLittleStructure
+from .matching.edge_structure import Pyramid
+from .matching.object_matching import ObjectTemplate, TooLittleStructure
 
 _DUPLICATE_IOU = 0.5
 """IoU above which two detections of one label are duplicates: each of several boxes matches the others' objects too."""

@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 from ..queries.expert import ExpertDown
 from ..queries.kinds import Embed, Embeddings, EmbedText, Outcome
 from ..queries.outcomes import Failure
-from .loading.checkpoint import LoadOptions
+from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.clip_towers import Vector, embed_images, embed_texts, max_text_tokens, token_count
 from .loading.local_expert import LocalExpert
 
@@ -42,15 +42,13 @@ class Clip(LocalExpert[Outcome]):
     ) -> None:
         super().__init__(name, batch=batch, cache_bytes=cache_bytes, **loading)
 
-    def prepare(self) -> None:
-        """Load the model. Raises `ExpertDown` if it does not embed both images and texts."""
-        with self.checkpoint.use() as loaded:
-            model = loaded.model
-            if not (hasattr(model, "get_image_features") and hasattr(model, "get_text_features")):
-                raise ExpertDown(
-                    f"{self.name} is a {model.config.model_type}, which does not embed both images and texts: "
-                    "give a CLIP or SigLIP, or bind Dino for images alone"
-                )
+    def check(self, loaded: LoadedModel) -> None:
+        model = loaded.model
+        if not (hasattr(model, "get_image_features") and hasattr(model, "get_text_features")):
+            raise ExpertDown(
+                f"{self.name} is a {model.config.model_type}, which does not embed both images and texts: "
+                "give a CLIP or SigLIP, or bind Dino for images alone"
+            )
 
     def answer_batch(self, queries: Sequence[Embed | EmbedText]) -> list[Outcome]:
         images = {_key(query): query.image for query in queries if isinstance(query, Embed) and _is_whole_image(query)}

@@ -22,7 +22,7 @@ from ..queries.kinds import Judge, Outcome, Query
 from ..queries.outcomes import Abstention
 from ..queries.response_formats import Reply
 from ..sample import EditSample
-from .matching.recoloured_object import recoloured_object
+from .matching.remains import recoloured_object
 
 Floats = NDArray[np.float64]
 

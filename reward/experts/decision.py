@@ -1,19 +1,30 @@
-"""Decision: decision models, and chat models that answer with one letter, via transformers' decision pipeline."""
+"""Judge queries as typed decisions (System One): a question about a state, answered with option probabilities.
+
+`DecisionJudge` answers them with transformers' `pipeline("decision")`, `SystemOneJudge` asks a server, such as
+`transformers serve` at `/v1/systemone`. No text is generated, so only forms with options are supported: `YesNo` is a
+`noul`, `Levels` a `choice` in the same order (the values of the levels are not sent), `Grade` a `score` over its
+integers.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from typing_extensions import Unpack
 
+from ..image import Image, ImageError
 from ..queries.expert import ExpertDown
 from ..queries.kinds import Judge, Outcome
 from ..queries.outcomes import Failure
-from .judging.decision_requests import DecisionRequest as Request
-from .judging.decision_requests import make_request, parse_answers
-from .judging.image_encoding import fitted
+from ..queries.response_formats import FreeText, Grade, Json, Levels, Message, Reply, YesNo, parse_reply
+from .judging.endpoint_expert import EndpointExpert, RequestOptions
+from .judging.http_errors import RequestRejected
+from .judging.logits_processors import sample_option
+from .judging.sent_images import Base64ImageCache, fitted
 from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.local_expert import LocalExpert
 from .loading.vision_tokens import (
@@ -25,6 +36,183 @@ from .loading.vision_tokens import (
     patched_image_processor,
     without_pixels,
 )
+
+QUESTION = "judgement"
+"""The name of a request's only question."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRequest:
+    """A request. state: the conversation. questions: one, named `QUESTION`. images: by placeholder in the text."""
+
+    state: str
+    questions: dict[str, dict[str, Any]]
+    images: dict[str, Image]
+
+
+def make_request(query: Judge) -> DecisionRequest | Failure:
+    """The request of a query. The last text part is the question, everything before it the state.
+
+    The parts of a message are concatenated without separators, as in chat templates. An image that appears twice is one
+    asset with two placeholders. Placeholders contain the query's digest, so that no text can contain one.
+    """
+    if isinstance(query.form, FreeText | Json):
+        return Failure("this endpoint generates no text, it selects options: bind a chat judge to this role")
+    positions = [(m, p) for m, message in enumerate(query.messages) for p, part in enumerate(message.content)]
+    question_position = next(
+        (
+            position
+            for position in reversed(positions)
+            if isinstance(query.messages[position[0]].content[position[1]], str)
+        ),
+        None,
+    )
+    if question_position is None:
+        return Failure("the query has images only: add the question as text after them")
+    placeholders: dict[Image, str] = {}
+    for image in query.images:
+        placeholders.setdefault(image, f"<picture-{len(placeholders) + 1}-{query.digest[:12]}>")
+
+    def words(position: tuple[int, int]) -> str:
+        part = query.messages[position[0]].content[position[1]]
+        return part if isinstance(part, str) else placeholders[part]
+
+    turns = [
+        (message, "".join(words((m, p)) for p in range(len(message.content)) if (m, p) != question_position))
+        for m, message in enumerate(query.messages)
+    ]
+    question = {**_question_type(query.form), "instructions": words(question_position)}
+    return DecisionRequest(_state(turns), {QUESTION: question}, {name: image for image, name in placeholders.items()})
+
+
+def parse_answers(query: Judge, answers: object) -> Reply | Failure:
+    """The reply from the answers to a request: the probability of every option, and the most probable one as text.
+
+    A `Grade` at a temperature above 0 is sampled, seeded by the query's digest. `option_mass` is None: the model
+    normalises over the options. Anything but a finite distribution over the options is a `Failure`.
+    """
+    answer = answers.get(QUESTION) if isinstance(answers, Mapping) else None
+    try:
+        probabilities = _probabilities(query, answer)
+    except (KeyError, TypeError, ValueError) as error:
+        problem = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        return Failure(f"the answer is no decision on this question: {problem}", raw=_raw(answers))
+    temperature = query.form.temperature if isinstance(query.form, Grade) else 0.0
+    return parse_reply(query.form, sample_option(probabilities, temperature, query.digest), probabilities)
+
+
+def _question_type(form: YesNo | Levels | Grade) -> dict[str, Any]:
+    match form:
+        case YesNo():
+            return {"type": "noul"}
+        case Levels(options):
+            return {"type": "choice", "criteria": dict.fromkeys(options)}
+        case Grade():
+            return {"type": "score", "criteria": list(form.options)}
+
+
+def _state(turns: list[tuple[Message, str]]) -> str:
+    """The text of a single turn; several turns with their roles."""
+    if len(turns) == 1:
+        return turns[0][1]
+    texts = []
+    for message, text in turns:
+        calls = "".join(f"\n(calls {call.name}: {call.arguments})" for call in message.tool_calls)
+        if text or calls:
+            texts.append(f"{message.role}: {text}{calls}")
+    return "\n\n".join(texts)
+
+
+def _probabilities(query: Judge, answer: Any) -> dict[str, float]:
+    form = query.form
+    if not isinstance(answer, Mapping):
+        raise TypeError(f"expected a mapping, got {type(answer).__name__}")
+    match form:
+        case YesNo():
+            yes = _number(answer["noul"])
+            probabilities = {"yes": yes, "no": 1.0 - yes}
+        case Levels(options):
+            probabilities = {option: _number(answer["probabilities"][option]) for option in options}
+        case Grade():
+            levels = enumerate(form.options)  # levels of a score are numbered from 0
+            probabilities = {option: _number(answer["probabilities"][str(level)]) for level, option in levels}
+        case _:
+            raise TypeError(f"{type(form).__name__} has no options")
+    total = sum(probabilities.values())
+    if abs(total - 1.0) > 1e-3:
+        raise ValueError(f"the probabilities sum to {total:.4g}, not to 1")
+    return {option: p / total for option, p in probabilities.items()}
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -1e-6 <= value <= 1.0 + 1e-6:
+        raise ValueError(f"{value!r:.40} is no probability")
+    return min(max(float(value), 0.0), 1.0)
+
+
+def _raw(answers: object) -> str:
+    try:
+        return json.dumps(answers)[:2000]
+    except (TypeError, ValueError):
+        return repr(answers)[:2000]
+
+
+_VERSION = 3
+"""Of the request format and the parsing of replies; part of the id."""
+
+_MAX_IMAGES = 4
+"""Per request; limit of the API."""
+
+
+class SystemOneJudge(EndpointExpert):
+    """Answers `Judge` with the probability of every option, from one forward pass per query; no text is generated.
+
+    model: its name at the server. base_url: such as `http://127.0.0.1:8000/v1`, or several of servers with this model.
+    api_key_env: the name of the environment variable with the key; empty for servers without keys. requests: see
+    `RequestOptions`.
+
+    How forms become questions: see this module. Not supported: `FreeText`, `Json`, more than four different images,
+    and more options than the model has labels (26 by default).
+    """
+
+    kinds = (Judge,)
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str | Sequence[str],
+        *,
+        api_key_env: str = "",
+        **requests: Unpack[RequestOptions],
+    ) -> None:
+        super().__init__(model, base_url, api_key_env, **requests)
+        self.image_cache = Base64ImageCache("png")
+        self.deadline_s = self.endpoint.max_total_s + 30.0  # the rest is for encoding images
+        self.id = f"systemone@{_VERSION} {model} {self.endpoint.host_and_path}"
+
+    async def answer(self, query: Judge) -> Reply | Failure:
+        group = self.prefix_groups.of(query)  # in the order of the queries, before anything is waited for
+        request = make_request(query)
+        if isinstance(request, Failure):
+            return request
+        if len(request.images) > _MAX_IMAGES:
+            return Failure(f"this API takes {_MAX_IMAGES} images per query, got {len(request.images)}")
+        try:
+            encoded = await self.image_cache.encode(list(request.images.values()))
+        except ImageError as error:
+            return Failure(str(error))
+        body: dict[str, Any] = {"model": self.model, "state": request.state, "questions": request.questions}
+        if request.images:
+            body["assets"] = {
+                name: {"type": "image", "format": "png", "data_base64": encoded[image]}
+                for name, image in request.images.items()
+            }
+        response = await self.endpoint.post("/systemone", body, len(request.images), group=group)
+        if isinstance(response, RequestRejected):
+            return response.failure
+        if isinstance(response, Failure):
+            return response
+        return parse_answers(query, response.get("answers"))
 
 
 class DecisionModelLoader:
@@ -62,7 +250,7 @@ class DecisionJudge(LocalExpert[Outcome]):
 
     A decision model (`…ForDecision`, or a checkpoint with such a head beside its weights) scores the options itself.
     Any other chat model is prompted for the letter of an option; the probabilities are those of the letters, normalised
-    over them. `YesNo` becomes a `noul`, `Levels` a `choice`, `Grade` a `score`; see `decision_requests`. `FreeText` and
+    over them. `YesNo` becomes a `noul`, `Levels` a `choice`, `Grade` a `score`. `FreeText` and
     `Json` fail, since no text is generated. A query with images fails for a text-only model, as does one with more
     options than the model has letters (26 by default), and one longer than the model's context. Control tokens in a
     query are read as plain text.
@@ -80,6 +268,7 @@ class DecisionJudge(LocalExpert[Outcome]):
 
     kinds = (Judge,)
     loader = DecisionModelLoader
+    counters = ("image_passes", "forward_passes", "prompt_tokens")
     version = 3
 
     def __init__(
@@ -91,15 +280,10 @@ class DecisionJudge(LocalExpert[Outcome]):
         **loading: Unpack[LoadOptions],
     ) -> None:
         super().__init__(name, batch=batch, cache_bytes=cache_bytes, **loading)
-        self.counts = dict.fromkeys(("image_passes", "forward_passes", "prompt_tokens"), 0)
         self.pipeline: Any = None
 
-    def usage(self) -> Mapping[str, float]:
-        return dict(self.counts)
-
-    def prepare(self) -> None:
-        with self.checkpoint.use() as loaded:
-            self._build_pipeline(loaded)
+    def check(self, loaded: LoadedModel) -> None:
+        self._build_pipeline(loaded)
 
     def unload(self) -> None:
         self.pipeline = None
@@ -150,7 +334,7 @@ class DecisionJudge(LocalExpert[Outcome]):
         self.counts["prompt_tokens"] += length
         return parse_answers(query, self.pipeline.postprocess(self.pipeline.forward(inputs)))
 
-    def _inputs(self, loaded: LoadedModel, request: Request) -> dict[str, Any]:
+    def _inputs(self, loaded: LoadedModel, request: DecisionRequest) -> dict[str, Any]:
         """The pipeline's inputs for a request; vision tokens instead of pixels if the model accepts them."""
         images = {image.digest: fitted(image).pil() for image in request.images.values()}
         assets = {placeholder: images[image.digest] for placeholder, image in request.images.items()}
@@ -190,7 +374,7 @@ class DecisionJudge(LocalExpert[Outcome]):
         return encode(loaded.model, loaded.dtype, prepared)
 
 
-def _placeholders_in_order(request: Request) -> list[str]:
+def _placeholders_in_order(request: DecisionRequest) -> list[str]:
     """The placeholders of images in reading order: the state, then the question."""
     (question,) = request.questions.values()
     either = "|".join(map(re.escape, request.images))

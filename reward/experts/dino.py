@@ -15,8 +15,6 @@ from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.local_expert import LocalExpert
 from .loading.pooling import Grid, Tokens, pool_query
 
-_MODEL_TYPES = ("dinov3_vit", "dinov2", "dinov2_with_registers")
-
 
 class Dino(LocalExpert[Embeddings]):
     """Answers `Embed` with tokens of the last layer, after the final norm, as transformers returns them.
@@ -31,6 +29,7 @@ class Dino(LocalExpert[Embeddings]):
     """
 
     kinds = (Embed,)
+    model_types = ("dinov3_vit", "dinov2", "dinov2_with_registers")
     loader = "AutoModel"
     processor = "AutoImageProcessor"
     plain_processor = "ViTImageProcessorPil"  # DINOv3 has one for torchvision only
@@ -53,10 +52,8 @@ class Dino(LocalExpert[Embeddings]):
     def options_id(self) -> str:
         return f"whole picture, size={self.size or 'default'}"
 
-    def prepare(self) -> None:
-        """Load the model. Raises `ExpertDown` for an unsupported architecture."""
-        with self.checkpoint.use() as loaded:
-            self._layout(loaded)
+    def check(self, loaded: LoadedModel) -> None:
+        self._layout(loaded)
 
     def answer_batch(self, queries: Sequence[Embed]) -> list[Embeddings]:
         with self.checkpoint.use() as loaded:
@@ -70,11 +67,6 @@ class Dino(LocalExpert[Embeddings]):
     def _layout(self, loaded: LoadedModel) -> tuple[int, dict[str, int], Grid]:
         """Number of registers, image size, and rows and columns of patches."""
         config: Any = loaded.model.config
-        if config.model_type not in _MODEL_TYPES:
-            raise ExpertDown(
-                f"{self.name} is a {config.model_type}, which has no known layout of class token, registers and "
-                f"patches: give one of {', '.join(_MODEL_TYPES)}"
-            )
         sides = _sides(loaded.processor) if self.size is None else {"height": self.size, "width": self.size}
         patch = config.patch_size
         patch_height, patch_width = (patch, patch) if isinstance(patch, int) else patch

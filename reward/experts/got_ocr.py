@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -57,6 +57,7 @@ class GotOcr(LocalExpert[Outcome]):
     kinds = (ReadText,)
     adapts: ClassVar[tuple[type[Query[Any]], ...] | None] = ()
     loader = "GotOcr2ForConditionalGeneration"
+    counters = ("image_passes", "forward_passes", "generated_tokens")
     deadline_s = 3600.0  # on a CPU, long texts take many minutes
 
     def __init__(
@@ -77,14 +78,10 @@ class GotOcr(LocalExpert[Outcome]):
         self.crop_to_patches = crop_to_patches
         self.max_patches = max_patches
         self.max_tokens = max_tokens
-        self._counts = dict.fromkeys(("image_passes", "forward_passes", "generated_tokens"), 0)
 
     def options_id(self) -> str:
         crops = f" patches={self.max_patches}" if self.crop_to_patches else ""
         return f"{'formatted' if self.markdown_output else 'plain'}{crops} max_tokens={self.max_tokens}"
-
-    def usage(self) -> Mapping[str, float]:
-        return dict(self._counts)
 
     def rewrite_query(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
         """Without the wanted text; an abstention if it has letters of other scripts than Latin and Chinese."""
@@ -92,10 +89,8 @@ class GotOcr(LocalExpert[Outcome]):
             return query
         return without_wanted(query, lambda letter: script_of(letter) in ("", "Latin", "Han"))
 
-    def prepare(self) -> None:
-        """Load the model. Raises `ExpertDown` if its tokenizer has no end token."""
-        with self.checkpoint.use() as loaded:
-            self._ends(loaded)
+    def check(self, loaded: LoadedModel) -> None:
+        self._ends(loaded)
 
     def answer_batch(self, queries: Sequence[ReadText]) -> list[Outcome]:
         outcomes: dict[int, Outcome] = {}
@@ -121,7 +116,7 @@ class GotOcr(LocalExpert[Outcome]):
             return_tensors="pt",
         )
         features = self.run_microbatched(self._encode, loaded, list(inputs["pixel_values"]))
-        self._counts["image_passes"] += len(features)
+        self.counts["image_passes"] += len(features)
         return _OcrRequest(index, inputs["input_ids"], torch.stack(features))
 
     def _encode(self, loaded: LoadedModel, images: Sequence[Any]) -> list[Any]:
@@ -149,7 +144,7 @@ class GotOcr(LocalExpert[Outcome]):
                 mm_encoder_outputs={
                     "image": BaseModelOutputWithPooling(pooler_output=torch.cat([page.features for page in pages]))
                 },
-                logits_processor=LogitsProcessorList([WriterLogitsProcessor(decoders, ends[0], self._counts)]),
+                logits_processor=LogitsProcessorList([WriterLogitsProcessor(decoders, ends[0], self.counts)]),
             )
         finally:
             model.generation_config = saved

@@ -15,14 +15,11 @@ import numpy as np
 from typing_extensions import Unpack
 
 from ..image import Image
-from ..queries.expert import ExpertDown
 from ..queries.kinds import Detect, Detections
 from ..queries.outcomes import Failure
 from .loading.checkpoint import LoadedModel, LoadOptions
-from .loading.detection import make_detections
+from .loading.detection import check_scores, make_detections
 from .loading.local_expert import LocalExpert
-
-_MODEL_TYPES = ("grounding-dino", "mm-grounding-dino")
 
 FeatureMaps = list[Any]
 """Tensors d x rows x columns, the finest first: the encoder's input for one image."""
@@ -69,6 +66,8 @@ class GroundingDino(LocalExpert[Detections | Failure]):
     loader = "AutoModelForZeroShotObjectDetection"
     version = 2
     kinds = (Detect,)
+    model_types = ("grounding-dino", "mm-grounding-dino")
+    counters = ("joint_passes",)
     default_load_options: ClassVar[LoadOptions] = {"dtype": "float32"}
 
     def __init__(
@@ -82,26 +81,16 @@ class GroundingDino(LocalExpert[Detections | Failure]):
         cache_bytes: int = 1024 * 2**20,
         **loading: Unpack[LoadOptions],
     ) -> None:
-        if not 0 <= min_score <= 1:
-            raise ValueError(f"min_score is a score in [0, 1], got {min_score}")
+        check_scores(min_score=min_score)
         if size is not None and size < 1:
             raise ValueError(f"size must be a side in pixels, got {size}")
         super().__init__(name, batch=batch, cache_bytes=cache_bytes, **loading)
         self.min_score = min_score
         self.size = size
         self.joint_batch = joint_batch
-        self._joint_passes = 0
 
     def options_id(self) -> str:
         return f"floor={self.min_score}" + (f" size={self.size}" if self.size else "")
-
-    def prepare(self) -> None:
-        """Load the model. Raises `ExpertDown` for another model type."""
-        with self.checkpoint.use() as loaded:
-            self._core(loaded)
-
-    def usage(self) -> dict[str, float]:
-        return {"image_passes": self.feature_cache.computed, "joint_passes": self._joint_passes}
 
     def answer_batch(self, queries: Sequence[Detect]) -> list[Detections | Failure]:
         outcomes: dict[int, Detections | Failure] = {}
@@ -129,13 +118,6 @@ class GroundingDino(LocalExpert[Detections | Failure]):
                         outcomes |= self._answer(loaded, group)
         return [outcomes[index] for index in range(len(queries))]
 
-    def _core(self, loaded: LoadedModel) -> Any:
-        """The model below the heads."""
-        kind = loaded.model.config.model_type
-        if kind not in _MODEL_TYPES:
-            raise ExpertDown(f"{self.name} is a {kind}: give a checkpoint of {' or '.join(_MODEL_TYPES)}")
-        return loaded.model.model
-
     def _features(self, loaded: LoadedModel, images: Sequence[Image]) -> list[FeatureMaps]:
         """The encoder inputs of each image. Only images of equal size after preprocessing share a pass."""
         resize = {"size": {"shortest_edge": self.size, "longest_edge": self.size * 5 // 3}} if self.size else {}
@@ -153,7 +135,7 @@ class GroundingDino(LocalExpert[Detections | Failure]):
     def _levels(self, loaded: LoadedModel, pixels: Sequence[Any]) -> list[FeatureMaps]:
         import torch
 
-        levels = _levels(self._core(loaded), torch.cat(list(pixels)).to(loaded.device, loaded.dtype))
+        levels = _levels(loaded.model.model, torch.cat(list(pixels)).to(loaded.device, loaded.dtype))
         return [[level[row].clone() for level in levels] for row in range(len(pixels))]
 
     def _answer(self, loaded: LoadedModel, pairs: Sequence[_DetectionRequest]) -> dict[int, Detections | Failure]:
@@ -176,10 +158,10 @@ class GroundingDino(LocalExpert[Detections | Failure]):
             ids[row, : len(pair.caption.ids)] = torch.tensor(pair.caption.ids)
             mask[row, : len(pair.caption.ids)] = 1
         ids, mask = ids.to(loaded.device), mask.to(loaded.device)
-        with _precomputed_features(self._core(loaded), levels):
+        with _precomputed_features(loaded.model.model, levels):
             # Of pixel_values, only the batch size is used.
             outputs = loaded.model(pixel_values=levels[0], input_ids=ids, attention_mask=mask)
-        self._joint_passes += len(pairs)
+        self.counts["joint_passes"] += len(pairs)
         probabilities = outputs.logits.float().sigmoid().cpu().numpy()
         boxes = outputs.pred_boxes.float().cpu().numpy()
         return {

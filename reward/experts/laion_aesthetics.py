@@ -11,12 +11,11 @@ from typing import Any, ClassVar
 from typing_extensions import Unpack
 
 from ..image import Image
-from ..queries.kinds import Measurement, Outcome, Rate
+from ..queries.kinds import Rate
 from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.clip_towers import Vector, to_numpy_rows
 from .loading.hub_files import find_file
-from .loading.local_expert import LocalExpert
-from .loading.rating_queries import unsupported_rating
+from .loading.image_rater import ImageRater
 from .loading.state_dicts import check_load_options, load_state, read_state, score_head, strip_prefix
 
 FILE = "sac+logos+ava1-l14-linearMSE.pth"
@@ -79,7 +78,7 @@ def _without_prefix(state: dict[str, Any]) -> dict[str, Any]:
     return state
 
 
-class LaionAesthetics(LocalExpert[Outcome]):
+class LaionAesthetics(ImageRater):
     """Answers `Rate` of "aesthetics" by the image alone, from about 1 to 10. Prompt and sources are ignored.
 
     The head was fitted to human ratings from 1 to 10; its output is not clipped. The aesthetic dimension of i2ibench
@@ -92,7 +91,7 @@ class LaionAesthetics(LocalExpert[Outcome]):
     cache_bytes: for vectors of recent images (3 KB each). The head computes in float32 whatever the dtype.
     """
 
-    kinds = (Rate,)
+    quality = "aesthetics"
     loader = AestheticWeights
     weights_file = FILE
     default_load_options: ClassVar[LoadOptions] = {"dtype": "float32"}
@@ -106,22 +105,15 @@ class LaionAesthetics(LocalExpert[Outcome]):
         cache_bytes: int = 16 * 2**20,
         **loading: Unpack[LoadOptions],
     ) -> None:
-        super().__init__(name, base=base, batch=batch, cache_bytes=cache_bytes, **loading)
-        self.base = base
+        super().__init__(name, base=base, truncate_prompt=None, batch=batch, cache_bytes=cache_bytes, **loading)
 
-    def answer_batch(self, queries: Sequence[Rate]) -> list[Outcome]:
-        failed = {
-            n: failure
-            for n, q in enumerate(queries)
-            if (failure := unsupported_rating(q, self.name, "aesthetics", prompted=False))
-        }
-        images = {query.image.digest: query.image for n, query in enumerate(queries) if n not in failed}
-        with self.checkpoint.use() as loaded:
-            vectors = self.feature_cache.get_or_compute(
-                images, lambda new: self.run_microbatched(_image_embeddings, loaded, new)
-            )
-            ratings = dict(zip(vectors, self.run_microbatched(_ratings, loaded, list(vectors.values())), strict=True))
-        return [failed.get(n) or Measurement(ratings[query.image.digest]) for n, query in enumerate(queries)]
+    def rate(self, loaded: LoadedModel, queries: Sequence[Rate]) -> list[float]:
+        vectors = self.feature_cache.get_or_compute(
+            {query.image.digest: query.image for query in queries},
+            lambda new: self.run_microbatched(_image_embeddings, loaded, new),
+        )
+        ratings = dict(zip(vectors, self.run_microbatched(_ratings, loaded, list(vectors.values())), strict=True))
+        return [ratings[query.image.digest] for query in queries]
 
 
 def _image_embeddings(loaded: LoadedModel, images: Sequence[Image]) -> list[Vector]:

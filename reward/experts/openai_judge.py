@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from typing_extensions import Unpack
+
 from ..image import ImageError
 from ..queries.expert import ExpertDown
 from ..queries.kinds import Judge
@@ -23,15 +25,11 @@ from ..queries.response_formats import (
     check_max_tokens,
     parse_reply,
 )
-from .judging.chat_completions import chat_messages, parse_completion
-from .judging.chat_template import chat_template_tool
-from .judging.http_endpoint import OPENAI, Endpoint, EndpointExpert
+from .judging.chat_completions import chat_messages, chat_template_tool, parse_completion
+from .judging.endpoint_expert import EndpointExpert, RequestOptions
 from .judging.http_errors import MAX_RAW_CHARACTERS, RequestRejected
-from .judging.image_encoding import Base64ImageCache
 from .judging.logprobs import MAX_TOP_LOGPROBS, allowed_logprobs, answer_probabilities
-from .judging.prefix_groups import PrefixGroups
-from .judging.sent_images import RequestByIds, SentImages, image_ids
-from .judging.token_usage import TokenUsage
+from .judging.sent_images import Base64ImageCache, RequestByIds, SentImages, image_ids
 
 _VERSION = 3
 """Of the request format and the parsing of replies; part of the id."""
@@ -57,9 +55,8 @@ class OpenAIJudge(EndpointExpert):
     others are added after it. api_key_env: the name of the environment variable with the key, for all servers. None is
     `OPENAI_API_KEY` at OpenAI and no key anywhere else, so that a key is not sent to another server.
 
-    concurrency: parallel requests, over all servers. timeout_s, retries, max_requests: see `Endpoint`. A timeout is
-    retried too, at the cost of what the server has computed; `retries` limits it. usd_per_million_in, _cached_in, _out:
-    see `TokenUsage`.
+    requests: see `RequestOptions`. A timeout is retried too, at the cost of what the server has computed; `retries`
+    limits it.
 
     logprobs: `auto` uses option probabilities if the server returns them for the words of the answer; if it allows
     fewer alternatives than 20, it is asked for so many, with a warning; if it rejects the option, later requests omit
@@ -71,7 +68,7 @@ class OpenAIJudge(EndpointExpert):
 
     image_format, jpeg_quality, max_pixels, detail: images are sent in conversation order as lossless PNG or as JPEG;
     larger ones are resized to `max_pixels`, and sides of less than 28 pixels enlarged to them, since servers of Qwen-VL
-    and others refuse or crash on smaller ones (`image_encoding.fitted`). If the server refuses a request as too large
+    and others refuse or crash on smaller ones (`sent_images.fitted`). If the server refuses a request as too large
     (HTTP 413, or a 400 that says so), it is sent once more with its pictures as JPEG of at most 768 x 768 pixels; the
     reply has a note of that, which is in the score's evidence. `detail` is OpenAI's `low`, `high` or `auto`. In
     text-only turns (system, assistant, tool) an image is replaced by a number and sent in a user message after it.
@@ -100,13 +97,6 @@ class OpenAIJudge(EndpointExpert):
         base_url: str | Sequence[str] | None = None,
         *,
         api_key_env: str | None = None,
-        concurrency: int = 16,
-        timeout_s: float = 60.0,
-        retries: int = 4,
-        max_requests: int | None = None,
-        usd_per_million_in: float | None = None,
-        usd_per_million_cached_in: float | None = None,
-        usd_per_million_out: float | None = None,
         logprobs: bool | Literal["auto"] = "auto",
         json_mode: Literal["schema", "text"] = "schema",
         image_format: Literal["png", "jpeg"] = "png",
@@ -118,15 +108,14 @@ class OpenAIJudge(EndpointExpert):
         thinking_tokens: int = 0,
         max_tokens_field: Literal["auto", "max_tokens", "max_completion_tokens"] = "auto",
         extra: Mapping[str, Any] | None = None,
+        **requests: Unpack[RequestOptions],
     ) -> None:
         if logprobs not in ("auto", True, False):
             raise ValueError(f"logprobs must be auto, True or False, got {logprobs!r}")
         if json_mode not in ("schema", "text"):
             raise ValueError(f"json_mode must be schema or text, got {json_mode!r}")
-        if concurrency < 1 or thinking_tokens < 0:
-            raise ValueError(
-                f"concurrency must be at least 1 and thinking_tokens 0, got {concurrency}, {thinking_tokens}"
-            )
+        if thinking_tokens < 0:
+            raise ValueError(f"thinking_tokens must be 0 or more, got {thinking_tokens}")
         if not isinstance(extra, Mapping | None):
             raise ValueError(
                 f'extra takes request fields as JSON, as in {{"top_k":1}}, got {extra!r}: in a line of experts, put '
@@ -137,16 +126,7 @@ class OpenAIJudge(EndpointExpert):
             raise ValueError(
                 "OpenAI has many models: name one, as in openai:gpt-4o, or give the base_url of your server"
             )
-        self.model = model
-        self.base_url = base_url
-        self.api_key_env = api_key_env
-        self.concurrency = concurrency
-        self.timeout_s = timeout_s
-        self.retries = retries
-        self.max_requests = max_requests
-        self.usd_per_million_in = usd_per_million_in
-        self.usd_per_million_cached_in = usd_per_million_cached_in
-        self.usd_per_million_out = usd_per_million_out
+        super().__init__(model, base_url, api_key_env, **requests)
         self.logprobs = logprobs
         self.json_mode = json_mode
         self.image_format = image_format
@@ -158,15 +138,6 @@ class OpenAIJudge(EndpointExpert):
         self.thinking_tokens = thinking_tokens
         self.max_tokens_field = max_tokens_field
         self.extra = dict(extra or {})
-        self.endpoint = Endpoint(
-            OPENAI if base_url is None else base_url,
-            api_key_env if api_key_env is not None else "OPENAI_API_KEY" if base_url is None else "",
-            timeout_s=timeout_s,
-            retries=retries,
-            max_requests=max_requests,
-            usage=TokenUsage(usd_per_million_in, usd_per_million_cached_in, usd_per_million_out),
-        )
-        self.prefix_groups = PrefixGroups()
         self.image_cache = Base64ImageCache(image_format, jpeg_quality, max_pixels=max_pixels)
         self.small_image_cache = self.image_cache.smaller()
         self.sent_images = SentImages()

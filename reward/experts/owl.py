@@ -12,14 +12,11 @@ import numpy as np
 from typing_extensions import Unpack
 
 from ..image import Image
-from ..queries.expert import ExpertDown
 from ..queries.kinds import Detect, Detections
 from ..queries.outcomes import Failure
 from .loading.checkpoint import LoadedModel, LoadOptions
-from .loading.detection import clip_tokens, group_by_image, make_detections
+from .loading.detection import check_scores, clip_tokens, group_by_image, make_detections, max_phrase_tokens
 from .loading.local_expert import LocalExpert
-
-_MODEL_TYPES = ("owlvit", "owlv2")
 
 
 class Owl(LocalExpert[Detections | Failure]):
@@ -40,6 +37,8 @@ class Owl(LocalExpert[Detections | Failure]):
     loader = "AutoModelForZeroShotObjectDetection"
     version = 2
     kinds = (Detect,)
+    model_types = ("owlvit", "owlv2")
+    counters = ("image_passes", "text_passes")
     default_load_options: ClassVar[LoadOptions] = {"dtype": "float32"}
 
     def __init__(
@@ -51,27 +50,16 @@ class Owl(LocalExpert[Detections | Failure]):
         cache_bytes: int = 512 * 2**20,
         **loading: Unpack[LoadOptions],
     ) -> None:
-        if not 0 <= min_score <= 1:
-            raise ValueError(f"min_score is a score in [0, 1], got {min_score}")
+        check_scores(min_score=min_score)
         super().__init__(name, batch=batch, cache_bytes=cache_bytes, **loading)
         self.min_score = min_score
-        self._image_passes = 0
-        self._text_passes = 0
 
     def options_id(self) -> str:
         return f"floor={self.min_score}"
 
-    def prepare(self) -> None:
-        """Load the model. Raises `ExpertDown` for another model type."""
-        with self.checkpoint.use() as loaded:
-            self._model_type(loaded)
-
-    def usage(self) -> dict[str, float]:
-        return {"image_passes": self._image_passes, "text_passes": self._text_passes}
-
     def answer_batch(self, queries: Sequence[Detect]) -> list[Detections | Failure]:
         with self.checkpoint.use() as loaded:
-            by_image, failed = group_by_image(queries, loaded.processor.tokenizer, self._max_phrase_tokens(loaded))
+            by_image, failed = group_by_image(queries, loaded.processor.tokenizer, max_phrase_tokens(loaded))
             outcomes: dict[int, Detections | Failure] = {**failed}
             phrases = {f"phrase {p}": p for indices in by_image.values() for n in indices for p in queries[n].phrases}
             texts = self.feature_cache.get_or_compute(
@@ -90,19 +78,18 @@ class Owl(LocalExpert[Detections | Failure]):
 
     def _encode_phrases(self, loaded: LoadedModel, phrases: Sequence[str]) -> list[Any]:
         """The embedding of each phrase, of length 1."""
-        tokens = clip_tokens(loaded.processor.tokenizer, phrases, self._max_phrase_tokens(loaded)).to(loaded.device)
+        tokens = clip_tokens(loaded.processor.tokenizer, phrases, max_phrase_tokens(loaded)).to(loaded.device)
         embeddings = loaded.model.base_model.get_text_features(**tokens).pooler_output
-        self._text_passes += len(phrases)
+        self.counts["text_passes"] += len(phrases)
         return [row.clone() for row in embeddings / embeddings.norm(dim=-1, keepdim=True)]
 
     def _encode_images(self, loaded: LoadedModel, images: Sequence[Image]) -> list[tuple[Any, Any]]:
         """Patch embeddings of each image, n x d, and their boxes, n x 4: centre and size, in fractions."""
-        self._model_type(loaded)
         prepared = loaded.processor.image_processor([image.pil() for image in images], return_tensors="pt")
         maps = loaded.model.image_embedder(prepared["pixel_values"].to(loaded.device, loaded.dtype))[0]
         patches = maps.flatten(1, 2)
         boxes = loaded.model.box_predictor(patches, maps)
-        self._image_passes += len(images)
+        self.counts["image_passes"] += len(images)
         return [(embeddings.clone(), corners.clone()) for embeddings, corners in zip(patches, boxes, strict=True)]
 
     def _answer(
@@ -125,7 +112,7 @@ class Owl(LocalExpert[Detections | Failure]):
         logits, _ = loaded.model.class_predictor(patches[None], embeddings[None])
         probabilities = logits[0].float().sigmoid().cpu().numpy()
         image_boxes = boxes.float().cpu().numpy()
-        if self._model_type(loaded) == "owlv2":
+        if loaded.model.config.model_type == "owlv2":
             # Images are padded to a square on the right and bottom; boxes are fractions of the square.
             width, height = image.size
             image_boxes = image_boxes * np.array([max(image.size) / width, max(image.size) / height] * 2)
@@ -136,13 +123,3 @@ class Owl(LocalExpert[Detections | Failure]):
                 image_boxes, selected.max(1), [phrases[n] for n in selected.argmax(1)], self.min_score
             )
         return outcomes
-
-    def _max_phrase_tokens(self, loaded: LoadedModel) -> int:
-        """The longest phrase that the model reads."""
-        return int(loaded.model.config.text_config.max_position_embeddings)
-
-    def _model_type(self, loaded: LoadedModel) -> str:
-        kind = str(loaded.model.config.model_type)
-        if kind not in _MODEL_TYPES:
-            raise ExpertDown(f"{self.name} is a {kind}: give a checkpoint of {' or '.join(_MODEL_TYPES)}")
-        return kind

@@ -16,13 +16,20 @@ from ..queries.change_map import BANDS, ChangeMap
 from ..queries.expert import Expert
 from ..queries.kinds import MapChanges, Measurement, Outcome, Query, RateRegion, Remains
 from .loading.pooling import free_pixels
-from .matching.alignment import Alignment, align
-from .matching.displacement import displaced
-from .matching.explained_changes import in_one_focus, with_tone_of
-from .matching.fine_structure import fine_structure, no_sharper, typical_gain
-from .matching.layout import layout, layout_agreement
-from .matching.patch_descriptors import PatchDescriptors, describe, to_lab
-from .matching.periodicity import log_spectra, periodic_excess
+from .matching.alignment import Alignment, align, displaced
+from .matching.appearance import in_one_focus, with_tone_of
+from .matching.patch_descriptors import (
+    PatchDescriptors,
+    describe,
+    fine_structure,
+    layout,
+    layout_agreement,
+    log_spectra,
+    no_sharper,
+    periodic_excess,
+    to_lab,
+    typical_gain,
+)
 from .matching.remains import CutOut, cut_out, kept_around, standing_share, unchanged_share
 from .region_rating import rate_region
 

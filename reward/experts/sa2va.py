@@ -77,10 +77,8 @@ class Sa2va(LocalExpert[Mask | Failure]):
                 stacklevel=2,
             )
 
-    def prepare(self) -> None:
-        """Load the model. Raises `ExpertDown` if its code is not allowed, or is not Sa2VA's."""
-        with self.checkpoint.use() as loaded:
-            self._predict_parameters(loaded)
+    def check(self, loaded: LoadedModel) -> None:
+        self._predict_parameters(loaded)
 
     def usage(self) -> dict[str, float]:
         """`empty_masks`: outputs without a mask."""

@@ -20,27 +20,20 @@ from ..image import Image
 from ..queries.kinds import Detect, Detections, Mask, Segment
 from ..queries.outcomes import Failure
 from .loading.checkpoint import LoadedModel, LoadOptions
-from .loading.detection import NOT_FINITE, clip_tokens, group_by_image, make_detections
+from .loading.detection import (
+    NOT_FINITE,
+    check_scores,
+    clip_tokens,
+    group_by_image,
+    make_detections,
+    max_phrase_tokens,
+)
 from .loading.local_expert import LocalExpert
 
-_MODEL_TYPES = ("sam3", "sam3_video")
 _COMMAND_PREFIX = re.compile(r"\W*(?:please\s+)?segment\s+(?:out\s+)?", re.IGNORECASE)
 
 ImagePhrase = tuple[str, str]
 """Digest of an image, and a phrase."""
-
-
-class Sam3Weights:
-    """Loads a `Sam3Model` with its loading info. transformers would partly load checkpoints of other model types."""
-
-    @staticmethod
-    def from_pretrained(name: str, **options: Any) -> Any:
-        import transformers
-
-        kind = transformers.AutoConfig.from_pretrained(name, revision=options.get("revision")).model_type
-        if kind not in _MODEL_TYPES:
-            raise ValueError(f"it is a {kind}, give a checkpoint of SAM 3")
-        return transformers.Sam3Model.from_pretrained(name, **options)
 
 
 class Sam3(LocalExpert[Detections | Mask | Failure]):
@@ -65,10 +58,12 @@ class Sam3(LocalExpert[Detections | Mask | Failure]):
     encoded, `text_passes` phrases encoded, `joint_passes` pairs of them.
     """
 
-    loader = Sam3Weights
+    loader = "Sam3Model"
     processor = "Sam3Processor"
     version = 2
     kinds = (Detect, Segment)
+    model_types = ("sam3", "sam3_video")
+    counters = ("image_passes", "text_passes", "joint_passes")
     default_load_options: ClassVar[LoadOptions] = {"dtype": "float32"}
 
     def __init__(
@@ -82,38 +77,20 @@ class Sam3(LocalExpert[Detections | Mask | Failure]):
         cache_bytes: int = 512 * 2**20,
         **loading: Unpack[LoadOptions],
     ) -> None:
-        for option, value in (
-            ("min_score", min_score),
-            ("min_detection_score", min_detection_score),
-            ("mask_threshold", mask_threshold),
-        ):
-            if not 0 <= value <= 1:
-                raise ValueError(f"{option} is a score in [0, 1], got {value}")
+        check_scores(min_score=min_score, min_detection_score=min_detection_score, mask_threshold=mask_threshold)
         super().__init__(name, batch=batch, cache_bytes=cache_bytes, **loading)
         self.min_score = min_score
         self.min_detection_score = min_detection_score
         self.mask_threshold = mask_threshold
-        self._image_passes = 0
-        self._text_passes = 0
-        self._joint_passes = 0
 
     def options_id(self) -> str:
         return f"floor={self.min_score} least={self.min_detection_score} mask_threshold={self.mask_threshold}"
-
-    def usage(self) -> dict[str, float]:
-        return {
-            "image_passes": self._image_passes,
-            "text_passes": self._text_passes,
-            "joint_passes": self._joint_passes,
-        }
 
     def answer_batch(self, queries: Sequence[Detect | Segment]) -> list[Detections | Mask | Failure]:
         masks = any(isinstance(query, Segment) for query in queries)  # all queries of a call are of one kind
         detect_queries = [Detect(q.image, (_phrase(q.command),)) if isinstance(q, Segment) else q for q in queries]
         with self.checkpoint.use() as loaded:
-            by_image, failed = group_by_image(
-                detect_queries, loaded.processor.tokenizer, self._max_phrase_tokens(loaded)
-            )
+            by_image, failed = group_by_image(detect_queries, loaded.processor.tokenizer, max_phrase_tokens(loaded))
             outcomes: dict[int, Detections | Mask | Failure] = {**failed}
             phrases = {
                 f"phrase {p}": p for indices in by_image.values() for n in indices for p in detect_queries[n].phrases
@@ -162,9 +139,9 @@ class Sam3(LocalExpert[Detections | Mask | Failure]):
 
     def _encode_phrases(self, loaded: LoadedModel, phrases: Sequence[str]) -> list[tuple[Any, Any]]:
         """Token features of each phrase, n x d, and its attention mask, n."""
-        tokens = clip_tokens(loaded.processor.tokenizer, phrases, self._max_phrase_tokens(loaded)).to(loaded.device)
+        tokens = clip_tokens(loaded.processor.tokenizer, phrases, max_phrase_tokens(loaded)).to(loaded.device)
         features = loaded.model.get_text_features(**tokens).pooler_output
-        self._text_passes += len(phrases)
+        self.counts["text_passes"] += len(phrases)
         return [(row.clone(), mask) for row, mask in zip(features, tokens["attention_mask"], strict=True)]
 
     def _encode_images(self, loaded: LoadedModel, images: Sequence[Image], masks: bool) -> list[tuple[Any, ...]]:
@@ -178,7 +155,7 @@ class Sam3(LocalExpert[Detections | Mask | Failure]):
         used_layers = torch.nn.ModuleList(layers[:-1] if masks else [layers[-2]])
         with _patched_parts(encoder.neck, fpn_layers=used_layers, position_encoding=_module(lambda *_: None)):
             maps = encoder(prepared["pixel_values"].to(loaded.device, loaded.dtype)).fpn_hidden_states
-        self._image_passes += len(images)
+        self.counts["image_passes"] += len(images)
         return [tuple(level.clone() for level in levels) for levels in zip(*maps, strict=True)]
 
     def _detect(
@@ -209,7 +186,7 @@ class Sam3(LocalExpert[Detections | Mask | Failure]):
             _patched_parts(model.detr_decoder, _get_coords=coordinates),
         ):
             outputs = model(vision_embeds=vision, text_embeds=text, attention_mask=attention_mask)
-        self._joint_passes += len(pairs)
+        self.counts["joint_passes"] += len(pairs)
         scores = outputs.pred_logits.float().sigmoid() * outputs.presence_logits.float().sigmoid()
         return scores, outputs.pred_boxes.float(), decoder_inputs
 
@@ -259,10 +236,6 @@ class Sam3(LocalExpert[Detections | Mask | Failure]):
         return make_detections(
             np.hstack([(low + high) / 2, high - low]), np.concatenate(scores), labels, self.min_score
         )
-
-    def _max_phrase_tokens(self, loaded: LoadedModel) -> int:
-        """The longest phrase that the model reads."""
-        return int(loaded.model.config.text_config.max_position_embeddings)
 
 
 def _phrase(command: str) -> str:

@@ -23,25 +23,27 @@ from ..queries.response_formats import (
     check_max_tokens,
     parse_reply,
 )
-from .judging.chat_template import chat_template_message, chat_template_tool, extract_tool_calls, parsed_tool_calls
-from .judging.image_encoding import after_jpeg, check_jpeg_quality, check_max_pixels, fitted
+from .judging.chat_completions import chat_template_message, chat_template_tool, extract_tool_calls, parsed_tool_calls
 from .judging.logits_processors import (
     JsonWriter,
     OptionLookup,
+    OptionTrie,
     TextWriter,
     WriterLogitsProcessor,
+    build_option_trie,
     check_logits,
     sample_option,
 )
-from .judging.option_trie import OptionTrie, build_option_trie
+from .judging.sent_images import after_jpeg, check_jpeg_quality, check_max_pixels, fitted
 from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.hub_files import weights_identity
 from .loading.local_expert import LocalExpert
-from .loading.prompt_batching import EncodedPrompt, batch_prompts
 from .loading.vision_tokens import (
+    EncodedPrompt,
     PrepareImage,
     VisionTokens,
     accepts_tokens,
+    batch_prompts,
     encode,
     patched_image_processor,
     without_pixels,
@@ -86,7 +88,7 @@ class Vlm(LocalExpert[Outcome]):
     the query fails if all options together have less probability than this, in [0, 1]. max_pixels: larger images are
     resized to this number of pixels, before the model's own processor, which may take millions: tokens, memory and time
     grow with them. None leaves them as they are. Smaller sides than 28 pixels are enlarged to them: see
-    `image_encoding.fitted`. jpeg_quality: images are shown as they are after JPEG of this quality,
+    `sent_images.fitted`. jpeg_quality: images are shown as they are after JPEG of this quality,
     1 to 100, before they are resized; None shows them unchanged. max_tokens: limit of free text and JSON, instead of
     those of the queries; the other replies are read from the probabilities of the next token.
 
@@ -101,6 +103,7 @@ class Vlm(LocalExpert[Outcome]):
     processor = VisionLanguageProcessor
     version = 2
     kinds = (Judge,)
+    counters = ("image_passes", "prompt_tokens", "generated_tokens", "forward_passes")
 
     def __init__(
         self,
@@ -130,7 +133,6 @@ class Vlm(LocalExpert[Outcome]):
         self.lora = lora
         self.lora_revision = lora_revision
         self._adapter: tuple[object, str] = (None, "")
-        self.counts = dict.fromkeys(("image_passes", "prompt_tokens", "generated_tokens", "forward_passes"), 0)
         self.grammar_matcher: Any = None
 
     def options_id(self) -> str:
@@ -140,9 +142,6 @@ class Vlm(LocalExpert[Outcome]):
         limits = {"max_pixels": self.max_pixels, "jpeg_quality": self.jpeg_quality, "max_tokens": self.max_tokens}
         limit = "".join(f" {name}={value}" for name, value in limits.items() if value)
         return f"least_mass={self.min_option_mass:g}{limit}{self._adapter[1]}"
-
-    def usage(self) -> Mapping[str, float]:
-        return dict(self.counts)
 
     def unload(self) -> None:
         self.grammar_matcher = None

@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from editcritic.reward import Image
-from editcritic.reward.experts.matching.object_matching import ObjectMatch, ObjectTemplate, Pyramid
+from editcritic.reward.experts.matching.edge_structure import Pyramid
+from editcritic.reward.experts.matching.object_matching import ObjectMatch, ObjectTemplate
 
 Pixels = NDArray[np.uint8]
 Corners = tuple[int, int, int, int]

@@ -23,7 +23,7 @@ from editcritic.benchmarks.common.argument_types import add_json_option
 from editcritic.integrations.serving.client.remote_reward import RemoteReward
 from editcritic.integrations.trainers.trainer_reward import TrainerReward
 from editcritic.reward import Card, EditSample, Program, Reward, Score, TooManyFailures, ask
-from editcritic.reward.experts.judging.http_client import openai_package
+from editcritic.reward.experts.judging.http_errors import openai_package
 from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.queries import Judge, Message, YesNo
 

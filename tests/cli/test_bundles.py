@@ -10,7 +10,7 @@ import pytest
 from typer.main import get_command
 
 from editcritic.cli.app import app
-from editcritic.reward.experts.loading.bundles import bundles
+from editcritic.reward.experts.loading.model_registry import bundles
 
 from ..benchmarks.conftest import Command
 

@@ -66,7 +66,7 @@ def test_a_module_of_the_working_folder_is_found_where_it_is_named(tmp_path: Pat
 
 def test_nothing_else_of_the_working_folder_is_run_for_it(tmp_path: Path) -> None:
     """Modules that libraries try to import, and those that the named one needs."""
-    for name in ("helper", "numpy", "torch", "matplotlib", "onnxruntime", "vllm"):
+    for name in ("helper", "numpy", "torch", "matplotlib", "onnxruntime"):
         (tmp_path / f"{name}.py").write_text("open('was-run', 'w').close()\nraise SystemExit")
     (tmp_path / "my_experts.py").write_text(MINE)
     assert installed(tmp_path, *lock("my_experts:experts")).returncode == 0

@@ -11,8 +11,7 @@ import pytest
 from editcritic.reward import Image, Reward, SpecError, build, default_experts, load_experts, score, spec_of
 from editcritic.reward.config import named_bundles
 from editcritic.reward.experts.colour import ColourJudge
-from editcritic.reward.experts.loading.bundles import bundles
-from editcritic.reward.experts.loading.model_registry import registered_models
+from editcritic.reward.experts.loading.model_registry import bundles, registered_models
 from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.queries.expert import unbound_roles
 

@@ -19,8 +19,9 @@ import editcritic.verifiers
 from editcritic.benchmarks.run.suite_loading import load_suite
 from editcritic.reward import Expert, SpecError, build, spec_of
 from editcritic.reward.experts import openai_judge
-from editcritic.reward.experts.loading.bundles import bundles
-from editcritic.reward.file_specs import ADDRESSES, ENGINE_PLAIN, HOSTED, PLAIN, require_trusted
+from editcritic.reward.experts.judging.endpoint_expert import OPENAI
+from editcritic.reward.experts.loading.model_registry import bundles
+from editcritic.reward.file_specs import ADDRESSES, HOSTED, PLAIN, require_trusted
 from editcritic.reward.queries.specs import (
     Group,
     entry_point_names,
@@ -88,11 +89,6 @@ JUDGE = {"use": "openai", "model": "m", "base_url": "http://127.0.0.1:8000/v1"}
         ({"use": "sa2va", "trust_remote_code": True}, "code of sa2va to run", "sa2va"),
         ({"use": "sa2va", "name": "a/b", "trust_remote_code": 1}, "code of a/b to run", "a/b"),
         ("sa2va:a/b?trust_remote_code=true", "code of sa2va:a/b to run", "sa2va:a/b"),
-        ({"use": "vllm", "name": "a/b", "engine": {"trust_remote_code": True}}, "code of a/b to run", "a/b"),
-        ({"use": "vllm", "name": "a/b", "engine": {"trust_remote_code": "false"}}, "code of a/b to run", "a/b"),
-        ({"use": "vllm", "name": "a/b", "engine": {"trust_remote_code": {"a": 1}}}, "code of a/b to run", "a/b"),
-        ({"use": "vllm", "engine": {"worker_cls": "os"}}, "an option of the engine, os (at engine.worker_cls)", "os"),
-        ('vllm:a/b?engine={"x":{"y":["z"]}}', "an option of the engine, z (at engine.x.y)", "z"),
         ({"use": "edival-if", "prompts": "/etc"}, "the path /etc (at prompts)", "/etc"),
         ({"use": "edival-if", "prompts": "~/x"}, "the path ~/x (at prompts)", "'~/x'"),
         ({"use": "edival-if", "prompts": "a/../../x"}, "the path a/../../x (at prompts)", "a/../../x"),
@@ -146,7 +142,6 @@ def test_what_is_not_installed_is_refused_until_it_is_trusted(
         "artimuse",
         {"use": "editcritic.reward.experts.pixel_features:PixelFeatures"},
         {"experts": ["editcritic.benchmarks.sceneedit.scene_experts:scene_experts"]},
-        {"use": "vllm", "name": "Qwen/x", "engine": {"max_model_len": 3, "quantization": "fp8"}},
         {"use": "clip", "device": "cuda:0", "max_memory": "0:8GiB"},
         {"use": "systemone", "api_key_env": "", "trust_remote_code": False},
         "sa2va?trust_remote_code=false",
@@ -329,7 +324,7 @@ def test_what_a_package_offers_under_a_shorter_path_has_its_name(
 
 
 def test_the_address_of_hosted_experts_is_theirs() -> None:
-    assert {vars(openai_judge)["OPENAI"]} == set(HOSTED.values())
+    assert {OPENAI} == set(HOSTED.values())
     for value in HOSTED:
         assert EntryPoint("x", value, "x").load() is openai_judge.OpenAIJudge
 
@@ -343,7 +338,6 @@ CHECKED = {
     "base_url": "an address",
     "calibration": "a path, or the name of a map in the user's own folders",
     "data": "a path; what is typed or recorded beside the spec takes its place",
-    "engine": "arguments of vLLM: numbers, else trusted by themselves",
     "extra": "fields of requests to a server that is trusted",
     "images": "a path",
     "judge": "a spec",
@@ -353,7 +347,7 @@ CHECKED = {
     "prompts": "a path",
     "real_esrgan": "a path",
     "swin2sr": "a folder or a model on the hub",
-    "template": "a path, or arguments of a model's own template",
+    "template": "a path",
     "trust_remote_code": "code of a model",
 }
 """Options that act, hold specs, or are names of files: `require_trusted` sees by themselves what their texts are."""
@@ -399,4 +393,3 @@ def test_options_are_known_for_one_thing_each() -> None:
     assert not PLAIN & PARTS
     assert not PARTS & CHECKED.keys()
     assert {*CHECKED, "address"} >= ADDRESSES
-    assert not ENGINE_PLAIN & CHECKED.keys()

@@ -18,10 +18,10 @@ from editcritic.reward import image as images
 from editcritic.reward.engine import daemon_threads
 from editcritic.reward.engine.feature_cache import FeatureCache
 from editcritic.reward.experts.annotated import Annotated
-from editcritic.reward.experts.enhancer import BestAvailableUpscaler
-from editcritic.reward.experts.judging.image_encoding import Base64ImageCache
+from editcritic.reward.experts.judging.sent_images import Base64ImageCache
 from editcritic.reward.experts.loading import checkpoint, cpu_cores
 from editcritic.reward.experts.openai_judge import OpenAIJudge
+from editcritic.reward.experts.upscalers import BestAvailableUpscaler
 from editcritic.reward.queries import Judge, Message, YesNo
 
 from ..forked import SOON, forked, needs_fork

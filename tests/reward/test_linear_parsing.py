@@ -20,8 +20,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("reward", "integrations", "cli", "verifiers", "benchmarks/suites", "benchmarks/run", "benchmarks/sceneedit")
-OWN_TEXT = {"open_clip.py", "blip.py", "bundles.py"}
-"""They read names of weights and of bundles, which are installed."""
+OWN_TEXT = {"clip_preference.py", "image_reward.py"}
+"""They read names of weights."""
 LENGTH, LIMIT_S = 30_000, 0.3
 LENGTH_PARSED, LIMIT_PARSED_S = 4_000, 0.8
 
@@ -122,7 +122,7 @@ def parsers() -> dict[str, Callable[[str], object]]:
     from editcritic.integrations.dataset_rows import split_instructions
     from editcritic.integrations.diffusers.ledits import concepts
     from editcritic.reward.edit_plan import plan_schema
-    from editcritic.reward.experts.judging.chat_template import extract_tool_calls
+    from editcritic.reward.experts.judging.chat_completions import extract_tool_calls
     from editcritic.reward.metrics.any_edit.instruction_words import clauses_of, split_quotes, words_of
     from editcritic.reward.metrics.dlebench.replies import FOLLOWING, parse_tool_reply, parse_verdict
     from editcritic.reward.metrics.edival.task_parser import parse_task

@@ -1,20 +1,10 @@
 """Which of several equal servers gets a request."""
 
 from collections import Counter
-from dataclasses import dataclass
 
-import pytest
+from editcritic.reward.routing import Server, by_preference, choose_server
 
-from editcritic.reward.routing import by_preference, within_load
-
-
-@dataclass
-class Box:
-    url: str
-    load: int = 0
-
-
-BOXES = [Box(f"http://{name}") for name in "abcd"]
+BOXES = [Server(f"http://{name}") for name in "abcd"]
 
 
 def test_an_order_depends_on_the_group_and_not_on_that_of_the_servers():
@@ -32,11 +22,14 @@ def test_without_a_server_only_its_groups_move():
 
 
 def test_a_server_beyond_its_share_is_passed_over():
-    near, far = Box("near", 7), Box("far", 0)
-    chosen = [within_load([near, far], lambda box: box.load, count, 8) for count in (1, 2)]
-    assert chosen == [near, far]  # 8 is never too much; 9 is more than 1.25 times half of 9
-    near.load = far.load = 50
-    assert within_load([near, far], lambda box: box.load, 1, 8) is near
-    assert within_load([near, far], lambda box: box.load, 1000, 8) is near  # all beyond: the one with the least
-    with pytest.raises(ValueError, match="no server"):
-        within_load([], lambda box: 0, 1, 8)
+    near, far = by_preference(BOXES[:2], "g")
+    with near.waited_for(7):
+        chosen = [choose_server(BOXES[:2], "g", count, 8) for count in (1, 2)]
+        assert chosen == [near, far]  # 8 is never too much; 9 is more than 1.25 times half of 9
+        assert choose_server(BOXES[:2], "g", 1, 8, avoid=near) is far
+        assert choose_server([near], "g", 1, 8, avoid=near) is near
+    assert near.in_flight == 0
+    with near.waited_for(50), far.waited_for(50):
+        assert choose_server(BOXES[:2], "g", 1, 8) is near
+        assert choose_server(BOXES[:2], "g", 1000, 8) is near  # all beyond: the one with the least
+    assert choose_server([], "g", 1, 8) is None

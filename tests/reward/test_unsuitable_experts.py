@@ -30,7 +30,7 @@ from editcritic.reward import (
 from editcritic.reward.experts.annotated import Annotated
 from editcritic.reward.experts.clip import Clip
 from editcritic.reward.experts.colour import ColourJudge
-from editcritic.reward.experts.loading.bundles import bundles
+from editcritic.reward.experts.loading.model_registry import bundles
 from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.queries import Abstention, Detect, Match, Rate
 from editcritic.reward.queries.expert import accepted_kinds, unbound_roles, unsuitable_experts

@@ -6,7 +6,7 @@ import pytest
 import torch
 import transformers
 
-from editcritic.reward.experts.loading.bundles import bundles
+from editcritic.reward.experts.loading.model_registry import bundles
 from studies.performance.bundle_models import BUNDLES, Bundle, bundle_models, model_roles
 from studies.performance.random_models import Role
 from studies.performance.throughput import QUERIES, measure

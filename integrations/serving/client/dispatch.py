@@ -219,14 +219,11 @@ class Dispatcher:
         content, content_type = await asyncio.to_thread(
             body.bytes, None if remaining is None else max(remaining, 0.001)
         )
-        replica.in_flight += len(samples)
         self.stats.requests += 1
-        try:
+        with replica.waited_for(len(samples)):
             return await self._transport.post(
                 f"{replica.url}/v1/score", content, content_type, self._options.timeout_s, samples[0].group
             )
-        finally:
-            replica.in_flight -= len(samples)
 
     def _read_response(
         self, replica: Replica, response: TransportResponse, samples: Sequence[EditSample]

@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 from ....reward import Card
 from ....reward.queries.identity import signature_with_identity
 from ....reward.retry import Outage, RetryPolicy
-from ....reward.routing import by_preference, within_load
+from ....reward.routing import Server, by_preference, choose_server
 from ....reward.timeout_compat import TIMEOUTS, timeout
 from .transport import Transport, TransportError, TransportResponse
 
@@ -104,23 +104,20 @@ class RewardInfo:
 
 
 @dataclass(eq=False)
-class Replica:
+class Replica(Server):
     """A server. in_flight: samples that this client waits for. reported_load: queue length of all clients as last
-    reported, trusted for some seconds. unavailable_reason: why it is not used; empty while it is. rejected_reason: why
-    it never will be. degraded: it responds, but some of its experts are down; used if there is no other, and its scores
-    then give the failures. backoff_until, reported_at: by `time.monotonic`.
-    other_identity: it serves another reward than the client uses; it is probed further, and used again if that changes.
+    reported, trusted for some seconds. unavailable_until: while it is busy. unavailable_reason: why it is not used;
+    empty while it is. rejected_reason: why it never will be. degraded: it responds, but some of its experts are down;
+    used if there is no other, and its scores then give the failures. reported_at: by `time.monotonic`. other_identity:
+    it serves another reward than the client uses; it is probed further, and used again if that changes.
     """
 
-    url: str
-    in_flight: int = 0
     reported_load: int = 0
     reported_at: float = 0.0
     unavailable_reason: str = "not probed yet"
     degraded: bool = False
     rejected_reason: str = ""
     other_identity: bool = False
-    backoff_until: float = 0.0
     answered: int = 0
     probing: asyncio.Task[None] | None = field(default=None, repr=False)
 
@@ -292,20 +289,17 @@ class ReplicaPool:
         """
         now = time.monotonic()
         candidates = [
-            replica for replica in self.order(group) if not replica.rejected_reason and replica.backoff_until <= now
+            replica for replica in self.all if not replica.rejected_reason and replica.unavailable_until <= now
         ]
         available = [replica for replica in candidates if replica.up] or [
             replica for replica in candidates if replica.degraded
         ]
-        available = [replica for replica in available if replica is not avoid] or available
-        if not available:
-            return None
-        return within_load(available, lambda replica: replica.load, count, MIN_BOUNDED_LOAD)
+        return choose_server(available, group, count, MIN_BOUNDED_LOAD, avoid)
 
     async def wait(self, max_wait_s: float) -> None:
         """Wait until a server may be available again, at most so long."""
         now = time.monotonic()
-        pauses = [replica.backoff_until - now for replica in self.all if replica.up or replica.degraded]
+        pauses = [replica.unavailable_until - now for replica in self.all if replica.up or replica.degraded]
         pause = min([max_wait_s, _PROBES.longest_pause_s, *(max(seconds, 0.01) for seconds in pauses)])
         self._changed.clear()
         try:
@@ -324,7 +318,7 @@ class ReplicaPool:
     def mark_busy(self, replica: Replica, retry_after_s: float | None) -> None:
         """Back off from a server at capacity."""
         seconds = _BUSY_S if retry_after_s is None else min(max(retry_after_s, _MIN_BUSY_S), _MAX_RETRY_AFTER_S)
-        replica.backoff_until = time.monotonic() + seconds * self._rng.uniform(1.0, 1.1)
+        replica.unavailable_until = time.monotonic() + seconds * self._rng.uniform(1.0, 1.1)
 
     def mark_down(self, replica: Replica, reason: str) -> None:
         """Stop using a server that fails, and probe its readiness until it is back."""
@@ -341,7 +335,7 @@ class ReplicaPool:
         reasons = {
             replica.url: replica.rejected_reason
             or replica.unavailable_reason
-            or ("busy" if replica.backoff_until > now else "")
+            or ("busy" if replica.unavailable_until > now else "")
             for replica in self.all
         }
         return "; ".join(f"{url}: {reason}" for url, reason in reasons.items() if reason)

@@ -7,15 +7,16 @@ this backoff it is half open, one request tries it, and if it answers, its group
 
 from __future__ import annotations
 
-import threading
 import time
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from ...forks import at_fork, was_held
-from ...routing import by_preference, within_load
+from ...forks import ForkSafeLock, at_fork
+from ...queries.kinds import Judge
+from ...routing import Server, choose_server
 
 FIRST_BACKOFF_S, MAX_BACKOFF_S = 1.0, 30.0
 """For how long an address is unavailable after its first failure, and at most, unless it says (`Retry-After`)."""
@@ -25,22 +26,21 @@ MIN_BOUNDED_LOAD = 16
 
 
 @dataclass(eq=False)
-class Address:
-    """An address. host_and_path: for messages and ids. in_flight: requests that wait for it here.
-
-    failures: since the start; of requests that fail together, one counts. unavailable_until: by `time.monotonic`.
-    backoff_s: after the last failure; 0 once it has answered. half_open: the request that tries it after the backoff.
-    is_checked: its model is known to be the expected one.
+class Address(Server):
+    """An address. failures: since the start; of requests that fail together, one counts. backoff_s: after the last
+    failure; 0 once it has answered. half_open: the request that tries it after the backoff. is_checked: its model is
+    known to be the expected one.
     """
 
-    url: str
-    host_and_path: str
-    in_flight: int = 0
     failures: int = 0
-    unavailable_until: float = 0.0
     backoff_s: float = 0.0
     half_open: AddressRequest | None = None
     is_checked: bool = False
+
+    @property
+    def host_and_path(self) -> str:
+        """For messages and ids."""
+        return self.url.partition("://")[2]
 
     def is_available(self) -> bool:
         return self.half_open is None and self.unavailable_until <= time.monotonic()
@@ -76,12 +76,10 @@ class Addresses:
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise ValueError(f"base_url has {twice} twice: give each server once")
         self._max_retry_after_s = max_retry_after_s
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         at_fork(self, Addresses._in_child)
 
     def _in_child(self) -> None:
-        if was_held(self._lock):
-            self._lock = threading.Lock()
         for address in self.all:  # these are the parent's requests
             address.in_flight, address.half_open = 0, None
 
@@ -98,10 +96,8 @@ class Addresses:
     def use(self, group: str, avoid: Address | None = None) -> Iterator[AddressRequest]:
         """One request, at the address for it. avoid: the one that has just failed it; used if there is no other."""
         with self._lock:
-            order = by_preference(self.all, group) if len(self.all) > 1 else self.all
-            usable = [address for address in order if address.is_available()] or order
-            usable = [address for address in usable if address is not avoid] or usable
-            chosen = within_load(usable, lambda address: address.in_flight, 1, MIN_BOUNDED_LOAD)
+            usable = [address for address in self.all if address.is_available()] or self.all
+            chosen = choose_server(usable, group, 1, MIN_BOUNDED_LOAD, avoid) or self.first
             request = AddressRequest(chosen, chosen.failures)
             if chosen.backoff_s:  # until this request has its answer, the others stay away
                 chosen.half_open = request
@@ -150,4 +146,36 @@ def _address(url: object) -> Address:
             "variable with the key in api_key_env"
         )
     path = parts.path.rstrip("/")
-    return Address(f"{parts.scheme}://{parts.netloc}{path}", parts.netloc + path)
+    return Address(f"{parts.scheme}://{parts.netloc}{path}")
+
+
+_MAX_PICTURES = 20_000
+"""Pictures whose groups are kept: the most recent ones."""
+
+
+class PrefixGroups:
+    """Groups queries by what they begin with. Thread-safe.
+
+    A query is in the group of its first picture: that of the query which showed this picture first, or a new one.
+    Prompts show the source and then the edit; so all queries about a source are one group, those about one of its edits
+    alone join it, and a server encodes each of these pictures once. Without pictures there is little in common, and
+    each query is a group of its own.
+    """
+
+    def __init__(self) -> None:
+        self._groups: OrderedDict[str, str] = OrderedDict()
+        self._lock = ForkSafeLock()
+
+    def of(self, query: Judge) -> str:
+        """The group of a query, by the digest of the picture that it is named after."""
+        pictures = [image.digest for image in query.images]
+        if not pictures:
+            return query.digest
+        with self._lock:
+            group = self._groups.get(pictures[0], pictures[0])
+            for one in pictures:
+                self._groups.setdefault(one, group)
+                self._groups.move_to_end(one)
+            while len(self._groups) > _MAX_PICTURES:
+                self._groups.popitem(last=False)
+        return group

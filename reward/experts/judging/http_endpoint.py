@@ -18,16 +18,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from ...plain_text import one_line
-from ...queries.expert import AsyncExpert, ExpertDown
+from ...queries.expert import ExpertDown
 from ...queries.outcomes import Failure
 from ...retry import RetryPolicy
 from ...timeout_compat import TIMEOUTS, timeout
 from .addresses import Address, Addresses, AddressRequest
-from .http_client import ResponseRefused, causes, http_library, limit_response_size, openai_package
 from .http_errors import (
     MAX_RAW_CHARACTERS,
     RequestRejected,
+    ResponseRefused,
+    causes,
+    http_library,
     is_retryable,
+    limit_response_size,
+    openai_package,
     parse_error_body,
     retry_after_seconds,
     status_sent_as_success,
@@ -39,8 +43,6 @@ if TYPE_CHECKING:
 
 RequestBody: TypeAlias = Mapping[str, Any] | Callable[[str], Mapping[str, Any]]
 """Fields of a request, or a function of the address that returns them, called for every attempt."""
-
-OPENAI = "https://api.openai.com/v1"
 
 BACKOFF = RetryPolicy(first_pause_s=0.5, longest_pause_s=30.0)
 """Of retries, unless the server sends `Retry-After`."""
@@ -403,24 +405,6 @@ class Endpoint:
     def redact(self, text: str) -> str:
         """A server's text without our key: some repeat an invalid one."""
         return text.replace(self._key, "***") if self._key else text
-
-
-class EndpointExpert(AsyncExpert):
-    """An expert whose queries are requests to an `endpoint`."""
-
-    endpoint: Endpoint
-
-    def load(self) -> None:
-        self.endpoint.load()
-
-    def failing_since(self, call_start: float) -> float | None:
-        return self.endpoint.failing_since(call_start)
-
-    def usage(self) -> Mapping[str, float]:
-        return self.endpoint.usage.counters()
-
-    async def close(self) -> None:
-        await self.endpoint.close()
 
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")

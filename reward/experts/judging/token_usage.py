@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Mapping
 from typing import Any
 
-from ...forks import at_fork, was_held
+from ...forks import ForkSafeLock
 
 _MAX_TOKENS = 2**31
 """Of a request, as its server reports them; more is nonsense, and may be more than a float holds."""
@@ -42,12 +41,7 @@ class TokenUsage:
         )
         names = ("requests", "retries", "requests_without_usage", "prompt_tokens", "completion_tokens")
         self._counts = dict.fromkeys((*names, "images_sent", "bytes_sent"), 0)
-        self._lock = threading.Lock()
-        at_fork(self, TokenUsage._in_child)
-
-    def _in_child(self) -> None:
-        if was_held(self._lock):
-            self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     def start_request(self, max_requests: int | None, *, retry: bool, images: int) -> bool:
         """Count a request that is about to be sent; False, and not counted, if there were `max_requests` already."""

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypedDict
 from weakref import WeakValueDictionary
 
+from typing_extensions import Unpack
+
 from ...forks import at_fork, keep_in_child, was_held
 from ...queries.expert import ExpertDown
-from .hub_files import modification_stamp, require_own_files, weights_identity
-from .placing import (
+from .devices import (
     compile_layers,
     empty_device_cache,
     import_libraries,
@@ -27,6 +28,7 @@ from .placing import (
     quantization_config,
     resolve_device_and_dtype,
 )
+from .hub_files import modification_stamp, require_own_files, weights_identity
 from .remote_code import refuse_remote_code
 
 
@@ -123,8 +125,9 @@ class Checkpoint:
     and processor, or own classes with a `from_pretrained` that forwards its arguments; the loader's returns model and
     loading info (`output_loading_info` in transformers). plain_processor: PIL counterpart of a processor that exists
     for torchvision only; reads the same file. base: folder or name of processor and configuration if they are not with
-    the weights; passed to the loader. weights_file: a file that the hub repository of a model without `config.json`
-    has. options: for the model's `from_pretrained`. The others: see `LoadOptions`; `LocalExpert` handles `max_memory`.
+    the weights; passed to an own loader. weights_file: a file that the hub repository of a model without `config.json`
+    has. model_types: of a usable model, in `config.json`: transformers would partly load others; empty for any.
+    options: for the model's `from_pretrained`. loading: see `LoadOptions`; `LocalExpert` handles `max_memory`.
     """
 
     def __init__(
@@ -136,15 +139,12 @@ class Checkpoint:
         *,
         base: str = "",
         weights_file: str = "config.json",
+        model_types: Collection[str] = (),
         options: Mapping[str, Any] | None = None,
-        revision: str | None = None,
-        dtype: str = "auto",
-        device: str = "auto",
-        device_map: str = "",
-        quantisation: str = "",
-        compiled: bool = False,
-        backend: str = "auto",
+        **loading: Unpack[LoadOptions],
     ) -> None:
+        settings: LoadOptions = {**LOAD_DEFAULTS, **loading}
+        device_map, quantisation = settings["device_map"], settings["quantisation"]
         if device_map and device_map not in DEVICE_MAPS:
             raise ValueError(
                 f"device_map is one of {', '.join(DEVICE_MAPS)}, got {device_map!r}: use device for a single device"
@@ -157,14 +157,11 @@ class Checkpoint:
         self._processor = processor
         self._plain_processor = plain_processor
         self._weights_file = weights_file
+        self._model_types = model_types
         self._options = dict(options or {})
-        self._revision = revision
-        self._dtype = dtype
-        self._device = device
-        self._device_map = device_map
-        self._quantisation = quantisation
-        self._compiled = compiled
-        self._backend = backend
+        self._settings = settings
+        self._revision, self._backend = settings["revision"], settings["backend"]
+        self._device_map, self._quantisation = device_map, quantisation
         self._shared: _SharedWeights | None = None
 
     @property
@@ -186,7 +183,7 @@ class Checkpoint:
                 precision = [
                     str(self._device_and_dtype(torch)[1]).removeprefix("torch."),
                     self._quantisation,
-                    "compiled" * self._compiled,
+                    "compiled" * self._settings["compiled"],
                 ]
                 weights.identity = f"{source} {' '.join(filter(None, precision))} {self._image_backend(transformers)}"
             return weights.identity
@@ -302,16 +299,9 @@ class Checkpoint:
         with _ATTACHING:
             if self._shared is None or self._shared.unloaded:
                 classes = [str(self._loader), str(self._processor), self._plain_processor, repr(self._options)]
-                settings = [
-                    self._dtype,
-                    self._device,
-                    self._device_map,
-                    self._quantisation,
-                    self._compiled,
-                    self._backend,
-                ]
+                settings = [value for option, value in self._settings.items() if option != "max_memory"]
                 stamp = self._stamp
-                key = (*stamp, self._revision, *classes, *settings)
+                key = (*stamp, *classes, *settings)
                 weights = _SHARED_WEIGHTS.get(key)
                 if weights is None or weights.unloaded:
                     weights = _SHARED_WEIGHTS[key] = _SharedWeights()
@@ -326,7 +316,7 @@ class Checkpoint:
         device, dtype = self._device_and_dtype(torch)
         loader = getattr(transformers, self._loader) if isinstance(self._loader, str) else self._loader
         options: dict[str, Any] = {"revision": self._revision, "dtype": dtype, "output_loading_info": True}
-        if self.base:
+        if self.base and not isinstance(self._loader, str):
             options["base"] = self.base
         if self._is_fixed:
             options["device_map"] = self._device_map or {"": device}
@@ -336,6 +326,7 @@ class Checkpoint:
             options["quantization_config"] = quantization_config(transformers, self._quantisation, dtype)
         try:
             with refuse_remote_code():
+                self._check_model_type(transformers)
                 processor = self._load_processor(transformers)
                 model, info = loader.from_pretrained(self.name, **options, **self._options)
         except Exception as error:  # of damaged configurations, tokenizers and weights libraries raise anything
@@ -367,9 +358,15 @@ class Checkpoint:
         else:
             model = self._to(model, device)
         model.requires_grad_(False)
-        if self._compiled:
+        if self._settings["compiled"]:
             compile_layers(model)
         return LoadedModel(model, processor, device, dtype)
+
+    def _check_model_type(self, transformers: Any) -> None:
+        if self._model_types:
+            kind = transformers.AutoConfig.from_pretrained(self.name, revision=self._revision).model_type
+            if kind not in self._model_types:
+                raise ExpertDown(f"{self.name} is a {kind}: give a checkpoint of {' or '.join(self._model_types)}")
 
     def _to(self, model: Any, device: Any) -> Any:
         try:
@@ -411,7 +408,7 @@ class Checkpoint:
         return "torchvision" if transformers.utils.is_torchvision_available() else "pil"
 
     def _device_and_dtype(self, torch: Any) -> tuple[Any, Any]:
-        return resolve_device_and_dtype(torch, self._device, self._dtype)
+        return resolve_device_and_dtype(torch, self._settings["device"], self._settings["dtype"])
 
 
 def _outside_of_inference() -> contextlib.AbstractContextManager[Any]:

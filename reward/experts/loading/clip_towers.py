@@ -1,21 +1,15 @@
-"""CLIP-like models: embeddings of images and texts, and ratings by their cosine similarity."""
+"""CLIP-like models: embeddings of images and texts."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import Unpack
 
 from ...image import Image
-from ...queries.kinds import Measurement, Outcome, Rate
-from ...queries.outcomes import Failure
-from .checkpoint import LoadedModel, LoadOptions
-from .local_expert import LocalExpert
-from .rating_queries import unsupported_rating
+from .checkpoint import LoadedModel
 
 _PADDED = ("siglip", "siglip2")
 """Model types trained on texts padded to a fixed length and pooled at the last token."""
@@ -69,73 +63,3 @@ def to_numpy_rows(vectors: Any) -> list[Vector]:
     """Rows of a tensor as arrays."""
     # Copied one by one: a cached view would keep the whole batch in memory.
     return [np.array(vector, np.float32) for vector in vectors.float().cpu().numpy()]
-
-
-class CosineRater(LocalExpert[Outcome]):
-    """Answers `Rate` of "preference" with the cosine similarity of image and prompt embeddings times `scale`.
-
-    Each image and each prompt is encoded once. `usage`: `image_passes` counts embeddings computed, of images and
-    prompts; `prompts_cut` the queries whose prompt was truncated.
-    """
-
-    kinds = (Rate,)
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        base: str,
-        truncate_prompt: bool,
-        batch: int,
-        cache_bytes: int,
-        **loading: Unpack[LoadOptions],
-    ) -> None:
-        super().__init__(name, base=base, batch=batch, cache_bytes=cache_bytes, **loading)
-        self.base = base
-        self.truncate_prompt = truncate_prompt
-        self._cut = 0
-
-    @abstractmethod
-    def embed_images(self, loaded: LoadedModel, images: Sequence[Image]) -> list[tuple[Vector, int]]:
-        """As `embed_images`."""
-
-    @abstractmethod
-    def scale(self, loaded: LoadedModel) -> float:
-        """Factor of the cosine similarity."""
-
-    def usage(self) -> Mapping[str, float]:
-        return {"image_passes": self.feature_cache.computed, "prompts_cut": self._cut}
-
-    def answer_batch(self, queries: Sequence[Rate]) -> list[Outcome]:
-        failed = {
-            n: failure
-            for n, query in enumerate(queries)
-            if (failure := unsupported_rating(query, self.name, "preference"))
-        }
-        with self.checkpoint.use() as loaded:
-            max_tokens = max_text_tokens(loaded)
-            for n, query in enumerate(queries):
-                length = 0 if n in failed else token_count(loaded, query.prompt)
-                if length > max_tokens and not self.truncate_prompt:
-                    failed[n] = Failure(
-                        f"a prompt of {length} tokens is longer than the {max_tokens} that {self.name} reads: "
-                        "shorten it, or set truncate_prompt=True"
-                    )
-                self._cut += length > max_tokens and self.truncate_prompt
-            valid = [query for n, query in enumerate(queries) if n not in failed]
-            images = {f"picture {query.image.digest}": query.image for query in valid}
-            texts = {f"text {query.prompt}": query.prompt for query in valid}
-            embeddings = {
-                **self.feature_cache.get_or_compute(
-                    images, lambda new: self.run_microbatched(self.embed_images, loaded, new)
-                ),
-                **self.feature_cache.get_or_compute(texts, lambda new: self.run_microbatched(embed_texts, loaded, new)),
-            }
-            scale = self.scale(loaded)
-        return [failed.get(n) or self._rated(query, embeddings, scale) for n, query in enumerate(queries)]
-
-    @staticmethod
-    def _rated(query: Rate, embeddings: Mapping[str, tuple[Vector, int]], scale: float) -> Measurement:
-        image, text = embeddings[f"picture {query.image.digest}"][0], embeddings[f"text {query.prompt}"][0]
-        a, b = image.astype(np.float64), text.astype(np.float64)
-        return Measurement(float(scale * (a @ b) / (np.linalg.norm(a) * np.linalg.norm(b))))

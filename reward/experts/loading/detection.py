@@ -12,6 +12,7 @@ from ...boxes import Box
 from ...image import Image
 from ...queries.kinds import Detect, Detections
 from ...queries.outcomes import Failure
+from .checkpoint import LoadedModel
 
 NOT_FINITE = "the model's output holds NaN or infinity: load it with dtype float32"
 
@@ -33,6 +34,13 @@ def make_detections(
     return Detections(tuple(detections), min_score)
 
 
+def check_scores(**scores: float) -> None:
+    """Raise ValueError for an option, by its name, that is no score."""
+    for option, value in scores.items():
+        if not 0 <= value <= 1:
+            raise ValueError(f"{option} is a score in [0, 1], got {value}")
+
+
 def clip_tokens(tokenizer: Any, phrases: Sequence[str], max_tokens: int) -> Any:
     """`input_ids` and `attention_mask`, phrases x max_tokens, padded as these models were trained.
 
@@ -41,6 +49,11 @@ def clip_tokens(tokenizer: Any, phrases: Sequence[str], max_tokens: int) -> Any:
     return tokenizer(
         list(phrases), padding="max_length", max_length=max_tokens, split_special_tokens=True, return_tensors="pt"
     )
+
+
+def max_phrase_tokens(loaded: LoadedModel) -> int:
+    """The longest phrase that the model reads."""
+    return int(loaded.model.config.text_config.max_position_embeddings)
 
 
 def group_by_image(

@@ -13,7 +13,7 @@ from ...queries.expert import Expert
 from ...queries.kinds import Outcome
 from .checkpoint import LOAD_DEFAULTS, Checkpoint, LoadedModel, LoadOptions
 from .cpu_cores import run_in_turn
-from .microbatching import Microbatcher, is_out_of_memory, parse_byte_size
+from .devices import Microbatcher, is_out_of_memory, parse_byte_size
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -25,7 +25,8 @@ class LocalExpert(Expert, Generic[A]):
 
     name, base, options: see `Checkpoint`. batch: maximum queries per call, and items per forward pass. cache_bytes:
     memory limit of cached features; the cache is dropped with the weights. loading: see `LoadOptions`;
-    `default_load_options` holds the defaults that differ from the general ones.
+    `default_load_options` holds the defaults that differ from the general ones. model_types: in `config.json`, of the
+    models that the expert can use; empty for any. counters: of `usage`, beside `image_passes`.
     """
 
     loader: ClassVar[str | type[Any]]
@@ -33,6 +34,8 @@ class LocalExpert(Expert, Generic[A]):
     plain_processor: ClassVar[str] = ""
     weights_file: ClassVar[str] = "config.json"
     default_load_options: ClassVar[LoadOptions] = {}
+    model_types: ClassVar[tuple[str, ...]] = ()
+    counters: ClassVar[tuple[str, ...]] = ()
     version: ClassVar[int] = 1
     """Of pre- and post-processing; part of the id."""
 
@@ -48,6 +51,8 @@ class LocalExpert(Expert, Generic[A]):
     ) -> None:
         if batch < 1:
             raise ValueError(f"batch is a number of queries, 1 or more, got {batch}")
+        if unknown := loading.keys() - LOAD_DEFAULTS.keys():
+            raise TypeError(f"{type(self).__name__} has no option {', '.join(sorted(unknown))}")
         settings: LoadOptions = {**self.load_defaults(), **loading}
         self.name = name
         self.cache_bytes = cache_bytes
@@ -66,15 +71,11 @@ class LocalExpert(Expert, Generic[A]):
             self.plain_processor,
             base=base,
             weights_file=self.weights_file,
+            model_types=self.model_types,
             options=options,
-            revision=self.revision,
-            dtype=self.dtype,
-            device=self.device,
-            device_map=self.device_map,
-            quantisation=self.quantisation,
-            compiled=self.compiled,
-            backend=self.backend,
+            **settings,
         )
+        self.counts = dict.fromkeys(self.counters, 0)
         self.microbatcher = Microbatcher(batch, parse_byte_size(self.max_memory) if self.max_memory else None, name)
         self.feature_cache: FeatureCache[Any] = FeatureCache(cache_bytes, nested_nbytes)
         self._cached_for: object = None
@@ -98,10 +99,13 @@ class LocalExpert(Expert, Generic[A]):
     def answer_batch(self, queries: Sequence[Any]) -> list[A]:
         """Answer queries of one kind; runs in torch's inference mode."""
 
+    def check(self, loaded: LoadedModel) -> None:
+        """Raise `ExpertDown` for a model that this expert cannot use."""
+
     def prepare(self) -> None:
         """Load the model. Raises `ExpertDown`, for instance for a checkpoint of another kind."""
-        with self.checkpoint.use():
-            pass
+        with self.checkpoint.use() as loaded:
+            self.check(loaded)
 
     def __call__(self, queries: Sequence[Any]) -> list[A]:
         return self._in_turn(lambda: self._inferred(queries))
@@ -109,9 +113,8 @@ class LocalExpert(Expert, Generic[A]):
     def _inferred(self, queries: Sequence[Any]) -> list[A]:
         import torch
 
-        if (
-            self._cached_for is not self.checkpoint.shared_weights
-        ):  # another expert that shares the weights may have dropped them
+        # Another expert that shares the weights may have dropped them.
+        if self._cached_for is not self.checkpoint.shared_weights:
             self.feature_cache.clear()
             self._cached_for = self.checkpoint.shared_weights
         while True:
@@ -160,8 +163,8 @@ class LocalExpert(Expert, Generic[A]):
         return self.checkpoint.devices
 
     def usage(self) -> Mapping[str, float]:
-        """`image_passes`: images encoded."""
-        return {"image_passes": self.feature_cache.computed}
+        """`image_passes`: images encoded; and the counters of the class."""
+        return {"image_passes": self.feature_cache.computed, **self.counts}
 
     def offload(self) -> None:
         """Move the weights to CPU memory and clear the cache; the next query moves them back."""

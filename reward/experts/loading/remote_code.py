@@ -16,8 +16,8 @@ from typing import Any
 
 from ...forks import at_fork
 from ...queries.expert import ExpertDown
+from .devices import is_out_of_memory
 from .hub_files import find_file
-from .microbatching import is_out_of_memory
 
 _LOCK = threading.Lock()
 _SAVED_TIMEOUTS: list[int] = []

@@ -34,9 +34,6 @@ _PEAKS = 24  # poses to align; a third of it if little has changed
 _CELLS = 6
 
 
-__all__ = ["ObjectMatch", "ObjectTemplate", "Pyramid", "TooLittleStructure", "find_object"]
-
-
 class TooLittleStructure(ValueError):
     """The box has too little structure, or too few pixels, to be matched."""
 
@@ -50,19 +47,6 @@ class ObjectMatch:
     x1: float
     y1: float
     score: float
-
-
-def find_object(
-    base: Pixels, box: Corners, edited: Pixels, *, min_score: float = 0.05, max_results: int = 20
-) -> list[ObjectMatch]:
-    """Instances in `edited` of the object inside `box` of `base`, best first, overlaps suppressed.
-
-    `base`, `edited`: uint8 RGB, H x W x 3, each of any size. `box`: x0, y0, x1, y1 in pixels of `base`; what lies
-    outside the image is ignored. Scores below `min_score` are left out, and all but the `max_results` best. Raises
-    `TooLittleStructure` for a box without structure, `ValueError` for an invalid box or image. To compare many edits or
-    boxes, build `ObjectTemplate` and `Pyramid` once and use `ObjectTemplate.find`.
-    """
-    return ObjectTemplate(base, box).find(edited, min_score=min_score, max_results=max_results)
 
 
 class _PoseMatch(NamedTuple):
@@ -136,7 +120,11 @@ class ObjectTemplate:
         self._straight = 1.5 * max(0.0, 0.1 - frame.hold)
 
     def find(self, edited: Pyramid | Pixels, *, min_score: float = 0.05, max_results: int = 20) -> list[ObjectMatch]:
-        """As `find_object`."""
+        """Instances of the object in an edited image, best first, overlaps suppressed.
+
+        edited: uint8 RGB, H x W x 3, of any size. Scores below `min_score` are left out, and all but the `max_results`
+        best.
+        """
         target = edited if isinstance(edited, Pyramid) else Pyramid(edited)
         scored = [(self._score(target, match), match.pose) for match in self._matches(target, max_results)]
         kept: list[tuple[float, Pose]] = []

@@ -1,4 +1,4 @@
-"""What of an object still stands at its place in an edited image that is aligned to the source."""
+"""What of an object still stands at its place in an edited image, and which of its pixels were recoloured."""
 
 from __future__ import annotations
 
@@ -8,8 +8,55 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from .own_pixels import own_pixels
+from .alignment import align
 from .patch_descriptors import to_lab
+
+WholeCorners = tuple[int, int, int, int]
+
+_LIGHTNESS = 0.6
+"""Weight of lightness beside a* and b*: shade changes it most."""
+_BLUR = 8.0
+"""CIE L*a*b* distance over which one colour becomes another."""
+_REACH = 0.5
+"""Of the box's side (root of its area): how far from a pixel its surroundings count."""
+_ALIKE = (0.03, 0.2)
+"""A pixel belongs a little to the surroundings if 3 % of those near it look like it, and entirely at 20 %."""
+_SAMPLES = 400
+_FEWEST_AROUND = 20
+"""Pixels around a box, below which nothing is known of its surroundings, and all of the box is the object's."""
+
+
+def own_pixels(lab: Plane, box: WholeCorners) -> Plane:
+    """H x W in [0, 1]: how much each pixel of an image (H x W x 3, CIE L*a*b*) belongs to the object in a box.
+
+    box: x0, y0, x1, y1 in pixels; 0 outside of it. The image is a cut-out that shows what is around the box. Colours
+    are compared with those around the box, nearer ones more: a thin object in a wide box is found, and what continues
+    around it (a face behind glasses) is not its own.
+    """
+    x0, y0, x1, y1 = box
+    inside = np.zeros(lab.shape[:2], bool)
+    inside[y0:y1, x0:x1] = True
+    own = inside.astype(np.float32)
+    around = np.argwhere(~inside)
+    if len(around) < _FEWEST_AROUND or not inside.any():
+        return own
+    around = around[:: max(1, len(around) // _SAMPLES)]
+    colours = lab * np.array([_LIGHTNESS, 1, 1], np.float32)
+    near = _kernel(np.argwhere(inside), around, _REACH * float(np.sqrt((x1 - x0) * (y1 - y0))))
+    alike = _kernel(colours[inside], colours[tuple(around.T)], _BLUR)
+    share = (near * alike).sum(1) / np.maximum(near.sum(1), 1e-9)
+    low, high = _ALIKE
+    t = np.clip((share - low) / (high - low), 0, 1)
+    own[inside] = 1 - t * t * (3 - 2 * t)
+    return own
+
+
+def _kernel(first: NDArray[np.generic], second: NDArray[np.generic], spread: float) -> Plane:
+    """n x m: exp(-d^2 / (2 spread^2)) of the distances of points."""
+    a, b = first.astype(np.float32), second.astype(np.float32)
+    squares = (a * a).sum(1)[:, None] + (b * b).sum(1) - 2 * (a @ b.T)
+    return np.asarray(np.exp(np.maximum(squares, 0) * (-0.5 / spread**2)), np.float32)
+
 
 Plane = NDArray[np.float32]
 Corners = tuple[float, float, float, float]
@@ -185,3 +232,70 @@ def _grown(places: NDArray[np.bool_], spread: float) -> NDArray[np.bool_]:
 def _share(weight: Plane, values: Plane | NDArray[np.bool_]) -> float:
     total = float(weight.sum())
     return float((weight * values).sum()) / total if total > 0 else 0.0
+
+
+_UNLIKE_ITSELF = 0.5  # how much a changed pixel in the box counts that looks like the surroundings
+_FINE = 0.7  # pixels: standard deviation over which colours are averaged, less than a thin object is wide
+_FEW = 0.1  # of the box that is neither object nor changed: fewer surroundings tell nothing
+
+
+class RecolouredObject(NamedTuple):
+    """before, edited: H x W x 3, 8-bit RGB, the second aligned to the first.
+
+    own, changed: H x W in [0, 1], 0 outside of the box.
+    spill: in [0, 1], how much of what is around the object in its box changed as well; 0 where next to nothing is.
+    """
+
+    before: NDArray[np.uint8]
+    edited: NDArray[np.uint8]
+    own: Plane
+    changed: Plane
+    spill: float
+
+    @property
+    def weights(self) -> Plane:
+        """H x W: how much each pixel counts for the object's colour: what changed, its own pixels first. All of its own
+        ones where hardly any changed.
+        """
+        changed = self.changed * np.maximum(self.own, _UNLIKE_ITSELF)
+        return changed if changed.sum() >= _FEW * self.own.sum() else self.own
+
+
+def recoloured_object(before: NDArray[np.uint8], after: NDArray[np.uint8], box: tuple[float, ...]) -> RecolouredObject:
+    """before, after: crops with what is around the object (H x W x 3, 8-bit RGB, the second of any size). box: x0, y0,
+    x1, y1 of the object in shares of the sides.
+    """
+    height, width = before.shape[:2]
+    zoom = min(1.0, _SIDE / max(height, width))
+    size = (max(4, round(width * zoom)), max(4, round(height * zoom)))
+    source, edited = (
+        np.asarray(cv2.resize(crop, size, interpolation=cv2.INTER_AREA), np.float32) for crop in (before, after)
+    )
+    lab, after_lab = to_lab(source), to_lab(edited)
+    match = compare(lab, after_lab)
+    alignment = align(lab[..., 0], after_lab[..., 0])
+    if alignment is not None:
+        moved, _ = alignment.apply(edited)
+        aligned = compare(lab, to_lab(moved))
+        if np.median(aligned.distance) < np.median(match.distance):
+            edited, match = moved, aligned
+    place = _corners(box, size)
+    inside = np.zeros(lab.shape[:2], bool)
+    inside[place[1] : place[3], place[0] : place[2]] = True
+    own = own_pixels(lab, place)
+    difference = cv2.GaussianBlur(to_lab(edited) - lab, (0, 0), _FINE)
+    changed = recoloured(np.asarray(np.linalg.norm(difference, axis=2), np.float32)) * inside
+    around = (1 - own) * inside
+    spill = float((around * changed).sum() / around.sum()) if around.sum() > _FEW * inside.sum() else 0.0
+    return RecolouredObject(_to_pixels(source), _to_pixels(edited), own, changed, spill)
+
+
+def _to_pixels(plane: Plane) -> NDArray[np.uint8]:
+    return np.clip(plane, 0, 255).astype(np.uint8)
+
+
+def _corners(box: tuple[float, ...], size: tuple[int, int]) -> WholeCorners:
+    width, height = size
+    x0, y0 = (min(max(round(side * share), 0), side - 1) for share, side in zip(box[:2], size, strict=True))
+    x1, y1 = (round(side * share) for share, side in zip(box[2:], size, strict=True))
+    return x0, y0, min(max(x1, x0 + 1), width), min(max(y1, y0 + 1), height)

@@ -294,7 +294,7 @@ def _run_program(program: Program[Observation], experts: Mapping[str, Expert | N
 
 def _default_expert(role: str) -> Expert:
     """The expert of a role that needs no download."""
-    from ...experts.lanczos import Lanczos
     from ...experts.pixel_differences import PixelDifferences
+    from ...experts.upscalers import Lanczos
 
     return PixelDifferences() if role == "differences" else Lanczos()

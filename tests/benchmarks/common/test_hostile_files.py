@@ -13,7 +13,7 @@ from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.run.golden_cases import read_cases
 from editcritic.benchmarks.suites.construction.workspace import ConstructionFolder
 from editcritic.benchmarks.suites.human_labels import append_labels
-from editcritic.reward.experts.loading.reward_prompts import RewardPromptTemplate
+from editcritic.reward.experts.loading.reward_heads import RewardPromptTemplate
 from editcritic.reward.queries.prompts import MAX_PROMPT_BYTES
 from editcritic.verifiers.selectors import PreviewCalibration
 

@@ -22,7 +22,7 @@ from editcritic.benchmarks.inspection import model_references as published
 from editcritic.benchmarks.inspection.expert_probe import synthetic_image
 from editcritic.reward import Image, load_experts
 from editcritic.reward.experts.clip import Clip
-from editcritic.reward.experts.pickscore import PickScore
+from editcritic.reward.experts.clip_preference import PickScore
 from editcritic.reward.queries import Detect, Embed, Rate, Region
 from editcritic.reward.queries.kinds import EmbedText
 from editcritic.reward.tomllib_compat import tomllib
@@ -99,7 +99,7 @@ def rated(rater: str, folder: Path, images: Path) -> Path:
 
 
 def spec(rater: str) -> str:
-    return f"editcritic.reward.experts.pickscore:PickScore?name={rater}&base={rater}&device=cpu"
+    return f"editcritic.reward.experts.clip_preference:PickScore?name={rater}&base={rater}&device=cpu"
 
 
 def changed(folder: str, place: Path) -> str:

@@ -297,13 +297,6 @@ def test_who_chooses_says_whom_and_that_the_hub_was_not_asked(hub: Path) -> None
     assert "may be on the hub" in entry.location
 
 
-def test_vllm_without_a_gpu_is_told(dino: str, hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    (entry,) = plan_load([f"x=vllm:{dino}"]).entries
-    assert entry.problem == "vLLM needs a GPU, and there is none"
-    assert "90%" in entry.location
-
-
 def test_what_a_loader_leaves_out_is_not_counted(tmp_path: Path) -> None:
     save_file({"a": torch.zeros(10), "lm_head.weight": torch.zeros(90)}, tmp_path / "model.safetensors")
     weights = local_weights.find_weights(str(tmp_path))

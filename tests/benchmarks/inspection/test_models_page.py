@@ -6,9 +6,8 @@ import pytest
 
 from editcritic.benchmarks.inspection import models_page
 from editcritic.reward import Expert, build, load_experts, spec_of
-from editcritic.reward.experts.loading.bundles import Bundle, bundles
 from editcritic.reward.experts.loading.local_expert import LocalExpert
-from editcritic.reward.experts.loading.model_registry import registered_models
+from editcritic.reward.experts.loading.model_registry import Bundle, bundles, registered_models
 
 PAGE = Path(__file__).parents[3] / "docs" / "models.md"
 

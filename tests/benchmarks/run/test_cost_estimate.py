@@ -17,7 +17,7 @@ from editcritic.benchmarks.run.cost_estimate import Block, Calibration, Figure, 
 from editcritic.benchmarks.run.estimate_table import rounded
 from editcritic.reward import Card, EditSample, Expert, Image, Program, Reward, Score
 from editcritic.reward.engine.program import ask
-from editcritic.reward.experts.judge_reader import JudgeReader
+from editcritic.reward.experts.judge_adapters import JudgeReader
 from editcritic.reward.queries import ExpertDown, FreeText, Judge, Message, ReadText, Reply
 
 

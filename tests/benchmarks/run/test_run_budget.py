@@ -10,9 +10,8 @@ import pytest
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.run.run_budget import BudgetLimits, BudgetTracker, Usage
 from editcritic.reward import Expert
-from editcritic.reward.experts.judge_reader import JudgeReader
+from editcritic.reward.experts.judge_adapters import JudgeReader, QInsight
 from editcritic.reward.experts.openai_judge import OpenAIJudge
-from editcritic.reward.experts.q_insight import QInsight
 from editcritic.reward.queries import AsyncExpert, Failure, Judge, Message, Rate, ReadText, Reply, YesNo
 from editcritic.reward.queries.kinds import Outcome
 

@@ -18,7 +18,7 @@ PARTS: list[Any] = [
     editcritic.verifiers,
 ]
 # Trainers and engines that are installed by their own instructions.
-OTHERS = {"verl_omni", "vllm"}
+OTHERS = {"verl_omni"}
 
 names = [one.name for part in PARTS for one in pkgutil.walk_packages(part.__path__, f"{part.__name__}.")]
 assert len(names) > 500, names

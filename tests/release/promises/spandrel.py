@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from editcritic.reward import Image
-from editcritic.reward.experts.real_esrgan import RealEsrgan
+from editcritic.reward.experts.upscalers import RealEsrgan
 from editcritic.reward.queries import Upscale, UpscaledImage
 from tests.reward.experts import formats
 from tests.vision_ops import declare_operators

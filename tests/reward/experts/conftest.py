@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from editcritic.reward.experts.loading import checkpoint, placing
+from editcritic.reward.experts.loading import checkpoint, devices
 from editcritic.reward.queries import Detections
 
 from .detectors import DETECTORS, Answer, Detector
@@ -24,7 +24,7 @@ def models_on_the_device():
         if not DEVICE.startswith("cpu"):
             torch.backends.cudnn.allow_tf32 = False  # convolutions have it by default, at three decimal digits
         device = DEVICE if device in ("auto", "cpu") else device
-        return placing.resolve_device_and_dtype(torch, device, "float32" if dtype == "auto" else dtype)
+        return devices.resolve_device_and_dtype(torch, device, "float32" if dtype == "auto" else dtype)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(checkpoint, "resolve_device_and_dtype", resolve)

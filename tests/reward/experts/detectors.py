@@ -174,7 +174,7 @@ DETECTORS = {
         library=_sam3,
         box_bias=lambda model: model.detr_decoder.box_head.layer3.bias,
         stranger=tiny.owl,
-        refused="it is a owlvit, give a checkpoint of SAM 3",
+        refused="is a owlvit: give a checkpoint of sam3 or sam3_video",
         eight={"image_passes": 2, "text_passes": DISTINCT, "joint_passes": 2 * DISTINCT},
         unaskable={
             "no phrase to detect: give one or more": (),

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from editcritic.reward import Image, Reward
 from editcritic.reward.config import build
-from editcritic.reward.experts.artimuse import RATING_TOKENS, ArtiMuse
+from editcritic.reward.experts.judge_adapters import RATING_TOKENS, ArtiMuse
 from editcritic.reward.experts.loading.vlm_loading import VisionLanguageModel, VisionLanguageProcessor
 from editcritic.reward.experts.vlm import Vlm
 from editcritic.reward.metrics.i2ibench.overall import aesthetic_quality

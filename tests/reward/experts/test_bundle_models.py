@@ -21,8 +21,8 @@ from transformers.utils import hub as transformers_hub
 from editcritic.benchmarks.inspection.load_plan import plan_load
 from editcritic.reward import Box, EditSample, Image, Pools, Reward, load_experts, score
 from editcritic.reward.experts.colour import ColourJudge
-from editcritic.reward.experts.loading.bundles import bundles
 from editcritic.reward.experts.loading.local_expert import LocalExpert
+from editcritic.reward.experts.loading.model_registry import bundles
 from editcritic.reward.metrics.edival.task_parser import parse_task
 from editcritic.reward.queries import ExpertDown
 

@@ -13,10 +13,9 @@ from transformers.decision import DecisionConfig
 from transformers.models.jev.configuration_jev import JEV_TEMPLATE
 
 from editcritic.reward import Image
-from editcritic.reward.experts.decision import DecisionJudge
-from editcritic.reward.experts.judging.decision_requests import QUESTION, make_request
-from editcritic.reward.experts.judging.decision_requests import DecisionRequest as Request
-from editcritic.reward.queries import ExpertDown, Failure, FreeText, Grade, Judge, Levels, Message, Reply, YesNo
+from editcritic.reward.experts.decision import QUESTION, DecisionJudge, make_request
+from editcritic.reward.experts.decision import DecisionRequest as Request
+from editcritic.reward.queries import ExpertDown, Failure, Grade, Judge, Levels, Message, Reply, YesNo
 from tests.reward.experts.tiny_vlms import TEMPLATE, tiny_llava, tiny_qwen2_5_vl
 
 LABELS = {"noul": ["Y", "N"]}  # single letters are tokens of the tiny tokenizers, "Yes" is not
@@ -215,12 +214,6 @@ def test_control_tokens_in_words_are_only_words(folders, kind, position):
     if not pictures:
         expert.pipeline.decision_config.sanitize_control_tokens = False
         assert control(read_tokens(expert, ask(TRICK))) != harmless
-
-
-def test_forms_without_options_fail_and_say_whom_to_ask(folders):
-    (outcome,) = DecisionJudge(folders["chat"])([Judge((Message(("why?",)),), FreeText())])
-    assert isinstance(outcome, Failure)
-    assert "bind a chat judge" in outcome.reason
 
 
 def test_more_options_than_the_model_knows_fail(folders):

@@ -8,7 +8,7 @@ import pytest
 from editcritic.reward import Card, EditSample, Pools, Program, Reward, Score, SpecError, ask, build, spec_of
 from editcritic.reward.config import load_experts
 from editcritic.reward.experts.colour import ColourJudge
-from editcritic.reward.experts.judge_reader import JudgeReader
+from editcritic.reward.experts.judge_adapters import JudgeReader
 from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.experts.pixel_features import PixelFeatures
 from editcritic.reward.experts.rapid_ocr import RapidOcr
@@ -94,9 +94,9 @@ def test_its_id_has_all_that_changes_an_answer(tmp_path: Any) -> None:
 
 
 def test_what_cannot_read_is_refused() -> None:
-    with pytest.raises(ValueError, match="JudgeReader needs a judge, RapidOcr answers ReadText: give vlm, openai"):
+    with pytest.raises(ValueError, match="JudgeReader needs a judge, RapidOcr answers ReadText: give vlm or openai"):
         JudgeReader(RapidOcr())
-    with pytest.raises(ValueError, match="ColourJudge answers about colours only: give vlm, openai or vllm"):
+    with pytest.raises(ValueError, match="ColourJudge answers about colours only: give vlm or openai"):
         JudgeReader(ColourJudge())
     with pytest.raises(ValueError, match="max_tokens is 1 or more, got 0"):
         JudgeReader(saying("a"), max_tokens=0)
@@ -132,7 +132,7 @@ def test_without_a_judge_it_says_what_to_bind() -> None:
 
 
 def test_judge_and_reader_stay_one_after_they_are_written_down() -> None:
-    """Two engines of vLLM would not fit, and tokens would count twice."""
+    """Two models would not fit, and tokens would count twice."""
     reward = Reward.of("edival-if", f"cpu judge={ADDRESS}?model=m reader=judge-reader")
     again: Any = pickle.loads(pickle.dumps(reward))
     assert again.experts["reader"].judge_expert is again.experts["judge"]

@@ -17,10 +17,10 @@ from rich.console import Console
 
 from editcritic.benchmarks.run.score_summary import profile_table
 from editcritic.reward import AnswerLog, Card, EditSample, Image, Program, Reward, Score, ask, build, spec_of
-from editcritic.reward.experts.judging import http_client
 from editcritic.reward.experts.judging import http_endpoint as endpoints
+from editcritic.reward.experts.judging import http_errors
 from editcritic.reward.experts.judging.http_endpoint import RetriesExhausted
-from editcritic.reward.experts.judging.image_encoding import after_jpeg
+from editcritic.reward.experts.judging.sent_images import after_jpeg
 from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.queries import (
     ExpertDown,
@@ -396,7 +396,7 @@ def test_no_request_outlasts_its_time(trouble):
 
 @pytest.mark.parametrize("status", [200, 400, 500])
 def test_a_body_without_end_is_not_swallowed(status, monkeypatch):
-    monkeypatch.setattr(http_client, "MAX_RESPONSE_BYTES", 1 << 20)
+    monkeypatch.setattr(http_errors, "MAX_RESPONSE_BYTES", 1 << 20)
     with serving(lambda *_: Answer(flood=True, status=status)) as server:
         (failure,) = judge(server, timeout_s=20.0)([question()])
         assert isinstance(failure, Failure)
@@ -422,7 +422,7 @@ def listing(rule: Rule, **options: Any) -> str:
 
 
 def test_the_list_of_models_is_bounded_in_time_and_size(monkeypatch):
-    monkeypatch.setattr(http_client, "MAX_RESPONSE_BYTES", 1 << 20)
+    monkeypatch.setattr(http_errors, "MAX_RESPONSE_BYTES", 1 << 20)
     one, two = {"data": [{"id": "qwen"}]}, {"data": [{"id": "a"}, {"id": "b" * 1000}]}
     assert listing(lambda *_: Answer(one)) == "qwen"
     assert f"has a, {'b' * 100}: name one" in listing(lambda *_: Answer(two))

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from editcritic.reward import Image
-from editcritic.reward.experts.owl import Owl
 from editcritic.reward.queries import Detect
 
 from . import tiny_detectors as tiny
@@ -42,7 +41,9 @@ def test_pictures_and_phrases_make_a_difference(detector, expected):
 
 def test_taking_the_other_models_square_is_noticed(detector, expert, expected, monkeypatch):
     other = {"owlvit": "owlv2", "owlv2": "owlvit"}
-    monkeypatch.setattr(Owl, "_model_type", lambda self, loaded: other[loaded.model.config.model_type])
+    with expert.checkpoint.use() as loaded:
+        config = loaded.model.config
+    monkeypatch.setattr(config, "model_type", other[config.model_type])
     assert tiny.apart(expert(detector.mixed), expected) > 0.01
 
 

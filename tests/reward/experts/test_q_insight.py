@@ -5,7 +5,7 @@ import pytest
 
 from editcritic.reward import Image, Reward
 from editcritic.reward.config import build
-from editcritic.reward.experts.q_insight import QInsight
+from editcritic.reward.experts.judge_adapters import QInsight
 from editcritic.reward.experts.vlm import Vlm
 from editcritic.reward.metrics.i2ibench.overall import image_quality
 from editcritic.reward.queries import Failure, Measurement, Rate, Reply

@@ -249,5 +249,5 @@ def test_a_checkpoint_that_lacks_weights_is_refused(folder, tmp_path):
 
 
 def test_a_checkpoint_that_is_not_there_says_so(tmp_path):
-    with pytest.raises(ExpertDown, match="cannot be loaded with Sam3Weights"):
+    with pytest.raises(ExpertDown, match="cannot be loaded with Sam3Model"):
         Sam3(str(tmp_path), device="cpu").load()

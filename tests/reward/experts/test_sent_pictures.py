@@ -8,10 +8,9 @@ import pytest
 import skimage.data
 
 from editcritic.reward import AnswerLog, Card, EditSample, Image, Program, Reward, Score, ask
-from editcritic.reward.experts.judging.decision_requests import QUESTION
-from editcritic.reward.experts.judging.image_encoding import fitted
+from editcritic.reward.experts.decision import QUESTION, SystemOneJudge
+from editcritic.reward.experts.judging.sent_images import fitted
 from editcritic.reward.experts.openai_judge import OpenAIJudge
-from editcritic.reward.experts.systemone import SystemOneJudge
 from editcritic.reward.queries import ExpertDown, Failure, Grade, Json, Judge, Message, Reply, YesNo
 from tests.reward.experts.http_server import Answer, ReceivedRequest, completion, error, serving
 

@@ -12,8 +12,8 @@ import pytest
 from editcritic.reward import AnswerLog, Card, EditSample, Program, Reward, Score, ask, build, load_experts, spec_of
 from editcritic.reward.experts.judging import addresses
 from editcritic.reward.experts.judging import http_endpoint as endpoints
+from editcritic.reward.experts.judging.addresses import PrefixGroups
 from editcritic.reward.experts.judging.http_endpoint import RetriesExhausted
-from editcritic.reward.experts.judging.prefix_groups import PrefixGroups
 from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.queries import ExpertDown, Grade, Judge, Message, YesNo
 from editcritic.reward.queries.specs import SpecError

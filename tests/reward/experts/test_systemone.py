@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from editcritic.reward import Image, build, spec_of
+from editcritic.reward.experts.decision import QUESTION, SystemOneJudge
 from editcritic.reward.experts.judging import http_endpoint as endpoints
-from editcritic.reward.experts.judging.decision_requests import QUESTION
 from editcritic.reward.experts.judging.http_endpoint import RetriesExhausted
-from editcritic.reward.experts.systemone import SystemOneJudge
-from editcritic.reward.queries import ExpertDown, Failure, FreeText, Grade, Json, Judge, Levels, Message, Reply, YesNo
+from editcritic.reward.queries import ExpertDown, Failure, FreeText, Json, Judge, Levels, Message, Reply, YesNo
 from editcritic.reward.retry import RetryPolicy
 from tests.reward.experts.http_server import Answer, Loopback, error, serving
 from tests.reward.fakes import picture
@@ -61,18 +60,6 @@ def test_a_question_goes_out_with_its_pictures_as_assets():
         asset = request.body["assets"][name]
         assert (asset["type"], asset["format"]) == ("image", "png")
         assert Image.of(base64.b64decode(asset["data_base64"])) == original
-
-
-@pytest.mark.parametrize(
-    ("form", "answer", "expected"),
-    [
-        (LEVELS, {"probabilities": {"bad": 0.25, "good": 0.75}}, Reply("good", {"bad": 0.25, "good": 0.75})),
-        (Grade(4, 5), {"probabilities": {"0": 0.75, "1": 0.25}}, Reply("4", {"4": 0.75, "5": 0.25})),
-    ],
-)
-def test_every_option_gets_its_probability(form, answer, expected):
-    with serving(lambda *_: answered(answer)) as server:
-        assert expert(server)([question(form)]) == [expected]
 
 
 @pytest.mark.parametrize("form", [FreeText(), Json.from_schema({})])
@@ -130,15 +117,6 @@ def test_trouble_is_tried_again_and_a_wrong_address_is_not():
     with serving(lambda *_: error(404, "Not Found")) as server:
         with pytest.raises(ExpertDown, match="check base_url"):
             expert(server)([question()])
-        assert len(server.requests) == 1
-
-
-def test_a_budget_counts_for_it_as_well():
-    with serving(lambda *_: answered({"noul": 1.0})) as server:
-        one = expert(server, max_requests=1)
-        one([question()])
-        with pytest.raises(ExpertDown, match="budget of 1 requests is spent"):
-            one([question()])
         assert len(server.requests) == 1
 
 

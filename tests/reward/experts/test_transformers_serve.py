@@ -9,9 +9,8 @@ import torch
 from transformers import pipeline
 from transformers.decision import DecisionConfig
 
-from editcritic.reward.experts.judging.decision_requests import DecisionRequest, make_request, parse_answers
+from editcritic.reward.experts.decision import DecisionRequest, SystemOneJudge, make_request, parse_answers
 from editcritic.reward.experts.openai_judge import OpenAIJudge
-from editcritic.reward.experts.systemone import SystemOneJudge
 from editcritic.reward.queries import Failure, FreeText, Grade, Json, Judge, Levels, Message, Reply, YesNo
 from tests.reward.experts.tiny_vlms import tiny_llava
 from tests.reward.experts.transformers_server import serving_models

@@ -18,10 +18,9 @@ import transformers
 
 from editcritic.reward import Engine, Image
 from editcritic.reward.experts import vlm
-from editcritic.reward.experts.judging.chat_template import extract_tool_calls
-from editcritic.reward.experts.judging.image_encoding import after_jpeg
-from editcritic.reward.experts.judging.logits_processors import OptionLookup, TextWriter
-from editcritic.reward.experts.judging.option_trie import build_option_trie
+from editcritic.reward.experts.judging.chat_completions import extract_tool_calls
+from editcritic.reward.experts.judging.logits_processors import OptionLookup, TextWriter, build_option_trie
+from editcritic.reward.experts.judging.sent_images import after_jpeg
 from editcritic.reward.experts.vlm import Vlm
 from editcritic.reward.queries import Failure, Judge, Message, YesNo
 from editcritic.reward.queries.response_formats import FreeText, Grade, Json, Levels, Reply, Tool, ToolCall

@@ -51,7 +51,6 @@ EXPERT_OPTIONS: dict[str, dict[str, Any]] = {
     "openai": {"model": "m", "base_url": "http://127.0.0.1:1/v1"},
     "served": {"model": "m", "usd_per_million_in": 0.5, "extra": {"top_k": 1}},
     "systemone": {"model": "m", "base_url": "http://127.0.0.1:1/v1", "retries": 0},
-    "vllm": {"name": "someone/model", "engine": {"max_model_len": 4096}},
     "vlm": {"dtype": "float32", "min_option_mass": 0.5},
     "grounding-dino": {"min_score": 0.2, "joint_batch": 3},
     "judge-reader": {"judge": "vlm", "max_tokens": 99},

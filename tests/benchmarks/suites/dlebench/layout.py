@@ -15,8 +15,8 @@ from editcritic.benchmarks.suites.results import Results
 from editcritic.benchmarks.suites.suite import Suite
 from editcritic.reward import Expert, Image
 from editcritic.reward.experts.annotated import Annotated
-from editcritic.reward.experts.lanczos import Lanczos
 from editcritic.reward.experts.pixel_differences import PixelDifferences
+from editcritic.reward.experts.upscalers import Lanczos
 from editcritic.reward.queries import Judge, Reply
 from editcritic.reward.queries.specs import Spec
 

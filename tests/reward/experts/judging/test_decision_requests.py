@@ -9,7 +9,7 @@ import pytest
 from transformers.decision import DecisionConfig
 from transformers.decision.template_utils import parse_questions
 
-from editcritic.reward.experts.judging.decision_requests import QUESTION, DecisionRequest, make_request, parse_answers
+from editcritic.reward.experts.decision import QUESTION, DecisionRequest, make_request, parse_answers
 from editcritic.reward.queries import Failure, FreeText, Grade, Json, Judge, Levels, Message, Reply, YesNo
 from tests.reward.fakes import picture
 

@@ -7,7 +7,7 @@ import pytest
 
 from editcritic.reward import Expert, Reward
 from editcritic.reward.config import build
-from editcritic.reward.experts.judging.judge_rater import JudgeRater
+from editcritic.reward.experts.judge_adapters import JudgeRater
 from editcritic.reward.queries import (
     Abstention,
     AsyncExpert,

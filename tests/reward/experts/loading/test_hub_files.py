@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from editcritic.reward.experts.loading import large_file_digests
+from editcritic.reward.experts.loading import hub_files
 from editcritic.reward.experts.loading.hub_files import folder_digest
 from editcritic.reward.file_digest import sha256
 
@@ -29,7 +29,7 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(path.name)
         return sha256(path)
 
-    monkeypatch.setattr(large_file_digests, "sha256", counted)
+    monkeypatch.setattr(hub_files, "sha256", counted)
     return names
 
 
@@ -45,7 +45,7 @@ def weights(tmp_path: Path, cache: Path) -> Path:
 def settled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files count as written long ago, except in the test of fresh ones."""
     if "fresh" not in request.node.name:
-        monkeypatch.setattr(large_file_digests, "_SETTLED_S", 0.0)
+        monkeypatch.setattr(hub_files, "_SETTLED_S", 0.0)
 
 
 def overwrite(path: Path, place: int, content: bytes) -> None:

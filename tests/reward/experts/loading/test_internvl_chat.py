@@ -12,8 +12,12 @@ from safetensors.torch import load_file, save_file
 from torch.nn import functional
 
 from editcritic.reward import Image
-from editcritic.reward.experts.loading.internvl_chat import make_config, rename_weights
-from editcritic.reward.experts.loading.vlm_loading import VisionLanguageModel, VisionLanguageProcessor
+from editcritic.reward.experts.loading.vlm_loading import (
+    VisionLanguageModel,
+    VisionLanguageProcessor,
+    make_config,
+    rename_weights,
+)
 from editcritic.reward.experts.vlm import Vlm
 from editcritic.reward.queries import ExpertDown, Judge, Message, YesNo
 from editcritic.reward.queries.response_formats import Reply

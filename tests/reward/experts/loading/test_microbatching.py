@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from editcritic.reward.experts.loading.microbatching import Microbatcher, is_out_of_memory, parse_byte_size
+from editcritic.reward.experts.loading.devices import Microbatcher, is_out_of_memory, parse_byte_size
 from editcritic.reward.queries import ExpertDown
 
 MIB = 2**20

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from editcritic.reward.experts.loading.tiling import OVERLAP, Canvas, Tiling, min_tile_size
+from editcritic.reward.experts.upscalers import OVERLAP, Canvas, Tiling, min_tile_size
 
 SIDES = st.integers(1, 900)
 

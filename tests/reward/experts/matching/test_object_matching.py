@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import skimage.data
 
-from editcritic.reward.experts.matching.object_matching import ObjectTemplate, Pyramid, TooLittleStructure, find_object
+from editcritic.reward.experts.matching.edge_structure import Pyramid
+from editcritic.reward.experts.matching.object_matching import ObjectTemplate, TooLittleStructure
 
 PHOTOS = {name: getattr(skimage.data, name)() for name in ("astronaut", "coffee", "chelsea", "rocket")}
 BASES = {name: Pyramid(photo) for name, photo in PHOTOS.items()}
@@ -206,9 +207,9 @@ def test_another_text_on_a_sign_leaves_the_sign():
 def test_what_looked_like_it_before_the_edit_is_not_it():
     name, box = "chelsea", (134, 83, 208, 150)
     twin = pasted(PHOTOS[name], piece_of(PHOTOS[name], box), 20, 200)
-    assert len([f for f in find_object(twin, box, twin) if f.score > 0.3]) == 1
+    assert len([f for f in ObjectTemplate(twin, box).find(twin) if f.score > 0.3]) == 1
     gone = inpainted(twin, box)
-    assert all(match.score < 0.3 for match in find_object(twin, box, gone))
+    assert all(match.score < 0.3 for match in ObjectTemplate(twin, box).find(gone))
 
 
 @EACH
@@ -237,7 +238,7 @@ def test_nothing_is_on_blank_pictures_of_any_size(size, level):
 
 @pytest.mark.parametrize("box", [(-40, -40, 64, 160), (440, 400, 900, 700), (-9, -9, 999, 999), (1.5, 0.2, 510.9, 511)])
 def test_boxes_may_reach_beyond_the_picture(box):
-    best = find_object(PHOTOS["astronaut"], box, PHOTOS["astronaut"])[0]
+    best = ObjectTemplate(PHOTOS["astronaut"], box).find(PHOTOS["astronaut"])[0]
     assert best.score >= 0.97
     inside = (max(box[0], 0), max(box[1], 0), min(box[2], 512), min(box[3], 512))
     assert overlap(best, inside) > 0.99
@@ -280,7 +281,7 @@ def test_one_call_or_shared_parts_find_the_same_and_change_nothing():
     name, box = PATCH
     base, edited = PHOTOS[name].copy(), noisy(PHOTOS[name])
     before = base.copy(), edited.copy()
-    once = find_object(base, box, edited)
+    once = ObjectTemplate(base, box).find(edited)
     shared = ObjectTemplate(BASES[name], box)
     picture = Pyramid(edited)
     assert shared.find(PHOTOS[name]) != once

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from editcritic.reward import Box, EditSample, Expert, Image
-from editcritic.reward.experts.lanczos import Lanczos
 from editcritic.reward.experts.pixel_differences import PixelDifferences
+from editcritic.reward.experts.upscalers import Lanczos
 from editcritic.reward.image import Corners
 from editcritic.reward.queries import Detections, Judge
 from editcritic.reward.queries.kinds import Detect, Differ, Outcome, Query, Upscale

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from editcritic.reward import Box, EditSample, Expert, Image, Reward
-from editcritic.reward.experts.judge_reader import JudgeReader
+from editcritic.reward.experts.judge_adapters import JudgeReader
 from editcritic.reward.metrics.edival.following import InstructionFollowing
 from editcritic.reward.metrics.edival.task_parser import parse_task
 from editcritic.reward.queries import Detect, Detections, FreeText, Judge, Reply

@@ -1,23 +1,28 @@
-"""RewardHeadExpert: base class of experts with reward heads; each head reads rows of images and text."""
+"""Human preference by a vision-language model with reward heads: HPSv3 rates images, EditReward edits.
+
+HPSv3: ICCV 2025, arXiv 2508.03789; code: MizzenAI/HPSv3. EditReward: ICLR 2026, arXiv 2509.26346; code:
+TIGER-AI-Lab/EditReward.
+"""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Unpack
 
-from ...image import Image
-from ...queries.expert import ExpertDown
-from ...queries.kinds import Measurement, Outcome, Rate
-from ...queries.outcomes import Failure
-from .checkpoint import LoadedModel, LoadOptions
-from .local_expert import LocalExpert
-from .reward_prompts import RewardProcessor, RewardPromptTemplate
+from ..image import Image
+from ..queries.expert import ExpertDown
+from ..queries.kinds import Measurement, Outcome, Rate
+from ..queries.outcomes import Failure
+from .loading.checkpoint import LoadedModel, LoadOptions
+from .loading.local_expert import LocalExpert
+from .loading.reward_heads import RewardHeads, RewardProcessor, RewardPromptTemplate
 
 HeadOutput = NDArray[np.float64]
 """Mean, and natural logarithm of the standard deviation."""
@@ -57,22 +62,16 @@ class RewardHeadExpert(LocalExpert[Outcome]):
 
     kinds = (Rate,)
     processor = RewardProcessor
+    counters = ("image_passes", "forward_passes", "prompt_tokens")
     qualities: ClassVar[tuple[str, ...]]
-
-    def __init__(self, name: str, *, base: str, batch: int, cache_bytes: int, **loading: Unpack[LoadOptions]) -> None:
-        super().__init__(name, base=base, batch=batch, cache_bytes=cache_bytes, **loading)
-        self.counts = dict.fromkeys(("image_passes", "forward_passes", "prompt_tokens"), 0)
 
     @abstractmethod
     def rows(self, query: Rate) -> tuple[RewardInput, ...]:
         """The rows of a query for one of the qualities. Raises ValueError if the query lacks an input."""
 
-    def usage(self) -> Mapping[str, float]:
-        return dict(self.counts)
-
     def answer_batch(self, queries: Sequence[Rate]) -> list[Outcome]:
         with self.checkpoint.use() as loaded:
-            self._check(loaded)
+            self.check(loaded)
             tokenized = [self._tokenized_rows(loaded, query) for query in queries]
             inputs = {item.row.key: item for rows in tokenized if not isinstance(rows, Failure) for item in rows}
             outputs = self.feature_cache.get_or_compute(inputs, lambda missing: self._read(loaded, missing))
@@ -89,7 +88,7 @@ class RewardHeadExpert(LocalExpert[Outcome]):
         except ValueError as error:
             return Failure(f"{self.name} cannot rate this: {error}")
 
-    def _check(self, loaded: LoadedModel) -> None:
+    def check(self, loaded: LoadedModel) -> None:
         vocabulary, expected = len(loaded.model.get_input_embeddings().weight), len(loaded.processor.tokenizer)
         if vocabulary != expected:
             raise ExpertDown(
@@ -158,3 +157,128 @@ class RewardHeadExpert(LocalExpert[Outcome]):
 
 _MAX_LOG_SIGMA = 700.0
 """The largest logarithm that `exp` can take."""
+
+
+class HpsHeads(RewardHeads):
+    """HPSv3's weight file: all parameters of the backbone and one head."""
+
+    file = "HPSv3.safetensors"
+    heads: ClassVar[tuple[str, ...]] = ("rm_head",)
+    backbone = "qwen2_vl"
+
+
+class Hpsv3(RewardHeadExpert):
+    """Answers `Rate` of quality `preference`: value is the predicted mean, sigma the predicted standard deviation.
+
+    The scale is unbounded and has no zero point; of two images, people preferred the one with the higher mean. The
+    prompt is the text that the image was generated from; it may be empty. HPSv3 was trained on text-to-image samples
+    and ignores `sources`.
+
+    template: a file with the model's text, with `{prompt}` and `<|Reward|>`. The text here paraphrases the training
+    text: only the authors' own reproduces published scores; any other text shifts them.
+
+    name: folder, file or hub name of the weights. base: the backbone, for its configuration, tokenizer and image
+    processor. batch: maximum images or rows in a pass. cache_bytes: for the vision tokens of recent images, about 2 MB
+    each. loading: see `LoadOptions`; the head is kept in float32. Failures and usage: see `RewardHeadExpert`.
+    """
+
+    loader = HpsHeads
+    weights_file = HpsHeads.file
+    qualities: ClassVar[tuple[str, ...]] = ("preference",)
+
+    def __init__(
+        self,
+        name: str = "MizzenAI/HPSv3",
+        *,
+        base: str = "Qwen/Qwen2-VL-7B-Instruct",
+        template: str | None = None,
+        batch: int = 8,
+        cache_bytes: int = 512 * 2**20,
+        **loading: Unpack[LoadOptions],
+    ) -> None:
+        self.base = base
+        self.template = template
+        self.text = RewardPromptTemplate.of(template, "editcritic.reward.experts", "hpsv3")
+        super().__init__(name, base=base, batch=batch, cache_bytes=cache_bytes, **loading)
+
+    def options_id(self) -> str:
+        return f"template={self.text.digest}"
+
+    def rows(self, query: Rate) -> tuple[RewardInput, ...]:
+        return (RewardInput(0, self.text, (query.image,), query.prompt),)
+
+
+_HEADS = {"instruction following": "following", "visual quality": "quality"}
+"""Qualities, in the order of the heads, and the names of their templates."""
+
+
+class EditRewardHeads(RewardHeads):
+    """EditReward's weight file: all parameters of the backbone and a head for each of two qualities."""
+
+    file = "model.safetensors"
+    heads: ClassVar[tuple[str, ...]] = ("rm_heads.head_0", "rm_heads.head_1")
+    backbone = "qwen2_5_vl"
+
+
+class EditReward(RewardHeadExpert):
+    """Answers `Rate` of an edit: `sources` is the single source image, `prompt` the instruction.
+
+    The model reads the pair twice, once for instruction following and once for visual quality, with a head each. Each
+    head predicts a mean (value) and a standard deviation (sigma).
+
+    quality: `preference` is the authors' score, the mean of both means; its sigma is as in their training, the
+    exponential of the mean of both logarithms. `instruction following` and `visual quality` are one head each. Training
+    constrained only the mean of the two: neither their difference nor their zero points are calibrated. The scale is
+    unbounded; of two edits, people preferred the one with the higher mean.
+
+    template: a folder with the texts `following.txt` and `quality.txt`, each with `{prompt}` and `<|Reward|>`. The
+    texts here paraphrase the training texts: only the authors' own reproduce published scores; any other text shifts
+    them.
+
+    name: folder, file or hub name of the weights. base: the backbone, for its configuration, tokenizer and image
+    processor. batch: maximum images or rows in a pass. cache_bytes: for the vision tokens of recent images, about 2 MB
+    each. loading: see `LoadOptions`; the heads are kept in float32. Failures and usage: see `RewardHeadExpert`.
+    """
+
+    loader = EditRewardHeads
+    weights_file = EditRewardHeads.file
+    qualities: ClassVar[tuple[str, ...]] = ("preference", *_HEADS)
+
+    def __init__(
+        self,
+        name: str = "TIGER-Lab/EditReward-Qwen2.5-VL-7B",
+        *,
+        base: str = "Qwen/Qwen2.5-VL-7B-Instruct",
+        template: str | None = None,
+        batch: int = 8,
+        cache_bytes: int = 512 * 2**20,
+        **loading: Unpack[LoadOptions],
+    ) -> None:
+        if template is not None and not Path(template).is_dir():
+            raise ValueError(f"template {template!r} is not a folder: give one with following.txt and quality.txt")
+        self.base = base
+        self.template = template
+        self.texts = {
+            quality: RewardPromptTemplate.of(
+                None if template is None else str(Path(template) / f"{file}.txt"),
+                "editcritic.reward.experts",
+                f"edit_reward_{file}",
+            )
+            for quality, file in _HEADS.items()
+        }
+        super().__init__(name, base=base, batch=batch, cache_bytes=cache_bytes, **loading)
+
+    def options_id(self) -> str:
+        return "template=" + ",".join(text.digest for text in self.texts.values())
+
+    def rows(self, query: Rate) -> tuple[RewardInput, ...]:
+        if len(query.sources) != 1:
+            raise ValueError(f"it compares an edit with one source image, got {len(query.sources)}")
+        if not query.prompt:
+            raise ValueError("the prompt, which is the instruction, is empty")
+        images = (*query.sources, query.image)
+        return tuple(
+            RewardInput(head, text, images, query.prompt)
+            for head, (quality, text) in enumerate(self.texts.items())
+            if query.quality in ("preference", quality)
+        )

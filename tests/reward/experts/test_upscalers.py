@@ -1,0 +1,431 @@
+"""Upscalers equal the published networks, tile large images, and refuse other weights and larger factors."""
+
+import importlib.metadata
+import math
+import sys
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import PIL.Image
+import pytest
+import torch
+import transformers
+from safetensors.torch import save_file
+from torch.nn import functional as F
+
+from editcritic.reward import Engine, Image, Score, ask
+from editcritic.reward.config import build
+from editcritic.reward.experts import upscalers
+from editcritic.reward.experts.upscalers import BestAvailableUpscaler, Lanczos, RealEsrgan, Swin2Sr
+from editcritic.reward.queries import ExpertDown, Failure, Upscale, UpscaledImage
+from editcritic.reward.queries.specs import spec_of
+
+from ..fakes import picture
+from . import formats
+
+# -- published networks ------------------------------------------------------------------------------------------------
+
+SWIN_SIZES = {"width": 12, "heads": 2, "stages": 2, "layers": 2}
+UPSAMPLERS = {"classical": "pixelshuffle", "realworld": "nearest+conv"}
+
+
+def save_swin(folder: Path, kind: str = "classical", without: tuple[str, ...] = ()) -> str:
+    """A checkpoint in the published layout with random weights."""
+    table = formats.load(f"swin2sr_{kind}_x4")
+    weights = table.random(3, 0.15, **SWIN_SIZES)
+    transformers.Swin2SRConfig(
+        architectures=["Swin2SRForImageSuperResolution"],
+        embed_dim=SWIN_SIZES["width"],
+        depths=[SWIN_SIZES["layers"]] * SWIN_SIZES["stages"],
+        num_heads=[SWIN_SIZES["heads"]] * SWIN_SIZES["stages"],
+        upscale=4,
+        upsampler=UPSAMPLERS[kind],
+    ).save_pretrained(folder)
+    transformers.Swin2SRImageProcessor().save_pretrained(folder)
+    if table.file.endswith(".bin"):
+        torch.save(weights, folder / table.file)
+    else:
+        save_file({name: value for name, value in weights.items() if name not in without}, folder / table.file)
+    return str(folder)
+
+
+def library(folder: str, image: Image) -> Any:
+    """The authors' example of Swin2SR."""
+    processor = transformers.AutoImageProcessor.from_pretrained(folder)
+    model, info = transformers.Swin2SRForImageSuperResolution.from_pretrained(folder, output_loading_info=True)
+    assert not any(info[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    with torch.inference_mode():
+        output = model(**processor(image.pil(), return_tensors="pt")).reconstruction[0]
+    return output[:, : image.height * 4, : image.width * 4]  # without the padding
+
+
+ESRGAN = {
+    "real_esrgan_x4plus": ("params_ema", {"width": 8, "blocks": 2}, 4, 16_697_987),
+    "real_esrgan_x2plus": ("params_ema", {"width": 8, "blocks": 2}, 2, 16_703_171),
+    "real_esr_general_x4v3": ("params", {"width": 8}, 4, 1_213_296),
+}
+"""Key of the weights, sizes of the tiny one, factor, and parameters of the published one."""
+
+
+def esrgan_weights(name: str) -> dict[str, Any]:
+    state = formats.load(name).random(5, 0.1, **ESRGAN[name][1])
+    if "conv_last.bias" in state:
+        state["conv_last.bias"] = torch.full((3,), 0.5)  # neither black nor white
+    return state
+
+
+def save_esrgan(
+    folder: Path, name: str = "real_esrgan_x4plus", without: tuple[str, ...] = (), **more: torch.Tensor
+) -> str:
+    path = folder / formats.load(name).file
+    kept = {key: value for key, value in esrgan_weights(name).items() if key not in without}
+    torch.save({ESRGAN[name][0]: kept | more}, path)
+    return str(path)
+
+
+def published(name: str, _: str, image: Image) -> Any:
+    """The network of the paper and the authors' code, reimplemented from its parameter names."""
+    w = esrgan_weights(name)
+
+    def conv(x: Any, part: str) -> Any:
+        return F.conv2d(x, w[f"{part}.weight"], w[f"{part}.bias"], padding=1)
+
+    def bent(x: Any) -> Any:
+        return F.leaky_relu(x, 0.2)
+
+    def dense(x: Any, part: str) -> Any:
+        outputs = [x]
+        for n in range(1, 5):
+            outputs.append(bent(conv(torch.cat(outputs, 1), f"{part}.conv{n}")))
+        return x + 0.2 * conv(torch.cat(outputs, 1), f"{part}.conv5")
+
+    inputs = torch.from_numpy(image.pixels.copy()).permute(2, 0, 1)[None] / 255
+    if "general" in name:
+        x = inputs
+        for n in range(0, 66, 2):
+            x = F.prelu(conv(x, f"body.{n}"), w[f"body.{n + 1}.weight"])
+        return (F.pixel_shuffle(conv(x, "body.66"), 4) + F.interpolate(inputs, scale_factor=4, mode="nearest"))[0]
+    first = conv(F.pixel_unshuffle(inputs, 2) if "x2" in name else inputs, "conv_first")
+    x = first
+    for block in range(2):
+        inner = x
+        for part in (1, 2, 3):
+            inner = dense(inner, f"body.{block}.rdb{part}")
+        x = x + 0.2 * inner
+    x = first + conv(x, "conv_body")
+    for up in ("conv_up1", "conv_up2"):
+        x = bent(conv(F.interpolate(x, scale_factor=2, mode="nearest"), up))
+    return conv(bent(conv(x, "conv_hr")), "conv_last")[0]
+
+
+NETWORKS: dict[str, tuple[Any, Callable[[Path], str], Callable[[str, Image], Any], int]] = {
+    **{kind: (Swin2Sr, partial(save_swin, kind=kind), library, 4) for kind in UPSAMPLERS},
+    **{
+        name: (RealEsrgan, partial(save_esrgan, name=name), partial(published, name), row[2])
+        for name, row in ESRGAN.items()
+    },
+}
+"""By name: the expert, its files, the published network, its factor."""
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """The weights of a network by name, made once."""
+    paths: dict[str, str] = {}
+
+    def path(name: str) -> str:
+        if name not in paths:
+            paths[name] = NETWORKS[name][1](tmp_path_factory.mktemp(name))
+        return paths[name]
+
+    return path
+
+
+def expert(saved: Any, name: str, **options: Any) -> Any:
+    return NETWORKS[name][0](saved(name), device="cpu", **options)
+
+
+def enlarged(expert: Any, *queries: Upscale) -> list[Any]:
+    """The pixels of each."""
+    return [answer.image.pixels for answer in expert(queries)]
+
+
+def apart(one: Any, other: Any) -> tuple[float, float]:
+    """The largest and the mean difference, in levels."""
+    difference = np.abs(one.astype(int) - other)
+    return difference.max(), difference.mean()
+
+
+# -- every network -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["pil", "torchvision"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_it_enlarges_as_the_published_network_does(saved, name, backend):
+    kind, _, reference, factor = NETWORKS[name]
+    for size in [(13, 21), (4, 5), (16, 24)] if kind is Swin2Sr else [(16, 12)]:  # without padding
+        image = picture(1, *size)
+        (answer,) = enlarged(expert(saved, name, backend=backend), Upscale(image, factor))
+        output = reference(saved(name), image).clamp(0, 1).permute(1, 2, 0)
+        expected = (output * 255).round().numpy().astype(np.uint8)
+        assert answer.shape == expected.shape
+        assert apart(answer, expected)[0] <= 1  # one half may be rounded up or down
+        assert expected.std() > 3
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_any_size_is_enlarged_also_beside_others_and_more_than_it_can_do_fails(saved, name):
+    factor = NETWORKS[name][3]
+    sizes = [(1, 1), (5, 3), (17, 9), (5, 3)]
+    queries = [Upscale(picture(seed, *size), factor) for seed, size in enumerate(sizes)]
+    upscaler = expert(saved, name)
+    *answers, more = upscaler([*queries, Upscale(picture(1, 5, 3), 8)])
+    assert upscaler.usage() == {"image_passes": 4}
+    for query, answer in zip(queries, answers, strict=True):
+        assert answer.image.size == (factor * query.image.width, factor * query.image.height)
+        assert apart(answer.image.pixels, enlarged(expert(saved, name, batch=1), query)[0])[0] <= 1
+    assert isinstance(more, Failure)
+    assert f"enlarges {factor} times, the query asks for 8: bind an upscaler of 8 or more, or Lanczos" in more.reason
+
+
+def test_a_smaller_factor_is_the_models_own_made_smaller(saved):
+    image = picture(2, 30, 20)
+    whole, half, again = enlarged(expert(saved, "classical"), *(Upscale(image, factor) for factor in (4, 2, 4)))
+    assert np.array_equal(half, Image.of(whole).resized(60, 40).pixels)
+    assert np.array_equal(again, whole)
+
+
+def test_pictures_of_a_few_pixels_are_enlarged_on_both_backends(saved):
+    both = [expert(saved, "classical", backend=backend) for backend in ("pil", "torchvision")]
+    one, other = (enlarged(each, Upscale(picture(1, 3, 1), 4))[0] for each in both)
+    assert one.shape == (4, 12, 3)
+    assert apart(one, other)[0] <= 1
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_big_pictures_go_through_in_tiles_and_show_no_seams(saved, name):
+    kind, _, _, factor = NETWORKS[name]
+    image = picture(4, 200, 40)
+    tiled, whole = expert(saved, name, tile_size=128), expert(saved, name, tile_size=200)
+    (one,), (other,) = enlarged(tiled, Upscale(image, factor)), enlarged(whole, Upscale(image, factor))
+    assert tiled.usage()["image_passes"] > whole.usage()["image_passes"] == 1
+    most, mean = apart(one, other)
+    assert most <= (8 if kind is Swin2Sr else 2)
+    assert mean < (0.01 if kind is Swin2Sr else 0.1)
+    if name == "classical":  # without overlap there are seams
+        parts = [enlarged(tiled, Upscale(image.crop(x, 0, min(x + 96, 200), 40), 4))[0] for x in (0, 96, 192)]
+        worst, worse = apart(np.concatenate(parts, 1), other)
+        assert worst > 5 * most
+        assert worse > 5 * mean
+    assert tiled.id != whole.id
+    with pytest.raises(ValueError, match="tile_size is a side in pixels, 128 or more, got 64"):
+        expert(saved, name, tile_size=64)
+
+
+def test_values_that_are_no_numbers_are_no_picture(saved):
+    upscaler = expert(saved, "classical", dtype="float16")
+    with upscaler.checkpoint.use() as loaded:
+        loaded.model.upsample.final_convolution.bias.fill_(torch.inf)
+    (answer,) = upscaler([Upscale(picture(1, 9, 9), 4)])
+    assert isinstance(answer, Failure)
+    assert "values that are not finite in float16: try dtype='float32'" in answer.reason
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", UPSAMPLERS)
+def test_swin2sr_has_the_published_names_and_shapes(kind):
+    config = transformers.Swin2SRConfig(upscale=4, upsampler=UPSAMPLERS[kind])
+    with torch.device("meta"):
+        model = transformers.Swin2SRForImageSuperResolution(config)
+    own = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    assert formats.load(f"swin2sr_{kind}_x4").shapes() == own
+
+
+@pytest.mark.parametrize("name", ESRGAN)
+def test_weights_of_the_published_names_and_shapes_are_a_network_of_the_published_size(name):
+    import spandrel
+
+    shapes = formats.load(name).shapes()
+    assert sum(map(math.prod, shapes.values())) == ESRGAN[name][3]
+    with torch.device("meta"):
+        descriptor = spandrel.ModelLoader("meta").load_from_state_dict({k: torch.empty(v) for k, v in shapes.items()})
+    own = {k: tuple(v.shape) for k, v in descriptor.model.state_dict().items()}
+    assert len(own) == len(shapes)
+    assert sorted(own.values()) == sorted(shapes.values())
+    assert (descriptor.scale, descriptor.input_channels, descriptor.output_channels) == (ESRGAN[name][2], 3, 3)
+
+
+def test_a_folder_and_safetensors_will_do_and_the_id_names_what_changes_the_output(saved, tmp_path):
+    file = saved("real_esrgan_x4plus")
+    save_file(esrgan_weights("real_esrgan_x4plus"), tmp_path / "converted.safetensors")
+    names = [file, file.rpartition("/")[0], str(tmp_path / "converted.safetensors")]
+    experts = [RealEsrgan(name, device="cpu") for name in names]
+    assert len({enlarged(each, Upscale(picture(1, 9, 9), 4))[0].tobytes() for each in experts}) == 1
+    assert len({each.id for each in experts}) == 3
+    assert experts[0].id.startswith("RealEsrgan@1 RealESRGAN_x4plus.pth@")
+    assert experts[0].id.endswith(f" float32 pil tile=256 spandrel={importlib.metadata.version('spandrel')}")
+
+
+def test_a_pickle_that_holds_more_than_weights_is_not_run(tmp_path):
+    class Trap:
+        def __reduce__(self) -> Any:
+            return exec, (f"open({str(tmp_path / 'sprung')!r}, 'w')",)
+
+    torch.save({"params_ema": {"conv_first.weight": Trap()}}, tmp_path / "RealESRGAN_x4plus.pth")
+    with pytest.raises(ExpertDown, match="holds more than weights, or is damaged"):
+        RealEsrgan(str(tmp_path), device="cpu").load()
+    assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"without": ["conv_hr.weight"]}, "does not match the detected network"),
+        ({"without": ["body.1.rdb2.conv3.bias"]}, "does not match the detected network"),
+        ({"conv_last.weight": torch.zeros(3, 9, 3, 3)}, "does not match the detected network"),
+        ({"refiner.weight": torch.zeros(3)}, r"has 73 weights, expected 72 for ESRGAN"),
+        ({"without": list(esrgan_weights("real_esrgan_x4plus"))}, "has weights of no network known to spandrel"),
+        (
+            {"without": [f"conv_up{n}.{kind}" for n in (1, 2) for kind in ("weight", "bias")]},
+            "enlarges 1 times and turns 3 channels into 3: give a model that enlarges RGB images",
+        ),
+    ],
+    ids=["lacks one", "lacks another", "of another shape", "one too many", "none", "does not enlarge"],
+)
+def test_other_weights_are_refused(changed, message, tmp_path):
+    with pytest.raises(ExpertDown, match=message):
+        RealEsrgan(save_esrgan(tmp_path, **changed), device="cpu").load()
+
+
+def test_other_networks_that_spandrel_knows_are_refused(tmp_path):
+    from spandrel.architectures.SPAN import SPAN
+
+    path = tmp_path / "span.pth"
+    torch.save(SPAN(num_in_ch=3, num_out_ch=3, feature_channels=8, upscale=2).state_dict(), path)
+    with pytest.raises(ExpertDown, match="is a SPAN, no Real-ESRGAN network"):
+        RealEsrgan(str(path), device="cpu").load()
+
+
+def test_swin2sr_refuses_a_model_that_does_not_enlarge_or_lacks_weights(tmp_path):
+    config = transformers.Swin2SRConfig(
+        embed_dim=12, depths=[1], num_heads=[2], upscale=1, num_channels=1, window_size=7, upsampler=""
+    )
+    transformers.Swin2SRForImageSuperResolution(config).save_pretrained(tmp_path / "grey")
+    transformers.Swin2SRImageProcessor().save_pretrained(tmp_path / "grey")
+    with pytest.raises(ExpertDown, match="enlarges 1 times and takes 1 channels: give a model that enlarges RGB"):
+        Swin2Sr(str(tmp_path / "grey"), device="cpu").load()
+    folder = save_swin(tmp_path, without=("upsample.final_convolution.bias",))
+    with pytest.raises(ExpertDown, match=r"lacks 1 of its weights \(upsample.final_convolution.bias\)"):
+        Swin2Sr(folder, device="cpu").load()
+
+
+def test_what_is_missing_is_named_and_quantised_it_is_not_loaded(saved, tmp_path, monkeypatch):
+    file = saved("real_esrgan_x4plus")
+    with pytest.raises(ExpertDown, match=r"holds no RealESRGAN_x4plus.pth, .* there is nothing"):
+        RealEsrgan(str(tmp_path), device="cpu").load()
+    with pytest.raises(ExpertDown, match="neither a folder nor a model available from the hub"):
+        _ = RealEsrgan("nowhere.pth", device="cpu").id
+    with pytest.raises(ExpertDown, match=r"bitsandbytes|supports neither quantisation nor device_map"):
+        RealEsrgan(file, device="cpu", quantisation="int8").load()
+    with pytest.raises(ExpertDown, match="supports neither quantisation nor device_map"):
+        RealEsrgan(file, device_map="auto").load()
+    monkeypatch.setitem(sys.modules, "spandrel", None)
+    with pytest.raises(ExpertDown, match=r"spandrel is not installed: pip install 'editcritic\[spandrel\]'"):
+        RealEsrgan(file, device="cpu", dtype="bfloat16").load()
+
+
+# -- the first available -----------------------------------------------------------------------------------------------
+
+QUERY = Upscale(picture(1, 9, 7), 4)
+
+
+@pytest.fixture(autouse=True)
+def warned():
+    """Warnings of Lanczos are errors, unless a test expects them."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="images are enlarged by Lanczos")
+        yield
+
+
+def test_real_esrgan_comes_first_and_its_memory_is_given_back(saved):
+    file = saved("real_esrgan_x4plus")
+    enhancer = BestAvailableUpscaler(file, saved("classical"), device="cpu")
+    enhancer.offload()  # no expert is chosen yet
+    assert enhancer.usage() == {}
+    assert enhancer.id == RealEsrgan(file, device="cpu").id
+    first = enhancer([QUERY])
+    assert first == RealEsrgan(file, device="cpu")([QUERY])
+    assert enhancer.usage() == {"image_passes": 1}
+    for give_back in (enhancer.offload, enhancer.unload):
+        give_back()
+        assert enhancer([QUERY]) == first
+
+
+def test_swin2sr_comes_second(saved, monkeypatch):
+    swin = saved("classical")
+    expected = Swin2Sr(swin, tile_size=300, device="cpu")
+    for weights in ("nowhere.pth", ""):
+        assert BestAvailableUpscaler(weights, swin, tile_size=300, device="cpu").id == expected.id
+    assert BestAvailableUpscaler("", swin, device="cpu")([QUERY]) == expected([QUERY])
+
+    def absent(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(upscalers, "version", absent)  # of spandrel, which loads Real-ESRGAN
+    enhancer = BestAvailableUpscaler(saved("real_esrgan_x4plus"), swin, tile_size=300, device="cpu")
+    assert enhancer.id == expected.id
+
+
+def test_lanczos_comes_last_and_is_announced_once():
+    enhancer = BestAvailableUpscaler("nowhere.pth", "no/where", device="cpu")
+    with pytest.warns(UserWarning, match=r"adds no detail: nowhere\.pth is neither .*; no/where is neither") as caught:
+        assert enhancer.id == Lanczos.id
+    assert len(caught) == 1
+    enhancer.load()
+    assert enhancer([QUERY]) == Lanczos()([QUERY])
+    assert enhancer.id == Lanczos.id  # a further warning would be an error here
+
+
+def test_weights_that_are_there_and_damaged_are_an_error_and_nothing_takes_their_place(saved, tmp_path):
+    torch.save({"params_ema": {"conv_first.weight": torch.zeros(1)}}, tmp_path / "RealESRGAN_x4plus.pth")
+    enhancer = BestAvailableUpscaler(str(tmp_path), saved("classical"), device="cpu")
+    with pytest.raises(ExpertDown, match="has weights of no network"):
+        enhancer.load()
+    assert "RealEsrgan" in enhancer.id
+
+
+def test_who_answers_is_decided_once(tmp_path):
+    weights = str(tmp_path / "RealESRGAN_x4plus.pth")
+    enhancer = BestAvailableUpscaler(weights, "", device="cpu")
+    with pytest.warns(UserWarning, match="adds no detail"):
+        enhancer.load()
+    assert save_esrgan(tmp_path) == weights
+    assert enhancer.id == Lanczos.id
+    assert BestAvailableUpscaler(weights, "", device="cpu").id != Lanczos.id
+
+
+def test_lanczos_is_that_of_pillow():
+    image = picture(3, 7, 5)
+    (answer,) = Lanczos()([Upscale(image, 4)])
+    assert isinstance(answer, UpscaledImage)
+    assert (answer.image.pixels == np.array(image.pil().resize((28, 20), PIL.Image.Resampling.LANCZOS))).all()
+
+
+@pytest.mark.parametrize("kind", ["lanczos", "enhancer"])
+def test_it_is_built_of_a_spec_and_taken_by_an_engine(saved, kind):
+    table = {"use": "enhancer", "real_esrgan": "", "swin2sr": saved("classical"), "device": "cpu"}
+    upscaler = build(table if kind == "enhancer" else kind, "editcritic.experts")
+    assert build(spec_of(upscaler), "editcritic.experts").id == upscaler.id
+
+    def program() -> Any:
+        enhanced = yield from ask(QUERY)
+        return Score.of(enhanced.image.width)
+
+    with Engine() as engine:
+        assert engine.submit(program(), {"enhancer": upscaler}).result(60).value == 36
