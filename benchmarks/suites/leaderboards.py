@@ -7,7 +7,7 @@ which both have the same items.
 Missing values never help an editor: it is ranked by the lower bound of its statistics, and differences hold for the
 bounds of both (see `missing_values`).
 
-Differences have plain intervals, and simultaneous ones for all pairs of a column (max-t, see `paired_differences`).
+Differences have plain intervals, and simultaneous ones for all pairs of a column (max-t, see `significance_tests`).
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from ...reward.plain_text import one_line
 from ..common.csv_text import csv_text
 from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
-from .bootstrap import Numbers, Statistic, bootstrap_weights
-from .missing_values import suite_tables
-from .paired_differences import (
+from .bootstrap import (
+    Numbers,
     PairedDifference,
-    differing_provenance,
+    Statistic,
+    bootstrap_weights,
     scaled_difference,
     significance_tests,
 )
+from .missing_values import suite_tables
 from .results import Results, ValueRanges
-from .setting_differences import differing_settings, settings_text
+from .setting_differences import differing_provenance, differing_settings, settings_text
 from .suite import Suite
 from .tables import CSV_COLUMNS, ComputedTable, Table, TableCell
 

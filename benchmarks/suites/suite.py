@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -17,6 +19,21 @@ from ...reward.regular_files import spellings
 from ..common.inputs import IMAGE_SUFFIXES
 from .results import Results
 from .tables import Table
+
+PUBLISHED_FILE = "published_figures.json"
+
+
+@cache
+def published_figures(suite: str) -> dict[str, Any]:
+    """The figures of a suite's paper. suite: its folder, e.g. `complexedit`.
+
+    `about` and `source` cite the paper, `unit` is the unit, `tables` has the figures by table number, and `notes` lists
+    contradictions in the paper and chosen interpretations. None of them was measured by editcritic.
+    """
+    text = files(__package__).joinpath(f"{suite}/{PUBLISHED_FILE}").read_text(encoding="utf-8")
+    figures: dict[str, Any] = json.loads(text)
+    return figures
+
 
 LabelValue = str | int
 

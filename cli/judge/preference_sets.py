@@ -117,7 +117,7 @@ def compare_on_sets(settings: PreferenceSettings) -> int:
 def _locate(text: str, download: bool) -> tuple[PreferenceSet, Path]:
     """A set and its folder, from NAME=FOLDER or NAME. Raises `InputError`."""
     from ...benchmarks.common.errors import InputError
-    from ...benchmarks.suites.construction.hub_datasets import cached_snapshot
+    from ...benchmarks.suites.construction.download import cached_snapshot
     from ...benchmarks.suites.human_preferences.catalogue import PREFERENCE_SETS
 
     name, equals, folder = text.partition("=")

@@ -1,15 +1,23 @@
-"""Write Complex-Edit data as parquet with the published columns, `image` and `edit`."""
+"""Complex-Edit data as parquet files with the columns of `datasets`, `image` and `edit`.
+
+They are also made of what is published on the hub: images beside a `metadata.jsonl` per split.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ....reward.atomic_files import atomic_replacement
+from ....reward.image_decoding import read_bytes
+from ....reward.strict_json import json_lines, parse_json
+from ...common.errors import InputError
 from ...common.optional_imports import bench_library
+from ..construction.dataset_sources import safe_path_parts
 
 _FEATURES: Mapping[str, Any] = {
     "image": {"_type": "Image"},
@@ -49,3 +57,64 @@ def write_parquet(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
         while group := [dict(row) for row in islice(remaining, _GROUP)]:
             file.write_table(arrow.Table.from_pylist(group, schema=schema))
     return path
+
+
+SPLITS: Mapping[str, str] = MappingProxyType({"test_real": "test/real", "test_syn": "test/syn"})
+"""Split -> its folder, by the data set's card."""
+
+METADATA = "metadata.jsonl"
+
+
+def convert_imagefolder(published: Path, data: Path, on_message: Callable[[str], None]) -> list[Path]:
+    """Write a parquet file per split, in `data/data`; existing files are kept. Raises `InputError`."""
+    paths = []
+    for split, folder in SPLITS.items():
+        path = data / "data" / f"{split}-00000-of-00001.parquet"
+        paths.append(path)
+        if path.is_file():
+            continue
+        on_message(f"editcritic: converting {published / folder} to {path.name}")
+        write_parquet(path, _rows(published / folder))
+    return paths
+
+
+def _rows(folder: Path) -> Iterator[Mapping[str, Any]]:
+    metadata_files = sorted(folder.rglob(METADATA))
+    if not metadata_files:
+        contents = (
+            ", ".join(sorted(path.name for path in folder.iterdir())[:6]) if folder.is_dir() else "no such folder"
+        )
+        raise InputError(
+            f"{folder} has no {METADATA} ({contents}): load the data set with `datasets`, save it with save_to_disk, "
+            "and give that folder to the suite"
+        )
+    rows = [(path, number, line) for path in metadata_files for number, line in _lines(path)]
+    parsed = sorted((_row(path, number, line) for path, number, line in rows), key=lambda row: row[0].as_posix())
+    for image_path, edit in parsed:  # sorted by name, as in `datasets`: outputs are matched by this order
+        yield {"image": {"bytes": read_bytes(image_path, inside=folder), "path": image_path.name}, "edit": edit}
+
+
+def _lines(path: Path) -> list[tuple[int, Any]]:
+    try:
+        return list(json_lines(path))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _row(path: Path, number: int, row: Any) -> tuple[Path, Mapping[str, Any]]:
+    try:
+        if isinstance(row, ValueError):
+            raise row
+        image_path = path.parent.joinpath(*safe_path_parts(row["file_name"]))
+        edit = parse_json(row["edit"]) if isinstance(row["edit"], str) else row["edit"]
+        sequence = [
+            {"name": entry.get("name") or "", "instruction": entry["instruction"]} for entry in edit["sequence"]
+        ]
+        compound = [{"compound_instruction": entry["compound_instruction"]} for entry in edit["compound"]]
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{path}:{number} is not a row with file_name, edit.sequence and edit.compound: {error}"
+        ) from None
+    if not image_path.is_file():
+        raise InputError(f"{path}:{number} names {image_path.name}, which is missing: download the data set again")
+    return image_path, {"sequence": sequence, "compound": compound}

@@ -12,9 +12,8 @@ from ....reward.sample import Operation
 from ....reward.strict_json import parse_json
 from ...common.errors import InputError
 from ...common.problems import Problems
-from ..split_files import SplitFiles, find_split_files
+from ..split_files import SplitFiles, extracted_images, find_split_files
 from ..suite import DataProblem
-from ..table_images import extracted_images
 
 _COLUMNS = ("image", "edit")
 
@@ -47,7 +46,7 @@ def find_files(data: Path, split: str) -> SplitFiles:
 
 
 def read_split(tables: SplitFiles) -> SplitData:
-    """All rows of a split; images are extracted once (see `extraction_cache`) and decoded on demand.
+    """All rows of a split; images are extracted once (see `extracted_images`) and decoded on demand.
 
     Raises `InputError` if a file cannot be read, or there are no rows.
     """

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -22,15 +23,15 @@ from ....reward.queries.specs import Spec
 from ....reward.sample_limits import SampleTooLarge
 from ....verifiers import edit_request
 from ...common.errors import InputError
+from ...common.inputs import list_images
 from ...common.problems import Problems
 from ..results import Results
 from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, share_cases
 from ..tables import Table
 from . import tables
-from .complexity_curves import MEANS, Mean
-from .construction.atomic_operations import CATEGORIES
-from .output_layout import images_by_row, level_folder
+from .construction import CATEGORIES
 from .reader import ComplexEditRow, find_files, read_split
+from .tables import MEANS, Mean
 
 LEVELS = 8
 _PAPER = "paper"
@@ -211,7 +212,7 @@ class ComplexEdit(Suite):
         return specs
 
     def find_output(self, outputs: Path, item: SuiteItem) -> Path | None:
-        """By row number, or by order of names: see `output_layout.py`. Raises `InputError` if it is ambiguous."""
+        """By row number, or by order of names: see `images_by_row`. Raises `InputError` if it is ambiguous."""
         folder = level_folder(outputs, int(item.labels["level"]), alone=len(self.levels) == 1)
         return images_by_row(folder, self.rows).get(int(item.id.partition("/")[0]))
 
@@ -247,3 +248,38 @@ def _digest(items: Sequence[SuiteItem]) -> str:
         ]
         state.update(json.dumps(fields).encode() + b"\n")
     return state.hexdigest()
+
+
+def level_folder(outputs: Path, level: int, *, alone: bool) -> Path:
+    """The folder of a level. alone: it is the only level, so its images may be in `outputs` itself."""
+    folder = outputs / f"C{level}"
+    return outputs if alone and not folder.is_dir() else folder
+
+
+def images_by_row(folder: Path, rows: int) -> Mapping[int, Path]:
+    """Row -> image file, of a folder that is read again after changes.
+
+    Images named by row numbers (`0000.png`) belong to these rows, all or some. With other names there has to be one for
+    each row, in the order of names; else `InputError`.
+    """
+    return _by_number(folder, rows, folder.stat().st_mtime_ns) if folder.is_dir() else {}
+
+
+@lru_cache(maxsize=64)
+def _by_number(folder: Path, rows: int, changed: int) -> Mapping[int, Path]:
+    paths = list_images(folder)
+    numbers = [int(path.stem) if path.stem.isascii() and path.stem.isdecimal() else -1 for path in paths]
+    if all(0 <= number < rows for number in numbers):
+        repeated = sorted({number for number in numbers if numbers.count(number) > 1})
+        if repeated:
+            raise InputError(f"{folder} has several images of row {repeated[0]}: keep one of them")
+        return dict(zip(numbers, paths, strict=True))
+    if len(paths) != rows:
+        unnumbered = next(path.name for path, number in zip(paths, numbers, strict=True) if not 0 <= number < rows)
+        raise InputError(
+            f"{folder} contains {len(paths)} images for {rows} rows, and {unnumbered} is not named after a row: give "
+            f"one for each row in the order of the rows, or name them 0000 to {rows - 1:04}"
+        )
+    if min(numbers) >= 0:  # numbers without leading zeros do not sort as names
+        paths = [path for _, path in sorted(zip(numbers, paths, strict=True))]
+    return dict(enumerate(paths))

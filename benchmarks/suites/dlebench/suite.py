@@ -20,8 +20,7 @@ from ..results import Results
 from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, find_image, share_cases
 from ..tables import Table
 from .reader import BoxFormat, DleBenchRow, data_file, parse_boxes, read_lines
-from .size_curve import MILLION
-from .tables import IF, VC, dlebench_tables
+from .tables import IF, MILLION, VC, dlebench_tables
 
 _MAX_TURNS = 6
 

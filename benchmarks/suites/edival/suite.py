@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -33,9 +34,7 @@ from ..results import Results
 from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, find_image, share_cases
 from ..tables import Table
 from . import official_files, output_layout, tables
-from .base_images import find_base_images
-from .instruction_compression import COMPRESSIONS, Compression, compress_instructions
-from .reader import CSV, EdiValTurn, read_instruction_file
+from .reader import CSV, EdiValTurn, find_base_images, read_instruction_file
 
 Mode = Literal["multipass", "singlepass"]
 Incomplete = Literal["drop", "later"]
@@ -363,3 +362,29 @@ def _digest(items: Sequence[SuiteItem]) -> str:
         fields = [item.id, sample.instruction, sample.source.digest, *annotations]
         state.update(json.dumps(fields, default=asdict).encode() + b"\n")
     return state.hexdigest()
+
+
+Compression = Literal["default", "shuffle", "sequential", "keep"]
+COMPRESSIONS: tuple[Compression, ...] = get_args(Compression)
+
+
+def compress_instructions(
+    instructions: Sequence[str], compression: Compression, *, unchanged: Sequence[str] = (), seed: str = ""
+) -> str:
+    """Join instructions to one.
+
+    `default`: joined by ". ". `shuffle`: likewise, in a random order by `seed`. `sequential`: "first, A, then, B,
+    last, C"; of two, "first, A, then, B". `keep`: as `default`, with "Keep x, y unchanged." for the unchanged objects,
+    if any.
+    """
+    clauses = [instruction.strip().rstrip(".").rstrip() for instruction in instructions]
+    if compression == "shuffle":
+        random.Random(seed).shuffle(clauses)
+    if compression == "sequential" and len(clauses) > 1:
+        words = ["first", *["then"] * (len(clauses) - 1)]
+        if len(clauses) > 2:
+            words[-1] = "last"
+        return ", ".join(f"{word}, {clause}" for word, clause in zip(words, clauses, strict=True))
+    if compression == "keep" and unchanged:
+        clauses.append(f"Keep {', '.join(unchanged)} unchanged.")
+    return ". ".join(clauses)

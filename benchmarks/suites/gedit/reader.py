@@ -13,9 +13,8 @@ from ....reward import Image, ImageError
 from ....reward.plain_text import check_name, one_line
 from ...common.errors import InputError
 from ...common.problems import Problems
-from ..split_files import LargeCell, find_split_files
+from ..split_files import LargeCell, extracted_images, find_split_files
 from ..suite import DataProblem
-from ..table_images import extracted_images
 
 TYPES: Sequence[str] = (
     "background_change",

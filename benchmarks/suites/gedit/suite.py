@@ -1,4 +1,11 @@
-"""GEdit-Bench: edits by VIEScore's semantic consistency (SC), perceptual quality (PQ) and their root (O)."""
+"""GEdit-Bench: edits by VIEScore's semantic consistency (SC), perceptual quality (PQ) and their root (O).
+
+The official result files are CSV files of scores per type, of which the released code makes its statistics:
+`eval_results_new/{editor}_{task_type}_gpt_score.csv` and, of all types, `..._combined_gpt_score.csv`. As in the
+released code, edits without an output or without a score have no line. Paths are relative to the folder of outputs. The
+released `calculate_statistics.py` computes the English averages from them. For Chinese it selects the rows with the
+language `zh`, which neither these files nor the released ones have: they say `cn`.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +16,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ....reward.atomic_files import write_atomically
 from ....reward.metrics.viescore.grades import PROTOCOLS
 from ....reward.metrics.viescore.questions import SemanticConsistency
 from ....reward.queries.specs import Spec
 from ....reward.sample_limits import SampleTooLarge
 from ....verifiers import edit_request
+from ...common.csv_text import csv_text
 from ...common.errors import InputError
 from ...common.problems import Problems
-from ..results import OUTPUTS_ENTRY, Results
+from ..results import OUTPUTS_ENTRY, ResultRow, Results
 from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, find_image, share_cases
 from ..tables import Table
-from . import official_files
-from .reader import LANGUAGES, PICTURES, GEditRow, read_rows
+from .reader import LANGUAGES, PICTURES, TYPES, GEditRow, read_rows
 from .tables import gedit_tables
 
 FULLSET = "fullset"
@@ -160,9 +168,9 @@ class GEditBench(Suite):
         return gedit_tables(results, notes)
 
     def write_official_files(self, results: Results, folder: Path) -> list[Path]:
-        """Write the tables of scores that the released code computes its statistics from; see `official_files.py`."""
+        """Write the tables of scores that the released code computes its statistics from."""
         paths = {item.id: item.output_path for item in self.items}
-        return official_files.write_official_files(results, paths, folder)
+        return write_official_files(results, paths, folder)
 
 
 def _folder(outputs: Path) -> Path:
@@ -191,3 +199,53 @@ def _digest(items: Sequence[SuiteItem]) -> str:
         fields = [item.id, item.sample.instruction, dict(item.labels), item.sample.source.digest]
         state.update(json.dumps(fields).encode() + b"\n")
     return state.hexdigest()
+
+
+COLUMNS = (
+    "source_image",
+    "edited_image",
+    "instruction",
+    "sementics_score",
+    "quality_score",
+    "intersection_exist",
+    "instruction_language",
+)
+"""As the released code spells them."""
+
+FOLDER = "eval_results_new"
+
+
+def write_official_files(results: Results, paths: Mapping[str, str], folder: Path) -> list[Path]:
+    """Write the files under `folder` and return their paths. paths: item -> path of its output, without suffix."""
+    into = folder / FOLDER
+    into.mkdir(parents=True, exist_ok=True)
+    editor = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in results.editor).strip(".")
+    lines = {kind: _lines(results.rows, paths, kind) for kind in TYPES}
+    lines["combined"] = [line for kind_lines in lines.values() for line in kind_lines]
+    written = []
+    for name, name_lines in lines.items():
+        path = into / f"{editor or 'editor'}_{name}_gpt_score.csv"
+        write_atomically(path, csv_text([COLUMNS, *name_lines]))
+        written.append(path)
+    return written
+
+
+def _lines(rows: Sequence[ResultRow], paths: Mapping[str, str], kind: str) -> list[list[object]]:
+    lines: list[list[object]] = []
+    for row in rows:
+        sc, pq = row.score("sc"), row.score("pq")
+        if row.labels.get("type") != kind or sc is None or pq is None or sc.value is None or pq.value is None:
+            continue
+        path = paths[row.id]
+        lines.append(
+            [
+                f"{path}_SRCIMG.png",
+                f"{path}.png",
+                row.instruction,
+                sc.value,
+                pq.value,
+                bool(row.labels["intersection"]),
+                row.labels["language"],
+            ]
+        )
+    return lines

@@ -15,7 +15,7 @@ from ....reward.metrics.i2ibench.dimensions import DIMENSIONS
 from ..bootstrap import Numbers, Statistic
 from ..results import ResultRow, Results
 from ..tables import Table
-from .categories import CATEGORIES
+from .reader import CATEGORIES
 
 OVERALL = "Overall"
 SUCCESS_THRESHOLD = 0.5

@@ -1,4 +1,11 @@
-"""ImgEdit-Bench (arXiv 2505.20275): 737 basic instructions of nine types, 47 hard ones (UGE), and conversations."""
+"""ImgEdit-Bench (arXiv 2505.20275): 737 basic instructions of nine types, 47 hard ones (UGE), and conversations.
+
+The files of the released scripts are made of the same replies, in the folder `imgedit`. `result.json` has the judge's
+reply by key, as the released script that asks the judge writes it: the scripts that compute the means can be run on it.
+`average_score.json` and, of the basic suite, `typescore.json` have what these write, but of this run's own values: in
+protocol `official` they are equal to theirs, in `fixed` they are the values that count. Failed scores are in none of
+them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ....reward import EditSample, ImageError, SpecError, build
-from ....reward.metrics.imgedit.graded_edit import PACKAGE, PROTOCOLS, Protocol
+from ....reward.metrics.imgedit.graded_edit import GRADES, PACKAGE, PROTOCOLS, Protocol
 from ....reward.queries.prompts import Prompts
 from ....reward.queries.specs import Spec
 from ....reward.sample import Operation
@@ -22,7 +29,6 @@ from ..image_index import SuiteImage, decode_images
 from ..results import Results
 from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, share_cases
 from ..tables import Table
-from .official_files import write_official_files
 from .reader import PARTS, TYPE_COUNTS, UGE_COUNT, ImgEditRow, Part, read_part
 from .tables import METRICS, basic_tables, uge_tables
 
@@ -118,7 +124,7 @@ class ImgEditBench(Suite):
         return basic_tables(results, notes) if self.part == "basic" else uge_tables(results, notes)
 
     def write_official_files(self, results: Results, folder: Path) -> list[Path]:
-        """`imgedit/result.json` and the files that the released scripts make of it, see `official_files`."""
+        """`imgedit/result.json` and the files that the released scripts make of it."""
         return [] if self.part == "multi-turn" else write_official_files(results, METRICS[self.part], folder)
 
     def _check_options(self) -> None:
@@ -180,3 +186,33 @@ class ImgEditBench(Suite):
 
 def _turn(name: str, instruction: str, opened: SuiteImage) -> EditSample:
     return edit_request(instruction, opened.image, id=name)
+
+
+FOLDER = "imgedit"
+"""In the result folder, which has a `result.json` of its own."""
+
+
+def write_official_files(results: Results, metric: str, folder: Path) -> list[Path]:
+    """Write the files and return their paths."""
+    replies: dict[str, str] = {}
+    averages: dict[str, float] = {}
+    by_type: dict[str, list[float]] = {}
+    for row in results.rows:
+        score = row.score(metric)
+        if score is None or score.value is None:
+            continue
+        replies[row.id] = next((item.text for item in score.evidence if item.what == GRADES), "")
+        averages[row.id] = round(score.value, 2)
+        by_type.setdefault(str(row.labels.get("type", "")), []).append(averages[row.id])
+    folder = folder / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    files: dict[str, Mapping[str, Any]] = {"result.json": replies, "average_score.json": averages}
+    if "" not in by_type:
+        # In the words of the released script: `fmean` would round one mean in 600 to another last digit.
+        files["typescore.json"] = {kind: round(sum(values) / len(values), 2) for kind, values in by_type.items()}
+    paths = []
+    for name, content in files.items():
+        path = folder / name
+        path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        paths.append(path)
+    return paths

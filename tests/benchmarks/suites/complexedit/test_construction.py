@@ -11,18 +11,18 @@ from typing import Any
 import PIL.Image
 import pytest
 
-from editcritic.benchmarks.suites.complexedit.construction.atomic_operations import (
+from editcritic.benchmarks.suites.complexedit.construction import (
     CATEGORIES,
     OPERATIONS,
+    ComplexEditBuilder,
+    construct,
     operation_list,
     parse_operation,
 )
-from editcritic.benchmarks.suites.complexedit.construction.pipeline import ComplexEditBuilder, construct
-from editcritic.benchmarks.suites.construction.construction_report import ConstructionReport
+from editcritic.benchmarks.suites.construction.validated_replies import ConstructionReport
 from editcritic.benchmarks.suites.construction.workspace import list_numbered_images
 from editcritic.reward.queries import Judge
-
-from ..construction.scripted_experts import Says, Script, photographs
+from tests.benchmarks.suites.construction.scripted_experts import Says, Script, photographs
 
 STEPS = [
     ("Add an Object", "Add a lantern to the left of the path to make it look inviting."),
@@ -179,3 +179,12 @@ def test_the_published_bytes_are_pictures(photos: Path, tmp_path: Path) -> None:
     row = rows_of(report.files[0])[1]
     with PIL.Image.open(io.BytesIO(row["image"]["bytes"])) as picture:
         assert picture.size == (48, 36)
+
+
+def test_datasets_reads_it_with_pictures_decoded(tmp_path: Path) -> None:
+    import datasets
+
+    report, _ = made(photographs(tmp_path / "photos", count=2, side=48), tmp_path / "data")
+    rows = datasets.Dataset.from_parquet(str(report.files[0]), cache_dir=str(tmp_path / "cache"))
+    assert isinstance(rows[0]["image"], PIL.Image.Image)
+    assert rows[0]["edit"]["compound"][0]["compound_instruction"].startswith("Add a lantern")

@@ -14,7 +14,7 @@ import pytest
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.suites.construction.dataset_sources import DatasetFile
 from editcritic.benchmarks.suites.construction.download import download_file
-from editcritic.benchmarks.suites.construction.zip_extraction import extract_zip
+from editcritic.benchmarks.suites.extraction import extract_zip
 
 from .file_server import Files, served
 

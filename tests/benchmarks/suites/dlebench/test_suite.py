@@ -9,9 +9,8 @@ import pytest
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.suites.bootstrap import bootstrap_weights
-from editcritic.benchmarks.suites.dlebench.size_curve import size_curve
 from editcritic.benchmarks.suites.dlebench.suite import DleBench
-from editcritic.benchmarks.suites.dlebench.tables import IF, VC, histogram
+from editcritic.benchmarks.suites.dlebench.tables import IF, VC, histogram, size_curve
 from editcritic.benchmarks.suites.results import Results, load_results
 from editcritic.benchmarks.suites.tables import ComputedTable
 from editcritic.reward import build

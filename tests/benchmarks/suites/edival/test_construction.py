@@ -14,12 +14,18 @@ import PIL.Image
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.suites.construction.construction_report import ConstructionReport
+from editcritic.benchmarks.suites.construction.validated_replies import ConstructionReport
 from editcritic.benchmarks.suites.construction.workspace import list_numbered_images
-from editcritic.benchmarks.suites.edival.construction import pipeline
-from editcritic.benchmarks.suites.edival.construction.chains import ChainState, EdiValAgent, is_feasible
-from editcritic.benchmarks.suites.edival.construction.objects import Grounding, ListedObject
-from editcritic.benchmarks.suites.edival.construction.pipeline import COLUMNS, CSV, construct
+from editcritic.benchmarks.suites.edival import construction
+from editcritic.benchmarks.suites.edival.construction import (
+    COLUMNS,
+    CSV,
+    ChainState,
+    EdiValAgent,
+    construct,
+    is_feasible,
+)
+from editcritic.benchmarks.suites.edival.construction_objects import Grounding, ListedObject
 from editcritic.benchmarks.suites.image_index import is_padded
 from editcritic.reward import Box, Image, Pools, Task
 from editcritic.reward.metrics.edival.pools import update_pools
@@ -40,7 +46,7 @@ def photos(tmp_path: Path) -> Path:
 def small(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Pictures of 64 a side, where nobody looks at their size."""
     if "512" not in request.node.name:
-        monkeypatch.setattr(pipeline, "IMAGE_SIDE", 64)
+        monkeypatch.setattr(construction, "IMAGE_SIDE", 64)
 
 
 def made(

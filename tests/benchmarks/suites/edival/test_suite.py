@@ -15,7 +15,7 @@ import pytest
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.suites.edival.reader import CSV
-from editcritic.benchmarks.suites.edival.suite import EdiVal
+from editcritic.benchmarks.suites.edival.suite import EdiVal, compress_instructions
 from editcritic.benchmarks.suites.results import ResultRow, Results
 from editcritic.benchmarks.suites.tables import ComputedTable, Table
 from editcritic.reward import EditSample, Image, Reward, Score
@@ -23,8 +23,7 @@ from editcritic.reward.config import build
 from editcritic.reward.engine.engine import Engine
 from editcritic.reward.metrics.edival.released_code import rating_instruction
 from editcritic.reward.score import Evidence
-
-from .layout import ZIP, chains, index_of, write_data, write_outputs
+from tests.benchmarks.suites.edival.layout import ZIP, chains, index_of, write_data, write_outputs
 
 COUNT = 3
 
@@ -436,3 +435,34 @@ def test_a_suite_is_sent_to_another_process(data: Path) -> None:
     sent = pickle.loads(pickle.dumps(suite))
     assert (sent.digest, [item.id for item in sent.items]) == (suite.digest, [item.id for item in suite.items])
     assert sent.items[1].sample.source == suite.items[1].sample.source
+
+
+SAID = ("Remove cup", "Add hat.", "Change the color of cat to red")
+
+
+def test_by_default_instructions_are_joined_as_published() -> None:
+    assert compress_instructions(SAID, "default") == "Remove cup. Add hat. Change the color of cat to red"
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (1, "Remove cup"),
+        (2, "first, Remove cup, then, Add hat"),
+        (3, "first, Remove cup, then, Add hat, last, Change the color of cat to red"),
+    ],
+)
+def test_the_sequential_connector_says_the_order(count: int, words: str) -> None:
+    assert compress_instructions(SAID[:count], "sequential") == words
+
+
+def test_what_must_stay_is_named_where_there_is_something() -> None:
+    assert compress_instructions(SAID[:1], "keep", unchanged=("cat", "dog")) == "Remove cup. Keep cat, dog unchanged."
+    assert compress_instructions(SAID[:1], "keep") == "Remove cup"
+
+
+def test_a_shuffle_keeps_all_instructions_and_is_the_same_for_the_same_seed() -> None:
+    drawn = {compress_instructions(SAID, "shuffle", seed=str(seed)) for seed in range(40)}
+    assert len(drawn) == 6
+    assert {frozenset(one.split(". ")) for one in drawn} == {frozenset(("Remove cup", "Add hat", SAID[2]))}
+    assert compress_instructions(SAID, "shuffle", seed="5") == compress_instructions(SAID, "shuffle", seed="5")

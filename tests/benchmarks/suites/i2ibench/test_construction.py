@@ -12,16 +12,17 @@ from typer.testing import CliRunner
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.suites.construction.workspace import NumberedImage
-from editcritic.benchmarks.suites.i2ibench.categories import CATEGORIES
-from editcritic.benchmarks.suites.i2ibench.construction.pipeline import construct_suite
-from editcritic.benchmarks.suites.i2ibench.construction.prompt_generation import (
+from editcritic.benchmarks.suites.i2ibench.construction import (
     GeneratedPrompt,
+    SourceSet,
     apply_quotas,
+    construct_suite,
     dimension_choices,
     dimension_counts,
     parse_prompt_reply,
+    sample_scenes,
 )
-from editcritic.benchmarks.suites.i2ibench.construction.source_sampling import SourceSet, sample_scenes
+from editcritic.benchmarks.suites.i2ibench.reader import CATEGORIES
 from editcritic.benchmarks.suites.i2ibench.suite import I2IBench
 from editcritic.cli.bench.app import app
 from editcritic.reward import Expert

@@ -10,7 +10,7 @@ import pytest
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.run.suite_loading import load_suite
 from editcritic.benchmarks.suites.bootstrap import bootstrap_weights
-from editcritic.benchmarks.suites.i2ibench.categories import CATEGORIES
+from editcritic.benchmarks.suites.i2ibench.reader import CATEGORIES
 from editcritic.benchmarks.suites.i2ibench.suite import I2IBench
 from editcritic.benchmarks.suites.results import Results, load_results
 from editcritic.benchmarks.suites.tables import ComputedTable

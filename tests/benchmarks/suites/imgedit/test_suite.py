@@ -16,8 +16,7 @@ from editcritic.benchmarks.human_eval.annotation_plan import QuestionType
 from editcritic.benchmarks.human_eval.question_pools import SuitePool
 from editcritic.benchmarks.run.run_config import ExecutionOptions
 from editcritic.benchmarks.run.runner import run_suite
-from editcritic.benchmarks.suites.imgedit.official_files import write_official_files
-from editcritic.benchmarks.suites.imgedit.suite import ImgEditBench
+from editcritic.benchmarks.suites.imgedit.suite import ImgEditBench, write_official_files
 from editcritic.benchmarks.suites.missing_values import suite_tables
 from editcritic.benchmarks.suites.results import ResultRow, Results, load_results
 from editcritic.benchmarks.suites.tables import ComputedTable

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from editcritic.benchmarks.suites.published_figures import published_figures
+from editcritic.benchmarks.suites.suite import published_figures
 from editcritic.reward import Card, spec_of
 from editcritic.reward.config import build
 from editcritic.reward.metrics.complexedit.alignment import ComplexEditInstructionFollowing, IdentityPreservation

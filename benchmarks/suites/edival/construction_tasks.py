@@ -1,4 +1,4 @@
-"""EdiVal-Agent: instructions of the nine types, with slots filled by the judge (appendix O.2.2)."""
+"""EdiVal-Agent, step 2: instructions of the nine types, with slots filled by the judge (appendix O.2.2)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from .....reward import Image, Program, Task
-from .....reward.metrics.edival.task_parser import parse_task
-from .....reward.queries.parsing import shorten
-from .....reward.queries.prompts import Prompts
-from .....reward.sample import POSITIONS, TaskType
-from ...construction.reply_rules import parse_name, parse_rendered_text, reject_refusals
-from ...construction.validated_replies import RejectionLog, ask_until_valid
-from .objects import TEMPERATURE, ListedObject
+from ....reward import Image, Program, Task
+from ....reward.metrics.edival.task_parser import parse_task
+from ....reward.queries.parsing import shorten
+from ....reward.queries.prompts import Prompts
+from ....reward.sample import POSITIONS, TaskType
+from ..construction.reply_rules import parse_name, parse_rendered_text, reject_refusals
+from ..construction.validated_replies import RejectionLog, ask_until_valid
+from .construction_objects import TEMPERATURE, ListedObject
 
 COLOURS = ("red", "blue", "green", "yellow", "black", "white", "brown", "gray", "orange", "purple", "pink")
 """Basic colours, the targets of colour changes."""

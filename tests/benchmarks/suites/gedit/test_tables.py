@@ -10,7 +10,7 @@ import pytest
 
 from editcritic.benchmarks.suites.gedit.reader import TYPES
 from editcritic.benchmarks.suites.gedit.tables import AVERAGE, type_average
-from editcritic.benchmarks.suites.published_figures import published_figures
+from editcritic.benchmarks.suites.suite import published_figures
 from editcritic.reward.metrics.viescore.overall import overall
 
 ROUNDING = 0.0006

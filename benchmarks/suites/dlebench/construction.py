@@ -8,22 +8,27 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .....reward import Engine, Expert, Image
-from .....reward.atomic_files import atomic_replacement
-from .....reward.engine.engine_stats import Stats
-from .....reward.image import Corners
-from .....reward.metrics.dlebench.crops import context_factor
-from .....reward.queries.prompts import Prompts
-from .....verifiers import Editor, Journal
-from .....verifiers.selection import JournalError
-from ....common.errors import InputError
-from ...construction.construction_report import ConstructionReport
-from ...construction.validated_replies import Rejection, RejectionLog, run_programs
-from ...construction.workspace import PROMPTS, ConstructionFolder, open_image
-from ..reader import parse_boxes
+from ....reward import Engine, Expert, Image
+from ....reward.atomic_files import atomic_replacement
+from ....reward.engine.engine_stats import Stats
+from ....reward.image import Corners
+from ....reward.metrics.dlebench.crops import context_factor
+from ....reward.queries.prompts import Prompts
+from ....verifiers import Editor, Journal
+from ....verifiers.selection import JournalError
+from ...common.errors import InputError
+from ..construction.validated_replies import ConstructionReport, Rejection, RejectionLog, run_programs
+from ..construction.workspace import PROMPTS, ConstructionFolder, open_image
 from .counterfactual import TYPES, CounterfactualEdit, VisualQuestion, counterfactual_program
-from .reference_images import PendingReference, ReferenceGenerator, pixel_boxes
-from .reference_review import REVIEW_FILE, ReferenceReview, read_reviews
+from .reader import parse_boxes
+from .reference_images import (
+    REVIEW_FILE,
+    PendingReference,
+    ReferenceGenerator,
+    ReferenceReview,
+    pixel_boxes,
+    read_reviews,
+)
 
 DATA, SOURCES, REFERENCES = "data.jsonl", "Source_Images", "Reference_Images"
 JOURNAL = "journal"
@@ -109,7 +114,7 @@ class _ConstructionState:
 class DleBenchBuilder:
     """Constructs samples from questions: metadata by the judge, references by the editor, both validated.
 
-    seed: for sampling wrong options, and for the editor. labels: human labels, see `reference_review`. window:
+    seed: for sampling wrong options, and for the editor. labels: human labels, see `read_reviews`. window:
     questions in flight.
     """
 

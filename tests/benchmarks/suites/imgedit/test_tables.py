@@ -9,7 +9,7 @@ import pytest
 
 from editcritic.benchmarks.suites.imgedit.reader import TYPE_COUNTS
 from editcritic.benchmarks.suites.imgedit.tables import COLUMNS, OVERALL, type_mean
-from editcritic.benchmarks.suites.published_figures import published_figures
+from editcritic.benchmarks.suites.suite import published_figures
 
 ROUNDING = 0.0051
 """Of the printed Overall, half a unit of its last digit."""

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.suites.i2ibench.categories import CATEGORIES
+from editcritic.benchmarks.suites.i2ibench.reader import CATEGORIES
 from editcritic.benchmarks.suites.i2ibench.tables import (
     OVERALL,
     title_of,
     weighted_dimension_mean,
 )
-from editcritic.benchmarks.suites.published_figures import published_figures
+from editcritic.benchmarks.suites.suite import published_figures
 from editcritic.reward.metrics.i2ibench.dimensions import DIMENSIONS
 
 WITHIN = 0.005

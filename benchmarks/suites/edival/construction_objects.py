@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from .....reward import Box, Image, Program
-from .....reward.boxes import best_first
-from .....reward.engine.program import ask_many
-from .....reward.metrics.edival.task_parser import parse_task
-from .....reward.queries import Detect
-from .....reward.queries.prompts import Prompts
-from ...construction.reply_rules import parse_fields
-from ...construction.validated_replies import ConstructionRejected, RejectionLog, ask_until_valid
+from ....reward import Box, Image, Program
+from ....reward.boxes import best_first
+from ....reward.engine.program import ask_many
+from ....reward.metrics.edival.task_parser import parse_task
+from ....reward.queries import Detect
+from ....reward.queries.prompts import Prompts
+from ..construction.reply_rules import parse_fields
+from ..construction.validated_replies import ConstructionRejected, RejectionLog, ask_until_valid
 
 TEMPERATURE = 0.7
 """Sampling temperature of all EdiVal-Agent queries (released code)."""

@@ -10,14 +10,14 @@ import pytest
 
 from editcritic.benchmarks.common.optional_imports import bench_library
 from editcritic.benchmarks.studies.validity.truth_agreement import spearman
-from editcritic.benchmarks.suites.edival.paper_formulas import (
+from editcritic.benchmarks.suites.edival.tables import (
     consistency,
     overall,
     overall_over_turns,
     relative_change,
     task_rate,
 )
-from editcritic.benchmarks.suites.published_figures import published_figures
+from editcritic.benchmarks.suites.suite import published_figures
 
 WITHIN = 0.011
 TURNS = (0, 1, 2)

@@ -1,4 +1,7 @@
-"""Safe extraction of zips: no paths outside of the folder, no links, limits on files and bytes."""
+"""Extraction of packed images: zips without paths out of the folder or links, bounded in files and bytes; the cache.
+
+What is extracted lies in the user's cache, once for all processes: see `cache_folder`.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,16 @@ import lzma
 import shutil
 import stat
 import struct
+import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from ....reward.plain_text import check_name
-from ...common.errors import InputError
-from .dataset_sources import safe_path_parts
+from ...reward.cache_folder import CACHE_HINT, cache_folder
+from ...reward.plain_text import check_name
+from ..common.errors import InputError
+from .construction.dataset_sources import safe_path_parts
 
 MAX_FILES = 200_000
 MAX_BYTES = 64 * 2**30
@@ -106,3 +111,31 @@ def _extract_member(file: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path
                 raise InputError(f"{archive} extracts to more bytes than it declares: it is not extracted")
             out.write(chunk)
     return count
+
+
+def extracted_folder(suite: str, key: str, write: Callable[[Path], None]) -> Path:
+    """The cache folder of this key, filled by `write` if it does not exist.
+
+    Atomic: other processes may do the same, and each may be interrupted. Raises OSError if the cache is not writable,
+    and errors of `write`; then nothing is left.
+    """
+    cache = cache_folder() / suite
+    folder = cache / key[:16]
+    if folder.is_dir():
+        return folder
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(dir=cache))
+    except OSError as error:
+        raise OSError(f"{cache} is not writable ({error.strerror}): {CACHE_HINT}") from None
+    try:
+        write(temporary)
+        temporary.chmod(0o755)
+        try:
+            temporary.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else another process was faster, with the same images
+                raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return folder

@@ -9,7 +9,7 @@ import pytest
 
 from editcritic.benchmarks.suites.dlebench.reader import TYPES
 from editcritic.benchmarks.suites.dlebench.tables import AVERAGE, mean_of_metrics, type_average
-from editcritic.benchmarks.suites.published_figures import published_figures
+from editcritic.benchmarks.suites.suite import published_figures
 
 WITHIN = 0.011
 

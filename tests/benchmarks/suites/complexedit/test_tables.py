@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from editcritic.benchmarks.suites.complexedit.complexity_curves import overall
-from editcritic.benchmarks.suites.published_figures import published_figures
+from editcritic.benchmarks.suites.complexedit.tables import overall
+from editcritic.benchmarks.suites.suite import published_figures
 
 WITHIN = 0.011
 
