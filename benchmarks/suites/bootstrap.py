@@ -113,7 +113,7 @@ class Statistic:
         """Difference of two statistics over the same cases; its bounds hold for those of both."""
 
         def subtract(a: Statistic, b: Statistic) -> Statistic:
-            return Statistic.combine(lambda x, y: x - y, a, b)
+            return Statistic.combine(np.subtract, a, b)
 
         difference = subtract(minuend, subtrahend)
         if minuend.lowest is None and subtrahend.lowest is None:
@@ -163,6 +163,25 @@ def bootstrap_weights(cases: int, count: int = BOOTSTRAP_SAMPLES, *, seed: int =
     """Weight of each case in each bootstrap sample, (count, cases); the same for the same seed."""
     rng = np.random.default_rng(seed)
     return rng.multinomial(cases, np.full(cases, 1 / cases), size=count).astype(np.float64)
+
+
+def plain_mean(*parts: Numbers) -> Numbers:
+    """The unweighted mean of statistics, such as those of types or levels; undefined if one is."""
+    mean: Numbers = np.mean(parts, axis=0)
+    return mean
+
+
+def pooled_mean(means: Sequence[ArrayLike], counts: Sequence[ArrayLike]) -> Numbers:
+    """The mean over all values of several groups, from the mean and the count of each; one without values is ignored.
+
+    NaN without values at all.
+    """
+    sizes = np.stack([np.asarray(count, np.float64) for count in counts])
+    sums = np.where(sizes > 0, np.stack([np.asarray(mean, np.float64) for mean in means]) * sizes, 0.0)
+    total = sizes.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        pooled: Numbers = np.where(total > 0, sums.sum(axis=0) / total, np.nan)
+    return pooled
 
 
 MIN_CLUSTERS = 10

@@ -39,6 +39,13 @@ class SuiteImage:
     padded: bool
 
 
+def opened(image: SuiteImage | ImageError) -> Image:
+    """Raises the error of a file."""
+    if isinstance(image, ImageError):
+        raise image
+    return image.image
+
+
 @dataclass
 class _ImageIndex:
     """files: see `FileIndex`. padded: digest of an image -> whether it is."""

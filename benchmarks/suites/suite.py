@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
-from ...reward import EditSample, Image
+from ...reward import EditSample, Image, SpecError, build
 from ...reward.image import Reading
 from ...reward.queries.specs import Spec
 from ...reward.regular_files import spellings
+from ..common.errors import InputError
 from ..common.inputs import IMAGE_SUFFIXES
+from ..common.problems import Problems
 from .results import Results
+from .rows import DataProblem, reasons
 from .tables import Table
 
 PUBLISHED_FILE = "published_figures.json"
@@ -35,6 +39,7 @@ def published_figures(suite: str) -> dict[str, Any]:
     return figures
 
 
+T = TypeVar("T")
 LabelValue = str | int
 
 
@@ -55,17 +60,6 @@ class SuiteItem:
     sample: EditSample
     previous: str = ""
     labels: Mapping[str, LabelValue] = field(default_factory=lambda: MappingProxyType({}))
-
-
-@dataclass(frozen=True, slots=True)
-class DataProblem:
-    """A problem of a part of the data: its location, and what to do about it."""
-
-    location: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.location}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +149,23 @@ class Suite(ABC):
         """Write further files that users of this suite expect, e.g. result files in its authors' format."""
         return []
 
+    def _hold(self, items: Sequence[SuiteItem], problems: Sequence[DataProblem], unusable: str) -> None:
+        """Keep the items, which share cases by sources, and the problems. Raises `InputError` if there are none.
+
+        unusable: what the data then has none of.
+        """
+        if not items:
+            raise InputError(f"{unusable}: {reasons(problems, 'it has no rows')}")
+        self.items, self.problems = share_cases(items), problems
+
+    def _check_metrics(self) -> None:
+        """Raise `InputError` for options that no metric takes."""
+        for spec in self.metrics().values():
+            try:
+                build(spec)
+            except (SpecError, ValueError) as error:
+                raise InputError(str(error)) from None
+
     @cached_property
     def by_id(self) -> Mapping[str, SuiteItem]:
         """Items by their id."""
@@ -188,6 +199,43 @@ def protocol_text(name: str, protocols: Mapping[str, str]) -> str:
     """Which protocol of a suite is the default, and how to get the others; empty without named ones."""
     named = [f"{protocol} ({meaning})" for protocol, meaning in protocols.items()]
     return f"the protocol of {name} is {named[0]}; others, by --protocol: {', '.join(named[1:])}" if named else ""
+
+
+def make_items(
+    rows: Iterable[T],
+    make: Callable[[T], Iterable[SuiteItem]],
+    where: Callable[[T], str],
+    problems: Problems[DataProblem],
+) -> list[SuiteItem]:
+    """The items of each row. A row without, since `make` cannot read a picture or finds a sample too large, is a
+    problem.
+    """
+    items: list[SuiteItem] = []
+    for row in rows:
+        try:
+            items += make(row)
+        except ValueError as error:
+            problems.append(DataProblem(where(row), str(error)))
+    return items
+
+
+def lines_digest(fields: Iterable[Any]) -> str:
+    """Digest of the fields of items, in order."""
+    state = hashlib.sha256()
+    for item_fields in fields:
+        state.update(json.dumps(item_fields, default=asdict).encode() + b"\n")
+    return state.hexdigest()
+
+
+def json_digest(fields: Any) -> str:
+    """Digest of plain data."""
+    return hashlib.sha256(json.dumps(fields).encode()).hexdigest()
+
+
+def require_choice(suite: str, option: str, value: str, allowed: Collection[str]) -> None:
+    """Raise `InputError` for a value that is none of these."""
+    if value not in allowed:
+        raise InputError(f"{suite} has no {option} {value!r}: expected one of {', '.join(allowed)}")
 
 
 def share_cases(items: Sequence[SuiteItem]) -> list[SuiteItem]:

@@ -87,7 +87,7 @@ def build_edival(
     """
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.suites.construction.workspace import list_numbered_images, load_expert, load_prompts, parse_range
-    from ...benchmarks.suites.edival.construction import EdiValAgent
+    from ...benchmarks.suites.edival.construction import EdiValAgent, construct
     from ...benchmarks.suites.edival.construction_objects import OVERSIZED, Grounding
     from ...reward.queries import Detect, Judge
 
@@ -107,7 +107,7 @@ def build_edival(
     judge_expert = load_expert(judge, "judge", Judge)
     detector_expert = load_expert(detector, "detector", Detect)
     with progress_bar(len(numbered_images), "building") as (step, _):
-        report = construction.construct(
+        report = construct(
             numbered_images, out, agent, judge=judge_expert, detector=detector_expert, step=step, window=window
         )
     return render_report(report, "chains", as_json)
@@ -200,9 +200,7 @@ def build_dlebench(
     question_list = list(read_questions(questions, labelled_boxes(labels or ())))[:limit]
     judge_expert = load_expert(judge, "judge", Judge)
     prompt_pack = load_prompts(prompts)
-    editor = EditorSpec(
-        construction, parse_pipeline_args(pipeline_args or ()), batch_size, dtype, device, download
-    ).load()
+    editor = EditorSpec(pipeline, parse_pipeline_args(pipeline_args or ()), batch_size, dtype, device, download).load()
     with progress_bar(len(question_list), "building") as (step, _):
         builder = DleBenchBuilder(judge_expert, editor, seed, prompt_pack, tuple(labels or ()), window)
         report = builder.make(question_list, out, step=step)

@@ -13,17 +13,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from ....reward import Engine, Expert, Image, Program
-from ....reward.engine.engine_stats import Stats
+from ....reward import Expert, Image, Program
 from ....reward.queries.parsing import shorten
 from ....reward.queries.prompts import Prompts
 from ..construction.reply_rules import parse_fields, parse_sentence
 from ..construction.validated_replies import (
     ConstructionReport,
-    ProgramResult,
     RejectionLog,
     ask_until_valid,
-    run_programs,
 )
 from ..construction.workspace import PROMPTS, ConstructionFolder, NumberedImage, image_digests, open_image
 from .parquet_file import write_parquet
@@ -288,24 +285,14 @@ def construct(
         "experts": {"judge": judge.id},
     }
     folder = ConstructionFolder(out, {**settings, "images": image_digests(sources)})
-    results: list[ProgramResult[InstructionSet]] = []
-    with folder.answer_log() as log, Engine(log=log, window=window) as engine:
-        programs = ((str(numbered_image.index), writer.program(image)) for numbered_image, image in sources)
-        for result in run_programs(programs, engine, {"judge": judge}):
-            results.append(result)
-            step()
-        stats = engine.stats().since(Stats())
-    folder.write_rejections(reject for result in results for reject in result.rejects)
-    edits = {int(result.id): result.value for result in results if result.value is not None}
-    path = out / "data" / f"{split}-00000-of-00001.parquet"
+    programs = ((str(numbered_image.index), writer.program(image)) for numbered_image, image in sources)
+    constructed = folder.run(programs, {"judge": judge}, window=window, step=step)
     rows = (
-        parquet_row(numbered_image, edits[numbered_image.index])
+        parquet_row(numbered_image, constructed.values[str(numbered_image.index)])
         for numbered_image, _ in sources
-        if numbered_image.index in edits
+        if str(numbered_image.index) in constructed.values
     )
-    write_parquet(path, rows)
-    failed = {result.id: result.failed for result in results if result.failed}
-    return ConstructionReport(len(edits), len(results) - len(edits) - len(failed), failed, (path,), stats)
+    return constructed.report(write_parquet(out / "data" / f"{split}-00000-of-00001.parquet", rows))
 
 
 def parquet_row(numbered_image: NumberedImage, edit: InstructionSet) -> Mapping[str, Any]:

@@ -12,8 +12,8 @@ from ....reward.sample import Operation
 from ....reward.strict_json import parse_json
 from ...common.errors import InputError
 from ...common.problems import Problems
+from ..rows import DataProblem
 from ..split_files import SplitFiles, extracted_images, find_split_files
-from ..suite import DataProblem
 
 _COLUMNS = ("image", "edit")
 

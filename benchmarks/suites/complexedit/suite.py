@@ -6,10 +6,8 @@ each with an image per row (`0000.png`, ...); with only one level they may be in
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from functools import lru_cache
 from pathlib import Path
@@ -20,13 +18,13 @@ from ....reward.metrics.complexedit.alignment import ComplexEditInstructionFollo
 from ....reward.metrics.complexedit.options import MODES, ComplexEditOptions, Sampling, ScoringMode
 from ....reward.metrics.complexedit.quality import PerceptualQuality
 from ....reward.queries.specs import Spec
-from ....reward.sample_limits import SampleTooLarge
 from ....verifiers import edit_request
 from ...common.errors import InputError
 from ...common.inputs import list_images
 from ...common.problems import Problems
 from ..results import Results
-from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, share_cases
+from ..rows import DataProblem
+from ..suite import LabelValue, Suite, SuiteInfo, SuiteItem, lines_digest, make_items, require_choice
 from ..tables import Table
 from . import tables
 from .construction import CATEGORIES
@@ -92,8 +90,7 @@ class ComplexEdit(Suite):
             raise InputError(
                 "complex-edit needs its data: give --data with the folder of its parquet files, or one of them"
             )
-        if mean not in MEANS:
-            raise InputError(f"complex-edit has no mean {mean!r}: expected one of {', '.join(MEANS)}")
+        require_choice(self.name, "mean", mean, MEANS)
         self.split, self.mode, self.mean = split, mode, mean
         self.levels = _levels(levels)
         self._sampling: dict[str, Any] = {"n": n, "seed": seed, "max_replacements": max_replacements}
@@ -102,21 +99,21 @@ class ComplexEdit(Suite):
         self._judging |= {"reasoning": reasoning, "rubric": rubric, "sampling": sampling}
         self._metrics(mode)  # rejects invalid options before reading data
         split_data = read_split(find_files(Path(data), split))
-        self.rows = split_data.rows
-        problems = split_data.problems
-        items: list[SuiteItem] = []
-        for edit in split_data.edits:
-            try:
-                items += self._items(edit, problems)
-            except SampleTooLarge as error:
-                problems.append(DataProblem(f"row {edit.number}", str(error)))
-        self.items: Sequence[SuiteItem] = items
-        self.problems: Sequence[DataProblem] = problems
-        if not self.items:
-            reasons = "; ".join(map(str, problems[:3]))
-            raise InputError(f"none of the {split_data.rows} rows of {data} is usable: {reasons}")
-        self.digest = _digest(self.items)
-        self.items = share_cases(self.items)
+        self.rows, problems = split_data.rows, split_data.problems
+        items = make_items(
+            split_data.edits, lambda edit: self._items(edit, problems), lambda edit: f"row {edit.number}", problems
+        )
+        # instructions, operations and pixels
+        self.digest = lines_digest(
+            [
+                item.id,
+                item.sample.instruction,
+                item.sample.source.digest,
+                [asdict(one) for one in item.sample.operations],
+            ]
+            for item in items
+        )
+        self._hold(items, problems, f"none of the {split_data.rows} rows of {data} is usable")
 
     def _items(self, edit: ComplexEditRow, problems: Problems[DataProblem]) -> list[SuiteItem]:
         """The items of a row, one per available level."""
@@ -233,21 +230,6 @@ def _levels(text: str | int) -> tuple[int, ...]:
     if not levels or min(levels) < 1 or max(levels) > LEVELS:
         raise InputError(f"complex-edit has the levels 1 to {LEVELS}, got {text!r}")
     return tuple(sorted(levels))
-
-
-def _digest(items: Sequence[SuiteItem]) -> str:
-    """Digest of the items: instructions, operations and pixels, in order."""
-    state = hashlib.sha256()
-    for item in items:
-        sample = item.sample
-        fields = [
-            item.id,
-            sample.instruction,
-            sample.source.digest,
-            [asdict(operation) for operation in sample.operations],
-        ]
-        state.update(json.dumps(fields).encode() + b"\n")
-    return state.hexdigest()
 
 
 def level_folder(outputs: Path, level: int, *, alone: bool) -> Path:

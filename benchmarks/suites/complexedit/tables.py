@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from ..bootstrap import Numbers, Statistic
+from ..bootstrap import Statistic, plain_mean
 from ..results import ResultRow, Results
 from ..tables import Table
 
@@ -59,21 +59,12 @@ def level_curve(results: Results, metric: str = OVERALL, *, mean: Mean = "arithm
 
 def level_mean(figures: Mapping[int, Statistic]) -> Statistic:
     """The unweighted mean over levels; undefined if a level is."""
-    return Statistic.combine(_mean, *figures.values())
+    return Statistic.combine(plain_mean, *figures.values())
 
 
 def complexity_drop(figures: Mapping[int, Statistic]) -> Statistic:
     """Highest minus lowest level, as in tables 4 and 5: negative if scores drop with complexity."""
-    return Statistic.combine(_difference, figures[max(figures)], figures[min(figures)], monotone=False)
-
-
-def _mean(*levels: Numbers) -> Numbers:
-    mean: Numbers = np.mean(np.stack(levels), axis=0)
-    return mean
-
-
-def _difference(high: Numbers, low: Numbers) -> Numbers:
-    return high - low
+    return Statistic.combine(np.subtract, figures[max(figures)], figures[min(figures)], monotone=False)
 
 
 _UNIT = "grade 0-10"
@@ -92,8 +83,7 @@ def tables_of(results: Results, mean: Mean, operations: Mapping[str, Sequence[st
     by_name = operation_rows(results, operations)
     if by_name:
         rows = {
-            name: {"IF": results.mean(operation_results, lambda row: row.value("if"))}
-            for name, operation_results in by_name.items()
+            name: {"IF": results.metric_mean(operation_results, "if")} for name, operation_results in by_name.items()
         }
         notes = ["Grades of single operations, over images and levels; their mean may differ from IF."]
         tables.append(Table("operations", "Complex-Edit by operation", ["IF"], rows, unit=_UNIT, notes=notes))

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from ....reward import AnswerLog, Expert, Image, ImageError, SpecError, build
+from ....reward import AnswerLog, Engine, Expert, Image, ImageError, SpecError, build
 from ....reward.atomic_files import write_atomically
+from ....reward.engine.engine_stats import Stats
 from ....reward.queries.kinds import Query
 from ....reward.queries.prompts import Prompts
 from ....reward.strict_json import read_json
 from ...common.errors import InputError
 from ...common.inputs import list_images, spec_argument
-from .validated_replies import Rejection
+from .validated_replies import ConstructionProgram, ConstructionReport, ProgramResult, Rejection, run_programs
+
+T = TypeVar("T")
 
 SCHEMA = 2
 PROMPTS = Prompts("editcritic.benchmarks.suites.construction")
@@ -113,6 +115,21 @@ def open_image(path: Path, *, inside: Path | None = None) -> Image:
         raise InputError(str(error)) from None
 
 
+@dataclass(frozen=True)
+class Constructed(Generic[T]):
+    """values, failures: by the name of their program. total: number of programs. stats: of the engine."""
+
+    values: Mapping[str, T]
+    failures: Mapping[str, str]
+    total: int
+    stats: Mapping[str, Any]
+
+    def report(self, *files: Path) -> ConstructionReport:
+        """Of as many constructed images as there are values."""
+        num_rejected = self.total - len(self.values) - len(self.failures)
+        return ConstructionReport(len(self.values), num_rejected, self.failures, files, self.stats)
+
+
 class ConstructionFolder:
     """The output folder of a construction. Its settings are written first; the same command resumes.
 
@@ -143,11 +160,29 @@ class ConstructionFolder:
                 f"settings (see {SETTINGS_FILE})"
             )
 
-    @contextmanager
-    def answer_log(self) -> Iterator[AnswerLog]:
-        """The log of the experts' answers."""
-        with AnswerLog(self.path / ANSWER_LOG_FILE) as log:
-            yield log
+    def run(
+        self,
+        programs: Iterable[tuple[str, ConstructionProgram[T]]],
+        experts: Mapping[str, Expert],
+        *,
+        window: int,
+        step: Callable[[], None],
+    ) -> Constructed[T]:
+        """Run the programs, by name, with a log of the experts' answers, and write the rejections.
+
+        window: queries in flight. step: called after each program.
+        """
+        results: list[ProgramResult[T]] = []
+        with AnswerLog(self.path / ANSWER_LOG_FILE) as log, Engine(log=log, window=window) as engine:
+            for result in run_programs(programs, engine, experts):
+                results.append(result)
+                step()
+            stats = engine.stats().since(Stats())
+        self.write_rejections(reject for result in results for reject in result.rejects)
+        values = {result.id: result.value for result in results if result.value is not None}
+        return Constructed(
+            values, {result.id: result.failed for result in results if result.failed}, len(results), stats
+        )
 
     def write_rejections(self, rejections: Iterable[Rejection]) -> None:
         """Write the rejections with their reasons."""

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
 from ....reward import Box
 from ....reward.metrics.dlebench.crops import touched_pixels
-from ....reward.strict_json import json_lines, parse_json
+from ....reward.strict_json import parse_json
 from ...common.errors import InputError
 from ...common.problems import Problems
-from ..suite import DataProblem
+from ..rows import DataProblem, Row, object_lines, read_rows, reasons, usable
 
 DATA_FILE, SOURCES_FOLDER, REFERENCES_FOLDER = "data.jsonl", "Source_Images", "Reference_Images"
 
@@ -107,98 +108,78 @@ def read_lines(
     rows = _rows(path, problems)
     if annotations is not None:
         rows = _merge_annotations(rows, _rows(annotations, problems), annotations, problems)
-    usable = [line for where, row in rows if (line := _line(path.parent, where, row, problems, oracle=oracle))]
-    if not usable:
-        reasons = "; ".join(map(str, problems[:3])) or "it has no lines"
-        raise InputError(f"{path} has no usable lines: {reasons}")
-    return _unique_names(usable, problems)
+    read = partial(_line, path.parent, oracle=oracle)
+    lines = usable(read_rows(rows, read), problems)
+    if not lines:
+        raise InputError(f"{path} has no usable lines: {reasons(problems, 'it has no lines')}")
+    return _unique_names(lines, problems)
 
 
-def _rows(path: Path, problems: Problems[DataProblem]) -> list[tuple[str, dict[str, Any]]]:
-    rows = []
-    try:
-        for number, row in json_lines(path):
-            where = f"{path}:{number}"
-            if isinstance(row, ValueError):
-                problems.append(DataProblem(where, f"is {row}: one object per line is expected"))
-            elif isinstance(row, dict):
-                rows.append((where, {_plain(key): value for key, value in row.items()}))
-            else:
-                problems.append(DataProblem(where, f"is {type(row).__name__}: one object per line is expected"))
-    except OSError as error:
-        layout = f"a folder with {DATA_FILE}, {SOURCES_FOLDER}/ and {REFERENCES_FOLDER}/"
-        raise InputError(f"{path} cannot be read ({error.strerror}): DLEBench is {layout}") from None
-    return rows
+def _rows(path: Path, problems: Problems[DataProblem]) -> list[tuple[str, Row]]:
+    """The lines that are objects, with plain names of fields."""
+    layout = f"DLEBench is a folder with {DATA_FILE}, {SOURCES_FOLDER}/ and {REFERENCES_FOLDER}/"
+
+    def with_plain_names(row: Row, where: str) -> tuple[str, Row]:
+        return where, {_plain(key): value for key, value in row.items()}
+
+    return usable(read_rows(object_lines(path, layout), with_plain_names), problems)
 
 
 def _plain(name: str) -> str:
     return "_".join(name.strip().casefold().replace("-", " ").replace("_", " ").split())
 
 
-def _field(row: Mapping[str, Any], field: str) -> Any:
+def _field(row: Row, field: str) -> Any:
     """The row's value under any of the field's names; None if all are absent or empty."""
     return next((row[name] for name in FIELD_ALIASES[field] if row.get(name) not in (None, "", [])), None)
 
 
-def _keys(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _keys(row: Row) -> list[tuple[str, str]]:
     """Keys that identify a line, the most reliable first."""
     values = [(field, _field(row, field)) for field in ("id", "reference_image", "image")]
     return [(field, Path(str(value)).name) for field, value in values if value is not None]
 
 
 def _merge_annotations(
-    rows: list[tuple[str, dict[str, Any]]],
-    annotations: list[tuple[str, dict[str, Any]]],
-    path: Path,
-    problems: Problems[DataProblem],
-) -> list[tuple[str, dict[str, Any]]]:
-    annotation_by_key: dict[tuple[str, str], dict[str, Any]] = {}
+    rows: list[tuple[str, Row]], annotations: list[tuple[str, Row]], path: Path, problems: Problems[DataProblem]
+) -> list[tuple[str, Row]]:
+    annotation_by_key: dict[tuple[str, str], Row] = {}
     for where, row in annotations:
         for key in _keys(row)[:1]:
             if key in annotation_by_key:
-                problems.append(
-                    DataProblem(where, f"another line of {path.name} has the same {key[0]} {key[1]}: keep one")
-                )
+                message = f"another line of {path.name} has the same {key[0]} {key[1]}: keep one"
+                problems.append(DataProblem(where, message))
             annotation_by_key.setdefault(key, row)
-    merged = []
+    merged: list[tuple[str, Row]] = []
     for where, row in rows:
         annotation = next((annotation_by_key[key] for key in _keys(row) if key in annotation_by_key), {})
-        values = {field: _field(annotation, field) for field in FIELD_ALIASES if _field(annotation, field) is not None}
-        merged.append(
-            (where, {**{FIELD_ALIASES[field][0]: value for field, value in values.items()}, **_without_empty(row)})
-        )
+        added = {names[0]: _field(annotation, field) for field, names in FIELD_ALIASES.items()}
+        own = {name: value for name, value in row.items() if value not in (None, "", [])}
+        merged.append((where, {**added, **own}))
     return merged
 
 
-def _without_empty(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if value not in (None, "", [])}
-
-
-def _line(
-    folder: Path, where: str, row: Mapping[str, Any], problems: Problems[DataProblem], *, oracle: bool
-) -> DleBenchRow | None:
+def _line(folder: Path, row: Row, where: str, *, oracle: bool) -> DleBenchRow:
+    """Raises ValueError for a line that cannot be used."""
     required = ["image", "edit_operation", "type", *(["reference_image", "bbox"] if oracle else [])]
     type_name = _field(row, "type") or _operation(row)
     missing = [field for field in required if _field(row, field) is None and not (field == "type" and type_name)]
     if missing:
         listed = "; ".join(f"{field} (accepted: {', '.join(FIELD_ALIASES[field])})" for field in missing)
         hint = ", or mode=tools or mode=plain" if oracle and {"reference_image", "bbox"} & set(missing) else ""
-        problems.append(DataProblem(where, f"lacks {listed}: add it there or in a file of annotations{hint}"))
-        return None
+        raise ValueError(f"lacks {listed}: add it there or in a file of annotations{hint}")
     kind = parse_type(str(type_name))
     if kind is None:
-        problems.append(DataProblem(where, f"has the type {type_name!r}: expected one of {', '.join(TYPES)}"))
-        return None
+        raise ValueError(f"has the type {type_name!r}: expected one of {', '.join(TYPES)}")
     image = _file(folder, SOURCES_FOLDER, str(_field(row, "image")))
     reference_name = _field(row, "reference_image")
     reference = None if reference_name is None else _file(folder, REFERENCES_FOLDER, str(reference_name))
-    for subfolder, path in ((SOURCES_FOLDER, image), (REFERENCES_FOLDER, reference)):
-        if path is not None and not path.is_file():
-            if subfolder == REFERENCES_FOLDER and not oracle:
-                reference = None
-                continue
-            problems.append(DataProblem(where, f"names {path.name}, which is not in {folder / subfolder}"))
-            return None
+    if not image.is_file():
+        raise ValueError(f"names {image.name}, which is not in {folder / SOURCES_FOLDER}")
+    if reference is not None and not reference.is_file():
+        if oracle:
+            raise ValueError(f"names {reference.name}, which is not in {folder / REFERENCES_FOLDER}")
+        reference = None
     name = _field(row, "id")
     instruction = str(_field(row, "edit_operation")).strip()
     return DleBenchRow(
@@ -206,7 +187,7 @@ def _line(
     )
 
 
-def _operation(row: Mapping[str, Any]) -> Any:
+def _operation(row: Row) -> Any:
     """The value of `edit_operation`, if another field has the instruction."""
     operation = row.get("edit_operation")
     return None if operation == _field(row, "edit_operation") else operation

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ....reward.metrics.dlebench.labels import CONSISTENCY, FOLLOWING, LabelScale
 from ...common.optional_imports import bench_library
-from ..bootstrap import Numbers, Statistic
+from ..bootstrap import Statistic, plain_mean
 from ..results import ResultRow, Results
 from ..tables import Table
 from .reader import TYPES
@@ -22,18 +22,6 @@ IF, VC = "dlebench-if", "dlebench-vc"
 SCALES: Mapping[str, LabelScale] = {IF: FOLLOWING, VC: CONSISTENCY}
 SHORT: Mapping[str, str] = {IF: "IF", VC: "VC"}
 AVERAGE = "Average"
-
-
-def type_average(*types: Numbers) -> Numbers:
-    """Unweighted mean over instruction types (section 5.2, tables 1 and 4)."""
-    average: Numbers = np.mean(types, axis=0)
-    return average
-
-
-def mean_of_metrics(following: Numbers, consistency: Numbers) -> Numbers:
-    """The mean of IF and VC (table 1)."""
-    mean: Numbers = (following + consistency) / 2
-    return mean
 
 
 def dlebench_tables(results: Results, notes: Sequence[str] = ()) -> list[Table]:
@@ -45,7 +33,7 @@ def dlebench_tables(results: Results, notes: Sequence[str] = ()) -> list[Table]:
     ]
     single = {name: _by_type(results, name) for name in SCALES}
     mean_row = {
-        kind: Statistic.combine(mean_of_metrics, single[IF][kind], single[VC][kind])
+        kind: Statistic.combine(plain_mean, single[IF][kind], single[VC][kind])
         for kind in single[IF]
         if kind in single[VC]
     }  # fmt: skip
@@ -66,12 +54,8 @@ def types_of(results: Results) -> list[str]:
 
 
 def _by_type(results: Results, metric: str) -> dict[str, Statistic]:
-    means = {kind: results.mean(results.filter(type=kind), _value(metric)) for kind in types_of(results)}
-    return {**means, AVERAGE: Statistic.combine(type_average, *means.values())} if means else {}
-
-
-def _value(metric: str) -> Callable[[ResultRow], float | None]:
-    return lambda row: row.value(metric)
+    means = {kind: results.metric_mean(results.filter(type=kind), metric) for kind in types_of(results)}
+    return {**means, AVERAGE: Statistic.combine(plain_mean, *means.values())} if means else {}
 
 
 def _labels(results: Results, metric: str) -> Table:

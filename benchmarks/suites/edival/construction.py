@@ -15,9 +15,8 @@ from typing import Any
 import PIL.Image
 import PIL.ImageOps
 
-from ....reward import Engine, Expert, Image, Pools, Program, Task
+from ....reward import Expert, Image, Pools, Program, Task
 from ....reward.atomic_files import atomic_replacement, write_atomically
-from ....reward.engine.engine_stats import Stats
 from ....reward.metrics.edival.pools import renamed_object, update_pools
 from ....reward.queries.prompts import Prompts
 from ....reward.sample import TASK_TYPES, TaskType
@@ -25,9 +24,7 @@ from ...common.csv_text import csv_text
 from ..construction.validated_replies import (
     ConstructionRejected,
     ConstructionReport,
-    ProgramResult,
     RejectionLog,
-    run_programs,
 )
 from ..construction.workspace import (
     PROMPTS,
@@ -211,15 +208,9 @@ def construct(
         out, {**_construction_settings(agent, judge, detector), "images": image_digests(sources)}
     )
     images = {numbered_image.index: _save_image(out, numbered_image, image) for numbered_image, image in sources}
-    with folder.answer_log() as log, Engine(log=log, window=window) as engine:
-        programs = ((str(index), agent.program(image)) for index, image in images.items())
-        results: list[ProgramResult[InstructionChain]] = []
-        for result in run_programs(programs, engine, {"judge": judge, "detector": detector}):
-            results.append(result)
-            step()
-        stats = engine.stats().since(Stats())
-    folder.write_rejections(reject for result in results for reject in result.rejects)
-    chains = {int(result.id): result.value for result in results if result.value is not None}
+    programs = ((str(index), agent.program(image)) for index, image in images.items())
+    constructed = folder.run(programs, {"judge": judge, "detector": detector}, window=window, step=step)
+    chains = {int(name): chain for name, chain in constructed.values.items()}
     for index, chain in chains.items():
         text = json.dumps(
             grounding_file(index, chain.grounded_objects, chain.listed_objects), indent=2, ensure_ascii=False
@@ -227,9 +218,7 @@ def construct(
         (out / GROUNDING).mkdir(exist_ok=True)
         write_atomically(out / GROUNDING / f"{index}_input_raw.json", text + "\n")
     path = write_atomically(out / CSV, instruction_csv(chains))
-    failed = {result.id: result.failed for result in results if result.failed}
-    files = (path, out / PICTURES, out / GROUNDING)
-    return ConstructionReport(len(chains), len(results) - len(chains) - len(failed), failed, files, stats)
+    return constructed.report(path, out / PICTURES, out / GROUNDING)
 
 
 def _construction_settings(agent: EdiValAgent, judge: Expert, detector: Expert) -> dict[str, Any]:

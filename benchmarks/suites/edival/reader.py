@@ -28,7 +28,7 @@ from ...common.errors import InputError
 from ...common.inputs import IMAGE_SUFFIXES
 from ...common.problems import Problems
 from ..extraction import ZIP_ERRORS, extract_members, extracted_folder
-from ..suite import DataProblem
+from ..rows import DataProblem
 
 CSV = "oai_instruction_generation_output.csv"
 

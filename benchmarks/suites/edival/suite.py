@@ -9,11 +9,8 @@ base image at once.
 from __future__ import annotations
 
 import copy
-import hashlib
-import json
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, get_args
@@ -28,10 +25,11 @@ from ....reward.sample import Operation
 from ....reward.sample_limits import SampleTooLarge
 from ....verifiers import edit_request
 from ...common.errors import InputError
-from ...common.problems import Problems, num_problems
+from ...common.problems import Problems
 from ..image_index import SuiteImage, decode_images
 from ..results import Results
-from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, find_image, share_cases
+from ..rows import DataProblem
+from ..suite import LabelValue, Suite, SuiteInfo, SuiteItem, find_image, lines_digest, require_choice
 from ..tables import Table
 from . import official_files, output_layout, tables
 from .reader import CSV, EdiValTurn, find_base_images, read_instruction_file
@@ -115,8 +113,7 @@ class EdiVal(Suite):
             ("vq_prompt", vq_prompt, get_args(RatingPrompt)),
             ("pictures", pictures or "stored", get_args(Reading)),
         ):
-            if value not in allowed:
-                raise InputError(f"edival has no {option} {value!r}: expected one of {', '.join(allowed)}")
+            require_choice(self.name, option, value, allowed)
         if mode == "multipass" and compression != "default":
             raise InputError(f"compression={compression} is for mode=singlepass: multipass asks for one turn at a time")
         self.mode, self.compression = mode, compression
@@ -145,14 +142,17 @@ class EdiVal(Suite):
         base_images = {index: decoded[path] for index, path in files.items() if path in decoded}
         self.turns: dict[str, EdiValTurn] = {}
         """The rows of the instruction file, by item."""
-        self.items: Sequence[SuiteItem] = [
+        items = [
             item for index, turns in self._chains.items() for item in self._chain(index, turns, base_images, problems)
         ]
-        self.problems: Sequence[DataProblem] = problems
-        if not self.items:
-            raise InputError(_no_items_message(self._instructions, problems))
-        self.digest = _digest(self.items)
-        self.items = share_cases(self.items)
+        self.digest = lines_digest(
+            [
+                *(item.id, item.sample.instruction, item.sample.source.digest, item.sample.task),
+                *(item.sample.operations, item.sample.pools, item.sample.metadata),
+            ]
+            for item in items
+        )
+        self._hold(items, problems, f"{self._instructions} has no usable items")
 
     def under(self, protocol: str | None) -> EdiVal:
         """In `official`, pictures and incomplete chains are as in the released code, unless options say otherwise."""
@@ -253,8 +253,7 @@ class EdiVal(Suite):
         `InputError` for another.
         """
         name = protocol or next(iter(PROTOCOLS))
-        if name not in PROTOCOLS:
-            raise InputError(f"edival has no protocol {protocol!r}: expected one of {', '.join(PROTOCOLS)}")
+        require_choice(self.name, "protocol", name, PROTOCOLS)
         following_protocol, consistency_protocol = PROTOCOLS[name]
         following: dict[str, Spec | str] = {"use": "edival-if", "protocol": following_protocol}
         if self._prompts.overrides is not None:
@@ -345,23 +344,6 @@ def _base_image_location(instructions: Path, images: str | None) -> Path:
         names = ", ".join(path.name for path in candidates)
         raise InputError(f"{folder} contains several zips ({names}): select the one with the base images by images=...")
     return candidates[0] if candidates else folder
-
-
-def _no_items_message(instructions: Path, problems: Sequence[DataProblem]) -> str:
-    reasons = "; ".join(map(str, problems[:3])) or "it has no rows"
-    more = f"; and {total - 3} more problems" if (total := num_problems(problems)) > 3 else ""
-    return f"{instructions} has no usable items: {reasons}{more}"
-
-
-def _digest(items: Sequence[SuiteItem]) -> str:
-    """Digest of the items: instructions, as published too, tasks, pools and pixels, in order."""
-    state = hashlib.sha256()
-    for item in items:
-        sample = item.sample
-        annotations = (sample.task, sample.operations, sample.pools, sample.metadata)
-        fields = [item.id, sample.instruction, sample.source.digest, *annotations]
-        state.update(json.dumps(fields, default=asdict).encode() + b"\n")
-    return state.hexdigest()
 
 
 Compression = Literal["default", "shuffle", "sequential", "keep"]

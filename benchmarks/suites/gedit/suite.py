@@ -10,8 +10,6 @@ language `zh`, which neither these files nor the released ones have: they say `c
 from __future__ import annotations
 
 import copy
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,15 +18,24 @@ from ....reward.atomic_files import write_atomically
 from ....reward.metrics.viescore.grades import PROTOCOLS
 from ....reward.metrics.viescore.questions import SemanticConsistency
 from ....reward.queries.specs import Spec
-from ....reward.sample_limits import SampleTooLarge
 from ....verifiers import edit_request
 from ...common.csv_text import csv_text
 from ...common.errors import InputError
 from ...common.problems import Problems
 from ..results import OUTPUTS_ENTRY, ResultRow, Results
-from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, find_image, share_cases
+from ..rows import DataProblem
+from ..suite import (
+    LabelValue,
+    Suite,
+    SuiteInfo,
+    SuiteItem,
+    find_image,
+    lines_digest,
+    make_items,
+    require_choice,
+)
 from ..tables import Table
-from .reader import LANGUAGES, PICTURES, TYPES, GEditRow, read_rows
+from .reader import LANGUAGES, PICTURES, TYPES, GEditRow, read_gedit
 from .tables import gedit_tables
 
 FULLSET = "fullset"
@@ -78,10 +85,8 @@ class GEditBench(Suite):
     ) -> None:
         if data is None:
             raise InputError("gedit needs its data: give --data with the folder of its parquet files, or one of them")
-        if language not in (*LANGUAGES, "both"):
-            raise InputError(f"gedit has no language {language!r}: expected one of {', '.join(LANGUAGES)}, both")
-        if sources not in PICTURES:
-            raise InputError(f"gedit has no column of sources {sources!r}: expected one of {', '.join(PICTURES)}")
+        require_choice(self.name, "language", language, (*LANGUAGES, "both"))
+        require_choice(self.name, "column of sources", sources, PICTURES)
         try:
             self._prompts = SemanticConsistency(prompts=prompts).prompt_pack
         except ValueError as error:
@@ -89,15 +94,13 @@ class GEditBench(Suite):
         self.language, self.sources, self.released = language, sources, False
         languages = tuple(LANGUAGES) if language == "both" else (language,)
         problems = Problems[DataProblem]()
-        self.rows: Mapping[str, GEditRow] = {row.id: row for row in read_rows(Path(data), languages, sources, problems)}
-        self.items: Sequence[SuiteItem] = [
-            item for row in self.rows.values() if (item := _item(row, problems)) is not None
-        ]
-        self.problems: Sequence[DataProblem] = problems
-        if not self.items:
-            raise InputError(f"none of the rows of {data} is usable: {'; '.join(map(str, problems[:3]))}")
-        self.digest = _digest(self.items)
-        self.items = share_cases(self.items)
+        rows = read_gedit(Path(data), languages, sources, problems)
+        items = make_items(rows, _items, lambda row: row.id, problems)
+        # instructions, labels and pixels
+        self.digest = lines_digest(
+            [item.id, item.sample.instruction, dict(item.labels), item.sample.source.digest] for item in items
+        )
+        self._hold(items, problems, f"none of the rows of {data} is usable")
 
     @property
     def options(self) -> Mapping[str, LabelValue]:
@@ -121,8 +124,7 @@ class GEditBench(Suite):
     def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:
         """`sc` and `pq`, each a grade from 0 to 10; the tables compute O. Raises `InputError` for another protocol."""
         protocol = protocol or PROTOCOLS[0]
-        if protocol not in PROTOCOLS:
-            raise InputError(f"gedit has no protocol {protocol!r}: expected one of {', '.join(PROTOCOLS)}")
+        require_choice(self.name, "protocol", protocol, PROTOCOLS)
         shared: dict[str, Any] = {"protocol": protocol}
         if self._prompts.overrides is not None:
             shared["prompts"] = self._prompts.overrides
@@ -178,27 +180,15 @@ def _folder(outputs: Path) -> Path:
     return folder if folder.is_dir() else outputs
 
 
-def _item(row: GEditRow, problems: Problems[DataProblem]) -> SuiteItem | None:
-    try:
-        sample = edit_request(row.instruction, row.image, id=row.id)
-    except SampleTooLarge as error:
-        problems.append(DataProblem(row.id, str(error)))
-        return None
+def _items(row: GEditRow) -> list[SuiteItem]:
     labels: dict[str, LabelValue] = {
         "type": row.type,
         "language": row.language,
         "intersection": int(row.intersection),
     }
-    return SuiteItem(row.id, row.id, f"{FULLSET}/{row.type}/{row.language}/{row.key}", sample, labels=labels)
-
-
-def _digest(items: Sequence[SuiteItem]) -> str:
-    """Digest of the items: instructions, labels and pixels, in order."""
-    state = hashlib.sha256()
-    for item in items:
-        fields = [item.id, item.sample.instruction, dict(item.labels), item.sample.source.digest]
-        state.update(json.dumps(fields).encode() + b"\n")
-    return state.hexdigest()
+    sample = edit_request(row.instruction, row.image, id=row.id)
+    path = f"{FULLSET}/{row.type}/{row.language}/{row.key}"
+    return [SuiteItem(row.id, row.id, path, sample, labels=labels)]
 
 
 COLUMNS = (

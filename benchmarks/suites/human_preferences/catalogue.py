@@ -8,15 +8,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from . import (
-    edit_reward_bench,
-    edit_reward_compass,
-    edit_score_bench,
-    genai_bench,
-    imagenhub,
-    vc_reward_bench,
-)
-from .comparison import Comparison, InvalidRow
+from ..rows import DataProblem
+from . import imagenhub, pair_sets
+from .comparison import Comparison
 
 Rule = Literal["calibrated ties", "groups", "order", "order by task", "equal ties", "ratings"]
 """How agreement is counted.
@@ -36,7 +30,7 @@ class PreferenceSet:
 
     name: str
     title: str
-    read: Callable[[Path], Iterator[Comparison | InvalidRow]]
+    read: Callable[[Path], Iterator[Comparison | DataProblem]]
     rule: Rule
     source: str
     licence: str
@@ -46,22 +40,15 @@ class PreferenceSet:
     group_by: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "title": self.title,
-            "rule": self.rule,
-            "source": self.source,
-            "licence": self.licence,
-            "size": self.size,
-            "hub": self.hub,
-        }
+        names = ("name", "title", "rule", "source", "licence", "size", "hub")
+        return {name: getattr(self, name) for name in names}
 
 
 _SETS = (
     PreferenceSet(
         "edit-reward-bench",
         "EditReward-Bench (TIGER-Lab)",
-        edit_reward_bench.read,
+        pair_sets.read_edit_reward_bench,
         "groups",
         "K. Wu et al.: EditReward. arXiv:2509.26346; evaluation code of github.com/TIGER-AI-Lab/EditReward",
         "code MIT; that of the data is on its page",
@@ -72,7 +59,7 @@ _SETS = (
     PreferenceSet(
         "edit-score-bench",
         "EditReward-Bench (EditScore, VectorSpaceLab)",
-        edit_score_bench.read,
+        pair_sets.read_edit_score_bench,
         "order by task",
         "X. Luo et al.: EditScore. arXiv:2509.23909; evaluation code of github.com/VectorSpaceLab/EditScore",
         "code Apache-2.0; that of the data is on its page",
@@ -83,7 +70,7 @@ _SETS = (
     PreferenceSet(
         "genai-bench",
         "GenAI-Bench, image editing",
-        genai_bench.read,
+        pair_sets.read_genai_bench,
         "calibrated ties",
         "D. Jiang et al.: GenAI Arena. arXiv:2406.04485; ties as in the evaluation of EditReward (arXiv:2509.26346)",
         "code MIT; that of the data is on its page",
@@ -103,7 +90,7 @@ _SETS = (
     PreferenceSet(
         "vc-reward-bench",
         "VCReward-Bench (GEditBench v2)",
-        vc_reward_bench.read,
+        pair_sets.read_vc_reward_bench,
         "order",
         "Z. Jiang et al.: GEditBench v2. arXiv:2603.28547; code of github.com/ZhangqiJiang07/GEditBench_v2",
         "that of the data is on its page",
@@ -114,7 +101,7 @@ _SETS = (
     PreferenceSet(
         "edit-reward-compass",
         "EditReward-Compass",
-        edit_reward_compass.read,
+        pair_sets.read_edit_reward_compass,
         "equal ties",
         "X. Bai et al.: Edit-Compass and EditReward-Compass. arXiv:2605.13062; the repository's evaluation code",
         "that of the data is on its page",

@@ -12,16 +12,14 @@ import json
 import random
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
 from pathlib import Path
 from typing import Any
 
-from ....reward import AnswerLog, Engine, Expert, Image, Program
+from ....reward import Expert, Image, Program
 from ....reward.atomic_files import atomic_replacement
-from ....reward.engine.engine_stats import Stats
 from ....reward.metrics.i2ibench.dimension import labelled_images
 from ....reward.metrics.i2ibench.dimensions import DIMENSIONS, Dimension
 from ....reward.queries.parsing import shorten
@@ -31,10 +29,8 @@ from ..construction.reply_rules import parse_fields, parse_sentence
 from ..construction.validated_replies import (
     ConstructionRejected,
     ConstructionReport,
-    ProgramResult,
     RejectionLog,
     ask_until_valid,
-    run_programs,
 )
 from ..construction.workspace import (
     ConstructionFolder,
@@ -292,7 +288,6 @@ def construct_suite(
     seed: int = 0,
     quotas: bool = True,
     prompts: str | None = None,
-    log: AnswerLog | None = None,
     window: int = 64,
     step: Callable[[], None] = lambda: None,
 ) -> ConstructionReport:
@@ -300,8 +295,8 @@ def construct_suite(
 
     single, multi: scenes of each half, five prompts each; by default 100, or as many as the images allow. sources:
     numbers of images of multi-image scenes. seed: of the selection of images, and of the judge's samples. quotas:
-    remove dimensions from prompts so that their shares are at most those of the paper. prompts: a prompt pack. log:
-    answer log, by default a file in `out`. step: called after each scene.
+    remove dimensions from prompts so that their shares are at most those of the paper. prompts: a prompt pack. step:
+    called after each scene.
 
     Writes `prompts.jsonl` and `images/`, which `I2IBench` reads, and `rejections.jsonl`: invalid replies and rejected
     prompts, with reasons. The same call resumes, without repeating queries. Raises `InputError`.
@@ -319,31 +314,17 @@ def construct_suite(
         "images": {name: image.digest for name, image in images_by_name.items()},
     }
     folder = ConstructionFolder(out, settings)
-    with (
-        folder.answer_log() if log is None else nullcontext(log) as answers,
-        Engine(log=answers, window=window) as engine,
-    ):
-        programs = ((scene.name, _scene_program(scene, images_by_name, prompt_templates, seed)) for scene in scenes)
-        results: list[ProgramResult[tuple[GeneratedPrompt, ...]]] = []
-        for result in run_programs(programs, engine, {"judge": judge}):
-            results.append(result)
-            step()
-        stats: dict[str, Any] = engine.stats().since(Stats())
-    folder.write_rejections(reject for result in results for reject in result.rejects)
-    generated = [prompt for result in results for prompt in result.value or ()]
+    programs = ((scene.name, _scene_program(scene, images_by_name, prompt_templates, seed)) for scene in scenes)
+    constructed = folder.run(programs, {"judge": judge}, window=window, step=step)
+    generated = [prompt for scene_prompts in constructed.values.values() for prompt in scene_prompts]
     selected = apply_quotas(generated, seed) if quotas else generated
     for source in {source.name: source for scene in scenes for source in scene.sources}.values():
         _copy_source(source, out)
     path = folder.write_jsonl(PROMPTS_FILE, (prompt.row() for prompt in selected))
-    failed = {result.id: result.failed for result in results if result.failed}
+    failed = constructed.failures
     num_rejected = sum(len(scene.categories) for scene in scenes if scene.name not in failed) - len(generated)
-    return ConstructionReport(
-        len(selected),
-        num_rejected,
-        failed,
-        (path, out / IMAGES_SLOT),
-        {**stats, "dimensions": dimension_counts(selected)},
-    )
+    stats = {**constructed.stats, "dimensions": dimension_counts(selected)}
+    return ConstructionReport(len(selected), num_rejected, failed, (path, out / IMAGES_SLOT), stats)
 
 
 # -- prompts ----------------------------------------------------------------------------------------------------------

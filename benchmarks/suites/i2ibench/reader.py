@@ -14,16 +14,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from ....reward.metrics.i2ibench.dimensions import DIMENSIONS, Dimension
-from ....reward.plain_text import check_name, one_line
-from ....reward.strict_json import json_lines
 from ...common.errors import InputError
 from ...common.problems import Problems
-from ..suite import DataProblem
+from ..rows import DataProblem, Row, file_name, object_lines, read_rows, reasons, usable
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,43 +95,22 @@ def prompts_file(data: Path) -> Path:
 def read_prompts(data: Path, problems: Problems[DataProblem]) -> list[I2IPrompt]:
     """The valid lines. Raises `InputError` if there is no such file, or no valid line."""
     path = prompts_file(data)
-    try:
-        rows = list(json_lines(path))
-    except OSError as error:
-        raise InputError(
-            f"{path} cannot be read ({error.strerror}): give the folder with {PROMPTS_FILE}, or construct one with "
-            "`editcritic bench build i2ibench`"
-        ) from None
-    prompts: dict[str, I2IPrompt] = {}
-    for number, row in rows:
-        where = f"{path}:{number}"
-        try:
-            if isinstance(row, ValueError):
-                raise row
-            prompt = _prompt(path.parent, where, row)
-            if prompt.id in prompts:
-                raise ValueError(f"the id {prompt.id} is also that of {prompts[prompt.id].where}: make it unique")
-            prompts[prompt.id] = prompt
-        except (ValueError, OSError) as error:  # OSError: of a name that no file can have
-            problems.append(DataProblem(where, one_line(str(error))))
-    if not prompts:
-        reasons = "; ".join(map(str, problems[:3])) or "it has no lines"
-        raise InputError(f"{path} has no usable lines: {reasons}")
-    return list(prompts.values())
+    lines = object_lines(
+        path, f"give the folder with {PROMPTS_FILE}, or construct one with `editcritic bench build i2ibench`"
+    )
+    prompts = read_rows(lines, partial(_prompt, path.parent), lambda prompt: prompt.id)
+    if not (found := usable(prompts, problems)):
+        raise InputError(f"{path} has no usable lines: {reasons(problems, 'it has no lines')}")
+    return found
 
 
-def _prompt(folder: Path, location: str, row: Any) -> I2IPrompt:
-    if not isinstance(row, Mapping):
-        raise ValueError(f"is {type(row).__name__}: one object per line is expected")
+def _prompt(folder: Path, row: Row, location: str) -> I2IPrompt:
     required = ("id", "category", "sources", "instruction", "dimensions")
     if missing := [name for name in required if row.get(name) in (None, "", [])]:
         raise ValueError(f"lacks {', '.join(missing)}: a prompt has {', '.join(required)}")
     if invalid := [name for name in ("sources", "dimensions") if not _is_string_list(row[name])]:
         raise ValueError(f"{invalid[0]} is a list of names, got {row[invalid[0]]!r}")
-    name = str(row["id"])
-    check_name(name)
-    if Path(name).name != name or name == "..":
-        raise ValueError(f"the id {name!r} is not a file name: leave out slashes and dots")
+    name = file_name(str(row["id"]))
     category = parse_category(str(row["category"]))
     if category is None:
         raise ValueError(f"unknown category {row['category']!r}: expected one of {', '.join(CATEGORIES)}")

@@ -9,25 +9,24 @@ them.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ....reward import EditSample, ImageError, SpecError, build
+from ....reward import Image
 from ....reward.metrics.imgedit.graded_edit import GRADES, PACKAGE, PROTOCOLS, Protocol
 from ....reward.queries.prompts import Prompts
 from ....reward.queries.specs import Spec
 from ....reward.sample import Operation
-from ....reward.sample_limits import SampleTooLarge
 from ....verifiers import edit_request
 from ...common.errors import InputError
 from ...common.problems import Problems
-from ..image_index import SuiteImage, decode_images
+from ..image_index import decode_images, opened
 from ..results import Results
-from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, share_cases
+from ..rows import DataProblem
+from ..suite import LabelValue, Suite, SuiteInfo, SuiteItem, json_digest, make_items, require_choice
 from ..tables import Table
 from .reader import PARTS, TYPE_COUNTS, UGE_COUNT, ImgEditRow, Part, read_part
 from .tables import METRICS, basic_tables, uge_tables
@@ -66,20 +65,17 @@ class ImgEditBench(Suite):
     ) -> None:
         if data is None:
             raise InputError("imgedit needs its data: give --data with the folder of its instructions and pictures")
-        if part not in PARTS:
-            raise InputError(f"imgedit has no part {part!r}: expected one of {', '.join(PARTS)}")
+        require_choice(self.name, "part", part, PARTS)
         if extract_source is not None and part != "basic":
             raise InputError(f"extract_source is an option of the part basic, got part={part}")
         self.part, self.protocol, self.extract_source, self.prompts = part, protocol, extract_source, prompts
         self._check_options()  # before data are read
-        self.problems: Problems[DataProblem] = Problems()
-        published = read_part(Path(data), part, self.problems)
-        items = self._items(published.rows, published.folder)
-        if not items:
-            raise InputError(f"{data} has no usable pictures: " + "; ".join(map(str, self.problems[:3])))
+        problems = Problems[DataProblem]()
+        published = read_part(Path(data), part, problems)
+        items = self._items(published.rows, published.folder, problems)
         fields = [[item.id, item.sample.instruction, dict(item.labels), item.sample.source.digest] for item in items]
-        self.digest = hashlib.sha256(json.dumps([part, fields]).encode()).hexdigest()
-        self.items: Sequence[SuiteItem] = share_cases(items)
+        self.digest = json_digest([part, fields])
+        self._hold(items, problems, f"{data} has no usable pictures")
 
     @property
     def options(self) -> Mapping[str, LabelValue]:
@@ -109,8 +105,7 @@ class ImgEditBench(Suite):
                 "`editcritic judge label 'imgedit?part=multi-turn' --data DATA --outputs NAME=FOLDER -o labels.jsonl`"
             )
         protocol = protocol or self.protocol
-        if protocol not in PROTOCOLS:
-            raise InputError(f"imgedit has no protocol {protocol!r}: expected one of {', '.join(PROTOCOLS)}")
+        require_choice(self.name, "protocol", protocol, PROTOCOLS)
         options: dict[str, Any] = {"protocol": protocol}
         options |= {} if self.extract_source is None else {"extract_source": self.extract_source}
         options |= {} if self.prompts is None else {"prompts": self.prompts}
@@ -133,11 +128,7 @@ class ImgEditBench(Suite):
             if self.prompts is not None or self.protocol != "fixed":
                 raise InputError("people judge the part multi-turn: it has neither protocol nor prompts")
             return
-        for spec in self.metrics().values():
-            try:
-                build(spec)
-            except (SpecError, ValueError) as error:
-                raise InputError(str(error)) from None
+        self._check_metrics()
 
     def _completeness_notes(self) -> list[str]:
         """Counts that differ from the published ones."""
@@ -148,23 +139,17 @@ class ImgEditBench(Suite):
         listed = f": {', '.join(differing)}" if self.part == "basic" else ""
         return [f"the data have {total} instructions{listed}"] if differing else []
 
-    def _items(self, rows: Sequence[ImgEditRow], folder: Path) -> list[SuiteItem]:
+    def _items(self, rows: Sequence[ImgEditRow], folder: Path, problems: Problems[DataProblem]) -> list[SuiteItem]:
         images = decode_images((row.picture for row in rows), folder)
-        items: list[SuiteItem] = []
-        for row in rows:
-            image = images[row.picture]
-            if isinstance(image, ImageError):
-                self.problems.append(DataProblem(row.where, str(image)))
-                continue
-            try:
-                items += self._items_of(row, image)
-            except SampleTooLarge as error:
-                self.problems.append(DataProblem(row.where, str(error)))
-        return items
 
-    def _items_of(self, row: ImgEditRow, opened: SuiteImage) -> list[SuiteItem]:
+        def items_of(row: ImgEditRow) -> list[SuiteItem]:
+            return self._items_of(row, opened(images[row.picture]))
+
+        return make_items(rows, items_of, lambda row: row.where, problems)
+
+    def _items_of(self, row: ImgEditRow, picture: Image) -> list[SuiteItem]:
         """The items of a row: one, or one a turn."""
-        (first, *_), picture = row.instructions, opened.image
+        first = row.instructions[0]
         if self.part == "uge":
             return [SuiteItem(row.key, row.source, row.key, edit_request(first, picture, id=row.key))]
         if self.part == "basic":
@@ -176,16 +161,12 @@ class ImgEditBench(Suite):
                 f"{chain}/{turn}",
                 chain,
                 f"{row.kind}/{row.key}_turn{turn}",
-                _turn(f"{chain}/{turn}", instruction, opened),
+                edit_request(instruction, picture, id=f"{chain}/{turn}"),
                 previous=f"{chain}/{turn - 1}" if turn > 1 else "",
                 labels={"kind": row.kind, "turn": turn},
             )
             for turn, instruction in enumerate(row.instructions, start=1)
         ]
-
-
-def _turn(name: str, instruction: str, opened: SuiteImage) -> EditSample:
-    return edit_request(instruction, opened.image, id=name)
 
 
 FOLDER = "imgedit"

@@ -23,6 +23,8 @@ from editcritic.reward.queries.response_formats import Grade, Json
 from tests.benchmarks.suites.complexedit.layout import ROWS, compound, edited, on_hub, outputs, saved
 from tests.benchmarks.suites.tiny_suite import picture
 
+from ..table_values import values
+
 
 class Judging(Expert):
     """Grades fall with the number of operations, and differ by one between draws. Records queries."""
@@ -60,13 +62,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return on_hub(tmp_path_factory.mktemp("hub") / "Complex-Edit")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def cached_here(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 def judged(suite: ComplexEdit, folder: Path, judge: Judging, protocol: str | None = None) -> Results:
     samples = []
     for item in suite.items:
@@ -87,14 +82,6 @@ def judged(suite: ComplexEdit, folder: Path, judge: Judging, protocol: str | Non
             for place, item in enumerate(suite.items)
         ],
     )
-
-
-def values(suite: ComplexEdit, results: Results, name: str) -> dict[str, dict[str, float | None]]:
-    table = next(one for one in suite.tables(results) if one.name == name)
-    return {
-        row: {column: cell.value for column, cell in cells.items()}
-        for row, cells in ComputedTable.compute(table, None).cells.items()
-    }
 
 
 def test_items_are_the_levels_of_the_rows(data: Path) -> None:

@@ -92,7 +92,6 @@ def test_edival_data_is_made_and_the_suite_reads_it(
 def test_complex_edit_data_is_made_and_the_suite_reads_it(
     editcritic: Command, photos: Path, tmp_path: Path, experts: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "judge.toml").write_text(f'[experts.judge]\nuse = "{experts}:judge"\n', encoding="utf-8")
     command = (
         "bench",
@@ -130,10 +129,7 @@ def test_dlebench_samples_are_made_and_the_suite_reads_them(
     assert item.sample.reference is not None
 
 
-def test_data_put_there_by_hand_is_opened(
-    editcritic: Command, photos: Path, tmp_path: Path, experts: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def test_data_put_there_by_hand_is_opened(editcritic: Command, photos: Path, tmp_path: Path, experts: str) -> None:
     for split in ("test_real", "test_syn"):
         command = ("bench", "build", "complex-edit", photos, "-o", tmp_path / split, "--judge", f"{experts}:judge")
         assert editcritic(*command, "--split", split, "--num-operations", 2).exit_code == 0

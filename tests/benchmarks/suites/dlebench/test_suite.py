@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.suites.bootstrap import bootstrap_weights
 from editcritic.benchmarks.suites.dlebench.suite import DleBench
 from editcritic.benchmarks.suites.dlebench.tables import IF, VC, histogram, size_curve
-from editcritic.benchmarks.suites.results import Results, load_results
-from editcritic.benchmarks.suites.tables import ComputedTable
+from editcritic.benchmarks.suites.results import load_results
 from editcritic.reward import build
 
+from ..table_values import values
 from .layout import Labels, judged, written
 
 
@@ -44,12 +43,6 @@ def by_size(instruction: str, topic: str) -> str:
     return "Flawless Execution" if number_of(instruction) >= 7 else "Localization Failure"
 
 
-def cells(results: Results, suite: DleBench, name: str) -> dict[str, dict[str, float | None]]:
-    table = next(table for table in suite.tables(results) if table.name == name)
-    cells_by_row = ComputedTable.compute(table, bootstrap_weights(len(results.cases), 50)).cells
-    return {row: {column: cell.value for column, cell in line.items()} for row, line in cells_by_row.items()}
-
-
 @pytest.mark.parametrize("mode", ["oracle", "tools", "plain"])
 def test_each_mode_asks_each_criterion_once(data: Path, outputs: Path, mode: str) -> None:
     judge = Labels(by_size)
@@ -62,8 +55,8 @@ def test_each_mode_asks_each_criterion_once(data: Path, outputs: Path, mode: str
 def test_table_1_is_the_mean_of_both_and_its_average_unweighted(data: Path, outputs: Path) -> None:
     suite = DleBench(data)
     results = judged(suite, outputs, Labels(by_size))
-    assert cells(results, suite, "criteria")["IF"]["Change Color"] == pytest.approx(50.0)
-    board = cells(results, suite, "leaderboard")["IF and VC"]
+    assert values(suite, results, "criteria")["IF"]["Change Color"] == pytest.approx(50.0)
+    board = values(suite, results, "leaderboard")["IF and VC"]
     assert board["Change Color"] == pytest.approx(75.0)
     assert board["Average"] == pytest.approx(75.0)
     assert list(board) == [
@@ -97,13 +90,13 @@ def test_results_on_disk_make_the_same_tables(data: Path, outputs: Path, tmp_pat
     suite = DleBench(data)
     results = judged(suite, outputs, Labels(by_size), out=tmp_path / "results")
     held = load_results(tmp_path / "results")
-    assert cells(held, suite, "leaderboard") == cells(results, suite, "leaderboard")
+    assert values(suite, held, "leaderboard") == values(suite, results, "leaderboard")
     assert (tmp_path / "results" / "labels-if.md").is_file()
 
 
 def test_labels_are_shares_by_type_and_in_all(data: Path, outputs: Path) -> None:
     suite = DleBench(data)
-    results = cells(judged(suite, outputs, Labels(by_size)), suite, "labels-if")
+    results = values(suite, judged(suite, outputs, Labels(by_size)), "labels-if")
     assert results["all"] == {
         "Flawless Execution": pytest.approx(50.0),
         "Over Modification": 0.0,

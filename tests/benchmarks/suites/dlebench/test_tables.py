@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from editcritic.benchmarks.suites.bootstrap import plain_mean
 from editcritic.benchmarks.suites.dlebench.reader import TYPES
-from editcritic.benchmarks.suites.dlebench.tables import AVERAGE, mean_of_metrics, type_average
+from editcritic.benchmarks.suites.dlebench.tables import AVERAGE
 from editcritic.benchmarks.suites.suite import published_figures
 
 WITHIN = 0.011
@@ -34,7 +35,7 @@ def test_samples_of_one_target_and_of_several_are_the_papers_1889(published: dic
 def test_averages_over_the_types(published: dict[str, Any], criterion: str) -> None:
     cells = published["table4"][criterion]
     for model, printed in cells[AVERAGE].items():
-        computed = type_average(*(np.array([cells[kind][model]]) for kind in TYPES))
+        computed = plain_mean(*(np.array([cells[kind][model]]) for kind in TYPES))
         assert computed[0] == pytest.approx(printed, abs=WITHIN), model
 
 
@@ -43,7 +44,7 @@ def test_table_1_is_the_mean_of_both_criteria_of_table_4(published: dict[str, An
     seen = 0
     for kind in (*TYPES, AVERAGE):
         for model, printed in published["table1_mean_of_if_vc"][kind].items():
-            computed = mean_of_metrics(np.array([following[kind][model]]), np.array([consistency[kind][model]]))
+            computed = plain_mean(np.array([following[kind][model]]), np.array([consistency[kind][model]]))
             assert computed[0] == pytest.approx(printed, abs=WITHIN), (kind, model)
             seen += 1
     assert seen == 80

@@ -22,8 +22,7 @@ from tests.reward.metrics.edival.test_consistency_golden import StandIn
 
 
 @pytest.fixture
-def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def data(tmp_path: Path) -> Path:
     return write_data(tmp_path / "data", chains(3))
 
 

@@ -21,7 +21,7 @@ from editcritic.benchmarks.suites.edival.reader import (
     read_instruction_file,
 )
 from editcritic.benchmarks.suites.extraction import extracted_folder
-from editcritic.benchmarks.suites.suite import DataProblem
+from editcritic.benchmarks.suites.rows import DataProblem
 from editcritic.reward import Image, Pools
 from editcritic.reward.sample import TASK_TYPES
 from tests.benchmarks.suites.edival.layout import png

@@ -10,12 +10,12 @@ import pytest
 
 from editcritic.benchmarks.common.optional_imports import bench_library
 from editcritic.benchmarks.studies.validity.truth_agreement import spearman
+from editcritic.benchmarks.suites.bootstrap import pooled_mean
 from editcritic.benchmarks.suites.edival.tables import (
     consistency,
     overall,
     overall_over_turns,
     relative_change,
-    task_rate,
 )
 from editcritic.benchmarks.suites.suite import published_figures
 
@@ -98,7 +98,7 @@ def test_task_rates_follow_from_rates_and_counts_of_types(printed: dict[str, Any
     off = set()
     for model, row in rows.items():
         for turn in TURNS:
-            computed = float(task_rate(type_rates(printed, model, turn), counts[turn]))
+            computed = float(pooled_mean(type_rates(printed, model, turn), counts[turn]))
             if computed != pytest.approx(row[3 + turn], abs=WITHIN):
                 off.add(model)
     assert off == FEWER.keys(), "the exceptions are not those that are explained"
@@ -115,10 +115,10 @@ def test_task_rates_of_models_judged_on_fewer_pictures_follow_from_their_own_cou
     assert is_share(row[turn], FEWER[model])
     assert is_share(row[3 + turn], FEWER[model])
     counts = counts_of(rates, [table_2[kind][turn] for kind in (*IN_17, *IN_18)], FEWER[model])
-    assert any(float(task_rate(rates, one)) == pytest.approx(row[3 + turn], abs=WITHIN) for one in counts)
+    assert any(float(pooled_mean(rates, one)) == pytest.approx(row[3 + turn], abs=WITHIN) for one in counts)
 
 
-def test_which_models_were_judged_on_fewer_pictures_shows_in_their_first_task_rate(printed: dict[str, Any]) -> None:
+def test_which_models_were_judged_on_fewer_pictures_shows_in_their_first_pooled_mean(printed: dict[str, Any]) -> None:
     rows = tables(printed)["table16_image_success_and_task_rate"]
     assert {model for model, row in rows.items() if not is_share(row[3], 572)} == FEWER.keys()
 
@@ -139,7 +139,7 @@ def test_overall_task_rates_of_the_complex_mode_cover_all_instructions_so_far(pr
     for model, row in rows.items():
         for turn in TURNS:
             counts = [sum(table_2[kind][: turn + 1]) for kind in (*IN_17, *IN_18)]
-            computed = float(task_rate(type_rates(printed, model, turn, complex_mode=True), counts))
+            computed = float(pooled_mean(type_rates(printed, model, turn, complex_mode=True), counts))
             if computed != pytest.approx(row[3 + turn], abs=WITHIN):
                 off.add(model)
     assert off == {"GPT-Image-1", "Nano Banana", "Gemini 2.0 Flash"}, "all of them were judged on fewer pictures"

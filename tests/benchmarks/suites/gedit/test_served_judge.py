@@ -43,12 +43,10 @@ def reply(request: ReceivedRequest, number: int) -> Answer:
 def test_what_cannot_be_read_is_a_failed_score_and_listed(
     editcritic: Command,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     protocol: str,
     expected: dict[int, float],
     failed: set[int],
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     data, made, out = on_hub(tmp_path / "data", rows([KIND])), outputs(tmp_path / "made", [KIND]), tmp_path / "out"
     with serving(reply) as server:
         judge = f"judge=openai:{server.url}?model=m&retries=0"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -30,14 +30,12 @@ SMALL = ("subject-add", "text_change")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With `data`, all types, and `made`."""
     path = tmp_path_factory.mktemp("gedit")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(path / "cache"))
-        on_hub(path / "data")
-        outputs(path / "made")
-        yield path
+    on_hub(path / "data")
+    outputs(path / "made")
+    return path
 
 
 def run(suite: GEditBench, made: Path, out: Path, protocol: str | None = None) -> dict[str, Any]:
@@ -108,8 +106,7 @@ def test_outputs_that_are_missing_are_counted_and_bound_the_means(folder: Path, 
     assert any("2 of 88 items were not scored" in note for note in notes)
 
 
-def test_types_that_the_data_lack_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def test_types_that_the_data_lack_are_said(tmp_path: Path) -> None:
     suite = GEditBench(on_hub(tmp_path / "data", rows(SMALL)), language="en")
     result = run(suite, outputs(tmp_path / "made", SMALL), tmp_path / "out")
     assert list(tables_of(result)["types-en"]) == [*SMALL, "Average"]

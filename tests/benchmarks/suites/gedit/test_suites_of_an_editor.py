@@ -37,9 +37,8 @@ class Logged(Drawn):
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path) -> Path:
     """With `data`, and in `made` the outputs of an editor, English ones of GEdit-Bench twice."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     on_hub(tmp_path / "data" / "gedit", rows(KINDS))
     data = imgedit.repository(tmp_path / "data" / "imgedit")
     for name in ("gedit", "english"):

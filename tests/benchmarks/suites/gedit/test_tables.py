@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from editcritic.benchmarks.suites.bootstrap import plain_mean
 from editcritic.benchmarks.suites.gedit.reader import TYPES
-from editcritic.benchmarks.suites.gedit.tables import AVERAGE, type_average
+from editcritic.benchmarks.suites.gedit.tables import AVERAGE
 from editcritic.benchmarks.suites.suite import published_figures
 from editcritic.reward.metrics.viescore.overall import overall
 
@@ -40,7 +41,7 @@ def test_every_row_is_there(printed: dict[str, Any]) -> None:
 def test_the_types_of_the_first_version_average_to_the_printed_overall(printed: dict[str, Any]) -> None:
     for subset, by_type in printed["figure_types_first_version"]["en"]["Step1X-Edit"].items():
         assert sorted(by_type) == sorted(TYPES)
-        average = float(type_average(*(np.array([value]) for value in by_type.values()))[0])
+        average = float(plain_mean(*(np.array([value]) for value in by_type.values()))[0])
         assert average == pytest.approx(printed["first_version"]["en"][subset]["Step1X-Edit"][O_BY_GPT], abs=0.005)
 
 
@@ -48,7 +49,7 @@ def test_another_paper_prints_the_types_that_the_first_version_averages(printed:
     table, first = printed["ovis_u1_types_full_en"], printed["first_version"]["en"]["full"]
     assert table["columns"] == [*TYPES, AVERAGE]
     for *types, average in table["rows"].values():
-        assert float(type_average(*(np.array([value]) for value in types))[0]) == pytest.approx(average, abs=ROUNDING)
+        assert float(plain_mean(*(np.array([value]) for value in types))[0]) == pytest.approx(average, abs=ROUNDING)
     off = {model: (first[model][O_BY_GPT], table["rows"][model][-1]) for model in first
            if first[model][O_BY_GPT] != table["rows"][model][-1]}  # fmt: skip
     assert off == {"OmniGen": (5.061, 5.062)}
@@ -63,7 +64,7 @@ def test_the_numbers_of_figure_7_average_to_the_printed_overall(printed: dict[st
     for language, sets in figures.items():
         for subset, numbers in sets.items():
             assert len(numbers) == len(TYPES)
-            average = float(type_average(*(np.array([value]) for value in numbers))[0])
+            average = float(plain_mean(*(np.array([value]) for value in numbers))[0])
             overall_row = printed["later_version"][language][subset]["Step1X-Edit-v1.1"]
             assert average == pytest.approx(overall_row[O_BY_GPT], abs=ROUNDING)
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from editcritic.benchmarks.suites.bootstrap import pooled_mean
 from editcritic.benchmarks.suites.i2ibench.reader import CATEGORIES
 from editcritic.benchmarks.suites.i2ibench.tables import (
     OVERALL,
     title_of,
-    weighted_dimension_mean,
 )
 from editcritic.benchmarks.suites.suite import published_figures
 from editcritic.reward.metrics.i2ibench.dimensions import DIMENSIONS
@@ -36,7 +36,7 @@ def test_columns_and_quotas_are_the_papers(published: dict[str, Any], table: str
 def test_overall_of_every_row_by_quota(published: dict[str, Any], table: str, rows: int) -> None:
     quotas = [np.array([float(quota)]) for quota in published[table]["prompt_quota"].values()]
     for model, (*values, printed) in published[table]["rows"].items():
-        computed = weighted_dimension_mean([np.array([value]) for value in values], quotas)
+        computed = pooled_mean([np.array([value]) for value in values], quotas)
         assert computed[0] == pytest.approx(printed, abs=WITHIN), model
     assert len(published[table]["rows"]) == rows
 

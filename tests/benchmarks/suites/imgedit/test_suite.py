@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -23,15 +22,9 @@ from editcritic.benchmarks.suites.tables import ComputedTable
 from editcritic.reward import Score
 from editcritic.reward.metrics.imgedit.criteria import CRITERIA, EDIT_TYPES
 
+from ..table_values import values
 from ..tiny_suite import picture
 from .layout import PER_TYPE, TURNS, Grading, archive, basic_rows, outputs, repository, uge_rows
-
-
-@pytest.fixture(autouse=True, scope="module")
-def cached_here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +39,6 @@ def judged(suite: ImgEditBench, folder: Path, judge: Grading, protocol: str | No
     options = ExecutionOptions(on_failures="none")
     run_suite(suite, made, experts={"judge": judge}, protocol=protocol, out=folder / "out", options=options)
     return load_results(folder / "out")
-
-
-def values(suite: ImgEditBench, results: Results, name: str) -> dict[str, dict[str, float | None]]:
-    table = next(one for one in suite_tables(suite, results) if one.name == name)
-    return {
-        row: {column: cell.value for column, cell in cells.items()}
-        for row, cells in ComputedTable.compute(table, None).cells.items()
-    }
 
 
 def test_items_are_the_rows_and_share_cases_by_their_picture(data: Path) -> None:
