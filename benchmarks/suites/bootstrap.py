@@ -211,11 +211,8 @@ class PairedDifference:
     @property
     def is_significant(self) -> bool:
         """Whether the simultaneous interval excludes zero."""
-        return (
-            self.simultaneous_low is not None
-            and self.simultaneous_high is not None
-            and not self.simultaneous_low <= 0 <= self.simultaneous_high
-        )
+        low, high = self.simultaneous_low, self.simultaneous_high
+        return low is not None and high is not None and not low <= 0 <= high
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +226,12 @@ class SignificanceTest:
     simultaneous_low: float | None = None
     simultaneous_high: float | None = None
     adjusted_p: float | None = None
+
+    def scaled(self, scale: float) -> SignificanceTest:
+        """In another unit."""
+        names = ("value", "low", "high", "simultaneous_low", "simultaneous_high")
+        numbers = {name: getattr(self, name) for name in names}
+        return replace(self, **{name: None if one is None else scale * one for name, one in numbers.items()})
 
 
 def significance_tests(
@@ -256,15 +259,21 @@ def _over_bounds(test: SignificanceTest, low: SignificanceTest, high: Significan
     if test.p is None or low.p is None or high.p is None:
         return SignificanceTest(test.value)
     undecided = low.value is None or high.value is None or low.value * high.value <= 0
-    of_all = [test, low, high]
+
+    def least(name: str) -> float:
+        return min(getattr(item, name) for item in (test, low, high))
+
+    def most(name: str) -> float:
+        return max(getattr(item, name) for item in (test, low, high))
+
     return SignificanceTest(
         test.value,
-        min(item.low for item in of_all if item.low is not None),
-        max(item.high for item in of_all if item.high is not None),
-        1.0 if undecided else max(item.p for item in of_all if item.p is not None),
-        min(item.simultaneous_low for item in of_all if item.simultaneous_low is not None),
-        max(item.simultaneous_high for item in of_all if item.simultaneous_high is not None),
-        1.0 if undecided else max(item.adjusted_p for item in of_all if item.adjusted_p is not None),
+        least("low"),
+        most("high"),
+        1.0 if undecided else most("p"),
+        least("simultaneous_low"),
+        most("simultaneous_high"),
+        1.0 if undecided else most("adjusted_p"),
     )
 
 
@@ -322,17 +331,3 @@ def small_sample_factor(clusters: int, share: float = 0.95) -> float:
 
 def _p_value(deviations: Numbers, observed: float) -> float:
     return float((1 + np.count_nonzero(deviations >= observed)) / (1 + len(deviations)))
-
-
-def scaled_difference(
-    a: str, b: str, column: str, test: SignificanceTest, scale: float, cases: int
-) -> PairedDifference:
-    """A test of two editors as a difference in the unit of their table."""
-
-    def scaled(value: float | None) -> float | None:
-        return None if value is None else scale * value
-
-    return PairedDifference(
-        a, b, column, scaled(test.value), scaled(test.low), scaled(test.high), test.p,
-        scaled(test.simultaneous_low), scaled(test.simultaneous_high), test.adjusted_p, cases,
-    )  # fmt: skip

@@ -88,6 +88,20 @@ def reasons(problems: Sequence[DataProblem], otherwise: str) -> str:
     return "; ".join(map(str, problems[:3])) or otherwise
 
 
+Aliases = Mapping[str, Sequence[str]]
+"""Accepted names of each field."""
+
+
+def field(row: Row, name: str, aliases: Aliases) -> Any:
+    """The row's value under any of the field's names; None if all are absent or empty."""
+    return next((row[alias] for alias in aliases[name] if row.get(alias) not in (None, "", [], {})), None)
+
+
+def lacking(missing: Iterable[str], aliases: Aliases) -> str:
+    """What a row lacks, with all names that are accepted."""
+    return "lacks " + "; ".join(f"{name} (accepted: {', '.join(aliases[name])})" for name in missing)
+
+
 def text(row: Row, name: str) -> str:
     """A field that is text, without space around it. Raises ValueError."""
     value = row.get(name)

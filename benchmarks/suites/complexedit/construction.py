@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 from ....reward import Expert, Image, Program
 from ....reward.queries.parsing import shorten
 from ....reward.queries.prompts import Prompts
-from ..construction.reply_rules import parse_fields, parse_sentence
+from ..construction.reply_rules import TEXT, object_schema, parse_fields, parse_sentence
 from ..construction.validated_replies import (
     ConstructionReport,
     RejectionLog,
@@ -98,58 +98,25 @@ def parse_operation(name: str) -> str:
     return _NORMALIZED_NAMES[plain]
 
 
-T = TypeVar("T")
-
 SPLITS = ("test_real", "test_syn")
 SEQUENCE_TEMPERATURE, COMPOUND_TEMPERATURE = 1.15, 1.0
 """Temperatures of the first stage, for variety, and of the others (section 2.4)."""
 
-_SEQUENCE_SCHEMA = json.dumps(
-    {
-        "type": "object",
-        "properties": {
-            "sequence": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {"name": {"type": "string"}, "instruction": {"type": "string"}},
-                    "required": ["name", "instruction"],
-                },
-            }
-        },
-        "required": ["sequence"],
-    }
+_SEQUENCE_SCHEMA = object_schema(
+    sequence={"type": "array", "items": json.loads(object_schema(name=TEXT, instruction=TEXT))}
 )
-_SIMPLIFY_SCHEMA = json.dumps(
-    {
-        "type": "object",
-        "properties": {"simplify": {"type": "boolean"}, "instruction": {"type": "string"}},
-        "required": ["simplify", "instruction"],
-    }
-)
-_COMPOUND_SCHEMA = json.dumps(
-    {
-        "type": "object",
-        "properties": {"compound_instruction": {"type": "string"}},
-        "required": ["compound_instruction"],
-    }
-)
-
-
-@dataclass(frozen=True, slots=True)
-class AtomicInstruction:
-    """name: of the operation. instruction: simplified. original: as it was first written."""
-
-    name: str
-    instruction: str
-    original: str
+_SIMPLIFY_SCHEMA = object_schema(simplify={"type": "boolean"}, instruction=TEXT)
+_COMPOUND_SCHEMA = object_schema(compound_instruction=TEXT)
 
 
 @dataclass(frozen=True, slots=True)
 class InstructionSet:
-    """The instructions of one image. compound: one for each of C1, C2, …; the first is the first atomic one."""
+    """The instructions of one image. sequence: name of the operation, and simplified instruction, in order.
 
-    sequence: tuple[AtomicInstruction, ...]
+    compound: one for each of C1, C2, …; the first is the first atomic one.
+    """
+
+    sequence: tuple[tuple[str, str], ...]
     compound: tuple[str, ...]
 
 
@@ -172,13 +139,12 @@ class ComplexEditBuilder:
         """The program that constructs the instructions of an image; deterministic for image, seed and replies."""
 
         def run(notes: RejectionLog) -> Program[InstructionSet]:
-            sequence: list[AtomicInstruction] = []
+            sequence: list[tuple[str, str]] = []
             for name, instruction in (yield from self._sequence(notes, image)):
-                simpler = yield from self._simplified(notes, name, instruction)
-                sequence.append(AtomicInstruction(name, simpler, instruction))
-            compound = {1: sequence[0].instruction}
+                sequence.append((name, (yield from self._simplified(notes, name, instruction))))
+            compound = {1: sequence[0][1]}
             for level in range(2, self.count + 1):
-                compound[level] = yield from self._compound(notes, image, sequence[:level])
+                compound[level] = yield from self._compound(notes, image, [one for _, one in sequence[:level]])
             return InstructionSet(tuple(sequence), tuple(compound.values()))
 
         return run
@@ -198,8 +164,16 @@ class ComplexEditBuilder:
 
         prompt = self.prompts.render("complex_edit_sequence", count=str(self.count), operations=operation_list())
         return (
-            yield from self._ask(
-                notes, "sequence", prompt, image, parse, SEQUENCE_TEMPERATURE, 2048, count=str(self.count)
+            yield from ask_until_valid(
+                notes,
+                "complex-edit/sequence",
+                prompt,
+                image,
+                parse,
+                temperature=SEQUENCE_TEMPERATURE,
+                max_tokens=2048,
+                slots={"count": str(self.count)},
+                seed=self.seed,
             )
         )
 
@@ -213,51 +187,22 @@ class ComplexEditBuilder:
                 raise ValueError(f"it got longer: {shorten(simpler)}")
             return simpler
 
-        prompt = self.prompts.render("complex_edit_simplify", kind=name, instruction=instruction)
-        return (
-            yield from self._ask(
-                notes, "simplify", prompt, None, parse, COMPOUND_TEMPERATURE, 512, kind=name, instruction=instruction
-            )
-        )
+        slots = {"kind": name, "instruction": instruction}
+        prompt, temperature = self.prompts.render("complex_edit_simplify", **slots), COMPOUND_TEMPERATURE
+        options: dict[str, Any] = {"temperature": temperature, "max_tokens": 512, "slots": slots, "seed": self.seed}
+        return (yield from ask_until_valid(notes, "complex-edit/simplify", prompt, None, parse, **options))
 
-    def _compound(self, notes: RejectionLog, image: Image, sequence: Sequence[AtomicInstruction]) -> Program[str]:
+    def _compound(self, notes: RejectionLog, image: Image, sequence: Sequence[str]) -> Program[str]:
         def parse(reply: str) -> str:
             return parse_sentence(
                 parse_fields(_COMPOUND_SCHEMA, reply)["compound_instruction"], max_words=40 * len(sequence)
             )
 
-        instructions = "\n".join(f"{number}. {atomic.instruction}" for number, atomic in enumerate(sequence, start=1))
-        prompt = self.prompts.render("complex_edit_compound", instructions=instructions)
-        return (
-            yield from self._ask(
-                notes, "compound", prompt, image, parse, COMPOUND_TEMPERATURE, 1024, instructions=instructions
-            )
-        )
-
-    def _ask(
-        self,
-        notes: RejectionLog,
-        stage: str,
-        prompt: str,
-        image: Image | None,
-        parse: Callable[[str], T],
-        temperature: float,
-        max_tokens: int,
-        **slots: str,
-    ) -> Program[T]:
-        return (
-            yield from ask_until_valid(
-                notes,
-                f"complex-edit/{stage}",
-                prompt,
-                image,
-                parse,
-                temperature=temperature,
-                max_tokens=max_tokens,
-                slots=slots,
-                seed=self.seed,
-            )
-        )
+        instructions = "\n".join(f"{number}. {instruction}" for number, instruction in enumerate(sequence, start=1))
+        slots = {"instructions": instructions}
+        prompt, temperature = self.prompts.render("complex_edit_compound", **slots), COMPOUND_TEMPERATURE
+        options: dict[str, Any] = {"temperature": temperature, "max_tokens": 1024, "slots": slots, "seed": self.seed}
+        return (yield from ask_until_valid(notes, "complex-edit/compound", prompt, image, parse, **options))
 
 
 def construct(
@@ -300,7 +245,7 @@ def parquet_row(numbered_image: NumberedImage, edit: InstructionSet) -> Mapping[
     return {
         "image": {"bytes": numbered_image.path.read_bytes(), "path": numbered_image.name},
         "edit": {
-            "sequence": [{"name": atomic.name, "instruction": atomic.instruction} for atomic in edit.sequence],
+            "sequence": [{"name": name, "instruction": instruction} for name, instruction in edit.sequence],
             "compound": [{"compound_instruction": instruction} for instruction in edit.compound],
         },
     }

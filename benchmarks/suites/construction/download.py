@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
@@ -157,8 +157,7 @@ class DownloadLock:
             lines += ["", "[[file]]", f"path = {_text(file.path)}", f"url = {_text(file.url)}"]
             lines += [f"revision = {_text(file.revision)}"] if file.revision else []
             lines += [f"size = {file.size}"] if file.size is not None else []
-            lines += [f"sha256 = {_text(file.sha256)}"]
-            lines += ["unpack = true"] if file.unpack else []
+            lines += [f"sha256 = {_text(file.sha256)}", *(["unpack = true"] if file.unpack else [])]
         return write_atomically(folder / LOCK_FILE, "\n".join(lines) + "\n")
 
     def check(self, folder: Path) -> list[DatasetFile]:
@@ -192,13 +191,8 @@ def read_lock(folder: Path) -> DownloadLock | None:
 
 def lock_files(folder: Path, files: Iterable[DatasetFile]) -> list[DatasetFile]:
     """The files with the digests and sizes of their copies in the folder."""
-    locked = []
-    for file in files:
-        path = folder / file.path
-        locked.append(
-            DatasetFile(file.path, file.url, file.revision, path.stat().st_size, sha256(path), unpack=file.unpack)
-        )
-    return locked
+    located = [(file, folder / file.path) for file in files]
+    return [replace(file, size=path.stat().st_size, sha256=sha256(path)) for file, path in located]
 
 
 def _text(value: str) -> str:

@@ -20,7 +20,7 @@ from ...common.errors import InputError
 from ..construction.validated_replies import ConstructionReport, Rejection, RejectionLog, run_programs
 from ..construction.workspace import PROMPTS, ConstructionFolder, open_image
 from .counterfactual import TYPES, CounterfactualEdit, VisualQuestion, counterfactual_program
-from .reader import parse_boxes
+from .reader import DATA_FILE, REFERENCES_FOLDER, SOURCES_FOLDER, parse_boxes
 from .reference_images import (
     REVIEW_FILE,
     PendingReference,
@@ -30,7 +30,6 @@ from .reference_images import (
     read_reviews,
 )
 
-DATA, SOURCES, REFERENCES = "data.jsonl", "Source_Images", "Reference_Images"
 JOURNAL = "journal"
 
 
@@ -156,9 +155,9 @@ class DleBenchBuilder:
             self._references(samples, reviews, generator, out, state)
             stats = engine.stats().since(Stats())
         folder.write_rejections(state.rejects)
-        path = folder.write_jsonl(DATA, (sample.row() for sample in samples if sample.id in state.finished))
+        path = folder.write_jsonl(DATA_FILE, (sample.row() for sample in samples if sample.id in state.finished))
         folder.write_jsonl(REVIEW_FILE, _review_rows(questions, samples, reviews, state))
-        files = (path, out / SOURCES, out / REFERENCES, out / REVIEW_FILE)
+        files = (path, out / SOURCES_FOLDER, out / REFERENCES_FOLDER, out / REVIEW_FILE)
         num_finished = len(state.finished)
         return ConstructionReport(
             num_finished, len(entries) - num_finished - len(state.failed), state.failed, files, stats
@@ -206,7 +205,7 @@ class DleBenchBuilder:
             if reason := review.rejection_reason:
                 state.rejects.append(Rejection(sample.id, "rejected", reason))
                 continue
-            if review.decision == "accept" and (out / REFERENCES / sample.row()["reference_image"]).is_file():
+            if review.decision == "accept" and (out / REFERENCES_FOLDER / sample.row()["reference_image"]).is_file():
                 state.finished[sample.id] = sample  # the accepted picture, whatever was corrected since
                 continue
             instruction, number, notes = sample.data.instruction, review.next_review.round, RejectionLog(sample.id)
@@ -224,11 +223,11 @@ class DleBenchBuilder:
 
 def _save_reference(sample: ConstructedSample, reference: Image, out: Path) -> None:
     row = sample.row()
-    for folder in (SOURCES, REFERENCES):
+    for folder in (SOURCES_FOLDER, REFERENCES_FOLDER):
         (out / folder).mkdir(parents=True, exist_ok=True)
-    with atomic_replacement(out / SOURCES / row["image"]) as temporary:
+    with atomic_replacement(out / SOURCES_FOLDER / row["image"]) as temporary:
         shutil.copyfile(sample.question.image, temporary)
-    with atomic_replacement(out / REFERENCES / row["reference_image"]) as temporary:
+    with atomic_replacement(out / REFERENCES_FOLDER / row["reference_image"]) as temporary:
         reference.pil().save(temporary, "PNG")
 
 

@@ -6,7 +6,6 @@ synthesis), table 15.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,10 +21,11 @@ from ....reward.queries.prompts import Prompts
 from ....reward.regular_files import read_text
 from ....reward.strict_json import parse_json
 from ...common.errors import InputError
-from ..construction.reply_rules import parse_fields, parse_sentence
+from ..construction.reply_rules import object_schema, parse_fields, parse_sentence
 from ..construction.validated_replies import ConstructionRejected, RejectionLog, ask_until_valid
 from ..construction.workspace import PROMPTS, open_image
 from ..human_labels import read_labels
+from ..rows import Aliases, field, lacking
 from .reader import parse_boxes
 
 VSTAR_FOLDERS = ("direct_attributes", "relative_position")
@@ -118,8 +118,8 @@ TYPES: Mapping[str, tuple[str, str]] = MappingProxyType(
 _TYPE_ALIASES = MappingProxyType({"text_flip": "alter_text"})  # table 15 has both
 _FIELDS = ("q_type", "prompt_clean", "prompt_adv", "edit_ops", "edit_instruction", "modified_object")
 _TEXT = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 1}]}
-_SCHEMA = json.dumps({"type": "object", "properties": dict.fromkeys(_FIELDS, _TEXT), "required": list(_FIELDS)})
-_FIELD_ALIASES: Mapping[str, Sequence[str]] = MappingProxyType(
+_SCHEMA = object_schema(**dict.fromkeys(_FIELDS, _TEXT))
+_FIELD_ALIASES: Aliases = MappingProxyType(
     {
         "id": ("id", "sample_id", "question_id", "index", "Question_id"),
         "image": ("image", "image_path", "input_image", "Image"),
@@ -173,7 +173,7 @@ def read_questions(
             row = question.read()
             if not isinstance(row, dict):
                 raise ValueError("one JSON object per question is expected")
-            name = re.sub(r"[^\w.-]", "_", str(_field(row, "id") or name))
+            name = re.sub(r"[^\w.-]", "_", str(field(row, "id", _FIELD_ALIASES) or name))
             if name in ids:
                 raise ValueError(f"another line has the same id {name}")
             ids.add(name)
@@ -198,17 +198,16 @@ def labelled_boxes(labels: Sequence[Path]) -> dict[str, Sequence[Sequence[float]
 def _question(
     row: Mapping[str, Any], name: str, folder: Path, drawn: Mapping[str, Sequence[Sequence[float]]]
 ) -> VisualQuestion:
-    if not _field(row, "boxes") and drawn.get(name):
+    if not field(row, "boxes", _FIELD_ALIASES) and drawn.get(name):
         row = {**row, "boxes": [list(corners) for corners in drawn[name]]}
-    missing = [field for field in ("image", "question", "options", "answer", "boxes") if not _field(row, field)]
-    if missing:
-        fields = "; ".join(f"{field} (accepted: {', '.join(_FIELD_ALIASES[field])})" for field in missing)
+    required = ("image", "question", "options", "answer", "boxes")
+    if missing := [name for name in required if not field(row, name, _FIELD_ALIASES)]:
         hint = ": draw them with `editcritic judge label` and give its file as --labels" if "boxes" in missing else ""
-        raise ValueError(f"lacks {fields}{hint}")
-    image = folder / str(_field(row, "image"))
-    raw_options = _field(row, "options")
+        raise ValueError(f"{lacking(missing, _FIELD_ALIASES)}{hint}")
+    image = folder / str(field(row, "image", _FIELD_ALIASES))
+    raw_options = field(row, "options", _FIELD_ALIASES)
     option_by_letter = dict(raw_options) if isinstance(raw_options, Mapping) else _lettered_options(raw_options)
-    answer = str(_field(row, "answer")).strip()
+    answer = str(field(row, "answer", _FIELD_ALIASES)).strip()
     options = {key: _strip_option_letter(str(text)) for key, text in option_by_letter.items()}
     letter = re.fullmatch(r"\(?([A-Za-z])\)?[.:]?", answer)
     right = options.get(letter[1].upper()) if letter else None
@@ -217,12 +216,10 @@ def _question(
     )
     if right is None:
         raise ValueError(f"the answer {answer!r} is none of its options {list(options.values())}")
-    boxes = parse_boxes(_field(row, "boxes"), open_image(image, inside=folder).size)
-    return VisualQuestion(name, image, str(_field(row, "question")).strip(), tuple(options.values()), right, boxes)
-
-
-def _field(row: Mapping[str, Any], field: str) -> Any:
-    return next((row[name] for name in _FIELD_ALIASES[field] if row.get(name) not in (None, "", [], {})), None)
+    boxes = parse_boxes(field(row, "boxes", _FIELD_ALIASES), open_image(image, inside=folder).size)
+    return VisualQuestion(
+        name, image, str(field(row, "question", _FIELD_ALIASES)).strip(), tuple(options.values()), right, boxes
+    )
 
 
 def _lettered_options(options: Any) -> dict[str, str]:

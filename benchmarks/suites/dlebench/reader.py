@@ -19,7 +19,7 @@ from ....reward.metrics.dlebench.crops import touched_pixels
 from ....reward.strict_json import parse_json
 from ...common.errors import InputError
 from ...common.problems import Problems
-from ..rows import DataProblem, Row, object_lines, read_rows, reasons, usable
+from ..rows import Aliases, DataProblem, Row, field, lacking, object_lines, read_rows, reasons, usable
 
 DATA_FILE, SOURCES_FOLDER, REFERENCES_FOLDER = "data.jsonl", "Source_Images", "Reference_Images"
 
@@ -48,7 +48,7 @@ _TYPE_WORDS = MappingProxyType(
     }
 )
 
-FIELD_ALIASES: Mapping[str, Sequence[str]] = MappingProxyType(
+FIELD_ALIASES: Aliases = MappingProxyType(
     {
         "id": ("id", "sample_id", "uid", "index"),
         "image": ("image", "source_image", "source", "input_image", "image_path"),
@@ -129,15 +129,10 @@ def _plain(name: str) -> str:
     return "_".join(name.strip().casefold().replace("-", " ").replace("_", " ").split())
 
 
-def _field(row: Row, field: str) -> Any:
-    """The row's value under any of the field's names; None if all are absent or empty."""
-    return next((row[name] for name in FIELD_ALIASES[field] if row.get(name) not in (None, "", [])), None)
-
-
 def _keys(row: Row) -> list[tuple[str, str]]:
     """Keys that identify a line, the most reliable first."""
-    values = [(field, _field(row, field)) for field in ("id", "reference_image", "image")]
-    return [(field, Path(str(value)).name) for field, value in values if value is not None]
+    values = [(name, field(row, name, FIELD_ALIASES)) for name in ("id", "reference_image", "image")]
+    return [(name, Path(str(value)).name) for name, value in values if value is not None]
 
 
 def _merge_annotations(
@@ -153,7 +148,7 @@ def _merge_annotations(
     merged: list[tuple[str, Row]] = []
     for where, row in rows:
         annotation = next((annotation_by_key[key] for key in _keys(row) if key in annotation_by_key), {})
-        added = {names[0]: _field(annotation, field) for field, names in FIELD_ALIASES.items()}
+        added = {names[0]: field(annotation, name, FIELD_ALIASES) for name, names in FIELD_ALIASES.items()}
         own = {name: value for name, value in row.items() if value not in (None, "", [])}
         merged.append((where, {**added, **own}))
     return merged
@@ -162,17 +157,16 @@ def _merge_annotations(
 def _line(folder: Path, row: Row, where: str, *, oracle: bool) -> DleBenchRow:
     """Raises ValueError for a line that cannot be used."""
     required = ["image", "edit_operation", "type", *(["reference_image", "bbox"] if oracle else [])]
-    type_name = _field(row, "type") or _operation(row)
-    missing = [field for field in required if _field(row, field) is None and not (field == "type" and type_name)]
+    type_name = field(row, "type", FIELD_ALIASES) or _operation(row)
+    missing = [one for one in required if field(row, one, FIELD_ALIASES) is None and not (one == "type" and type_name)]
     if missing:
-        listed = "; ".join(f"{field} (accepted: {', '.join(FIELD_ALIASES[field])})" for field in missing)
         hint = ", or mode=tools or mode=plain" if oracle and {"reference_image", "bbox"} & set(missing) else ""
-        raise ValueError(f"lacks {listed}: add it there or in a file of annotations{hint}")
+        raise ValueError(f"{lacking(missing, FIELD_ALIASES)}: add it there or in a file of annotations{hint}")
     kind = parse_type(str(type_name))
     if kind is None:
         raise ValueError(f"has the type {type_name!r}: expected one of {', '.join(TYPES)}")
-    image = _file(folder, SOURCES_FOLDER, str(_field(row, "image")))
-    reference_name = _field(row, "reference_image")
+    image = _file(folder, SOURCES_FOLDER, str(field(row, "image", FIELD_ALIASES)))
+    reference_name = field(row, "reference_image", FIELD_ALIASES)
     reference = None if reference_name is None else _file(folder, REFERENCES_FOLDER, str(reference_name))
     if not image.is_file():
         raise ValueError(f"names {image.name}, which is not in {folder / SOURCES_FOLDER}")
@@ -180,17 +174,17 @@ def _line(folder: Path, row: Row, where: str, *, oracle: bool) -> DleBenchRow:
         if oracle:
             raise ValueError(f"names {reference.name}, which is not in {folder / REFERENCES_FOLDER}")
         reference = None
-    name = _field(row, "id")
-    instruction = str(_field(row, "edit_operation")).strip()
+    name = field(row, "id", FIELD_ALIASES)
+    instruction = str(field(row, "edit_operation", FIELD_ALIASES)).strip()
     return DleBenchRow(
-        where, "" if name is None else str(name), image, reference, instruction, kind, _field(row, "bbox")
+        where, "" if name is None else str(name), image, reference, instruction, kind, field(row, "bbox", FIELD_ALIASES)
     )
 
 
 def _operation(row: Row) -> Any:
     """The value of `edit_operation`, if another field has the instruction."""
     operation = row.get("edit_operation")
-    return None if operation == _field(row, "edit_operation") else operation
+    return None if operation == field(row, "edit_operation", FIELD_ALIASES) else operation
 
 
 def parse_type(name: str) -> str | None:
@@ -260,7 +254,7 @@ def parse_boxes(value: Any, size: tuple[int, int], corners: BoxFormat = "xyxy") 
         for names, kind in _NAMED_CORNERS:
             if all(name in plain for name in names):
                 return (_box([plain[name] for name in names], size, kind),)
-        nested = _field(plain, "bbox")
+        nested = field(plain, "bbox", FIELD_ALIASES)
         if nested is None:
             raise ValueError(f"a box has no {', '.join(_NAMED_CORNERS[0][0])}, got {sorted(map(str, value))}")
         return parse_boxes(nested, size, corners)

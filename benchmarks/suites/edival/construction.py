@@ -34,7 +34,8 @@ from ..construction.workspace import (
     open_image,
 )
 from .construction_objects import Grounding, ListedObject, ground_objects, grounding_file, list_objects
-from .construction_tasks import TaskInstructionGenerator, instruction_of
+from .construction_tasks import TaskGenerator, format_of, instruction_of
+from .reader import COLUMNS, CSV
 
 MAX_COUNT = 10
 """Maximum target count."""
@@ -42,11 +43,9 @@ MAX_COUNT = 10
 
 @dataclass(frozen=True, slots=True)
 class ChainTurn:
-    """One edit of a chain. format: the instruction with its slots in brackets. pools: after it."""
+    """One edit of a chain. pools: after it."""
 
     task: Task
-    format: str
-    instruction: str
     pools: Pools
 
 
@@ -101,15 +100,15 @@ class EdiValAgent:
         used: set[TaskType] = set()
         turns: list[ChainTurn] = []
         for number in range(1, self.turns + 1):
-            generator = TaskInstructionGenerator(notes, image, self.prompts, rng, self.counts)
+            generator = TaskGenerator(notes, image, self.prompts, rng, self.counts)
             task_type = self._type(rng, used, state)
             used.add(task_type)
             try:
-                task, format_ = yield from generator.generate(task_type, state.available, state.pools.all)
+                task = yield from generator.generate(task_type, state.available, state.pools.all)
             except ConstructionRejected as error:
                 raise ConstructionRejected(f"turn {number}, {task_type}: {error}") from None
             state = state.apply(task)
-            turns.append(ChainTurn(task, format_, instruction_of(task, format_), state.pools))
+            turns.append(ChainTurn(task, state.pools))
         return tuple(turns)
 
     def _type(self, rng: Random, used: set[TaskType], state: ChainState) -> TaskType:
@@ -171,21 +170,9 @@ def is_feasible(task_type: TaskType, available: Sequence[ListedObject], counts: 
             return bool(available)
 
 
-CSV = "oai_instruction_generation_output.csv"
 PICTURES = "input_images_resize_512"
 GROUNDING = "grounding_all_objects"
 IMAGE_SIDE = 512
-COLUMNS = (
-    "image_index",
-    "turns",
-    "task_type",
-    "instructions",
-    "format_instructions",
-    "bg_consistency",
-    "unchanged_objects",
-    "available_objects",
-    "all_objects",
-)
 
 
 def construct(
@@ -259,14 +246,14 @@ def instruction_csv(chains: Mapping[int, InstructionChain]) -> str:
 def _rows(chains: Mapping[int, InstructionChain]) -> Iterator[list[object]]:
     for index, chain in sorted(chains.items()):
         for number, turn in enumerate(chain.turns, start=1):
-            turns_so_far = chain.turns[:number]
-            pools = turn.pools
+            tasks, pools = [earlier.task for earlier in chain.turns[:number]], turn.pools
+            formats = [format_of(task) for task in tasks]
             yield [
                 index,
                 number,
-                [earlier.task.type for earlier in turns_so_far],
-                [earlier.instruction for earlier in turns_so_far],
-                [earlier.format for earlier in turns_so_far],
+                [task.type for task in tasks],
+                [instruction_of(task, form) for task, form in zip(tasks, formats, strict=True)],
+                formats,
                 pools.background,
                 list(pools.unchanged),
                 list(pools.available),

@@ -23,13 +23,10 @@ _RELATIONS = {"left": "to the left of", "right": "to the right of", "above": "ab
 _QUOTES = frozenset("'\"[]\n\u2018\u2019\u201c\u201d")
 """Characters that would end a text within an instruction too early."""
 
-TaskInstruction = tuple[Task, str]
-"""A task and its instruction with slots in brackets."""
-
 
 @dataclass(frozen=True)
-class TaskInstructionGenerator:
-    """Generates the instruction of one turn.
+class TaskGenerator:
+    """Generates the task of one turn.
 
     rng: for all random choices. counts: allowed target counts of count changes.
     """
@@ -42,8 +39,8 @@ class TaskInstructionGenerator:
 
     def generate(
         self, task_type: TaskType, available: Sequence[ListedObject], used_names: Sequence[str]
-    ) -> Program[TaskInstruction]:
-        """An instruction of that type.
+    ) -> Program[Task]:
+        """A task of that type.
 
         available: editable objects. used_names: all names so far. Raises `ConstructionRejected` without a valid reply.
         """
@@ -51,8 +48,7 @@ class TaskInstructionGenerator:
             case "subject_add":
                 return (yield from self._add(available, used_names))
             case "subject_remove":
-                obj = self.rng.choice(available)
-                return Task(task_type, object=obj.name), f"Remove [{obj.name}]"
+                return Task(task_type, object=self.rng.choice(available).name)
             case "subject_replace":
                 return (yield from self._replace(self.rng.choice(available), used_names))
             case "color_alter":
@@ -68,136 +64,140 @@ class TaskInstructionGenerator:
             case "background_change":
                 return (yield from self._background(available))
 
-    def _ask(
-        self, task_type: TaskType, prompt: str, parse: Callable[[str], TaskInstruction], **slots: str
-    ) -> Program[TaskInstruction]:
+    def _ask(self, prompt: str, parse: Callable[[str], Task], **slots: str) -> Program[Task]:
         """Parse the judge's reply, and check that readers of the file will parse the same task."""
 
-        def checked(reply: str) -> TaskInstruction:
-            task, format_ = parse(reply)
-            if parse_task(instruction_of(task, format_), type=task_type) != task:
+        def checked(reply: str) -> Task:
+            task = parse(reply)
+            if parse_task(instruction_of(task, format_of(task)), type=task.type) != task:
                 raise ValueError(f"cannot be parsed again from its instruction: {shorten(reply)}")
-            return task, format_
+            return task
 
-        stage, text = prompt.replace("_", "/", 1), self.prompts.render(prompt, **slots)
+        stage, text = f"edival/{prompt}", self.prompts.render(f"edival_{prompt}", **slots)
         return (
             yield from ask_until_valid(
                 self.notes, stage, text, self.image, checked, temperature=TEMPERATURE, max_tokens=100, slots=slots
             )
         )
 
-    def _add(self, available: Sequence[ListedObject], used_names: Sequence[str]) -> Program[TaskInstruction]:
-        if not available:
+    def _add(self, available: Sequence[ListedObject], used_names: Sequence[str]) -> Program[Task]:
+        """Beside an object if there is one."""
+        reference = self.rng.choice(available).name if available else None
+        position = self.rng.choice(POSITIONS) if available else None
 
-            def parse_alone(reply: str) -> TaskInstruction:
-                new = _parse_new_object(reply, used_names)
-                return Task("subject_add", new=new), f"Add [{new}]"
-
-            return (yield from self._ask("subject_add", "edival_add", parse_alone, place="anywhere in the picture"))
-        reference, position = self.rng.choice(available).name, self.rng.choice(POSITIONS)
-
-        def parse(reply: str) -> TaskInstruction:
+        def parse(reply: str) -> Task:
             new = _parse_new_object(reply, used_names)
-            task = Task("subject_add", new=new, position=position, reference=reference)
-            return task, f"Add [{new}] on the [{position}] of [{reference}]"
+            return Task("subject_add", new=new, position=position, reference=reference)
 
-        place = f"{_RELATIONS[position]} this: {reference}"
-        return (yield from self._ask("subject_add", "edival_add", parse, place=place))
+        place = "anywhere in the picture" if position is None else f"{_RELATIONS[position]} this: {reference}"
+        return (yield from self._ask("add", parse, place=place))
 
-    def _replace(self, obj: ListedObject, used_names: Sequence[str]) -> Program[TaskInstruction]:
-        def parse(reply: str) -> TaskInstruction:
-            new = _parse_new_object(reply, used_names)
-            return Task("subject_replace", object=obj.name, new=new), f"Replace [{obj.name}] with [{new}]"
+    def _replace(self, obj: ListedObject, used_names: Sequence[str]) -> Program[Task]:
+        def parse(reply: str) -> Task:
+            return Task("subject_replace", object=obj.name, new=_parse_new_object(reply, used_names))
 
-        return (yield from self._ask("subject_replace", "edival_replace", parse, object=obj.name))
+        return (yield from self._ask("replace", parse, object=obj.name))
 
-    def _colour(self, obj: ListedObject) -> Program[TaskInstruction]:
+    def _colour(self, obj: ListedObject) -> Program[Task]:
         current = obj.color or "unknown"
 
-        def parse(reply: str) -> TaskInstruction:
+        def parse(reply: str) -> Task:
             value = parse_name(reply, "colour", max_words=1).replace("grey", "gray")
             if value not in COLOURS:
                 raise ValueError(f"{value!r} is none of {', '.join(COLOURS)}")
             if value in current.replace("grey", "gray").split():
                 raise ValueError(f"{obj.name} is {value} already")
-            task = Task("color_alter", object=obj.name, value=value)
-            return task, f"Change the color of [{obj.name}] to [{value}]"
+            return Task("color_alter", object=obj.name, value=value)
 
-        return (yield from self._ask("color_alter", "edival_color", parse, object=obj.name, color=current))
+        return (yield from self._ask("color", parse, object=obj.name, color=current))
 
-    def _material(self, obj: ListedObject) -> Program[TaskInstruction]:
+    def _material(self, obj: ListedObject) -> Program[Task]:
         current = obj.material or "unknown"
 
-        def parse(reply: str) -> TaskInstruction:
+        def parse(reply: str) -> Task:
             value = parse_name(reply, "material", max_words=2)
             if value == current:
                 raise ValueError(f"{obj.name} is of {value} already")
-            task = Task("material_alter", object=obj.name, value=value)
-            return task, f"Change the material of [{obj.name}] to [{value}]"
+            return Task("material_alter", object=obj.name, value=value)
 
-        return (yield from self._ask("material_alter", "edival_material", parse, object=obj.name, material=current))
+        return (yield from self._ask("material", parse, object=obj.name, material=current))
 
-    def _position(self, available: Sequence[ListedObject]) -> Program[TaskInstruction]:
-        def parse(reply: str) -> TaskInstruction:
-            task_reply = _parse_instruction(reply, "position_change")
-            moved, reference = (
-                _parse_choice(task_reply.object, available),
-                _parse_choice(task_reply.reference, available),
-            )
+    def _position(self, available: Sequence[ListedObject]) -> Program[Task]:
+        def parse(reply: str) -> Task:
+            said = _parse_instruction(reply, "position_change")
+            moved, reference = (_parse_choice(name, available) for name in (said.object, said.reference))
             if moved == reference:
                 raise ValueError(f"{moved.name} cannot be moved relative to itself")
-            task = Task("position_change", object=moved.name, position=task_reply.position, reference=reference.name)
-            return task, f"Change the position of [{moved.name}] to [{task.position}] of [{reference.name}]"
+            return Task("position_change", object=moved.name, position=said.position, reference=reference.name)
 
-        return (yield from self._ask("position_change", "edival_position", parse, objects=_names(available)))
+        return (yield from self._ask("position", parse, objects=_names(available)))
 
-    def _count(self, available: Sequence[ListedObject]) -> Program[TaskInstruction]:
+    def _count(self, available: Sequence[ListedObject]) -> Program[Task]:
         count = self.rng.choice([target for target in self.counts if any(obj.count != target for obj in available)])
 
-        def parse(reply: str) -> TaskInstruction:
-            task_reply = _parse_instruction(reply, "count_change")
-            obj = _parse_choice(task_reply.object, available)
-            if task_reply.count != count:
-                raise ValueError(f"{count} were requested, got {task_reply.count}")
+        def parse(reply: str) -> Task:
+            said = _parse_instruction(reply, "count_change")
+            obj = _parse_choice(said.object, available)
+            if said.count != count:
+                raise ValueError(f"{count} were requested, got {said.count}")
             if obj.count == count:
                 raise ValueError(f"there are {count} of {obj.name} already")
-            task = Task("count_change", object=obj.name, count=count)
-            return task, f"Change the count of [{obj.name}] to [{count}]"
+            return Task("count_change", object=obj.name, count=count)
 
-        objects, number = _names(available), str(count)
-        return (yield from self._ask("count_change", "edival_count", parse, objects=objects, count=number))
+        return (yield from self._ask("count", parse, objects=_names(available), count=str(count)))
 
-    def _text(self, available: Sequence[ListedObject]) -> Program[TaskInstruction]:
+    def _text(self, available: Sequence[ListedObject]) -> Program[Task]:
         """New text on an object with text if there is one, else text anywhere."""
         with_text = [obj for obj in available if obj.text and not set(obj.text) & _QUOTES]
-        if not with_text:
+        obj = self.rng.choice(with_text) if with_text else None
 
-            def parse_added(reply: str) -> TaskInstruction:
-                text = parse_rendered_text(reply)
-                return Task("text_change", text=text), f"Add text '[{text}]' on the image"
-
-            situation = "new words are written into the picture"
-            return (yield from self._ask("text_change", "edival_text", parse_added, situation=situation))
-        obj = self.rng.choice(with_text)
-
-        def parse(reply: str) -> TaskInstruction:
+        def parse(reply: str) -> Task:
             text = parse_rendered_text(reply)
+            if obj is None:
+                return Task("text_change", text=text)
             if text == obj.text:
                 raise ValueError(f"{text!r} is there already")
-            task = Task("text_change", text=text, object=obj.name, old=obj.text)
-            return task, f"Replace the text '[{obj.text}]' on [{obj.name}] with '[{text}]'"
+            return Task("text_change", text=text, object=obj.name, old=obj.text)
 
-        situation = f"the words '{obj.text}' are replaced by others on this object: {obj.name}"
-        return (yield from self._ask("text_change", "edival_text", parse, situation=situation))
+        situation = "new words are written into the picture"
+        if obj is not None:
+            situation = f"the words '{obj.text}' are replaced by others on this object: {obj.name}"
+        return (yield from self._ask("text", parse, situation=situation))
 
-    def _background(self, available: Sequence[ListedObject]) -> Program[TaskInstruction]:
+    def _background(self, available: Sequence[ListedObject]) -> Program[Task]:
         keep = tuple(obj.name for obj in available if obj.foreground)
 
-        def parse(reply: str) -> TaskInstruction:
-            value = parse_name(reply, "background", max_words=2)
-            return Task("background_change", value=value, keep=keep), f"Change the background to [{value}]"
+        def parse(reply: str) -> Task:
+            return Task("background_change", value=parse_name(reply, "background", max_words=2), keep=keep)
 
-        return (yield from self._ask("background_change", "edival_background", parse))
+        return (yield from self._ask("background", parse))
+
+
+def format_of(task: Task) -> str:
+    """The instruction with its slots in brackets, as in `format_instructions`."""
+    match task.type:
+        case "subject_add" if task.reference is None:
+            return f"Add [{task.new}]"
+        case "subject_add":
+            return f"Add [{task.new}] on the [{task.position}] of [{task.reference}]"
+        case "subject_remove":
+            return f"Remove [{task.object}]"
+        case "subject_replace":
+            return f"Replace [{task.object}] with [{task.new}]"
+        case "position_change":
+            return f"Change the position of [{task.object}] to [{task.position}] of [{task.reference}]"
+        case "count_change":
+            return f"Change the count of [{task.object}] to [{task.count}]"
+        case "color_alter":
+            return f"Change the color of [{task.object}] to [{task.value}]"
+        case "material_alter":
+            return f"Change the material of [{task.object}] to [{task.value}]"
+        case "text_change" if task.object is None:
+            return f"Add text '[{task.text}]' on the image"
+        case "text_change":
+            return f"Replace the text '[{task.old}]' on [{task.object}] with '[{task.text}]'"
+        case "background_change":
+            return f"Change the background to [{task.value}]"
 
 
 def instruction_of(task: Task, format_: str) -> str:

@@ -15,7 +15,7 @@ from typer.testing import Result
 
 from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit
 from editcritic.benchmarks.suites.dlebench.suite import DleBench
-from editcritic.benchmarks.suites.edival.construction import CSV
+from editcritic.benchmarks.suites.edival.reader import CSV
 from editcritic.benchmarks.suites.edival.suite import EdiVal
 
 from . import scripted_experts

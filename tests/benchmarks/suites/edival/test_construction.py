@@ -18,14 +18,13 @@ from editcritic.benchmarks.suites.construction.validated_replies import Construc
 from editcritic.benchmarks.suites.construction.workspace import list_numbered_images
 from editcritic.benchmarks.suites.edival import construction
 from editcritic.benchmarks.suites.edival.construction import (
-    COLUMNS,
-    CSV,
     ChainState,
     EdiValAgent,
     construct,
     is_feasible,
 )
 from editcritic.benchmarks.suites.edival.construction_objects import Grounding, ListedObject
+from editcritic.benchmarks.suites.edival.reader import COLUMNS, CSV
 from editcritic.benchmarks.suites.image_index import is_padded
 from editcritic.reward import Box, Image, Pools, Task
 from editcritic.reward.metrics.edival.pools import update_pools
