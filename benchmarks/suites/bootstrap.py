@@ -32,6 +32,9 @@ from ..common.defaults import BOOTSTRAP_SAMPLES
 
 Numbers = NDArray[np.float64]
 
+SHARE = 0.95
+"""Of bootstrap samples, or of a distribution, in an interval."""
+
 
 @dataclass(frozen=True)
 class Statistic:
@@ -154,9 +157,9 @@ class Statistic:
         number = float(self.evaluate(np.ones((1, self.cases)))[0])
         return None if np.isnan(number) else number
 
-    def interval(self, weights: Numbers, *, share: float = 0.95) -> tuple[float, float] | None:
-        """The central interval of the bootstrap samples; None if fewer than half of them are defined."""
-        return percentile_interval(self.evaluate(weights), share)
+    def interval(self, weights: Numbers) -> tuple[float, float] | None:
+        """The central 95 % interval of the bootstrap samples; None if fewer than half of them are defined."""
+        return percentile_interval(self.evaluate(weights), SHARE)
 
 
 def bootstrap_weights(cases: int, count: int = BOOTSTRAP_SAMPLES, *, seed: int = 0) -> Numbers:
@@ -235,7 +238,7 @@ class SignificanceTest:
 
 
 def significance_tests(
-    figures: Sequence[Statistic], weights: Numbers, clusters: Sequence[int], *, share: float = 0.95
+    figures: Sequence[Statistic], weights: Numbers, clusters: Sequence[int]
 ) -> list[SignificanceTest]:
     """Test each statistic against zero, alone and jointly with the others (single-step max-t).
 
@@ -243,11 +246,11 @@ def significance_tests(
     estimate as the estimate from zero, in standard errors, with the estimate itself counted: never less than
     1 / (samples + 1).
     """
-    tests = _test_family(figures, weights, clusters, share)
+    tests = _test_family(figures, weights, clusters)
     if all(figure.lowest is None for figure in figures):
         return tests
-    lowest = _test_family([figure.lowest or figure for figure in figures], weights, clusters, share)
-    highest = _test_family([figure.highest or figure for figure in figures], weights, clusters, share)
+    lowest = _test_family([figure.lowest or figure for figure in figures], weights, clusters)
+    highest = _test_family([figure.highest or figure for figure in figures], weights, clusters)
     return [
         test if figure.lowest is None else _over_bounds(test, low, high)
         for figure, test, low, high in zip(figures, tests, lowest, highest, strict=True)
@@ -277,9 +280,7 @@ def _over_bounds(test: SignificanceTest, low: SignificanceTest, high: Significan
     )
 
 
-def _test_family(
-    figures: Sequence[Statistic], weights: Numbers, clusters: Sequence[int], share: float
-) -> list[SignificanceTest]:
+def _test_family(figures: Sequence[Statistic], weights: Numbers, clusters: Sequence[int]) -> list[SignificanceTest]:
     values = [figure.value for figure in figures]
     usable = [
         n
@@ -289,7 +290,7 @@ def _test_family(
     if not usable:
         return [SignificanceTest(value) for value in values]
     estimates = np.array([values[n] for n in usable], np.float64)
-    widening = np.array([small_sample_factor(clusters[n], share) for n in usable])
+    widening = np.array([small_sample_factor(clusters[n]) for n in usable])
     samples = np.stack([figures[n].evaluate(weights) for n in usable])
     standard_errors = np.nanstd(samples, axis=1)
     standard_errors[standard_errors < 1e-12 * (1 + np.abs(estimates))] = 0
@@ -304,10 +305,10 @@ def _test_family(
         )
     deviations = np.nan_to_num(deviations, nan=0.0)
     max_deviations = deviations.max(axis=0)
-    critical_value = float(np.quantile(max_deviations, share))
+    critical_value = float(np.quantile(max_deviations, SHARE))
     tests = {}
     for row, n in enumerate(usable):
-        low, high = figures[n].interval(weights, share=share) or (None, None)
+        low, high = figures[n].interval(weights) or (None, None)
         estimate, factor, half_width = float(estimates[row]), widening[row], critical_value * standard_errors[row]
         tests[n] = SignificanceTest(
             values[n],
@@ -321,11 +322,11 @@ def _test_family(
     return [tests.get(n, SignificanceTest(value)) for n, value in enumerate(values)]
 
 
-def small_sample_factor(clusters: int, share: float = 0.95) -> float:
+def small_sample_factor(clusters: int) -> float:
     """The factor by which bootstrap deviations of a statistic of n clusters are too small: sqrt(n / (n - 1)), times the
-    ratio of the quantiles of Student's t and the normal distribution at `share`.
+    ratio of the quantiles of Student's t and the normal distribution at `SHARE`.
     """
-    normal = NormalDist().inv_cdf((1 + share) / 2)
+    normal = NormalDist().inv_cdf((1 + SHARE) / 2)
     return float(sqrt(clusters / (clusters - 1)) * student_quantile(normal, clusters - 1) / normal)
 
 

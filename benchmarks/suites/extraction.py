@@ -26,7 +26,7 @@ MAX_RATIO, MIN_BYTES = 100, 2**30
 """How many times its own size a zip extracts to at most, and what small ones may."""
 
 
-def extract_zip(archive: Path, into: Path, *, max_files: int = MAX_FILES, max_bytes: int = MAX_BYTES) -> int:
+def extract_zip(archive: Path, into: Path) -> int:
     """Extract a zip into a folder, completely or not at all; return the number of files. Existing files are replaced.
 
     All members are checked first, and bytes are counted during extraction, whatever sizes the zip declares.
@@ -37,9 +37,9 @@ def extract_zip(archive: Path, into: Path, *, max_files: int = MAX_FILES, max_by
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         with zipfile.ZipFile(archive) as file:
-            members = _checked_members(file, archive, max_files)
+            members = _checked_members(file, archive)
             count = len(members)
-            extract_members(file, {temporary.joinpath(*parts): member for parts, member in members.items()}, max_bytes)
+            extract_members(file, {temporary.joinpath(*parts): member for parts, member in members.items()})
         for path in sorted(temporary.rglob("*")):
             if path.is_file():
                 target = into / path.relative_to(temporary)
@@ -61,14 +61,14 @@ ZIP_ERRORS = (
 """What zipfile raises for damaged, encrypted and odd zips; OSError also of bzip2, and for names of no file."""
 
 
-def extract_members(file: zipfile.ZipFile, members: Mapping[Path, zipfile.ZipInfo], max_bytes: int = MAX_BYTES) -> None:
+def extract_members(file: zipfile.ZipFile, members: Mapping[Path, zipfile.ZipInfo]) -> None:
     """Extract these members to these files. Bytes are counted, whatever sizes the zip declares.
 
-    Raises `InputError` for more than `max_bytes`, or for so many that only a zip made for this has them.
+    Raises `InputError` for more than `MAX_BYTES`, or for so many that only a zip made for this has them.
     """
     archive = Path(file.filename or "")
     size = sum(member.file_size for member in members.values())
-    remaining = min(max_bytes, most_extracted(archive.stat().st_size))
+    remaining = most_extracted(archive.stat().st_size)
     if size > remaining:
         raise InputError(f"{archive} extracts to {size:,} bytes, more than {remaining:,}: extract it by hand")
     for target, member in members.items():
@@ -81,11 +81,11 @@ def most_extracted(packed: int) -> int:
     return min(MAX_BYTES, max(MIN_BYTES, MAX_RATIO * packed))
 
 
-def _checked_members(file: zipfile.ZipFile, archive: Path, max_files: int) -> Mapping[tuple[str, ...], zipfile.ZipInfo]:
+def _checked_members(file: zipfile.ZipFile, archive: Path) -> Mapping[tuple[str, ...], zipfile.ZipInfo]:
     """Members by the parts of their paths."""
     members = [member for member in file.infolist() if not member.is_dir()]
-    if len(members) > max_files:
-        raise InputError(f"{archive} contains {len(members)} files, more than {max_files}: extract it by hand")
+    if len(members) > MAX_FILES:
+        raise InputError(f"{archive} contains {len(members)} files, more than {MAX_FILES}: extract it by hand")
     checked: dict[tuple[str, ...], zipfile.ZipInfo] = {}
     for member in members:
         if stat.S_ISLNK(member.external_attr >> 16):

@@ -122,18 +122,11 @@ class InstructionSet:
 
 @dataclass(frozen=True)
 class ComplexEditBuilder:
-    """count: atomic instructions per image, hence levels of complexity. seed: another seed repeats the queries.
-
-    Raises ValueError for a count below 1.
-    """
+    """count: atomic instructions per image, hence levels of complexity. seed: another seed repeats the queries."""
 
     count: int = 8
     seed: int = 0
     prompts: Prompts = PROMPTS
-
-    def __post_init__(self) -> None:
-        if self.count < 1:
-            raise ValueError(f"an image needs at least one instruction, got {self.count}")
 
     def program(self, image: Image) -> Callable[[RejectionLog], Program[InstructionSet]]:
         """The program that constructs the instructions of an image; deterministic for image, seed and replies."""

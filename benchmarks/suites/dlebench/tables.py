@@ -88,13 +88,6 @@ def label_of(row: ResultRow, metric: str) -> str | None:
     return None if share is None else labels[len(labels) - 1 - round(share * (len(labels) - 1))]
 
 
-def histogram(results: Results, metric: str) -> dict[str, int]:
-    """Counts of the labels, the best first, and `no label`: failed, or not scored."""
-    row_labels = [label_of(row, metric) for row in results.rows]
-    counts = {label: row_labels.count(label) for label in SCALES[metric].labels}
-    return {**counts, "no label": row_labels.count(None)}
-
-
 WINDOW_SIZE = 10
 """Samples in a window, as in the paper."""
 
@@ -133,10 +126,8 @@ class SizeCurve:
         return {name: getattr(self, name).tolist() for name in numbers} | {name: getattr(self, name) for name in plain}
 
 
-def size_curve(results: Results, metric: str = IF, window: int = WINDOW_SIZE) -> SizeCurve:
-    """Needs scipy (the extra `bench`). Raises ValueError for a window below 1, `InputError` without scipy."""
-    if window < 1:
-        raise ValueError(f"a window has at least one sample, got {window}")
+def size_curve(results: Results, metric: str = IF) -> SizeCurve:
+    """Needs scipy (the extra `bench`). Raises `InputError` without scipy."""
     samples: list[tuple[float, float, float, float]] = []
     for row in results.rows:
         value, area = row.value(metric), row.labels.get("area")
@@ -145,19 +136,19 @@ def size_curve(results: Results, metric: str = IF, window: int = WINDOW_SIZE) ->
             samples.append((area / MILLION, width, height, 100 * value))
     samples.sort(key=lambda sample: sample[0])
     areas, widths, heights, scores = np.array(samples, np.float64).reshape(-1, 4).T
-    window_areas, window_scores = _means(areas, window), _means(scores, window)
+    window_areas, window_scores = _means(areas), _means(scores)
     r, p = _pearson(window_areas, window_scores)
     sample_r, sample_p = _pearson(areas, scores)
     num_missing = len(results.rows) - len(samples)
     return SizeCurve(
-        areas, widths, heights, scores, window, window_areas, window_scores, r, p, sample_r, sample_p, num_missing
+        areas, widths, heights, scores, WINDOW_SIZE, window_areas, window_scores, r, p, sample_r, sample_p, num_missing
     )
 
 
-def _means(values: NDArray[np.float64], window: int) -> NDArray[np.float64]:
-    if len(values) < window:
+def _means(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    if len(values) < WINDOW_SIZE:
         return np.zeros(0)
-    means: NDArray[np.float64] = np.lib.stride_tricks.sliding_window_view(values, window).mean(axis=1)
+    means: NDArray[np.float64] = np.lib.stride_tricks.sliding_window_view(values, WINDOW_SIZE).mean(axis=1)
     return means
 
 

@@ -25,7 +25,7 @@ from ....reward.metrics.i2ibench.dimensions import DIMENSIONS, Dimension
 from ....reward.queries.parsing import shorten
 from ....reward.queries.prompts import Prompts
 from ...common.errors import InputError
-from ..construction.reply_rules import parse_fields, parse_sentence
+from ..construction.reply_rules import TEXT, parse_fields, parse_sentence
 from ..construction.validated_replies import (
     ConstructionRejected,
     ConstructionReport,
@@ -117,17 +117,12 @@ PAPER_PROMPTS = 500
 """Prompts of a half in the paper: the base of its quotas."""
 IMAGES_SLOT = "images"
 
-_STRINGS = {"type": "array", "items": {"type": "string"}}
-_TEXT = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+_OPTIONAL_TEXT = {"anyOf": [TEXT, {"type": "null"}]}
+_PROPERTIES = {"instruction": TEXT, "target_text": _OPTIONAL_TEXT, "hint": _OPTIONAL_TEXT}
 _SCHEMA = json.dumps(
     {
         "type": "object",
-        "properties": {
-            "instruction": {"type": "string"},
-            "target_text": _TEXT,
-            "hint": _TEXT,
-            "dimensions": _STRINGS,
-        },
+        "properties": {**_PROPERTIES, "dimensions": {"type": "array", "items": TEXT}},
         "required": ["instruction", "dimensions"],
     }
 )
@@ -334,53 +329,43 @@ def _scene_program(
     scene: SourceSet, images_by_name: Mapping[str, Image], prompt_templates: Prompts, seed: int
 ) -> Callable[[RejectionLog], Program[tuple[GeneratedPrompt, ...]]]:
     """A prompt of each category, sequentially, so that none repeats another. Rejections are recorded."""
-    images = [images_by_name[source.name] for source in scene.sources]
+    images = labelled_images([images_by_name[source.name] for source in scene.sources])
+
+    def ask_for(category: Category, notes: RejectionLog, previous: Sequence[str]) -> Program[GeneratedPrompt]:
+        choices = dimension_choices(category)
+        prompt = prompt_templates.render(
+            "i2ibench_multi" if category.multi else "i2ibench_single",
+            count=str(len(scene.sources)),
+            task=prompt_templates.render(f"i2ibench_{category.name.replace('-', '_')}"),
+            taken="\n".join(f"  {instruction}" for instruction in previous) or "  (none so far)",
+            dimensions="\n".join(f"- {dimension.title}: {dimension.meaning}" for dimension in choices),
+        )
+        used = [instruction.casefold() for instruction in previous]
+        return (
+            yield from ask_until_valid(
+                notes,
+                f"i2ibench/{category.name}",
+                prompt,
+                images,
+                lambda reply: parse_prompt_reply(reply, scene, category, used),
+                temperature=TEMPERATURE,
+                max_tokens=1024,
+                slots={"scene": scene.name, "category": category.name},
+                seed=seed,
+            )
+        )
 
     def run(notes: RejectionLog) -> Program[tuple[GeneratedPrompt, ...]]:
         generated: list[GeneratedPrompt] = []
         for category in scene.categories:
             try:
-                generated.append(
-                    (yield from _ask_for_prompt(notes, scene, category, images, generated, prompt_templates, seed))
-                )
+                instructions = [earlier.instruction for earlier in generated]
+                generated.append((yield from ask_for(category, notes, instructions)))
             except ConstructionRejected as error:
                 notes.add("rejected", f"{category.name}: {error}")
         return tuple(generated)
 
     return run
-
-
-def _ask_for_prompt(
-    notes: RejectionLog,
-    scene: SourceSet,
-    category: Category,
-    images: Sequence[Image],
-    previous: Sequence[GeneratedPrompt],
-    prompt_templates: Prompts,
-    seed: int,
-) -> Program[GeneratedPrompt]:
-    prompt = prompt_templates.render(
-        "i2ibench_multi" if category.multi else "i2ibench_single",
-        count=str(len(images)),
-        task=prompt_templates.render(f"i2ibench_{category.name.replace('-', '_')}"),
-        taken="\n".join(f"  {earlier.instruction}" for earlier in previous) or "  (none so far)",
-        dimensions="\n".join(f"- {dimension.title}: {dimension.meaning}" for dimension in dimension_choices(category)),
-    )
-    used_instructions = [earlier.instruction.casefold() for earlier in previous]
-    stage = f"i2ibench/{category.name}"
-    return (
-        yield from ask_until_valid(
-            notes,
-            stage,
-            prompt,
-            labelled_images(images),
-            lambda text: parse_prompt_reply(text, scene, category, used_instructions),
-            temperature=TEMPERATURE,
-            max_tokens=1024,
-            slots={"scene": scene.name, "category": category.name},
-            seed=seed,
-        )
-    )
 
 
 def _copy_source(source: NumberedImage, out: Path) -> None:

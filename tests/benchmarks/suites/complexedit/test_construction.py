@@ -22,7 +22,7 @@ from editcritic.benchmarks.suites.complexedit.construction import (
 from editcritic.benchmarks.suites.construction.validated_replies import ConstructionReport
 from editcritic.benchmarks.suites.construction.workspace import list_numbered_images
 from editcritic.reward.queries import Judge
-from tests.benchmarks.suites.construction.scripted_experts import Says, Script, photographs
+from tests.benchmarks.suites.construction.scripted_experts import Says, Script, lines, photographs
 
 STEPS = [
     ("Add an Object", "Add a lantern to the left of the path to make it look inviting."),
@@ -73,10 +73,6 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def rejects(out: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (out / "rejections.jsonl").read_text("utf-8").splitlines()]
-
-
 def test_the_parquet_has_the_published_columns_and_the_pictures_own_bytes(photos: Path, tmp_path: Path) -> None:
     report, _ = made(photos, tmp_path / "data")
     assert (report.num_constructed, report.exit_code) == (2, 0)
@@ -116,7 +112,7 @@ def test_the_parquet_has_the_published_columns_and_the_pictures_own_bytes(photos
 def test_garbled_sequences_are_asked_for_again(photos: Path, tmp_path: Path, reply: str, reason: str) -> None:
     report, _ = made(photos, tmp_path / "data", {"making/complex-edit/sequence#0": reply})
     assert report.num_constructed == 2
-    first = rejects(tmp_path / "data")[0]
+    first = lines(tmp_path / "data" / "rejections.jsonl")[0]
     assert (first["stage"], first["attempt"], first["reply"]) == ("complex-edit/sequence", 0, reply)
     assert reason in first["reason"]
 
@@ -124,14 +120,14 @@ def test_garbled_sequences_are_asked_for_again(photos: Path, tmp_path: Path, rep
 def test_letters_in_quotation_marks_may_be_of_any_script(photos: Path, tmp_path: Path) -> None:
     steps = (*STEPS[:2], ("Add Text", 'Write "Привет {x}" on the wall.'))
     report, _ = made(photos, tmp_path / "data", {"making/complex-edit/sequence": sequence(*steps)})
-    assert (report.num_constructed, rejects(tmp_path / "data")) == (2, [])
+    assert (report.num_constructed, lines(tmp_path / "data" / "rejections.jsonl")) == (2, [])
 
 
 def test_an_instruction_that_gets_longer_is_no_simpler(photos: Path, tmp_path: Path) -> None:
     longer = json.dumps({"simplify": True, "instruction": "Make the lantern on the left of the long path green now."})
     report, _ = made(photos, tmp_path / "data", {"making/complex-edit/simplify": longer})
     assert (report.num_constructed, report.num_rejected) == (0, 2)
-    last = rejects(tmp_path / "data")[-1]
+    last = lines(tmp_path / "data" / "rejections.jsonl")[-1]
     assert (last["stage"], "it got longer" in last["reason"]) == ("rejected", True)
 
 

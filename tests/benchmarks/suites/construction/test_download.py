@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.suites import extraction
 from editcritic.benchmarks.suites.construction.dataset_sources import DatasetFile
 from editcritic.benchmarks.suites.construction.download import download_file
 from editcritic.benchmarks.suites.extraction import extract_zip
@@ -160,19 +161,24 @@ def test_a_link_has_nothing_unpacked(tmp_path: Path) -> None:
         extract_zip(tmp_path / "z.zip", tmp_path / "out")
 
 
-def test_too_much_is_refused_by_count_by_what_it_says_and_by_what_comes(tmp_path: Path) -> None:
+def test_too_much_is_refused_by_count_by_what_it_says_and_by_what_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     archive = zipped(tmp_path / "z.zip", a=b"x" * 1000, b=b"y" * 1000)
-    with pytest.raises(InputError, match="2 files, more than 1"):
-        extract_zip(archive, tmp_path / "out", max_files=1)
+    monkeypatch.setattr(extraction, "MAX_BYTES", 1500)
     with pytest.raises(InputError, match="2,000 bytes, more than 1,500"):
-        extract_zip(archive, tmp_path / "out", max_bytes=1500)
+        extract_zip(archive, tmp_path / "out")
+    with monkeypatch.context() as patch:
+        patch.setattr(extraction, "MAX_FILES", 1)
+        with pytest.raises(InputError, match="2 files, more than 1"):
+            extract_zip(archive, tmp_path / "out")
     # a zip that understates its sizes: the field of `b` in the directory, which readers go by
     raw = bytearray(archive.read_bytes())
     at = raw.rindex(b"PK\x01\x02") + 24
     raw[at : at + 4] = (1).to_bytes(4, "little")
     archive.write_bytes(raw)
     with pytest.raises(InputError, match=r"cannot be extracted|more bytes than it says"):
-        extract_zip(archive, tmp_path / "out", max_bytes=1500)
+        extract_zip(archive, tmp_path / "out")
     assert names(tmp_path) == ["z.zip"]
 
 

@@ -22,7 +22,7 @@ from editcritic.benchmarks.suites.dlebench.counterfactual import (
 from editcritic.benchmarks.suites.dlebench.suite import DleBench
 from editcritic.reward import EditSample, Image
 from editcritic.reward.queries import Failure, Judge
-from tests.benchmarks.suites.construction.scripted_experts import Says, Script, photographs
+from tests.benchmarks.suites.construction.scripted_experts import Says, Script, lines, photographs
 
 COLOUR = {
     "q_type": "color",
@@ -95,10 +95,6 @@ def made(
     judge, editor = Script({**TABLE, **(table or {})}), Painter()
     synthesis = DleBenchBuilder(judge, editor, labels=labels)
     return synthesis.make(list(read_questions(questions)), out), judge, editor
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 def decide(out: Path, decision: str) -> None:

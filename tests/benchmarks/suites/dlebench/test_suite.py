@@ -9,7 +9,7 @@ import pytest
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.suites.dlebench.suite import DleBench
-from editcritic.benchmarks.suites.dlebench.tables import IF, VC, histogram, size_curve
+from editcritic.benchmarks.suites.dlebench.tables import IF, VC, size_curve
 from editcritic.benchmarks.suites.results import load_results
 from editcritic.reward import build
 
@@ -73,12 +73,12 @@ def test_what_gave_no_label_is_in_no_denominator_and_counted(data: Path, outputs
 
     suite = DleBench(data)
     results = judged(suite, outputs, Labels(mumbles))
-    assert histogram(results, IF) == {
-        "Flawless Execution": 6,
-        "Over Modification": 0,
-        "Wrong Action": 0,
-        "Localization Failure": 6,
-        "no label": 2,
+    labels = suite.tables(results)[2].rows["all"]
+    assert {label: (share.value, share.count, share.num_missing) for label, share in labels.items()} == {
+        "Flawless Execution": (0.5, 12, 2),
+        "Over Modification": (0.0, 12, 2),
+        "Wrong Action": (0.0, 12, 2),
+        "Localization Failure": (0.5, 12, 2),
     }
     figure = suite.tables(results)[1].rows["IF"]["Change Color"]
     assert (figure.count, figure.num_missing) == (2, 0)
@@ -166,8 +166,6 @@ def test_what_cannot_be_judged_so_is_refused(data: Path) -> None:
         DleBench(data, mode="blind")
     with pytest.raises(InputError, match="context"):
         DleBench(data, context="wide")
-    with pytest.raises(InputError, match="--data"):
-        DleBench()
 
 
 def test_a_prompt_pack_is_named_by_its_digest(data: Path, tmp_path: Path) -> None:

@@ -71,20 +71,14 @@ def every_turn(instruction_file: InstructionFile) -> list[EdiValTurn]:
     return [turn for turns in instruction_file.turns.values() for turn in turns]
 
 
-def test_a_file_in_the_published_layout_is_read_without_a_problem(whole: InstructionFile) -> None:
+def test_a_file_in_the_published_layout_is_read_as_it_was_written(whole: InstructionFile) -> None:
     assert (whole.rows, list(whole.turns), list(whole.problems)) == (15, [0, 1, 3, 4, 5], [])
-    assert all([turn.number for turn in turns] == [1, 2, 3] for turns in whole.turns.values())
     assert {turn.type for turn in every_turn(whole)} == set(TASK_TYPES)
-
-
-def test_rows_are_read_as_they_were_written(whole: InstructionFile) -> None:
     for index, rows in CHAINS.items():
+        assert [turn.number for turn in whole.turns[index]] == [1, 2, 3]
         for turn, row in zip(whole.turns[index], rows, strict=True):
-            assert (turn.type, turn.instructions[-1], turn.formats[-1]) == (
-                row.type,
-                row.instruction,
-                row.published_format,
-            )
+            read = (turn.type, turn.instructions[-1], turn.formats[-1])
+            assert read == (row.type, row.instruction, row.published_format)
             assert turn.pools == Pools(row.all, row.available, row.unchanged, row.background)
 
 
@@ -93,11 +87,6 @@ def test_every_instruction_has_a_task_of_its_type_without_its_literal_quotes(who
     quoted = [turn for turn in every_turn(whole) if turn.instructions[-1].startswith('"')]
     assert Counter(turn.type for turn in quoted) == {"count_change": 1, "position_change": 1}
     assert not any(sentence.startswith('"') for turn in every_turn(whole) for sentence in turn.unquoted_instructions)
-
-
-def test_rows_say_what_there_is_to_be_consistent_with(whole: InstructionFile) -> None:
-    without = [(not turn.pools.background, not turn.pools.unchanged) for turn in every_turn(whole)]
-    assert (sum(a for a, _ in without), sum(b for _, b in without), without.count((True, True))) == (4, 4, 1)
 
 
 def test_lists_are_cumulative_and_the_last_is_the_turns(tmp_path: Path) -> None:
@@ -140,15 +129,8 @@ def test_a_row_that_cannot_be_read_is_named_by_line_and_column(
 def test_several_problems_are_reported_together(tmp_path: Path) -> None:
     bad = {**ROW, "image_index": "8", "task_type": "nothing", "all_objects": "3"}
     instruction_file = chains(tmp_path, bad, ROW, ROW)
-    assert [
-        problem.partition(":")[0] + problem.partition(",")[2][:12]
-        for problem in problem_messages(instruction_file, tmp_path)
-    ]
-    assert [problem.split(":")[1] for problem in problem_messages(instruction_file, tmp_path)] == [
-        "2, task_type",
-        "2, all_objects",
-        "4, turns",
-    ]
+    found = [problem.split(":")[1] for problem in problem_messages(instruction_file, tmp_path)]
+    assert found == ["2, task_type", "2, all_objects", "4, turns"]
 
 
 def test_a_chain_ends_before_a_turn_that_is_missing(tmp_path: Path) -> None:

@@ -151,8 +151,6 @@ def test_a_line_that_cannot_be_used_is_a_problem_and_the_others_are_there(
 
 def test_what_there_is_nothing_of_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="build i2ibench"):
-        I2IBench()
-    with pytest.raises(InputError, match="build i2ibench"):
         I2IBench(tmp_path)
     data = written(tmp_path / "data", [row(0, "local-editing")])
     with pytest.raises(InputError, match="the half multi"):

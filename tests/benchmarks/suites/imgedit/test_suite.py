@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -186,8 +185,6 @@ def test_options_decide_what_is_asked_and_are_part_of_results(data: Path, tmp_pa
 def test_options_that_mean_nothing_are_refused(data: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         ImgEditBench(data, **options)
-    with pytest.raises(InputError, match="imgedit needs its data"):
-        ImgEditBench()
 
 
 def test_a_picture_that_cannot_be_read_is_named_and_the_others_are_used(tmp_path: Path) -> None:
@@ -198,13 +195,6 @@ def test_a_picture_that_cannot_be_read_is_named_and_the_others_are_used(tmp_path
     users = [key for key, row in basic_rows().items() if row["id"] == basic_rows()["1005"]["id"]]
     assert [item.id for item in suite.items] == [key for key in basic_rows() if key not in users]
     assert len(suite.problems) == len(users)
-
-
-def test_a_suite_is_sent_to_another_process(data: Path) -> None:
-    suite = ImgEditBench(data)
-    sent = pickle.loads(pickle.dumps(suite))
-    assert [item.id for item in sent.items] == [item.id for item in suite.items]
-    assert sent.items[2].sample.source == suite.items[2].sample.source
 
 
 def test_names_of_criteria_are_parts_of_scores() -> None:
