@@ -10,7 +10,7 @@ from typing import Any
 from ..common.errors import InputError
 from ..common.optional_imports import bench_library
 from ..common.problems import num_problems
-from ..suites.complexedit.parquet_file import convert_imagefolder
+from ..suites.complexedit.reader import convert_imagefolder
 from ..suites.construction.dataset_sources import DatasetFile, DatasetRepository, DatasetSource
 from ..suites.construction.download import DownloadLock, download_file, lock_files, read_lock, resolve_commit, snapshot
 from ..suites.extraction import extract_zip

@@ -12,7 +12,7 @@ from ..command_group import command_group
 from ..options import BatchSize, Device, Download, Dtype, Json, PipelineArgs, Seed, Trust
 
 if TYPE_CHECKING:
-    from ...benchmarks.suites.construction.validated_replies import ConstructionReport
+    from ...benchmarks.suites.construction.workspace import ConstructionReport
 
 
 ImageFolder = Annotated[Path, typer.Argument(metavar="IMAGES", help="Image folder.")]

@@ -17,13 +17,17 @@ from ....reward import Expert, Image, Program
 from ....reward.queries.parsing import shorten
 from ....reward.queries.prompts import Prompts
 from ..construction.reply_rules import TEXT, object_schema, parse_fields, parse_sentence
-from ..construction.validated_replies import (
+from ..construction.workspace import (
+    PROMPTS,
+    ConstructionFolder,
     ConstructionReport,
+    NumberedImage,
     RejectionLog,
     ask_until_valid,
+    image_digests,
+    open_image,
 )
-from ..construction.workspace import PROMPTS, ConstructionFolder, NumberedImage, image_digests, open_image
-from .parquet_file import write_parquet
+from .reader import write_parquet
 
 OPERATIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {

@@ -17,8 +17,15 @@ from ....reward.queries.prompts import Prompts
 from ....verifiers import Editor, Journal
 from ....verifiers.selection import JournalError
 from ...common.errors import InputError
-from ..construction.validated_replies import ConstructionReport, Rejection, RejectionLog, run_programs
-from ..construction.workspace import PROMPTS, ConstructionFolder, open_image
+from ..construction.workspace import (
+    PROMPTS,
+    ConstructionFolder,
+    ConstructionReport,
+    Rejection,
+    RejectionLog,
+    open_image,
+    run_programs,
+)
 from .counterfactual import TYPES, CounterfactualEdit, VisualQuestion, counterfactual_program
 from .reader import DATA_FILE, REFERENCES_FOLDER, SOURCES_FOLDER, parse_boxes
 from .reference_images import (

@@ -22,8 +22,7 @@ from ....reward.regular_files import read_text
 from ....reward.strict_json import parse_json
 from ...common.errors import InputError
 from ..construction.reply_rules import object_schema, parse_fields, parse_sentence
-from ..construction.validated_replies import ConstructionRejected, RejectionLog, ask_until_valid
-from ..construction.workspace import PROMPTS, open_image
+from ..construction.workspace import PROMPTS, ConstructionRejected, RejectionLog, ask_until_valid, open_image
 from ..human_labels import read_labels
 from ..rows import Aliases, field, lacking
 from .reader import parse_boxes

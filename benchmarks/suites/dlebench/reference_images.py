@@ -33,7 +33,7 @@ from ....verifiers import Editor, Journal, edit_request
 from ....verifiers.selection import CandidateRequest, EditorError, NoiseSpec
 from ....verifiers.selection.generation import CandidateGenerator
 from ...common.errors import InputError
-from ..construction.validated_replies import MAX_ATTEMPTS, RejectionLog
+from ..construction.workspace import MAX_ATTEMPTS, RejectionLog
 from ..human_labels import read_labels
 
 STAGE = "dlebench/reference"

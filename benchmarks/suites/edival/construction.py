@@ -21,15 +21,13 @@ from ....reward.metrics.edival.pools import renamed_object, update_pools
 from ....reward.queries.prompts import Prompts
 from ....reward.sample import TASK_TYPES, TaskType
 from ...common.csv_text import csv_text
-from ..construction.validated_replies import (
-    ConstructionRejected,
-    ConstructionReport,
-    RejectionLog,
-)
 from ..construction.workspace import (
     PROMPTS,
     ConstructionFolder,
+    ConstructionRejected,
+    ConstructionReport,
     NumberedImage,
+    RejectionLog,
     image_digests,
     open_image,
 )

@@ -18,7 +18,7 @@ from ....reward.metrics.edival.task_parser import parse_task
 from ....reward.queries import Detect
 from ....reward.queries.prompts import Prompts
 from ..construction.reply_rules import parse_fields
-from ..construction.validated_replies import ConstructionRejected, RejectionLog, ask_until_valid
+from ..construction.workspace import ConstructionRejected, RejectionLog, ask_until_valid
 
 TEMPERATURE = 0.7
 """Sampling temperature of all EdiVal-Agent queries (released code)."""

@@ -12,7 +12,7 @@ from ....reward.queries.parsing import shorten
 from ....reward.queries.prompts import Prompts
 from ....reward.sample import POSITIONS, TaskType
 from ..construction.reply_rules import parse_name, parse_rendered_text, reject_refusals
-from ..construction.validated_replies import RejectionLog, ask_until_valid
+from ..construction.workspace import RejectionLog, ask_until_valid
 from .construction_objects import TEMPERATURE, ListedObject
 
 COLOURS = ("red", "blue", "green", "yellow", "black", "white", "brown", "gray", "orange", "purple", "pink")

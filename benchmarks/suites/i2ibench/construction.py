@@ -26,15 +26,13 @@ from ....reward.queries.parsing import shorten
 from ....reward.queries.prompts import Prompts
 from ...common.errors import InputError
 from ..construction.reply_rules import TEXT, parse_fields, parse_sentence
-from ..construction.validated_replies import (
-    ConstructionRejected,
-    ConstructionReport,
-    RejectionLog,
-    ask_until_valid,
-)
 from ..construction.workspace import (
     ConstructionFolder,
+    ConstructionRejected,
+    ConstructionReport,
     NumberedImage,
+    RejectionLog,
+    ask_until_valid,
     list_numbered_images,
     load_prompts,
     open_image,

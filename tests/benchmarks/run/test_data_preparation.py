@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from editcritic.benchmarks.suites.complexedit.parquet_file import convert_imagefolder
+from editcritic.benchmarks.suites.complexedit.reader import convert_imagefolder
 from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit
 from editcritic.benchmarks.suites.construction.dataset_sources import SOURCES, DatasetFile, safe_path_parts
 from editcritic.benchmarks.suites.construction.download import DownloadLock, read_lock

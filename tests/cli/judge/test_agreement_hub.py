@@ -57,7 +57,7 @@ def test_a_set_of_the_hub_is_downloaded_when_asked_and_then_read_from_the_cache(
 def test_a_data_set_saved_to_disk_is_read_too(tmp_path: Path) -> None:
     import datasets
 
-    from editcritic.benchmarks.suites.human_preferences.pair_sets import read_edit_score_bench
+    from editcritic.benchmarks.suites.human_preferences.catalogue import read_edit_score_bench
 
     layouts.write_rows(tmp_path / "hub/train-00000-of-00001.parquet", layouts.edit_score_rows())
     dataset = datasets.Dataset.from_list(layouts.edit_score_rows())

@@ -12,8 +12,8 @@ import PIL.Image
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.suites.human_preferences.catalogue import read_genai_bench
 from editcritic.benchmarks.suites.human_preferences.comparison import Comparison
-from editcritic.benchmarks.suites.human_preferences.pair_sets import read_genai_bench
 from editcritic.benchmarks.suites.rows import DataProblem
 from editcritic.benchmarks.suites.split_files import MAX_CELL_BYTES
 from editcritic.reward import ImageError

@@ -19,8 +19,7 @@ from editcritic.benchmarks.suites.complexedit.construction import (
     operation_list,
     parse_operation,
 )
-from editcritic.benchmarks.suites.construction.validated_replies import ConstructionReport
-from editcritic.benchmarks.suites.construction.workspace import list_numbered_images
+from editcritic.benchmarks.suites.construction.workspace import ConstructionReport, list_numbered_images
 from editcritic.reward.queries import Judge
 from tests.benchmarks.suites.construction.scripted_experts import Says, Script, lines, photographs
 

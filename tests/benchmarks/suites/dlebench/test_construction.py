@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.suites.construction.validated_replies import ConstructionReport
+from editcritic.benchmarks.suites.construction.workspace import ConstructionReport
 from editcritic.benchmarks.suites.dlebench.construction import DleBenchBuilder
 from editcritic.benchmarks.suites.dlebench.counterfactual import (
     VisualQuestion,

@@ -14,8 +14,7 @@ import PIL.Image
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.suites.construction.validated_replies import ConstructionReport
-from editcritic.benchmarks.suites.construction.workspace import list_numbered_images
+from editcritic.benchmarks.suites.construction.workspace import ConstructionReport, list_numbered_images
 from editcritic.benchmarks.suites.edival import construction
 from editcritic.benchmarks.suites.edival.construction import (
     ChainState,
