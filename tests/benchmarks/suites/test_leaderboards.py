@@ -191,12 +191,8 @@ def test_equals_do_not_differ() -> None:
     suite = Toy(count=10)
     same = scored(suite, "a", 0.6, 0.8)
     difference = side(same, replace(same, editor="b"), suite=suite).differences[0]
-    assert (difference.value, difference.simultaneous_low, difference.simultaneous_high, difference.adjusted_p) == (
-        0,
-        0,
-        0,
-        1,
-    )
+    test = (difference.value, difference.simultaneous_low, difference.simultaneous_high, difference.adjusted_p)
+    assert test == (0, 0, 0, 1)
     assert not difference.is_significant
 
 

@@ -278,15 +278,8 @@ def test_options_that_mean_nothing_are_refused_with_what_does(
 
 def test_options_and_digest_say_what_was_asked(data: Path) -> None:
     suite = ComplexEdit(data, levels="1-2", seed=3)
-    assert suite.options == {
-        "split": "test_real",
-        "levels": "1,2",
-        "mode": "numeric",
-        "n": 20,
-        "seed": 3,
-        "max_replacements": 2,
-        "mean": "arithmetic",
-    }
+    sampling = {"mode": "numeric", "n": 20, "seed": 3, "max_replacements": 2, "mean": "arithmetic"}
+    assert suite.options == {"split": "test_real", "levels": "1,2", **sampling}
     assert ComplexEdit(data, levels="1-2").digest == suite.digest
     assert ComplexEdit(data, levels="1-3").digest != suite.digest
     assert ComplexEdit(data, levels="1-2", split="test_syn").digest != suite.digest

@@ -13,7 +13,7 @@ import pytest
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.suites.edival.reader import CSV
-from editcritic.benchmarks.suites.edival.suite import EdiVal, compress_instructions
+from editcritic.benchmarks.suites.edival.suite import Compression, EdiVal, compress_instructions
 from editcritic.benchmarks.suites.results import ResultRow, Results
 from editcritic.benchmarks.suites.tables import ComputedTable
 from editcritic.reward import EditSample, Image, Reward, Score
@@ -369,20 +369,11 @@ def test_equal_data_has_one_digest_wherever_it_lies(data: Path, tmp_path: Path) 
 
 
 def test_options_are_what_results_depend_on(data: Path) -> None:
-    assert EdiVal(data).options == {
-        "mode": "multipass",
-        "incomplete": "later",
-        "vq": True,
-        "vq_prompt": "instruction",
-    }
+    plain = {"mode": "multipass", "incomplete": "later", "vq": True, "vq_prompt": "instruction"}
+    assert EdiVal(data).options == plain
     shuffled = EdiVal(data, mode="singlepass", compression="shuffle", seed=4, vq=False)
-    assert shuffled.options == {
-        "mode": "singlepass",
-        "incomplete": "later",
-        "vq": False,
-        "compression": "shuffle",
-        "seed": 4,
-    }
+    options = {"mode": "singlepass", "incomplete": "later", "vq": False, "compression": "shuffle", "seed": 4}
+    assert shuffled.options == options
     assert list(shuffled.metrics()) == ["if", "cc"]
 
 
@@ -412,25 +403,21 @@ def test_outputs_may_lie_in_the_folder_of_their_mode_or_right_in_it(data: Path, 
 SAID = ("Remove cup", "Add hat.", "Change the color of cat to red")
 
 
-def test_by_default_instructions_are_joined_as_published() -> None:
-    assert compress_instructions(SAID, "default") == "Remove cup. Add hat. Change the color of cat to red"
-
-
 @pytest.mark.parametrize(
-    ("count", "words"),
+    ("said", "compression", "unchanged", "joined"),
     [
-        (1, "Remove cup"),
-        (2, "first, Remove cup, then, Add hat"),
-        (3, "first, Remove cup, then, Add hat, last, Change the color of cat to red"),
+        (SAID, "default", (), "Remove cup. Add hat. Change the color of cat to red"),
+        (SAID[:1], "sequential", (), "Remove cup"),
+        (SAID[:2], "sequential", (), "first, Remove cup, then, Add hat"),
+        (SAID, "sequential", (), "first, Remove cup, then, Add hat, last, Change the color of cat to red"),
+        (SAID[:1], "keep", ("cat", "dog"), "Remove cup. Keep cat, dog unchanged."),
+        (SAID[:1], "keep", (), "Remove cup"),
     ],
 )
-def test_the_sequential_connector_says_the_order(count: int, words: str) -> None:
-    assert compress_instructions(SAID[:count], "sequential") == words
-
-
-def test_what_must_stay_is_named_where_there_is_something() -> None:
-    assert compress_instructions(SAID[:1], "keep", unchanged=("cat", "dog")) == "Remove cup. Keep cat, dog unchanged."
-    assert compress_instructions(SAID[:1], "keep") == "Remove cup"
+def test_instructions_are_joined_as_published(
+    said: Sequence[str], compression: Compression, unchanged: Sequence[str], joined: str
+) -> None:
+    assert compress_instructions(said, compression, unchanged=unchanged) == joined
 
 
 def test_a_shuffle_keeps_all_instructions_and_is_the_same_for_the_same_seed() -> None:
