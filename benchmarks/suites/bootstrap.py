@@ -263,20 +263,17 @@ def _over_bounds(test: SignificanceTest, low: SignificanceTest, high: Significan
         return SignificanceTest(test.value)
     undecided = low.value is None or high.value is None or low.value * high.value <= 0
 
-    def least(name: str) -> float:
-        return min(getattr(item, name) for item in (test, low, high))
-
-    def most(name: str) -> float:
-        return max(getattr(item, name) for item in (test, low, high))
+    def all_of(name: str) -> list[float]:
+        return [getattr(item, name) for item in (test, low, high)]
 
     return SignificanceTest(
         test.value,
-        least("low"),
-        most("high"),
-        1.0 if undecided else most("p"),
-        least("simultaneous_low"),
-        most("simultaneous_high"),
-        1.0 if undecided else most("adjusted_p"),
+        min(all_of("low")),
+        max(all_of("high")),
+        1.0 if undecided else max(all_of("p")),
+        min(all_of("simultaneous_low")),
+        max(all_of("simultaneous_high")),
+        1.0 if undecided else max(all_of("adjusted_p")),
     )
 
 
