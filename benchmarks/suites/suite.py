@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 from ...reward import EditSample, Image, SpecError, build
@@ -59,7 +58,7 @@ class SuiteItem:
     output_path: str
     sample: EditSample
     previous: str = ""
-    labels: Mapping[str, LabelValue] = field(default_factory=lambda: MappingProxyType({}))
+    labels: Mapping[str, LabelValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +88,9 @@ class Suite(ABC):
     """Digest of the data as read: equal for equal items, independent of paths."""
     reading: Reading = "upright"
     """How the files of outputs are read."""
-    operation_categories: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    operation_categories: ClassVar[Mapping[str, str]] = {}
     """Name of an operation -> its category, for statistics by category."""
-    dependent_options: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    dependent_options: ClassVar[Mapping[str, str]] = {}
     """Option -> the option, or `protocol`, that decides it where it is not given."""
 
     @property

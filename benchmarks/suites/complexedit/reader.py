@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from ....reward import Image, ImageError
@@ -160,7 +159,7 @@ def write_parquet(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
     return path
 
 
-SPLITS: Mapping[str, str] = MappingProxyType({"test_real": "test/real", "test_syn": "test/syn"})
+SPLITS: Mapping[str, str] = {"test_real": "test/real", "test_syn": "test/syn"}
 """Split -> its folder, by the data set's card."""
 
 METADATA = "metadata.jsonl"

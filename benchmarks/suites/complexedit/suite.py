@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from functools import lru_cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 from ....reward.metrics.complexedit.alignment import ComplexEditInstructionFollowing, IdentityPreservation, Operations
@@ -158,9 +157,7 @@ class ComplexEdit(Suite):
 
     operation_categories: ClassVar[Mapping[str, str]] = CATEGORIES
 
-    dependent_options: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {"n": "mode", "seed": "mode", "max_replacements": "mode"}
-    )
+    dependent_options: ClassVar[Mapping[str, str]] = {"n": "mode", "seed": "mode", "max_replacements": "mode"}
 
     @property
     def protocols(self) -> Mapping[str, str]:
@@ -185,17 +182,17 @@ class ComplexEdit(Suite):
         mode = {None: self.mode, _PAPER: "numeric"}.get(protocol, protocol)
         if mode not in MODES:
             raise InputError(f"complex-edit has no protocol {protocol!r}: expected one of paper, {', '.join(MODES)}")
-        return self._metrics(mode, {"paper": True} if protocol == _PAPER else {})
+        return self._metrics(mode, paper=protocol == _PAPER)
 
     def _not_of_the_paper(self) -> dict[str, Any]:
         """The options of the judgements that differ from the paper's choice."""
         paper = {"operations": "hidden", "pq_instruction": False, "reasoning": None, "rubric": True}
         return {name: value for name, value in self._judging.items() if value != {**paper, "sampling": "sampled"}[name]}
 
-    def _metrics(self, mode: str, paper: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Spec]:
+    def _metrics(self, mode: str, *, paper: bool = False) -> dict[str, Spec]:
         specs: dict[str, Spec] = {}
         for name, kind in _KINDS.items():
-            options: dict[str, Any] = {"mode": mode, **paper}
+            options: dict[str, Any] = {"mode": mode, **({"paper": True} if paper else {})}
             options |= {} if self._prompts is None else {"prompts": self._prompts}
             for option, value in self._not_of_the_paper().items():
                 option = "instruction" if option == "pq_instruction" else option

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
-from types import MappingProxyType
 from typing import Any
 
 from ....reward import Box, Program
@@ -101,33 +100,29 @@ STAGE = "dlebench/counterfactual"
 TEMPERATURE = 0.7
 """Not specified in the paper."""
 
-TYPES: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "location": ("remove_object", "Removal Object"),
-        "color": ("alter_color", "Change Color"),
-        "material": ("alter_material", "Change Material"),
-        "count": ("add_object", "Change Count"),
-        "shape": ("alter_shape", "Change Shape"),
-        "object": ("replace_object", "Replace Object"),
-        "ocr": ("alter_text", "Change OCR"),
-    }
-)
+TYPES: Mapping[str, tuple[str, str]] = {
+    "location": ("remove_object", "Removal Object"),
+    "color": ("alter_color", "Change Color"),
+    "material": ("alter_material", "Change Material"),
+    "count": ("add_object", "Change Count"),
+    "shape": ("alter_shape", "Change Shape"),
+    "object": ("replace_object", "Replace Object"),
+    "ocr": ("alter_text", "Change OCR"),
+}
 """Type of a question -> operation, and what the data set calls its edits."""
 
-_TYPE_ALIASES = MappingProxyType({"text_flip": "alter_text"})  # table 15 has both
+_TYPE_ALIASES = {"text_flip": "alter_text"}  # table 15 has both
 _FIELDS = ("q_type", "prompt_clean", "prompt_adv", "edit_ops", "edit_instruction", "modified_object")
 _TEXT = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 1}]}
 _SCHEMA = object_schema(**dict.fromkeys(_FIELDS, _TEXT))
-_FIELD_ALIASES: Aliases = MappingProxyType(
-    {
-        "id": ("id", "sample_id", "question_id", "index", "Question_id"),
-        "image": ("image", "image_path", "input_image", "Image"),
-        "question": ("question", "query", "text", "Text"),
-        "options": ("options", "choices", "answer_options", "Answer choices"),
-        "answer": ("answer", "ground_truth", "correct_answer", "Ground truth"),
-        "boxes": ("boxes", "bbox", "bboxes", "box", "target_boxes"),
-    }
-)
+_FIELD_ALIASES: Aliases = {
+    "id": ("id", "sample_id", "question_id", "index", "Question_id"),
+    "image": ("image", "image_path", "input_image", "Image"),
+    "question": ("question", "query", "text", "Text"),
+    "options": ("options", "choices", "answer_options", "Answer choices"),
+    "answer": ("answer", "ground_truth", "correct_answer", "Ground truth"),
+    "boxes": ("boxes", "bbox", "bboxes", "box", "target_boxes"),
+}
 
 
 @dataclass(frozen=True, slots=True)

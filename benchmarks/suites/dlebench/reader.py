@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal
 
 from ....reward import Box
@@ -23,47 +22,41 @@ from ..rows import Aliases, DataProblem, Row, field, lacking, object_lines, read
 
 DATA_FILE, SOURCES_FOLDER, REFERENCES_FOLDER = "data.jsonl", "Source_Images", "Reference_Images"
 
-TYPES: Mapping[str, int] = MappingProxyType(
-    {
-        "Change Material": 84,
-        "Change Color": 699,
-        "Change OCR": 455,
-        "Change Shape": 23,
-        "Removal Object": 577,
-        "Replace Object": 47,
-        "Change Count": 24,
-    }
-)
+TYPES: Mapping[str, int] = {
+    "Change Material": 84,
+    "Change Color": 699,
+    "Change OCR": 455,
+    "Change Shape": 23,
+    "Removal Object": 577,
+    "Replace Object": 47,
+    "Change Count": 24,
+}
 """Instruction type -> number of samples (paper, table 2). They sum to 1909; the text says 1889."""
 
-_TYPE_WORDS = MappingProxyType(
-    {
-        "Change Material": ("material",),
-        "Change Color": ("color", "colour"),
-        "Change OCR": ("ocr", "text"),
-        "Change Shape": ("shape",),
-        "Removal Object": ("remov", "delet", "location"),
-        "Replace Object": ("replac",),
-        "Change Count": ("count", "number", "quantity", "add"),
-    }
-)
+_TYPE_WORDS = {
+    "Change Material": ("material",),
+    "Change Color": ("color", "colour"),
+    "Change OCR": ("ocr", "text"),
+    "Change Shape": ("shape",),
+    "Removal Object": ("remov", "delet", "location"),
+    "Replace Object": ("replac",),
+    "Change Count": ("count", "number", "quantity", "add"),
+}
 
-FIELD_ALIASES: Aliases = MappingProxyType(
-    {
-        "id": ("id", "sample_id", "uid", "index"),
-        "image": ("image", "source_image", "source", "input_image", "image_path"),
-        "reference_image": ("reference_image", "reference", "ref_image", "target_image", "reference_path"),
-        "edit_operation": ("edit_instruction", "instruction", "editing_instruction", "edit_prompt", "edit_operation"),
-        "type": (
-            *("type", "instruction_type", "edit_type", "editing_type", "task_type", "operation_type", "category"),
-            *("q_type", "edit_ops"),
-        ),
-        "bbox": (
-            *("bbox", "bboxes", "box", "boxes", "bbox_2d", "target_bbox", "target_bboxes", "target_box"),
-            *("target_boxes", "targets", "bounding_box", "bounding_boxes"),
-        ),
-    }
-)
+FIELD_ALIASES: Aliases = {
+    "id": ("id", "sample_id", "uid", "index"),
+    "image": ("image", "source_image", "source", "input_image", "image_path"),
+    "reference_image": ("reference_image", "reference", "ref_image", "target_image", "reference_path"),
+    "edit_operation": ("edit_instruction", "instruction", "editing_instruction", "edit_prompt", "edit_operation"),
+    "type": (
+        *("type", "instruction_type", "edit_type", "editing_type", "task_type", "operation_type", "category"),
+        *("q_type", "edit_ops"),
+    ),
+    "bbox": (
+        *("bbox", "bboxes", "box", "boxes", "bbox_2d", "target_bbox", "target_bboxes", "target_box"),
+        *("target_boxes", "targets", "bounding_box", "bounding_boxes"),
+    ),
+}
 """Accepted names of each field; case, blanks and hyphens are ignored."""
 
 BoxFormat = Literal["xyxy", "xywh"]

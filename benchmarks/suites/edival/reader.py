@@ -17,7 +17,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 
 from ....reward import Pools
 from ....reward.metrics.edival.task_parser import parse_format, parse_task
@@ -113,9 +112,7 @@ def read_instruction_file(path: Path) -> InstructionFile:
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} is not a CSV file in UTF-8: {error}") from None
     turns = {index: _chain(path, chain_turns, problems) for index, chain_turns in rows.items()}
-    return InstructionFile(
-        MappingProxyType({index: chain_turns for index, chain_turns in turns.items() if chain_turns}), problems, count
-    )
+    return InstructionFile({index: chain_turns for index, chain_turns in turns.items() if chain_turns}, problems, count)
 
 
 def _turn(row: Mapping[str, str | None], where: str, line: int, problems: Problems[DataProblem]) -> EdiValTurn | None:

@@ -12,7 +12,6 @@ import copy
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar, Literal, get_args
 
 from ....reward import EditSample, Image, ImageError
@@ -37,14 +36,12 @@ from .reader import CSV, EdiValTurn, find_base_images, read_instruction_file
 Mode = Literal["multipass", "singlepass"]
 Incomplete = Literal["drop", "later"]
 
-PROTOCOLS: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "paper": ("paper", "fixed"),
-        "official": ("official", "official"),
-        "official-fixed": ("official", "fixed"),
-        "paper-official": ("paper", "official"),
-    }
-)
+PROTOCOLS: Mapping[str, tuple[str, str]] = {
+    "paper": ("paper", "fixed"),
+    "official": ("official", "official"),
+    "official-fixed": ("official", "fixed"),
+    "paper-official": ("paper", "official"),
+}
 """Name -> protocols of instruction following and of content consistency; the default first."""
 
 _PROTOCOL_MEANINGS = {
@@ -88,9 +85,12 @@ class EdiVal(Suite):
         "https://huggingface.co/datasets/C-Tianyu/EdiVal",
     )
 
-    dependent_options: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {"incomplete": "protocol", "pictures": "protocol", "compression": "mode", "vq_prompt": "vq"}
-    )
+    dependent_options: ClassVar[Mapping[str, str]] = {
+        "incomplete": "protocol",
+        "pictures": "protocol",
+        "compression": "mode",
+        "vq_prompt": "vq",
+    }
 
     def __init__(
         self,

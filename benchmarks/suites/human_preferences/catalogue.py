@@ -12,7 +12,6 @@ from functools import partial
 from itertools import combinations
 from pathlib import Path
 from string import ascii_uppercase
-from types import MappingProxyType
 from typing import Any, Literal
 
 from ...common.errors import InputError
@@ -343,5 +342,5 @@ _SETS = (
     ),
 )
 
-PREFERENCE_SETS: Mapping[str, PreferenceSet] = MappingProxyType({one.name: one for one in _SETS})
+PREFERENCE_SETS: Mapping[str, PreferenceSet] = {one.name: one for one in _SETS}
 """By name."""

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from ....reward.metrics.i2ibench.dimensions import DIMENSIONS, Dimension
@@ -38,23 +37,21 @@ class Category:
     hint: bool = False
 
 
-CATEGORIES: Mapping[str, Category] = MappingProxyType(
-    {
-        one.name: one
-        for one in (
-            Category("object-manipulation", "Object Manipulation", multi=False),
-            Category("local-editing", "Local Editing", multi=False),
-            Category("hybrid-editing", "Hybrid Editing", multi=False),
-            Category("text-rendering", "Text Rendering", multi=False, text=True),
-            Category("world-knowledge", "World Knowledge & Reasoning", multi=False, hint=True),
-            Category("basic-combination", "Basic Combination", multi=True),
-            Category("combination-content-editing", "Combination + Content Editing", multi=True),
-            Category("combination-text-rendering", "Combination + Text Rendering", multi=True, text=True),
-            Category("combination-editing-text", "Combination + Editing + Text", multi=True, text=True),
-            Category("combination-reasoning", "Combination + Reasoning", multi=True, hint=True),
-        )
-    }
-)
+CATEGORIES: Mapping[str, Category] = {
+    one.name: one
+    for one in (
+        Category("object-manipulation", "Object Manipulation", multi=False),
+        Category("local-editing", "Local Editing", multi=False),
+        Category("hybrid-editing", "Hybrid Editing", multi=False),
+        Category("text-rendering", "Text Rendering", multi=False, text=True),
+        Category("world-knowledge", "World Knowledge & Reasoning", multi=False, hint=True),
+        Category("basic-combination", "Basic Combination", multi=True),
+        Category("combination-content-editing", "Combination + Content Editing", multi=True),
+        Category("combination-text-rendering", "Combination + Text Rendering", multi=True, text=True),
+        Category("combination-editing-text", "Combination + Editing + Text", multi=True, text=True),
+        Category("combination-reasoning", "Combination + Reasoning", multi=True, hint=True),
+    )
+}
 
 
 def parse_category(text: str) -> Category | None:

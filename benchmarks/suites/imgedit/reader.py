@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from ....reward.metrics.imgedit.criteria import EDIT_TYPES, EditType
@@ -29,30 +28,26 @@ from ..rows import DataProblem, Row, file_name, read_rows, reasons, text, usable
 Part = Literal["basic", "uge", "multi-turn"]
 PARTS: tuple[Part, ...] = get_args(Part)
 
-TYPE_COUNTS: Mapping[EditType, int] = MappingProxyType(
-    {
-        "add": 95,
-        "adjust": 94,
-        "extract": 117,
-        "replace": 92,
-        "remove": 86,
-        "background": 94,
-        "style": 100,
-        "compose": 23,
-        "action": 36,
-    }
-)
+TYPE_COUNTS: Mapping[EditType, int] = {
+    "add": 95,
+    "adjust": 94,
+    "extract": 117,
+    "replace": 92,
+    "remove": 86,
+    "background": 94,
+    "style": 100,
+    "compose": 23,
+    "action": 36,
+}
 """Type -> instructions of the published basic suite, 737 in all."""
 UGE_COUNT = 47
 """Instructions of the published hard suite."""
 
-KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "content-memory": ("content_memory",),
-        "content-understanding": ("content_understand", "content_understanding"),
-        "version-backtracking": ("version_backtrace", "version_backtracking"),
-    }
-)
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "content-memory": ("content_memory",),
+    "content-understanding": ("content_understand", "content_understanding"),
+    "version-backtracking": ("version_backtrace", "version_backtracking"),
+}
 """Kind of a multi-turn task -> names of its folder, or of its file without suffix."""
 MAX_TURNS = 10
 
