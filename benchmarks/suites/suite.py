@@ -219,7 +219,7 @@ def make_items(
 
 
 def lines_digest(fields: Iterable[Any]) -> str:
-    """Digest of the fields of items, in order."""
+    """Digest of the fields of items, in order: instructions, annotations and digests of pixels."""
     state = hashlib.sha256()
     for item_fields in fields:
         state.update(json.dumps(item_fields, default=asdict).encode() + b"\n")

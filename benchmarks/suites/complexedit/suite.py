@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -102,15 +102,8 @@ class ComplexEdit(Suite):
         items = make_items(
             split_data.edits, lambda edit: self._items(edit, problems), lambda edit: f"row {edit.number}", problems
         )
-        # instructions, operations and pixels
         self.digest = lines_digest(
-            [
-                item.id,
-                item.sample.instruction,
-                item.sample.source.digest,
-                [asdict(one) for one in item.sample.operations],
-            ]
-            for item in items
+            [item.id, item.sample.instruction, item.sample.source.digest, item.sample.operations] for item in items
         )
         self._hold(items, problems, f"none of the {split_data.rows} rows of {data} is usable")
 

@@ -6,7 +6,7 @@ Only `editcritic bench prepare --download` downloads them. `notes` lists what co
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -158,9 +158,8 @@ def find_source(suite: str, alternatives: Path | None = None) -> DatasetSource:
         )
     if alternatives is None:
         return source
-    files = read_files(alternatives)
     notes = (f"From the URLs in {alternatives}.",)
-    return DatasetSource(suite, source.licence, source.homepage, source.suite_specs, files, None, notes)
+    return replace(source, files=read_files(alternatives), repository=None, notes=notes)
 
 
 _KNOWN_SUITES = (*SOURCES, *MANUAL_SUITES)

@@ -88,14 +88,19 @@ MAX_JSON_VALUES = 2_000_000
 """Values of the largest JSON file that is read: the published ones have some 10,000."""
 
 
-def json_rows(path: Path) -> Iterator[tuple[str, Row]]:
-    """Location and fields of each object in the list of a JSON file, with their `number`. Raises `InputError`."""
+def json_content(path: Path, *, inside: Path | None = None, expected: str = "") -> Any:
+    """The content of a JSON file. expected: what to give if it cannot be opened. Raises `InputError`."""
     try:
-        rows = read_json(path, max_values=MAX_JSON_VALUES)
+        return read_json(path, max_values=MAX_JSON_VALUES, inside=inside)
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+        raise InputError(f"{path} cannot be read ({error.strerror}){expected and f': {expected}'}") from None
     except ValueError as error:
         raise InputError(f"{path} cannot be read: {one_line(str(error))}") from None
+
+
+def json_rows(path: Path) -> Iterator[tuple[str, Row]]:
+    """Location and fields of each object in the list of a JSON file, with their `number`. Raises `InputError`."""
+    rows = json_content(path)
     if not isinstance(rows, list) or not rows:
         got = "an empty one" if rows == [] else type(rows).__name__
         raise InputError(f"{path}: expected a list of rows, got {got}")

@@ -19,12 +19,10 @@ from itertools import combinations
 from pathlib import Path
 from statistics import fmean
 
-from ....reward.plain_text import one_line
 from ....reward.regular_files import read_regular
-from ....reward.strict_json import read_json
 from ...common.errors import InputError
 from ..rows import DataProblem, Row, number, text
-from .comparison import MAX_JSON_VALUES, Comparison, Picture, json_rows
+from .comparison import Comparison, Picture, json_content, json_rows
 
 JSON_FILE = "valid_imagenhub_processed.json"
 MAX_TABLE_BYTES = 16 * 2**20
@@ -87,15 +85,8 @@ def _each_with_others(values: list[float]) -> tuple[tuple[float, float], ...]:
 
 def _instructions(folder: Path) -> Mapping[str, object]:
     path = folder / LOOKUP_FILE
-    try:
-        lookup = read_json(path, max_values=MAX_JSON_VALUES, inside=folder)
-    except OSError as error:
-        raise InputError(
-            f"{path} cannot be read ({error.strerror}): expected a folder of the Imagen Museum with {LOOKUP_FILE}, "
-            f"{INPUTS}/ and a folder per model, or {JSON_FILE}"
-        ) from None
-    except ValueError as error:
-        raise InputError(f"{path} cannot be read: {one_line(str(error))}") from None
+    expected = f"a folder of the Imagen Museum with {LOOKUP_FILE}, {INPUTS}/ and a folder per model, or {JSON_FILE}"
+    lookup = json_content(path, inside=folder, expected=f"expected {expected}")
     if not isinstance(lookup, dict):
         raise InputError(f"{path}: expected an object, sample -> instruction, got {type(lookup).__name__}")
     return lookup
