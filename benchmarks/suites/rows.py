@@ -132,10 +132,10 @@ def number(row: Row, name: str) -> float:
     return float(value)
 
 
-def file_name(name: str) -> str:
-    """A name that a file, the output, can have. Raises ValueError."""
+def file_name(name: str, most: int = MAX_NAME) -> str:
+    """A name of at most so many characters that a file, the output, can have. Raises ValueError."""
     check_name(name)
-    if name != Path(name).name or name == ".." or "\\" in name or len(name) > MAX_NAME:
+    if name != Path(name).name or name == ".." or len(name) > most:
         raise ValueError(
             f"{name[:80]!r} is not a file name, and outputs are named after it: leave out slashes and dots"
         )

@@ -83,7 +83,9 @@ def _row(cells: Row, pictures: str) -> GEditRow:
     kind = choice(cells, "task_type", {one: one for one in TYPES})
     language = choice(cells, "instruction_language", {one: one for one in LANGUAGES})
     instruction, intersection = text(cells, "instruction"), cells["Intersection_exist"]
-    if text(cells, "key") and intersection not in (True, False):
+    if "\\" in text(cells, "key"):
+        raise ValueError(f"{cells['key'][:80]!r} is not a file name, and outputs are named after it")
+    if intersection not in (True, False):
         raise ValueError(f"expected true or false in 'Intersection_exist', got {str(intersection)!r:.80}")
     if isinstance(image, ImageError):
         raise ValueError(f"{pictures}: {image}")

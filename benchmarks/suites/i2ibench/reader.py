@@ -107,7 +107,7 @@ def _prompt(folder: Path, row: Row, location: str) -> I2IPrompt:
         raise ValueError(f"lacks {', '.join(missing)}: a prompt has {', '.join(required)}")
     if invalid := [name for name in ("sources", "dimensions") if not _is_string_list(row[name])]:
         raise ValueError(f"{invalid[0]} is a list of names, got {row[invalid[0]]!r}")
-    name = file_name(str(row["id"]))
+    name = file_name(str(row["id"]), most=1_000)
     category = parse_category(str(row["category"]))
     if category is None:
         raise ValueError(f"unknown category {row['category']!r}: expected one of {', '.join(CATEGORIES)}")

@@ -72,15 +72,11 @@ def judged(suite: ComplexEdit, folder: Path, judge: Judging, protocol: str | Non
             name: list(Reward.of(spec, {"judge": judge}, engine=engine)(samples))
             for name, spec in suite.metrics(protocol).items()
         }
-    return Results(
-        "scripted",
-        [
-            ResultRow(
-                item.id, item.case, item.labels, {name: metric_scores[place] for name, metric_scores in scores.items()}
-            )
-            for place, item in enumerate(suite.items)
-        ],
-    )
+    rows = [
+        ResultRow(item.id, item.case, item.labels, {name: of_metric[place] for name, of_metric in scores.items()})
+        for place, item in enumerate(suite.items)
+    ]
+    return Results("scripted", rows)
 
 
 def test_items_are_the_levels_of_the_rows(data: Path) -> None:

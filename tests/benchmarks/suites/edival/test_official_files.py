@@ -66,16 +66,8 @@ def rows(suite: EdiVal, failed: str = "", missing: str = "") -> list[ResultRow]:
         one: tuple[float | None, ...] = (float(turn != 2),)
         if suite.mode == "singlepass":
             one = tuple(float(number != 2) for number in range(1, turn + 1))
-        scored = scores((None,) if item.id == failed else one)
-        rows.append(
-            ResultRow(
-                item.id,
-                item.case,
-                item.labels,
-                {} if item.id == missing else scored,
-                "none" if item.id == missing else "",
-            )
-        )
+        scored = {} if item.id == missing else scores((None,) if item.id == failed else one)
+        rows.append(ResultRow(item.id, item.case, item.labels, scored, "" if scored else "none"))
     return rows
 
 

@@ -214,20 +214,11 @@ def test_changes_of_quality_are_given_in_both_ways(data: Path) -> None:
     suite = EdiVal(data)
     ratings = {"0": 5.0, "1": 3.0, "3": 4.6}
     light = [Evidence("luminance of the edited picture", numbers={"99 %": 0.5, "99.9 %": 0.6})]
-    rows = [
-        row_of(
-            suite,
-            item.id,
-            {
-                "vq": Score.of(
-                    ratings[item.case],
-                    parts={"base": Score.of(4.0), "change": Score.of(ratings[item.case] - 4.0)},
-                    evidence=light,
-                )
-            },
-        )
-        for item in suite.items
-    ]
+    rows = []
+    for item in suite.items:
+        rating = ratings[item.case]
+        parts = {"base": Score.of(4.0), "change": Score.of(rating - 4.0)}
+        rows.append(row_of(suite, item.id, {"vq": Score.of(rating, parts=parts, evidence=light)}))
     numbers = values(suite, Results("x", rows), "quality")
     assert {name: row["T2"] for name, row in numbers.items()} == pytest.approx(
         {"VQ": 4.2, "base": 4.0, "change of the mean": 0.2, "mean change": 2.6 / 3}

@@ -61,22 +61,14 @@ def test_it_runs_from_the_published_layout_to_the_tables_with_intervals(folder: 
         ("types-en", "en", results.filter(language="en")),
         ("types-cn-intersection", "cn", results.filter(language="cn", intersection=1)),
     ):
-        by_type = {
-            kind: [
-                (row.scores["sc"].value or 0.0, row.scores["pq"].value or 0.0)
-                for row in chosen
-                if row.labels["type"] == kind
-            ]
-            for kind in TYPES
-        }
-        expected = {
-            kind: {
-                "SC": fmean(sc for sc, _ in pairs),
-                "PQ": fmean(pq for _, pq in pairs),
-                "O": fmean(overall(*pair) for pair in pairs),
-            }
-            for kind, pairs in by_type.items()
-        }
+        expected = {}
+        for kind in TYPES:
+            scores = [row.scores for row in chosen if row.labels["type"] == kind]
+            pairs = [(one["sc"].value or 0.0, one["pq"].value or 0.0) for one in scores]
+            means = [fmean(numbers) for numbers in zip(*pairs, strict=True)]
+            expected[kind] = dict(
+                zip(("SC", "PQ", "O"), [*means, fmean(overall(*pair) for pair in pairs)], strict=True)
+            )
         expected["Average"] = {column: fmean(row[column] for row in expected.values()) for column in ("SC", "PQ", "O")}
         values = {kind: {column: cell["value"] for column, cell in row.items()} for kind, row in tables[name].items()}
         assert values == {kind: pytest.approx(row) for kind, row in expected.items()}
@@ -186,19 +178,11 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 
 
 def recorded_results() -> Results:
-    recorded = json.loads(GOLDEN.read_text())["rows"]
-    return Results(
-        "mine",
-        [
-            ResultRow(
-                name,
-                name,
-                {"type": kind, "language": language, "intersection": intersection},
-                {"sc": Score.of(sc), "pq": Score.of(pq)},
-            )
-            for name, kind, language, intersection, sc, pq in recorded
-        ],
-    )
+    rows = []
+    for name, kind, language, intersection, sc, pq in json.loads(GOLDEN.read_text())["rows"]:
+        labels = {"type": kind, "language": language, "intersection": intersection}
+        rows.append(ResultRow(name, name, labels, {"sc": Score.of(sc), "pq": Score.of(pq)}))
+    return Results("mine", rows)
 
 
 @pytest.mark.parametrize("language", ["en", "cn"])
