@@ -131,9 +131,7 @@ class Statistic:
         if first.value == self.value == second.value or not self.monotone:
             return self
         return replace(
-            self,
-            lowest=Statistic.combine(np.fmin, first, second),
-            highest=Statistic.combine(np.fmax, first, second),
+            self, lowest=Statistic.combine(np.fmin, first, second), highest=Statistic.combine(np.fmax, first, second)
         )
 
     def over_cases(self, indices: NDArray[np.int64], cases: int) -> Statistic:

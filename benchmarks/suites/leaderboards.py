@@ -23,13 +23,7 @@ from ...reward.plain_text import one_line
 from ..common.csv_text import csv_text
 from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
-from .bootstrap import (
-    Numbers,
-    PairedDifference,
-    Statistic,
-    bootstrap_weights,
-    significance_tests,
-)
+from .bootstrap import Numbers, PairedDifference, Statistic, bootstrap_weights, significance_tests
 from .missing_values import suite_tables
 from .results import Results, ValueRanges
 from .setting_differences import differing_provenance, differing_settings, settings_text

@@ -43,14 +43,10 @@ OPERATIONS: Mapping[str, Mapping[str, str]] = {
         "Apply Filter/Weather": "lay a colour filter or a kind of weather over the picture or parts of it",
     },
     "Texture and Material Adjustments": {
-        "Change Texture": "give a thing another surface or material, as from stone to velvet",
+        "Change Texture": "give a thing another surface or material, as from stone to velvet"
     },
-    "Background and Environment": {
-        "Change Background": "put another scene or a colour behind what is shown",
-    },
-    "Lighting and Shadows": {
-        "Adjust Lighting": "change the light of the whole picture or on certain things",
-    },
+    "Background and Environment": {"Change Background": "put another scene or a colour behind what is shown"},
+    "Lighting and Shadows": {"Adjust Lighting": "change the light of the whole picture or on certain things"},
     "Text and Symbols": {
         "Add Text": "write something into the picture",
         "Remove Text": "take away something that is written there",

@@ -123,10 +123,7 @@ _FEATURES: Mapping[str, Any] = {
     "image": {"_type": "Image"},
     "edit": {
         "sequence": [
-            {
-                "name": {"dtype": "string", "_type": "Value"},
-                "instruction": {"dtype": "string", "_type": "Value"},
-            }
+            {"name": {"dtype": "string", "_type": "Value"}, "instruction": {"dtype": "string", "_type": "Value"}}
         ],
         "compound": [{"compound_instruction": {"dtype": "string", "_type": "Value"}}],
     },

@@ -132,11 +132,7 @@ class DleBenchBuilder:
     window: int = 64
 
     def make(
-        self,
-        entries: Sequence[VisualQuestion | tuple[str, str]],
-        out: Path,
-        *,
-        step: Callable[[], None] = lambda: None,
+        self, entries: Sequence[VisualQuestion | tuple[str, str]], out: Path, *, step: Callable[[], None] = lambda: None
     ) -> ConstructionReport:
         """entries: questions, and id and problem of invalid lines.
 

@@ -24,16 +24,7 @@ from ...common.errors import InputError
 from ...common.problems import Problems
 from ..results import OUTPUTS_ENTRY, ResultRow, Results
 from ..rows import DataProblem
-from ..suite import (
-    LabelValue,
-    Suite,
-    SuiteInfo,
-    SuiteItem,
-    find_image,
-    lines_digest,
-    make_items,
-    require_choice,
-)
+from ..suite import LabelValue, Suite, SuiteInfo, SuiteItem, find_image, lines_digest, make_items, require_choice
 from ..tables import Table
 from .reader import LANGUAGES, PICTURES, TYPES, GEditRow, read_gedit
 from .tables import gedit_tables
@@ -181,11 +172,7 @@ def _folder(outputs: Path) -> Path:
 
 
 def _items(row: GEditRow) -> list[SuiteItem]:
-    labels: dict[str, LabelValue] = {
-        "type": row.type,
-        "language": row.language,
-        "intersection": int(row.intersection),
-    }
+    labels: dict[str, LabelValue] = {"type": row.type, "language": row.language, "intersection": int(row.intersection)}
     sample = edit_request(row.instruction, row.image, id=row.id)
     path = f"{FULLSET}/{row.type}/{row.language}/{row.key}"
     return [SuiteItem(row.id, row.id, path, sample, labels=labels)]

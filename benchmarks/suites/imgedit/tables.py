@@ -94,10 +94,7 @@ def _replies(results: Results, metric: str, rows: Mapping[str, Sequence[ResultRo
 
 
 def _share(
-    results: Results,
-    rows: Sequence[ResultRow],
-    metric: str,
-    holds: Callable[[Mapping[str, Mapping[str, float]]], bool],
+    results: Results, rows: Sequence[ResultRow], metric: str, holds: Callable[[Mapping[str, Mapping[str, float]]], bool]
 ) -> Statistic:
     def indicator(row: ResultRow) -> float | None:
         found = _evidence(row, metric)

@@ -124,11 +124,7 @@ def test_an_odd_line_is_a_problem_and_the_others_are_read(line: str, data: Path)
 @pytest.mark.parametrize("name", ["../x", "..", "/etc/x", "a/b", "\x1b[2J", "a\nb", "x" * 1_001])
 def test_an_id_is_no_path(name: str, data: Path) -> None:
     """Outputs are written under the ids of items."""
-    suites = (
-        i2i(data, {"id": name, "sources": ["images/a.png"]}),
-        dle(data, {"id": name}),
-        img(data, {"key": name}),
-    )
+    suites = (i2i(data, {"id": name, "sources": ["images/a.png"]}), dle(data, {"id": name}), img(data, {"key": name}))
     for suite in suites:
         for item in suite.items:
             assert item.output_path.isprintable()

@@ -11,12 +11,7 @@ import numpy as np
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.suites.bootstrap import (
-    Statistic,
-    bootstrap_weights,
-    significance_tests,
-    small_sample_factor,
-)
+from editcritic.benchmarks.suites.bootstrap import Statistic, bootstrap_weights, significance_tests, small_sample_factor
 from editcritic.benchmarks.suites.leaderboards import EditorComparison, format_tables
 from editcritic.benchmarks.suites.results import ResultRow, Results
 from editcritic.benchmarks.suites.setting_differences import differing_provenance

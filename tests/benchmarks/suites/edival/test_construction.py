@@ -16,12 +16,7 @@ import pytest
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.suites.construction.workspace import ConstructionReport, list_numbered_images
 from editcritic.benchmarks.suites.edival import construction
-from editcritic.benchmarks.suites.edival.construction import (
-    ChainState,
-    EdiValAgent,
-    construct,
-    is_feasible,
-)
+from editcritic.benchmarks.suites.edival.construction import ChainState, EdiValAgent, construct, is_feasible
 from editcritic.benchmarks.suites.edival.construction_objects import Grounding, ListedObject
 from editcritic.benchmarks.suites.edival.reader import COLUMNS, CSV
 from editcritic.benchmarks.suites.image_index import is_padded

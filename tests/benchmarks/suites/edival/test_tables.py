@@ -11,12 +11,7 @@ import pytest
 from editcritic.benchmarks.common.optional_imports import bench_library
 from editcritic.benchmarks.studies.validity.truth_agreement import spearman
 from editcritic.benchmarks.suites.bootstrap import pooled_mean
-from editcritic.benchmarks.suites.edival.tables import (
-    consistency,
-    overall,
-    overall_over_turns,
-    relative_change,
-)
+from editcritic.benchmarks.suites.edival.tables import consistency, overall, overall_over_turns, relative_change
 from editcritic.benchmarks.suites.suite import published_figures
 
 WITHIN = 0.011

@@ -104,11 +104,7 @@ def test_the_rating_of_an_edit_is_the_mean_of_the_roots_of_three_people(tmp_path
     assert first["MagicBrush"] == pytest.approx((1 + 1 + math.sqrt(0.5)) / 3)
     assert rows[1].ratings["SDEdit"] == pytest.approx((math.sqrt(0.5) + 1 + math.sqrt(0.5)) / 3)
     assert first["Imagic"] == 0
-    assert rows[0].preferences == {
-        ("MagicBrush", "SDEdit"): 1,
-        ("MagicBrush", "Imagic"): 1,
-        ("SDEdit", "Imagic"): 0,
-    }
+    assert rows[0].preferences == {("MagicBrush", "SDEdit"): 1, ("MagicBrush", "Imagic"): 1, ("SDEdit", "Imagic"): 0}
     assert list(rows[0].others["MagicBrush"][2]) == pytest.approx([math.sqrt(0.5), 1.0])
 
 
