@@ -23,7 +23,7 @@ from ...common.optional_imports import bench_library
 from ...common.problems import Problems
 from ..construction.dataset_sources import safe_path_parts
 from ..rows import DataProblem
-from ..split_files import SplitFiles, extracted_images, find_split_files
+from ..split_files import extracted_images, find_split_files
 
 _COLUMNS = ("image", "edit")
 
@@ -50,16 +50,12 @@ class SplitData:
     problems: Problems[DataProblem]
 
 
-def find_files(data: Path, split: str) -> SplitFiles:
-    """The files of a split (see `find_split_files`). Raises `InputError`."""
-    return find_split_files(data, split, _COLUMNS, "Complex-Edit")
-
-
-def read_split(tables: SplitFiles) -> SplitData:
-    """All rows of a split; images are extracted once (see `extracted_images`) and decoded on demand.
+def read_split(data: Path, split: str) -> SplitData:
+    """All rows of a split (see `find_split_files`); images are extracted once and decoded on demand.
 
     Raises `InputError` if a file cannot be read, or there are no rows.
     """
+    tables = find_split_files(data, split, _COLUMNS, "Complex-Edit")
     images = extracted_images("complex-edit", tables)
     problems = Problems[DataProblem]()
     edits: list[ComplexEditRow] = []

@@ -27,7 +27,7 @@ from ..suite import LabelValue, Suite, SuiteInfo, SuiteItem, lines_digest, make_
 from ..tables import Table
 from . import tables
 from .construction import CATEGORIES
-from .reader import ComplexEditRow, find_files, read_split
+from .reader import ComplexEditRow, read_split
 from .tables import MEANS, Mean
 
 LEVELS = 8
@@ -97,7 +97,7 @@ class ComplexEdit(Suite):
         self._judging: dict[str, Any] = {"operations": operations, "pq_instruction": pq_instruction}
         self._judging |= {"reasoning": reasoning, "rubric": rubric, "sampling": sampling}
         self._metrics(mode)  # rejects invalid options before reading data
-        split_data = read_split(find_files(Path(data), split))
+        split_data = read_split(Path(data), split)
         self.rows, problems = split_data.rows, split_data.problems
         items = make_items(
             split_data.edits, lambda edit: self._items(edit, problems), lambda edit: f"row {edit.number}", problems

@@ -74,28 +74,24 @@ class ImgEditRow:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class ImgEditData:
-    """The usable rows of a part, and the folder which their pictures lie in or below."""
-
-    rows: list[ImgEditRow]
-    folder: Path
+def data_folder(data: Path) -> Path:
+    """The folder which the pictures lie in or below."""
+    return data if data.is_dir() else data.parent
 
 
-def read_part(data: Path, part: Part, problems: Problems[DataProblem]) -> ImgEditData:
+def read_part(data: Path, part: Part, problems: Problems[DataProblem]) -> list[ImgEditRow]:
     """The usable rows. data: a folder in one of the published layouts, or for basic and hard instructions their file.
 
     Raises `InputError` if there is no such file, or no usable row.
     """
-    top = data if data.is_dir() else data.parent
     found: list[ImgEditRow] = []
     for kind, path in _files(data, part):
-        rows = read_rows(_rows(path), partial(_row, top, path, part, kind), lambda row: row.key)
+        rows = read_rows(_rows(path), partial(_row, data_folder(data), path, part, kind), lambda row: row.key)
         found += usable(rows, problems)
     if not found:
         why = reasons(problems, "its files have no rows")
         raise InputError(f"{data} has no usable instructions of imgedit's part {part}: {why}")
-    return ImgEditData(found, top)
+    return found
 
 
 def _files(data: Path, part: Part) -> list[tuple[str, Path]]:

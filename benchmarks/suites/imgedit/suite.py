@@ -28,7 +28,7 @@ from ..results import Results
 from ..rows import DataProblem
 from ..suite import LabelValue, Suite, SuiteInfo, SuiteItem, json_digest, make_items, require_choice
 from ..tables import Table
-from .reader import PARTS, TYPE_COUNTS, UGE_COUNT, ImgEditRow, Part, read_part
+from .reader import PARTS, TYPE_COUNTS, UGE_COUNT, ImgEditRow, Part, data_folder, read_part
 from .tables import METRICS, basic_tables, uge_tables
 
 
@@ -71,8 +71,8 @@ class ImgEditBench(Suite):
         self.part, self.protocol, self.extract_source, self.prompts = part, protocol, extract_source, prompts
         self._check_options()  # before data are read
         problems = Problems[DataProblem]()
-        published = read_part(Path(data), part, problems)
-        items = self._items(published.rows, published.folder, problems)
+        rows = read_part(Path(data), part, problems)
+        items = self._items(rows, data_folder(Path(data)), problems)
         fields = [[item.id, item.sample.instruction, dict(item.labels), item.sample.source.digest] for item in items]
         self.digest = json_digest([part, fields])
         self._hold(items, problems, f"{data} has no usable pictures")

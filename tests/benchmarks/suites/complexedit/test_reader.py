@@ -13,7 +13,7 @@ import editcritic.reward.image as image_module
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.optional_imports import bench_library
 from editcritic.benchmarks.suites import extraction
-from editcritic.benchmarks.suites.complexedit.reader import SplitData, find_files, read_split
+from editcritic.benchmarks.suites.complexedit.reader import SplitData, read_split
 from editcritic.reward import Image, ImageError
 
 from ..tiny_suite import picture
@@ -27,7 +27,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def read(data: Path, split: str = "test_real") -> SplitData:
-    return read_split(find_files(data, split))
+    return read_split(data, split)
 
 
 def one_parquet(folder: Path) -> Path:

@@ -18,7 +18,7 @@ from .layout import TURNS, archive, basic_rows, draw, repository, turn_rows, uge
 
 def read(data: Path, part: Part = "basic") -> tuple[list[ImgEditRow], list[str]]:
     problems: Problems[DataProblem] = Problems()
-    return read_part(data, part, problems).rows, [str(problem) for problem in problems]
+    return read_part(data, part, problems), [str(problem) for problem in problems]
 
 
 def test_the_published_counts_are_those_of_737_instructions() -> None:
