@@ -111,7 +111,7 @@ def test_a_conversation_lacks_no_turn(tmp_path: Path) -> None:
     assert [problem.partition(": ")[2] for problem in problems][:3] == [
         "expected text in 'turn2', got ''",
         "has 0 turns: expected turn1, turn2, … up to 10",
-        "is list: one object of rows, or one a line, is expected",
+        "is list: one object per line is expected",
     ]
 
 
