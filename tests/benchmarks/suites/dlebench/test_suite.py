@@ -10,7 +10,6 @@ import pytest
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.suites.dlebench.suite import DleBench
 from editcritic.benchmarks.suites.dlebench.tables import IF, VC, size_curve
-from editcritic.benchmarks.suites.results import load_results
 from editcritic.reward import build
 
 from ..table_values import values
@@ -84,14 +83,6 @@ def test_what_gave_no_label_is_in_no_denominator_and_counted(data: Path, outputs
     assert (figure.count, figure.num_missing) == (2, 0)
     lost = suite.tables(results)[1].rows["IF"]["Change Count"]
     assert (lost.value, lost.count, lost.num_missing) == (None, 0, 2)
-
-
-def test_results_on_disk_make_the_same_tables(data: Path, outputs: Path, tmp_path: Path) -> None:
-    suite = DleBench(data)
-    results = judged(suite, outputs, Labels(by_size), out=tmp_path / "results")
-    held = load_results(tmp_path / "results")
-    assert values(suite, held, "leaderboard") == values(suite, results, "leaderboard")
-    assert (tmp_path / "results" / "labels-if.md").is_file()
 
 
 def test_labels_are_shares_by_type_and_in_all(data: Path, outputs: Path) -> None:
