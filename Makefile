@@ -33,7 +33,7 @@ SECOND_TIER := \
 	tests/integrations/trainers/test_flow_grpo_script.py tests/integrations/trainers/test_edit_r1_client.py \
 	tests/integrations/diffusion_rl/test_trainer_processes.py \
 	tests/integrations/diffusion_rl/test_compiled_denoiser.py \
-	tests/integrations/test_two_processes.py tests/benchmarks/suites/imgedit/test_resumed.py tests/cli/judge/test_vendors.py
+	tests/integrations/test_two_processes.py tests/cli/judge/test_vendors.py
 
 .PHONY: demo gpu-check gpu-wheels test test-rest test-all test-quick test-lowest test-pythons check lint types contracts docs docs-serve bench clean sceneedit-editor release-check
 .NOTPARALLEL:

@@ -20,7 +20,8 @@ from ...reward.sample_limits import SampleTooLarge
 from ..common.errors import InputError
 from ..common.inputs import spec_argument
 from ..common.problems import Problems
-from ..suites.human_preferences.comparison import Comparison, InvalidRow
+from ..suites.human_preferences.comparison import Comparison
+from ..suites.rows import DataProblem
 
 PAIRWISE = "pairwise-judge"
 """The name of the reward that sees both edits of a pair."""
@@ -124,7 +125,7 @@ def load_rewards(
 
 
 def score_comparisons(
-    rows: Iterable[Comparison | InvalidRow],
+    rows: Iterable[Comparison | DataProblem],
     rewards: Sequence[PreferenceReward],
     *,
     index: FileIndex | None = None,
@@ -142,7 +143,7 @@ def score_comparisons(
 
     def valid() -> Iterator[Comparison]:
         for row in rows:
-            if isinstance(row, InvalidRow):
+            if isinstance(row, DataProblem):
                 scored.problems.append(str(row))
             else:
                 yield row

@@ -12,7 +12,7 @@ from ..common.markdown import table_lines
 from ..common.reasons import most_common_reason
 from ..suites.bootstrap import Statistic
 from ..suites.human_preferences.catalogue import PreferenceSet, Rule
-from ..suites.published_figures import published_figures
+from ..suites.suite import published_figures
 from ..suites.tables import Table
 from . import preference_statistics as rules
 from .preference_scoring import JudgedComparison, ScoredSet

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ..common.errors import InputError
 from ..suites.bootstrap import Statistic
-from ..suites.edival.paper_formulas import all_followed
+from ..suites.edival.tables import all_followed
 from ..suites.results import ResultRow, Results, ValueRanges
 from ..suites.tables import Table
 from .weighted_statistics import PairedObservations

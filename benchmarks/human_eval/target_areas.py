@@ -15,8 +15,7 @@ from ...reward.boxes import best_first
 from ...reward.engine.program import ask
 from ...reward.metrics.dlebench.tools import DETECTION_THRESHOLD
 from ...reward.queries.kinds import Detect
-from ..suites.construction.validated_replies import RejectionLog, ask_until_valid, run_programs
-from ..suites.construction.workspace import PROMPTS
+from ..suites.construction.workspace import PROMPTS, RejectionLog, ask_until_valid, run_programs
 from ..suites.suite import Suite
 from .suite_statistics import CountTable, area_table
 

@@ -1,7 +1,7 @@
 """Compare two results of a suite: differences in provenance, changed items, and significance.
 
 Means are compared on the items with a value in both, paired by case; intervals and p-values are those of
-`suites.paired_differences`, with all metrics as one family. They hold wherever in its range each missing value was,
+`suites.bootstrap`, with all metrics as one family. They hold wherever in its range each missing value was,
 also of items without an output. Scores that are all 0 or 1 also get McNemar's exact test (1947) of equal numbers of
 changes in both directions, unless values are missing. It assumes independent items; turns of one chain are dependent.
 """
@@ -20,9 +20,8 @@ from rich.text import Text
 from ...reward import Score
 from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
-from ..suites.bootstrap import Statistic, bootstrap_weights
+from ..suites.bootstrap import PairedDifference, SignificanceTest, Statistic, bootstrap_weights, significance_tests
 from ..suites.leaderboards import EditorComparison
-from ..suites.paired_differences import PairedDifference, SignificanceTest, significance_tests
 from ..suites.results import RANGES_ENTRY, MissingAs, ResultRow, Results, ValueRanges
 from ..suites.setting_differences import DifferingSettings, differing_settings, following_settings, settings_text
 from ..suites.suite import Suite

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..suites.paired_differences import PairedDifference
+from ..suites.bootstrap import PairedDifference
 from ..suites.tables import ComputedTable, Table, TableCell, bounds_text
 from .charts import CellContent, Chart, ColumnHead, Point, Series, TableView, interval_chart
 from .report_data import ReportData, ReportSection, display_name

@@ -13,7 +13,7 @@ from typing import Any
 import jinja2
 
 from ..common.errors import InputError
-from ..suites.paired_differences import flatten_provenance
+from ..suites.setting_differences import flatten_provenance
 from . import cross_tables, leaderboard_sections, pareto_sections, size_sections, status_sections, step_curves
 from .charts import Chart, legend_mark
 from .report_data import ReportData, ReportSection

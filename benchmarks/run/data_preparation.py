@@ -10,12 +10,10 @@ from typing import Any
 from ..common.errors import InputError
 from ..common.optional_imports import bench_library
 from ..common.problems import num_problems
-from ..suites.complexedit.imagefolder import convert_imagefolder
+from ..suites.complexedit.reader import convert_imagefolder
 from ..suites.construction.dataset_sources import DatasetFile, DatasetRepository, DatasetSource
-from ..suites.construction.download import download_file
-from ..suites.construction.download_lock import DownloadLock, lock_files, read_lock
-from ..suites.construction.hub_datasets import resolve_commit, snapshot
-from ..suites.construction.zip_extraction import extract_zip
+from ..suites.construction.download import DownloadLock, download_file, lock_files, read_lock, resolve_commit, snapshot
+from ..suites.extraction import extract_zip
 from ..suites.suite import Suite
 from .suite_loading import load_suite
 

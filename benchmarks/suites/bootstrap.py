@@ -1,22 +1,39 @@
-"""Statistics of tables with bootstrap intervals: functions of the weight of each case.
+"""Statistics of tables with bootstrap intervals, and tests of the differences of two.
 
-A statistic is evaluated once with weight 1 for every case, and on a thousand bootstrap samples of the cases (the
-percentile bootstrap: Efron 1979). Derived statistics, such as a product or the difference of two editors, use the same
-samples, so that comparisons are paired.
+A statistic is a function of the weight of each case: evaluated once with weight 1 for every case, and on a thousand
+bootstrap samples of the cases (the percentile bootstrap: Efron 1979). Derived statistics, such as a product or the
+difference of two editors, use the same samples, so that comparisons are paired.
+
+The plain interval of a difference is its percentile interval. The simultaneous intervals hold jointly for a family:
+deviations are divided by their bootstrap standard errors, and the 95 % quantile of their maximum over the family is the
+half width of each interval in standard errors (single-step max-t: Westfall and Young 1993; Hothorn, Bretz and Westfall
+2008). Adjusted p-values use the same distribution.
+
+The bootstrap resamples clusters, the source images. Of n clusters, its spread is too small by sqrt((n - 1) / n), and
+its quantiles are those of a normal distribution instead of Student's t with n - 1 degrees of freedom; all deviations
+are widened by both factors. Below `MIN_CLUSTERS` clusters, this is too coarse: there is no interval and no p-value.
+
+Of a difference with bounds (missing values at the ends of their range), the intervals hold for both bounds, and the
+p-values are the larger ones, or 1 if the bounds differ in sign.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import sqrt
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...reward.bootstrap_intervals import percentile_interval
+from ...reward.bootstrap_intervals import percentile_interval, student_quantile
 from ..common.defaults import BOOTSTRAP_SAMPLES
 
 Numbers = NDArray[np.float64]
+
+SHARE = 0.95
+"""Of bootstrap samples, or of a distribution, in an interval."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +116,7 @@ class Statistic:
         """Difference of two statistics over the same cases; its bounds hold for those of both."""
 
         def subtract(a: Statistic, b: Statistic) -> Statistic:
-            return Statistic.combine(lambda x, y: x - y, a, b)
+            return Statistic.combine(np.subtract, a, b)
 
         difference = subtract(minuend, subtrahend)
         if minuend.lowest is None and subtrahend.lowest is None:
@@ -114,9 +131,7 @@ class Statistic:
         if first.value == self.value == second.value or not self.monotone:
             return self
         return replace(
-            self,
-            lowest=Statistic.combine(np.fmin, first, second),
-            highest=Statistic.combine(np.fmax, first, second),
+            self, lowest=Statistic.combine(np.fmin, first, second), highest=Statistic.combine(np.fmax, first, second)
         )
 
     def over_cases(self, indices: NDArray[np.int64], cases: int) -> Statistic:
@@ -140,12 +155,175 @@ class Statistic:
         number = float(self.evaluate(np.ones((1, self.cases)))[0])
         return None if np.isnan(number) else number
 
-    def interval(self, weights: Numbers, *, share: float = 0.95) -> tuple[float, float] | None:
-        """The central interval of the bootstrap samples; None if fewer than half of them are defined."""
-        return percentile_interval(self.evaluate(weights), share)
+    def interval(self, weights: Numbers) -> tuple[float, float] | None:
+        """The central 95 % interval of the bootstrap samples; None if fewer than half of them are defined."""
+        return percentile_interval(self.evaluate(weights), SHARE)
 
 
 def bootstrap_weights(cases: int, count: int = BOOTSTRAP_SAMPLES, *, seed: int = 0) -> Numbers:
     """Weight of each case in each bootstrap sample, (count, cases); the same for the same seed."""
     rng = np.random.default_rng(seed)
     return rng.multinomial(cases, np.full(cases, 1 / cases), size=count).astype(np.float64)
+
+
+def plain_mean(*parts: Numbers) -> Numbers:
+    """The unweighted mean of statistics, such as those of types or levels; undefined if one is."""
+    mean: Numbers = np.mean(parts, axis=0)
+    return mean
+
+
+def pooled_mean(means: Sequence[ArrayLike], counts: Sequence[ArrayLike]) -> Numbers:
+    """The mean over all values of several groups, from the mean and the count of each; one without values is ignored.
+
+    NaN without values at all.
+    """
+    sizes = np.stack([np.asarray(count, np.float64) for count in counts])
+    sums = np.where(sizes > 0, np.stack([np.asarray(mean, np.float64) for mean in means]) * sizes, 0.0)
+    total = sizes.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        pooled: Numbers = np.where(total > 0, sums.sum(axis=0) / total, np.nan)
+    return pooled
+
+
+MIN_CLUSTERS = 10
+"""Fewest clusters for an interval or a p-value of a difference."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairedDifference:
+    """Difference of two editors in a column, first minus second; None if undefined.
+
+    low, high, p: 95 % interval and p-value of this pair alone. simultaneous_low, simultaneous_high, adjusted_p: those
+    of all pairs of the column jointly (see the module). cases: number of compared cases.
+    """
+
+    first: str
+    second: str
+    column: str
+    value: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    simultaneous_low: float | None
+    simultaneous_high: float | None
+    adjusted_p: float | None
+    cases: int
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether the simultaneous interval excludes zero."""
+        low, high = self.simultaneous_low, self.simultaneous_high
+        return low is not None and high is not None and not low <= 0 <= high
+
+
+@dataclass(frozen=True, slots=True)
+class SignificanceTest:
+    """Test of a statistic against zero; fields as in `PairedDifference`."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    simultaneous_low: float | None = None
+    simultaneous_high: float | None = None
+    adjusted_p: float | None = None
+
+    def scaled(self, scale: float) -> SignificanceTest:
+        """In another unit."""
+        names = ("value", "low", "high", "simultaneous_low", "simultaneous_high")
+        numbers = {name: getattr(self, name) for name in names}
+        return replace(self, **{name: None if one is None else scale * one for name, one in numbers.items()})
+
+
+def significance_tests(
+    figures: Sequence[Statistic], weights: Numbers, clusters: Sequence[int]
+) -> list[SignificanceTest]:
+    """Test each statistic against zero, alone and jointly with the others (single-step max-t).
+
+    clusters: number of clusters in each statistic. A p-value is the share of bootstrap samples at least as far from the
+    estimate as the estimate from zero, in standard errors, with the estimate itself counted: never less than
+    1 / (samples + 1).
+    """
+    tests = _test_family(figures, weights, clusters)
+    if all(figure.lowest is None for figure in figures):
+        return tests
+    lowest = _test_family([figure.lowest or figure for figure in figures], weights, clusters)
+    highest = _test_family([figure.highest or figure for figure in figures], weights, clusters)
+    return [
+        test if figure.lowest is None else _over_bounds(test, low, high)
+        for figure, test, low, high in zip(figures, tests, lowest, highest, strict=True)
+    ]
+
+
+def _over_bounds(test: SignificanceTest, low: SignificanceTest, high: SignificanceTest) -> SignificanceTest:
+    """A test whose verdict holds wherever the missing values are."""
+    if test.p is None or low.p is None or high.p is None:
+        return SignificanceTest(test.value)
+    undecided = low.value is None or high.value is None or low.value * high.value <= 0
+
+    def all_of(name: str) -> list[float]:
+        return [getattr(item, name) for item in (test, low, high)]
+
+    return SignificanceTest(
+        test.value,
+        min(all_of("low")),
+        max(all_of("high")),
+        1.0 if undecided else max(all_of("p")),
+        min(all_of("simultaneous_low")),
+        max(all_of("simultaneous_high")),
+        1.0 if undecided else max(all_of("adjusted_p")),
+    )
+
+
+def _test_family(figures: Sequence[Statistic], weights: Numbers, clusters: Sequence[int]) -> list[SignificanceTest]:
+    values = [figure.value for figure in figures]
+    usable = [
+        n
+        for n, figure in enumerate(figures)
+        if values[n] is not None and clusters[n] >= MIN_CLUSTERS and figure.interval(weights) is not None
+    ]
+    if not usable:
+        return [SignificanceTest(value) for value in values]
+    estimates = np.array([values[n] for n in usable], np.float64)
+    widening = np.array([small_sample_factor(clusters[n]) for n in usable])
+    samples = np.stack([figures[n].evaluate(weights) for n in usable])
+    standard_errors = np.nanstd(samples, axis=1)
+    standard_errors[standard_errors < 1e-12 * (1 + np.abs(estimates))] = 0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        deviations = np.where(
+            standard_errors[:, None] > 0,
+            widening[:, None] * np.abs(samples - estimates[:, None]) / standard_errors[:, None],
+            0.0,
+        )
+        observed = np.where(
+            standard_errors > 0, np.abs(estimates) / standard_errors, np.where(estimates == 0, 0.0, np.inf)
+        )
+    deviations = np.nan_to_num(deviations, nan=0.0)
+    max_deviations = deviations.max(axis=0)
+    critical_value = float(np.quantile(max_deviations, SHARE))
+    tests = {}
+    for row, n in enumerate(usable):
+        low, high = figures[n].interval(weights) or (None, None)
+        estimate, factor, half_width = float(estimates[row]), widening[row], critical_value * standard_errors[row]
+        tests[n] = SignificanceTest(
+            values[n],
+            None if low is None else float(estimate + factor * (low - estimate)),
+            None if high is None else float(estimate + factor * (high - estimate)),
+            _p_value(deviations[row], observed[row]),
+            float(estimate - half_width),
+            float(estimate + half_width),
+            _p_value(max_deviations, observed[row]),
+        )
+    return [tests.get(n, SignificanceTest(value)) for n, value in enumerate(values)]
+
+
+def small_sample_factor(clusters: int) -> float:
+    """The factor by which bootstrap deviations of a statistic of n clusters are too small: sqrt(n / (n - 1)), times the
+    ratio of the quantiles of Student's t and the normal distribution at `SHARE`.
+    """
+    normal = NormalDist().inv_cdf((1 + SHARE) / 2)
+    return float(sqrt(clusters / (clusters - 1)) * student_quantile(normal, clusters - 1) / normal)
+
+
+def _p_value(deviations: Numbers, observed: float) -> float:
+    return float((1 + np.count_nonzero(deviations >= observed)) / (1 + len(deviations)))

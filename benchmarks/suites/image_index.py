@@ -39,6 +39,13 @@ class SuiteImage:
     padded: bool
 
 
+def opened(image: SuiteImage | ImageError) -> Image:
+    """Raises the error of a file."""
+    if isinstance(image, ImageError):
+        raise image
+    return image.image
+
+
 @dataclass
 class _ImageIndex:
     """files: see `FileIndex`. padded: digest of an image -> whether it is."""
@@ -98,10 +105,7 @@ def decode_images(
     read = partial(index.open, inside=inside, reading=reading)
     num_known = len(index.files), len(index.padded)
     decoded: dict[Path, SuiteImage | ImageError] = {}
-    with (
-        progress_bar(len(unique_paths), "reading images") as (advance, _),
-        ThreadPoolExecutor(os.cpu_count()) as pool,
-    ):
+    with progress_bar(len(unique_paths), "reading images") as (advance, _), ThreadPoolExecutor(os.cpu_count()) as pool:
         for path, image in zip(unique_paths, pool.map(read, unique_paths), strict=True):
             decoded[path] = image
             advance()

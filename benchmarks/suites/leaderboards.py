@@ -7,13 +7,13 @@ which both have the same items.
 Missing values never help an editor: it is ranked by the lower bound of its statistics, and differences hold for the
 bounds of both (see `missing_values`).
 
-Differences have plain intervals, and simultaneous ones for all pairs of a column (max-t, see `paired_differences`).
+Differences have plain intervals, and simultaneous ones for all pairs of a column (max-t, see `significance_tests`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import combinations
 
@@ -23,16 +23,10 @@ from ...reward.plain_text import one_line
 from ..common.csv_text import csv_text
 from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
-from .bootstrap import Numbers, Statistic, bootstrap_weights
+from .bootstrap import Numbers, PairedDifference, Statistic, bootstrap_weights, significance_tests
 from .missing_values import suite_tables
-from .paired_differences import (
-    PairedDifference,
-    differing_provenance,
-    scaled_difference,
-    significance_tests,
-)
 from .results import Results, ValueRanges
-from .setting_differences import differing_settings, settings_text
+from .setting_differences import differing_provenance, differing_settings, settings_text
 from .suite import Suite
 from .tables import CSV_COLUMNS, ComputedTable, Table, TableCell
 
@@ -209,17 +203,8 @@ class EditorComparison:
             samples = sign * np.stack([figure.evaluate(self.weights) for figure in ranked.values()])
             for number, editor in enumerate(ranked):
                 cells[editor][column] = cell(values, samples, number)
-        table = Table(
-            name,
-            title,
-            board.columns,
-            {},
-            unit=unit,
-            digits=digits,
-            notes=_RANK_NOTES,
-            ranking_column=self.headline,
-        )
-        return ComputedTable(table, cells)
+        table = Table(name, title, board.columns, {}, unit=unit, digits=digits, notes=_RANK_NOTES)
+        return ComputedTable(replace(table, ranking_column=self.headline), cells)
 
     # -- differences --------------------------------------------------------------------------------------------------
 
@@ -235,11 +220,8 @@ class EditorComparison:
             clusters = [min(figure.num_clusters, len(self._shared_cases(*pair))) for pair, figure in defined]
             tests = significance_tests([figure for _, figure in defined], self.weights, clusters)
             for ((a, b), _), test in zip(defined, tests, strict=True):
-                differences.append(
-                    scaled_difference(
-                        self.editors[a], self.editors[b], column, test, scale, len(self._shared_cases(a, b))
-                    )
-                )
+                names, cases = (self.editors[a], self.editors[b]), len(self._shared_cases(a, b))
+                differences.append(PairedDifference(*names, column, **asdict(test.scaled(scale)), cases=cases))
         return differences
 
     @cached_property
@@ -278,30 +260,27 @@ class EditorComparison:
             for (name, title, unit, num_digits, notes), rows in zip(layouts, cells, strict=True)
         ]
 
-    @cached_property
-    def _items(self) -> list[dict[str, frozenset[str]]]:
-        """For each editor: case -> its items."""
+    def _items_by_case(self, *, judged: bool) -> list[dict[str, set[str]]]:
+        """For each editor: case -> its items, or the scored ones."""
         items_by_editor: list[dict[str, set[str]]] = [{} for _ in self.results]
         for results, cases in zip(self.results, items_by_editor, strict=True):
             for row in results.rows:
-                cases.setdefault(row.case, set()).add(row.id)
-        return [{case: frozenset(ids) for case, ids in cases.items()} for cases in items_by_editor]
+                items = cases.setdefault(row.case, set())
+                if not (judged and row.missing_reason):
+                    items.add(row.id)
+        return items_by_editor
 
     @cached_property
-    def _judged_items(self) -> list[dict[str, frozenset[str]]]:
-        """For each editor: case -> scored items."""
-        judged_by_editor: list[dict[str, set[str]]] = [{} for _ in self.results]
-        for results, cases in zip(self.results, judged_by_editor, strict=True):
-            for row in results.rows:
-                items = cases.setdefault(row.case, set())
-                if not row.missing_reason:
-                    items.add(row.id)
-        return [{case: frozenset(ids) for case, ids in cases.items()} for cases in judged_by_editor]
+    def _all_items(self) -> list[dict[str, set[str]]]:
+        return self._items_by_case(judged=False)
+
+    @cached_property
+    def _judged_items(self) -> list[dict[str, set[str]]]:
+        return self._items_by_case(judged=True)
 
     def _shared_cases(self, a: int, b: int) -> frozenset[str]:
-        """Cases in which both have the same items."""
-        first, second = self._judged_items[a], self._judged_items[b]
-        return frozenset(case for case, ids in first.items() if ids and second.get(case) == ids)
+        """Cases of which both have the same outputs."""
+        return _equal_cases(self._judged_items[a], self._judged_items[b])
 
     @cached_property
     def _restricted(self) -> dict[tuple[int, frozenset[str]], Mapping[str, Statistic]]:
@@ -321,14 +300,9 @@ class EditorComparison:
             ).rows.get(results.editor, {})
         return self._restricted[number, cases]
 
-    def _common_cases(self, a: int, b: int) -> frozenset[str]:
-        """Cases of which both results have the same items, with an output or without."""
-        first, second = self._items[a], self._items[b]
-        return frozenset(case for case, ids in first.items() if second.get(case) == ids)
-
     def _difference(self, a: int, b: int, column: str) -> Statistic | None:
         """On the cases of which both have all outputs; its bounds hold for the others, too."""
-        shared, common = self._shared_cases(a, b), self._common_cases(a, b)
+        shared, common = self._shared_cases(a, b), _equal_cases(self._all_items[a], self._all_items[b])
         difference = self._difference_on(a, b, column, shared)
         if difference is None or common == shared:
             return difference
@@ -340,6 +314,10 @@ class EditorComparison:
     def _difference_on(self, a: int, b: int, column: str, cases: frozenset[str]) -> Statistic | None:
         first, second = self._cells(a, cases).get(column), self._cells(b, cases).get(column)
         return None if first is None or second is None else Statistic.difference(first, second)
+
+
+def _equal_cases(first: Mapping[str, set[str]], second: Mapping[str, set[str]]) -> frozenset[str]:
+    return frozenset(case for case, ids in first.items() if ids and second.get(case) == ids)
 
 
 _RANK_NOTES = ("from the same bootstrap samples as the intervals", "missing values count as the lowest")

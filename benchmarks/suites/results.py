@@ -20,7 +20,7 @@ from ...reward import Score
 from ...reward.plain_text import check_name, one_line
 from ...reward.strict_json import json_lines, read_json
 from ..common.errors import InputError
-from .bootstrap import Statistic
+from .bootstrap import Statistic, pooled_mean
 
 T = TypeVar("T")
 
@@ -157,6 +157,30 @@ class Results:
             len(self.cases),
             num_missing=len(numbers) - len(present),
         )
+
+    def metric_mean(self, rows: Iterable[ResultRow], *path: str) -> Statistic:
+        """Mean of a metric, or of a part of it."""
+        return self.mean(rows, lambda row: row.value(*path))
+
+    def pooled_mean(
+        self, groups: Iterable[tuple[Sequence[ResultRow], Callable[[ResultRow], float | None]]]
+    ) -> Statistic:
+        """Mean over all values of several groups, from their means and counts. groups: rows, and the value of each."""
+        means, counts, cases = [], [], set()
+        for rows, value in groups:
+            means.append(self.mean(rows, value))
+            counts.append(self._count([row for row in rows if value(row) is not None]))
+            cases |= {row.case for row in rows}
+        pooled = Statistic.combine(
+            lambda *parts: pooled_mean(parts[: len(means)], parts[len(means) :]), *means, *counts
+        )
+        return replace(pooled, count=sum(mean.count for mean in means), support=len(cases))
+
+    def _count(self, rows: Iterable[ResultRow]) -> Statistic:
+        """The number of rows as a statistic."""
+        numbers = [self._numbers[row.case] for row in rows]
+        counts = np.bincount(np.asarray(numbers, np.int64), minlength=len(self.cases)).astype(np.float64)
+        return Statistic(lambda weights: weights @ counts, len(counts), len(numbers))
 
     def correlation(
         self,

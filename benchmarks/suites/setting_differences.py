@@ -6,10 +6,9 @@ compares two results is told of the mode.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .paired_differences import differing_provenance
 from .suite import Suite
 
 DifferingSettings = Mapping[str, tuple[Any, Any]]
@@ -20,6 +19,22 @@ _LEVELS = (("suite",), ("protocol", "suite_options"), ("data_digest",), ("metric
 
 _FOLLOWING = frozenset({"score_signatures"})
 """Entries that always follow from others."""
+
+
+def flatten_provenance(provenance: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Entries of a provenance, nested ones under dotted names."""
+    for name, value in provenance.items():
+        if isinstance(value, Mapping) and value:
+            yield from flatten_provenance(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def differing_provenance(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Entries in which two provenances differ; None for an absent entry."""
+    first, second = dict(flatten_provenance(a)), dict(flatten_provenance(b))
+    names = dict.fromkeys([*first, *second])
+    return {name: (first.get(name), second.get(name)) for name in names if first.get(name) != second.get(name)}
 
 
 def differing_settings(

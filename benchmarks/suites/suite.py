@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache, cached_property
+from importlib.resources import files
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
-from ...reward import EditSample, Image
+from ...reward import EditSample, Image, SpecError, build
 from ...reward.image import Reading
 from ...reward.queries.specs import Spec
 from ...reward.regular_files import spellings
+from ..common.errors import InputError
 from ..common.inputs import IMAGE_SUFFIXES
+from ..common.problems import Problems
 from .results import Results
+from .rows import DataProblem, reasons
 from .tables import Table
 
+PUBLISHED_FILE = "published_figures.json"
+
+
+@cache
+def published_figures(suite: str) -> dict[str, Any]:
+    """The figures of a suite's paper. suite: its folder, e.g. `complexedit`.
+
+    `about` and `source` cite the paper, `unit` is the unit, `tables` has the figures by table number, and `notes` lists
+    contradictions in the paper and chosen interpretations. None of them was measured by editcritic.
+    """
+    text = files(__package__).joinpath(f"{suite}/{PUBLISHED_FILE}").read_text(encoding="utf-8")
+    figures: dict[str, Any] = json.loads(text)
+    return figures
+
+
+T = TypeVar("T")
 LabelValue = str | int
 
 
@@ -37,18 +58,7 @@ class SuiteItem:
     output_path: str
     sample: EditSample
     previous: str = ""
-    labels: Mapping[str, LabelValue] = field(default_factory=lambda: MappingProxyType({}))
-
-
-@dataclass(frozen=True, slots=True)
-class DataProblem:
-    """A problem of a part of the data: its location, and what to do about it."""
-
-    location: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.location}: {self.message}"
+    labels: Mapping[str, LabelValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +88,9 @@ class Suite(ABC):
     """Digest of the data as read: equal for equal items, independent of paths."""
     reading: Reading = "upright"
     """How the files of outputs are read."""
-    operation_categories: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    operation_categories: ClassVar[Mapping[str, str]] = {}
     """Name of an operation -> its category, for statistics by category."""
-    dependent_options: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    dependent_options: ClassVar[Mapping[str, str]] = {}
     """Option -> the option, or `protocol`, that decides it where it is not given."""
 
     @property
@@ -138,6 +148,23 @@ class Suite(ABC):
         """Write further files that users of this suite expect, e.g. result files in its authors' format."""
         return []
 
+    def _hold(self, items: Sequence[SuiteItem], problems: Sequence[DataProblem], unusable: str) -> None:
+        """Keep the items, which share cases by sources, and the problems. Raises `InputError` if there are none.
+
+        unusable: what the data then has none of.
+        """
+        if not items:
+            raise InputError(f"{unusable}: {reasons(problems, 'it has no rows')}")
+        self.items, self.problems = share_cases(items), problems
+
+    def _check_metrics(self) -> None:
+        """Raise `InputError` for options that no metric takes."""
+        for spec in self.metrics().values():
+            try:
+                build(spec)
+            except (SpecError, ValueError) as error:
+                raise InputError(str(error)) from None
+
     @cached_property
     def by_id(self) -> Mapping[str, SuiteItem]:
         """Items by their id."""
@@ -171,6 +198,43 @@ def protocol_text(name: str, protocols: Mapping[str, str]) -> str:
     """Which protocol of a suite is the default, and how to get the others; empty without named ones."""
     named = [f"{protocol} ({meaning})" for protocol, meaning in protocols.items()]
     return f"the protocol of {name} is {named[0]}; others, by --protocol: {', '.join(named[1:])}" if named else ""
+
+
+def make_items(
+    rows: Iterable[T],
+    make: Callable[[T], Iterable[SuiteItem]],
+    where: Callable[[T], str],
+    problems: Problems[DataProblem],
+) -> list[SuiteItem]:
+    """The items of each row. A row without, since `make` cannot read a picture or finds a sample too large, is a
+    problem.
+    """
+    items: list[SuiteItem] = []
+    for row in rows:
+        try:
+            items += make(row)
+        except ValueError as error:
+            problems.append(DataProblem(where(row), str(error)))
+    return items
+
+
+def lines_digest(fields: Iterable[Any]) -> str:
+    """Digest of the fields of items, in order: instructions, annotations and digests of pixels."""
+    state = hashlib.sha256()
+    for item_fields in fields:
+        state.update(json.dumps(item_fields, default=asdict).encode() + b"\n")
+    return state.hexdigest()
+
+
+def json_digest(fields: Any) -> str:
+    """Digest of plain data."""
+    return hashlib.sha256(json.dumps(fields).encode()).hexdigest()
+
+
+def require_choice(suite: str, option: str, value: str, allowed: Collection[str]) -> None:
+    """Raise `InputError` for a value that is none of these."""
+    if value not in allowed:
+        raise InputError(f"{suite} has no {option} {value!r}: expected one of {', '.join(allowed)}")
 
 
 def share_cases(items: Sequence[SuiteItem]) -> list[SuiteItem]:

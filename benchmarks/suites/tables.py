@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -66,15 +66,7 @@ class TableCell:
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
-        return {
-            "value": self.value,
-            "low": self.low,
-            "high": self.high,
-            "count": self.count,
-            "num_missing": self.num_missing,
-            "lowest": self.lowest,
-            "highest": self.highest,
-        }
+        return asdict(self)
 
 
 CSV_COLUMNS = ("row", "column", *(field.name for field in fields(TableCell)))

@@ -12,7 +12,7 @@ from ..command_group import command_group
 from ..options import BatchSize, Device, Download, Dtype, Json, PipelineArgs, Seed, Trust
 
 if TYPE_CHECKING:
-    from ...benchmarks.suites.construction.construction_report import ConstructionReport
+    from ...benchmarks.suites.construction.workspace import ConstructionReport
 
 
 ImageFolder = Annotated[Path, typer.Argument(metavar="IMAGES", help="Image folder.")]
@@ -87,9 +87,8 @@ def build_edival(
     """
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.suites.construction.workspace import list_numbered_images, load_expert, load_prompts, parse_range
-    from ...benchmarks.suites.edival.construction import pipeline
-    from ...benchmarks.suites.edival.construction.chains import EdiValAgent
-    from ...benchmarks.suites.edival.construction.objects import OVERSIZED, Grounding
+    from ...benchmarks.suites.edival.construction import EdiValAgent, construct
+    from ...benchmarks.suites.edival.construction_objects import OVERSIZED, Grounding
     from ...reward.queries import Detect, Judge
 
     if oversized not in OVERSIZED:
@@ -108,7 +107,7 @@ def build_edival(
     judge_expert = load_expert(judge, "judge", Judge)
     detector_expert = load_expert(detector, "detector", Detect)
     with progress_bar(len(numbered_images), "building") as (step, _):
-        report = pipeline.construct(
+        report = construct(
             numbered_images, out, agent, judge=judge_expert, detector=detector_expert, step=step, window=window
         )
     return render_report(report, "chains", as_json)
@@ -138,18 +137,18 @@ def build_complex_edit(
     """
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.common.optional_imports import bench_library
-    from ...benchmarks.suites.complexedit.construction import pipeline
+    from ...benchmarks.suites.complexedit import construction
     from ...benchmarks.suites.construction.workspace import list_numbered_images, load_expert, load_prompts
     from ...reward.queries import Judge
 
-    if split not in pipeline.SPLITS:
-        raise InputError(f"--split is {' or '.join(pipeline.SPLITS)}, got {split!r}")
+    if split not in construction.SPLITS:
+        raise InputError(f"--split is {' or '.join(construction.SPLITS)}, got {split!r}")
     bench_library("pyarrow")  # fail before the work, not after it
-    builder = pipeline.ComplexEditBuilder(num_operations, seed, load_prompts(prompts))
+    builder = construction.ComplexEditBuilder(num_operations, seed, load_prompts(prompts))
     numbered_images = list_numbered_images(images, limit)
     judge_expert = load_expert(judge, "judge", Judge)
     with progress_bar(len(numbered_images), "building") as (step, _):
-        report = pipeline.construct(
+        report = construction.construct(
             numbered_images, out, builder, judge=judge_expert, split=split, step=step, window=window
         )
     return render_report(report, "images with instructions", as_json)
@@ -193,8 +192,8 @@ def build_dlebench(
     """
     from ...benchmarks.common.inputs import parse_pipeline_args
     from ...benchmarks.suites.construction.workspace import load_expert, load_prompts
-    from ...benchmarks.suites.dlebench.construction.counterfactual import labelled_boxes, read_questions
-    from ...benchmarks.suites.dlebench.construction.pipeline import DleBenchBuilder
+    from ...benchmarks.suites.dlebench.construction import DleBenchBuilder
+    from ...benchmarks.suites.dlebench.counterfactual import labelled_boxes, read_questions
     from ...reward.queries import Judge
     from ..editor_spec import EditorSpec
 
@@ -236,7 +235,7 @@ def build_i2ibench(
     Example: editcritic bench build i2ibench photos -o data/mine --judge qwen2.5-vl-7b
     """
     from ...benchmarks.suites.construction.workspace import load_expert
-    from ...benchmarks.suites.i2ibench.construction.pipeline import construct_suite
+    from ...benchmarks.suites.i2ibench.construction import construct_suite
     from ...reward.queries import Judge
 
     judge_expert = load_expert(judge, "judge", Judge)

@@ -13,7 +13,8 @@ from ...benchmarks.common.terminal import echo, print_json, progress_bar
 
 if TYPE_CHECKING:
     from ...benchmarks.suites.human_preferences.catalogue import PreferenceSet
-    from ...benchmarks.suites.human_preferences.comparison import Comparison, InvalidRow
+    from ...benchmarks.suites.human_preferences.comparison import Comparison
+from ...benchmarks.suites.rows import DataProblem
 
 _PROBLEMS_SHOWN = 5
 
@@ -65,7 +66,7 @@ def compare_on_sets(settings: PreferenceSettings) -> int:
         signatures = {reward.name: reward.reward.known_signature for reward in rewards}
         for preference_set, folder in chosen:
             with progress_bar(None, preference_set.name) as (step, tell), forward_warnings(tell):
-                rows: Iterator[Comparison | InvalidRow] = preference_set.read(folder)
+                rows: Iterator[Comparison | DataProblem] = preference_set.read(folder)
                 try:
                     scored = score_comparisons(
                         rows if settings.num_items is None else islice(rows, settings.num_items),
@@ -117,7 +118,7 @@ def compare_on_sets(settings: PreferenceSettings) -> int:
 def _locate(text: str, download: bool) -> tuple[PreferenceSet, Path]:
     """A set and its folder, from NAME=FOLDER or NAME. Raises `InputError`."""
     from ...benchmarks.common.errors import InputError
-    from ...benchmarks.suites.construction.hub_datasets import cached_snapshot
+    from ...benchmarks.suites.construction.download import cached_snapshot
     from ...benchmarks.suites.human_preferences.catalogue import PREFERENCE_SETS
 
     name, equals, folder = text.partition("=")

@@ -161,7 +161,7 @@ FORMATS = {
             "`sources.toml` beside data",
             "`bench prepare`",
             "[digests of the first download](../suites.md#data)",
-            "benchmarks/suites/construction/download_lock.py",
+            "benchmarks/suites/construction/download.py",
         ),
         FileFormat(
             "work folders of constructions",

@@ -6,13 +6,11 @@ each with an image per row (`0000.png`, ...); with only one level they may be in
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import lru_cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 from ....reward.metrics.complexedit.judging import MODES, ComplexEditOptions, Sampling, ScoringMode
@@ -23,18 +21,18 @@ from ....reward.metrics.complexedit.metrics import (
     PerceptualQuality,
 )
 from ....reward.queries.specs import Spec
-from ....reward.sample_limits import SampleTooLarge
 from ....verifiers import edit_request
 from ...common.errors import InputError
+from ...common.inputs import list_images
 from ...common.problems import Problems
 from ..results import Results
-from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, share_cases
+from ..rows import DataProblem
+from ..suite import LabelValue, Suite, SuiteInfo, SuiteItem, lines_digest, make_items, require_choice
 from ..tables import Table
 from . import tables
-from .complexity_curves import MEANS, Mean
-from .construction.atomic_operations import CATEGORIES
-from .output_layout import images_by_row, level_folder
-from .reader import ComplexEditRow, find_files, read_split
+from .construction import CATEGORIES
+from .reader import ComplexEditRow, read_split
+from .tables import MEANS, Mean
 
 LEVELS = 8
 _PAPER = "paper"
@@ -95,8 +93,7 @@ class ComplexEdit(Suite):
             raise InputError(
                 "complex-edit needs its data: give --data with the folder of its parquet files, or one of them"
             )
-        if mean not in MEANS:
-            raise InputError(f"complex-edit has no mean {mean!r}: expected one of {', '.join(MEANS)}")
+        require_choice(self.name, "mean", mean, MEANS)
         self.split, self.mode, self.mean = split, mode, mean
         self.levels = _levels(levels)
         self._sampling: dict[str, Any] = {"n": n, "seed": seed, "max_replacements": max_replacements}
@@ -104,22 +101,15 @@ class ComplexEdit(Suite):
         self._judging: dict[str, Any] = {"operations": operations, "pq_instruction": pq_instruction}
         self._judging |= {"reasoning": reasoning, "rubric": rubric, "sampling": sampling}
         self._metrics(mode)  # rejects invalid options before reading data
-        split_data = read_split(find_files(Path(data), split))
-        self.rows = split_data.rows
-        problems = split_data.problems
-        items: list[SuiteItem] = []
-        for edit in split_data.edits:
-            try:
-                items += self._items(edit, problems)
-            except SampleTooLarge as error:
-                problems.append(DataProblem(f"row {edit.number}", str(error)))
-        self.items: Sequence[SuiteItem] = items
-        self.problems: Sequence[DataProblem] = problems
-        if not self.items:
-            reasons = "; ".join(map(str, problems[:3]))
-            raise InputError(f"none of the {split_data.rows} rows of {data} is usable: {reasons}")
-        self.digest = _digest(self.items)
-        self.items = share_cases(self.items)
+        split_data = read_split(Path(data), split)
+        self.rows, problems = split_data.rows, split_data.problems
+        items = make_items(
+            split_data.edits, lambda edit: self._items(edit, problems), lambda edit: f"row {edit.number}", problems
+        )
+        self.digest = lines_digest(
+            [item.id, item.sample.instruction, item.sample.source.digest, item.sample.operations] for item in items
+        )
+        self._hold(items, problems, f"none of the {split_data.rows} rows of {data} is usable")
 
     def _items(self, edit: ComplexEditRow, problems: Problems[DataProblem]) -> list[SuiteItem]:
         """The items of a row, one per available level."""
@@ -164,9 +154,7 @@ class ComplexEdit(Suite):
 
     operation_categories: ClassVar[Mapping[str, str]] = CATEGORIES
 
-    dependent_options: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {"n": "mode", "seed": "mode", "max_replacements": "mode"}
-    )
+    dependent_options: ClassVar[Mapping[str, str]] = {"n": "mode", "seed": "mode", "max_replacements": "mode"}
 
     @property
     def protocols(self) -> Mapping[str, str]:
@@ -191,17 +179,17 @@ class ComplexEdit(Suite):
         mode = {None: self.mode, _PAPER: "numeric"}.get(protocol, protocol)
         if mode not in MODES:
             raise InputError(f"complex-edit has no protocol {protocol!r}: expected one of paper, {', '.join(MODES)}")
-        return self._metrics(mode, {"paper": True} if protocol == _PAPER else {})
+        return self._metrics(mode, paper=protocol == _PAPER)
 
     def _not_of_the_paper(self) -> dict[str, Any]:
         """The options of the judgements that differ from the paper's choice."""
         paper = {"operations": "hidden", "pq_instruction": False, "reasoning": None, "rubric": True}
         return {name: value for name, value in self._judging.items() if value != {**paper, "sampling": "sampled"}[name]}
 
-    def _metrics(self, mode: str, paper: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Spec]:
+    def _metrics(self, mode: str, *, paper: bool = False) -> dict[str, Spec]:
         specs: dict[str, Spec] = {}
         for name, kind in _KINDS.items():
-            options: dict[str, Any] = {"mode": mode, **paper}
+            options: dict[str, Any] = {"mode": mode, **({"paper": True} if paper else {})}
             options |= {} if self._prompts is None else {"prompts": self._prompts}
             for option, value in self._not_of_the_paper().items():
                 option = "instruction" if option == "pq_instruction" else option
@@ -215,7 +203,7 @@ class ComplexEdit(Suite):
         return specs
 
     def find_output(self, outputs: Path, item: SuiteItem) -> Path | None:
-        """By row number, or by order of names: see `output_layout.py`. Raises `InputError` if it is ambiguous."""
+        """By row number, or by order of names: see `images_by_row`. Raises `InputError` if it is ambiguous."""
         folder = level_folder(outputs, int(item.labels["level"]), alone=len(self.levels) == 1)
         return images_by_row(folder, self.rows).get(int(item.id.partition("/")[0]))
 
@@ -238,16 +226,36 @@ def _levels(text: str | int) -> tuple[int, ...]:
     return tuple(sorted(levels))
 
 
-def _digest(items: Sequence[SuiteItem]) -> str:
-    """Digest of the items: instructions, operations and pixels, in order."""
-    state = hashlib.sha256()
-    for item in items:
-        sample = item.sample
-        fields = [
-            item.id,
-            sample.instruction,
-            sample.source.digest,
-            [asdict(operation) for operation in sample.operations],
-        ]
-        state.update(json.dumps(fields).encode() + b"\n")
-    return state.hexdigest()
+def level_folder(outputs: Path, level: int, *, alone: bool) -> Path:
+    """The folder of a level. alone: it is the only level, so its images may be in `outputs` itself."""
+    folder = outputs / f"C{level}"
+    return outputs if alone and not folder.is_dir() else folder
+
+
+def images_by_row(folder: Path, rows: int) -> Mapping[int, Path]:
+    """Row -> image file, of a folder that is read again after changes.
+
+    Images named by row numbers (`0000.png`) belong to these rows, all or some. With other names there has to be one for
+    each row, in the order of names; else `InputError`.
+    """
+    return _by_number(folder, rows, folder.stat().st_mtime_ns) if folder.is_dir() else {}
+
+
+@lru_cache(maxsize=64)
+def _by_number(folder: Path, rows: int, changed: int) -> Mapping[int, Path]:
+    paths = list_images(folder)
+    numbers = [int(path.stem) if path.stem.isascii() and path.stem.isdecimal() else -1 for path in paths]
+    if all(0 <= number < rows for number in numbers):
+        repeated = sorted({number for number in numbers if numbers.count(number) > 1})
+        if repeated:
+            raise InputError(f"{folder} has several images of row {repeated[0]}: keep one of them")
+        return dict(zip(numbers, paths, strict=True))
+    if len(paths) != rows:
+        unnumbered = next(path.name for path, number in zip(paths, numbers, strict=True) if not 0 <= number < rows)
+        raise InputError(
+            f"{folder} contains {len(paths)} images for {rows} rows, and {unnumbered} is not named after a row: give "
+            f"one for each row in the order of the rows, or name them 0000 to {rows - 1:04}"
+        )
+    if min(numbers) >= 0:  # numbers without leading zeros do not sort as names
+        paths = [path for _, path in sorted(zip(numbers, paths, strict=True))]
+    return dict(enumerate(paths))

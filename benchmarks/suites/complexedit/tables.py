@@ -1,15 +1,66 @@
-"""Complex-Edit's tables for one editor."""
+"""Complex-Edit's tables for one editor, and its scores by level of complexity (section 5.2)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
+from statistics import fmean
+from typing import Literal, get_args
 
-from ..bootstrap import Statistic
+import numpy as np
+
+from ..bootstrap import Statistic, plain_mean
 from ..results import ResultRow, Results
 from ..tables import Table
-from .complexity_curves import BASE_METRICS, METRICS, Mean, complexity_drop, level_curve, level_mean
+
+Mean = Literal["arithmetic", "geometric"]
+MEANS: tuple[Mean, ...] = get_args(Mean)
+
+BASE_METRICS = ("if", "ip", "pq")
+OVERALL = "o"
+METRICS = (*BASE_METRICS, OVERALL)
+
+
+def overall(following: float, preservation: float, quality: float, *, mean: Mean = "arithmetic") -> float:
+    """Complex-Edit's O: the arithmetic mean of the three (section 3.1.3), or the geometric one (section 4.1.5)."""
+    values = (following, preservation, quality)
+    return fmean(values) if mean == "arithmetic" else math.prod(values) ** (1 / len(values))
+
+
+def value_of(metric: str, mean: Mean = "arithmetic") -> Callable[[ResultRow], float | None]:
+    """A row's value of `if`, `ip`, `pq` or `o`; `o` needs the other three."""
+
+    def value(row: ResultRow) -> float | None:
+        if metric != OVERALL:
+            return row.value(metric)
+        following, preservation, quality = (row.value(part) for part in BASE_METRICS)
+        if following is None or preservation is None or quality is None:
+            return None
+        return overall(following, preservation, quality, mean=mean)
+
+    return value
+
+
+def level_curve(results: Results, metric: str = OVERALL, *, mean: Mean = "arithmetic") -> dict[int, Statistic]:
+    """Level -> mean of a metric (`if`, `ip`, `pq` or `o`) over its images, from the lowest level on."""
+    levels = sorted({int(row.labels["level"]) for row in results.rows})
+    return {
+        level: results.mean([row for row in results.rows if row.labels["level"] == level], value_of(metric, mean))
+        for level in levels
+    }
+
+
+def level_mean(figures: Mapping[int, Statistic]) -> Statistic:
+    """The unweighted mean over levels; undefined if a level is."""
+    return Statistic.combine(plain_mean, *figures.values())
+
+
+def complexity_drop(figures: Mapping[int, Statistic]) -> Statistic:
+    """Highest minus lowest level, as in tables 4 and 5: negative if scores drop with complexity."""
+    return Statistic.combine(np.subtract, figures[max(figures)], figures[min(figures)], monotone=False)
+
 
 _UNIT = "grade 0-10"
 
@@ -27,8 +78,7 @@ def tables_of(results: Results, mean: Mean, operations: Mapping[str, Sequence[st
     by_name = operation_rows(results, operations)
     if by_name:
         rows = {
-            name: {"IF": results.mean(operation_results, lambda row: row.value("if"))}
-            for name, operation_results in by_name.items()
+            name: {"IF": results.metric_mean(operation_results, "if")} for name, operation_results in by_name.items()
         }
         notes = ["Grades of single operations, over images and levels; their mean may differ from IF."]
         tables.append(Table("operations", "Complex-Edit by operation", ["IF"], rows, unit=_UNIT, notes=notes))

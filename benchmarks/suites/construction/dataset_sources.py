@@ -6,9 +6,8 @@ Only `editcritic bench prepare --download` downloads them. `notes` lists what co
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from ....reward.toml_files import read_toml
@@ -62,98 +61,92 @@ class DatasetSource:
 _EDIVAL = "583d3efe2daf81afb0a13ee2c4df06cdaad1b554"
 _EDIVAL_CODE = "fa0759334706b93cb470dd99a1206a68713cfad5"
 
-SOURCES: Mapping[str, DatasetSource] = MappingProxyType(
-    {
-        "edival": DatasetSource(
-            "edival",
-            "MIT and CC BY-SA 4.0, by the badges of the authors' repository",
-            "https://huggingface.co/datasets/C-Tianyu/EdiVal",
-            ("edival", "edival?mode=singlepass"),
+SOURCES: Mapping[str, DatasetSource] = {
+    "edival": DatasetSource(
+        "edival",
+        "MIT and CC BY-SA 4.0, by the badges of the authors' repository",
+        "https://huggingface.co/datasets/C-Tianyu/EdiVal",
+        ("edival", "edival?mode=singlepass"),
+        (
+            DatasetFile(
+                "oai_instruction_generation_output.csv",
+                f"https://raw.githubusercontent.com/TianyuCodings/EdiVal/{_EDIVAL_CODE}/"
+                "oai_instruction_generation_output.csv",
+                _EDIVAL_CODE,
+                872_227,
+                "1c17f9f579c5337d3846f45714153f87f27cc0f85119d897dcb62e5301351555",
+            ),
+            DatasetFile(
+                "input_images_resize_512.zip",
+                f"https://huggingface.co/datasets/C-Tianyu/EdiVal/resolve/{_EDIVAL}/input_images_resize_512.zip",
+                _EDIVAL,
+                51_709_607,
+                "c15d9010ab50dd6ddaed81c3ef0f573591149ee31ca266124e39f4e8518d0c79",
+            ),
+        ),
+        notes=(
             (
-                DatasetFile(
-                    "oai_instruction_generation_output.csv",
-                    f"https://raw.githubusercontent.com/TianyuCodings/EdiVal/{_EDIVAL_CODE}/"
-                    "oai_instruction_generation_output.csv",
-                    _EDIVAL_CODE,
-                    872_227,
-                    "1c17f9f579c5337d3846f45714153f87f27cc0f85119d897dcb62e5301351555",
-                ),
-                DatasetFile(
-                    "input_images_resize_512.zip",
-                    f"https://huggingface.co/datasets/C-Tianyu/EdiVal/resolve/{_EDIVAL}/input_images_resize_512.zip",
-                    _EDIVAL,
-                    51_709_607,
-                    "c15d9010ab50dd6ddaed81c3ef0f573591149ee31ca266124e39f4e8518d0c79",
-                ),
-            ),
-            notes=(
-                (
-                    "The digest of the instructions was checked against a copy of them. That of the images was "
-                    "recorded by another user of this revision; the authors publish none."
-                ),
+                "The digest of the instructions was checked against a copy of them. That of the images was "
+                "recorded by another user of this revision; the authors publish none."
             ),
         ),
-        "complex-edit": DatasetSource(
-            "complex-edit",
-            "CC BY-NC 4.0, by the data set's card",
-            "https://huggingface.co/datasets/UCSC-VLAA/Complex-Edit",
-            ("complex-edit", "complex-edit?split=test_syn"),
-            repository=DatasetRepository(
-                "UCSC-VLAA/Complex-Edit", "b0b8a81d740ae413d52572281a23dc975c4b4b91", "published"
+    ),
+    "complex-edit": DatasetSource(
+        "complex-edit",
+        "CC BY-NC 4.0, by the data set's card",
+        "https://huggingface.co/datasets/UCSC-VLAA/Complex-Edit",
+        ("complex-edit", "complex-edit?split=test_syn"),
+        repository=DatasetRepository("UCSC-VLAA/Complex-Edit", "b0b8a81d740ae413d52572281a23dc975c4b4b91", "published"),
+        notes=(
+            (
+                "Published as images with their instructions (test/real, test/syn); they are converted to two "
+                "parquet files with the columns `image` and `edit`, as returned by `datasets`."
             ),
-            notes=(
-                (
-                    "Published as images with their instructions (test/real, test/syn); they are converted to two "
-                    "parquet files with the columns `image` and `edit`, as returned by `datasets`."
-                ),
-                "Size and digests are unknown: digests are recorded at the first download.",
+            "Size and digests are unknown: digests are recorded at the first download.",
+        ),
+    ),
+    "dlebench": DatasetSource(
+        "dlebench",
+        "Apache-2.0, by the data set's card",
+        "https://huggingface.co/datasets/SPUH/DLEBench",
+        ("dlebench?mode=plain",),
+        repository=DatasetRepository("SPUH/DLEBench", "main"),
+        notes=(
+            (
+                "The full commit of the current revision could not be verified: the commit of `main` at the first "
+                "download is recorded, and later downloads use it. Size and digests are unknown."
+            ),
+            (
+                "Whether data.jsonl contains boxes could not be verified either: oracle mode needs them, there or "
+                "in a file of annotations (`dlebench?annotations=…`)."
             ),
         ),
-        "dlebench": DatasetSource(
-            "dlebench",
-            "Apache-2.0, by the data set's card",
-            "https://huggingface.co/datasets/SPUH/DLEBench",
-            ("dlebench?mode=plain",),
-            repository=DatasetRepository("SPUH/DLEBench", "main"),
-            notes=(
-                (
-                    "The full commit of the current revision could not be verified: the commit of `main` at the first "
-                    "download is recorded, and later downloads use it. Size and digests are unknown."
-                ),
-                (
-                    "Whether data.jsonl contains boxes could not be verified either: oracle mode needs them, there or "
-                    "in a file of annotations (`dlebench?annotations=…`)."
-                ),
+    ),
+    "gedit": DatasetSource(
+        "gedit",
+        "MIT, by the data set's card",
+        "https://huggingface.co/datasets/stepfun-ai/GEdit-Bench",
+        ("gedit",),
+        repository=DatasetRepository("stepfun-ai/GEdit-Bench", "58159f3de6689982b1df7f1a6c557ded16548a24"),
+        notes=(
+            (
+                "Published as Arrow files, by the hub's label: they are read as `save_to_disk` writes them, and so "
+                "are the parquet files that the hub converts them to. The names of the files could not be verified."
             ),
+            "Size and digests are unknown: digests are recorded at the first download.",
         ),
-        "gedit": DatasetSource(
-            "gedit",
-            "MIT, by the data set's card",
-            "https://huggingface.co/datasets/stepfun-ai/GEdit-Bench",
-            ("gedit",),
-            repository=DatasetRepository("stepfun-ai/GEdit-Bench", "58159f3de6689982b1df7f1a6c557ded16548a24"),
-            notes=(
-                (
-                    "Published as Arrow files, by the hub's label: they are read as `save_to_disk` writes them, and so "
-                    "are the parquet files that the hub converts them to. The names of the files could not be verified."
-                ),
-                "Size and digests are unknown: digests are recorded at the first download.",
-            ),
-        ),
-    }
-)
+    ),
+}
 """By suite."""
 
-MANUAL_SUITES: Mapping[str, str] = MappingProxyType(
-    {
-        "sceneedit": "sceneedit is built in: there is nothing to prepare",
-        "i2ibench": "I2I-Bench's prompts are not published: build a suite of your own images, e.g. "
-        "`editcritic bench build i2ibench IMAGES --judge … -o DATA`",
-        "imgedit": "ImgEdit-Bench is prepared by hand: put Benchmark/Basic/basic_edit.json and "
-        "Benchmark/UGE/UGE_edit.json of the repository PKU-YuanGroup/ImgEdit on GitHub into DATA, and extract there "
-        "Benchmark.tar of the data set sysuyy/ImgEdit on the hub, whose digest is not known here",
-    }
-)
+MANUAL_SUITES: Mapping[str, str] = {
+    "sceneedit": "sceneedit is built in: there is nothing to prepare",
+    "i2ibench": "I2I-Bench's prompts are not published: build a suite of your own images, e.g. "
+    "`editcritic bench build i2ibench IMAGES --judge … -o DATA`",
+    "imgedit": "ImgEdit-Bench is prepared by hand: put Benchmark/Basic/basic_edit.json and "
+    "Benchmark/UGE/UGE_edit.json of the repository PKU-YuanGroup/ImgEdit on GitHub into DATA, and extract there "
+    "Benchmark.tar of the data set sysuyy/ImgEdit on the hub, whose digest is not known here",
+}
 
 
 def find_source(suite: str, alternatives: Path | None = None) -> DatasetSource:
@@ -165,9 +158,8 @@ def find_source(suite: str, alternatives: Path | None = None) -> DatasetSource:
         )
     if alternatives is None:
         return source
-    files = read_files(alternatives)
     notes = (f"From the URLs in {alternatives}.",)
-    return DatasetSource(suite, source.licence, source.homepage, source.suite_specs, files, None, notes)
+    return replace(source, files=read_files(alternatives), repository=None, notes=notes)
 
 
 _KNOWN_SUITES = (*SOURCES, *MANUAL_SUITES)

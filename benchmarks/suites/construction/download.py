@@ -1,19 +1,28 @@
-"""Download of one file over HTTP: resumable, to a temporary name, renamed after its digest is verified."""
+"""Download of data: files over HTTP, data sets of the Hugging Face hub, and the lock file `sources.toml`.
+
+A file is downloaded to a temporary name, resumably, and renamed after its digest is verified; a data set complete, at
+one commit. The lock has URLs, revisions and digests, which each `bench prepare` verifies.
+"""
 
 from __future__ import annotations
 
 import http.client
+import json
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
+from ....reward.atomic_files import write_atomically
 from ....reward.experts.judging.http_errors import is_retryable
 from ....reward.file_digest import sha256
+from ....reward.toml_files import read_toml
 from ...common.errors import InputError
-from .dataset_sources import DatasetFile
+from .dataset_sources import DatasetFile, read_files
 
 ATTEMPTS = 5
 """Consecutive connections without data after which a download fails."""
@@ -122,3 +131,128 @@ def _etag_file(part: Path) -> Path:
 def _discard(part: Path) -> None:
     part.unlink(missing_ok=True)
     _etag_file(part).unlink(missing_ok=True)
+
+
+LOCK_FILE = "sources.toml"
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadLock:
+    """files: with their digests. revision: the commit of a repository's branch; empty without a repository."""
+
+    suite: str
+    files: Sequence[DatasetFile]
+    revision: str = ""
+
+    def write(self, folder: Path) -> Path:
+        """Write it into the data folder."""
+        lines = [
+            f"# What `editcritic bench prepare {self.suite}` has downloaded.",
+            f"schema = {SCHEMA}",
+            f"suite = {_text(self.suite)}",
+            f"revision = {_text(self.revision)}",
+        ]
+        for file in self.files:
+            lines += ["", "[[file]]", f"path = {_text(file.path)}", f"url = {_text(file.url)}"]
+            lines += [f"revision = {_text(file.revision)}"] if file.revision else []
+            lines += [f"size = {file.size}"] if file.size is not None else []
+            lines += [f"sha256 = {_text(file.sha256)}", *(["unpack = true"] if file.unpack else [])]
+        return write_atomically(folder / LOCK_FILE, "\n".join(lines) + "\n")
+
+    def check(self, folder: Path) -> list[DatasetFile]:
+        """The missing files. Raises `InputError` naming a file whose content has changed."""
+        missing = []
+        for file in self.files:
+            path = folder / file.path
+            if not path.is_file():
+                missing.append(file)
+            elif (digest := sha256(path)) != file.sha256.lower():
+                raise InputError(
+                    f"{path} has the digest {digest}, and had {file.sha256} when it was downloaded (see {LOCK_FILE}): "
+                    "it has changed since; remove it to download it again"
+                )
+        return missing
+
+
+def read_lock(folder: Path) -> DownloadLock | None:
+    """The lock of a data folder; None if nothing was downloaded. Raises `InputError`."""
+    path = folder / LOCK_FILE
+    if not path.is_file():
+        return None
+    files = read_files(path)
+    table = read_toml(path)
+    if table.get("schema") != SCHEMA:
+        raise InputError(f"{path} has schema {table.get('schema')}, this version reads {SCHEMA}: prepare a new folder")
+    if without := next((file.path for file in files if not file.sha256), ""):
+        raise InputError(f"{path} has no sha256 of {without}: prepare a new folder")
+    return DownloadLock(str(table.get("suite", "")), files, str(table.get("revision", "")))
+
+
+def lock_files(folder: Path, files: Iterable[DatasetFile]) -> list[DatasetFile]:
+    """The files with the digests and sizes of their copies in the folder."""
+    located = [(file, folder / file.path) for file in files]
+    return [replace(file, size=path.stat().st_size, sha256=sha256(path)) for file, path in located]
+
+
+def _text(value: str) -> str:
+    """A TOML string; JSON escapes the same characters."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def resolve_commit(name: str, revision: str) -> str:
+    """The current commit of a branch. Raises `InputError`."""
+    hub = _hub()
+    try:
+        return str(hub.HfApi().dataset_info(name, revision=revision).sha)
+    except Exception as error:  # the library raises its own errors, its transport's, and OSError
+        raise InputError(f"{name} at {revision} is not on the hub: {_line(error)}") from error
+
+
+def snapshot(name: str, revision: str, folder: Path) -> list[DatasetFile]:
+    """Download all files of a data set into a folder; existing files are kept.
+
+    The library resumes interrupted downloads, and checks sizes. Raises `InputError`.
+    """
+    hub = _hub()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        names = [file.rfilename for file in hub.HfApi().dataset_info(name, revision=revision).siblings or ()]
+        hub.snapshot_download(name, repo_type="dataset", revision=revision, local_dir=folder)
+        endpoint = hub.constants.ENDPOINT
+    except Exception as error:
+        raise InputError(
+            f"{name} at {revision} cannot be downloaded: {_line(error)}; downloaded files are kept, and the same "
+            "command resumes"
+        ) from error
+    return [
+        DatasetFile(file, f"{endpoint}/datasets/{name}/resolve/{revision}/{file}", revision) for file in sorted(names)
+    ]
+
+
+def cached_snapshot(name: str, patterns: Sequence[str], *, download: bool) -> Path:
+    """The folder of a data set in the hub's cache, with the files that match `patterns`.
+
+    download: fetch what is missing; otherwise nothing is fetched. Raises `InputError`.
+    """
+    hub = _hub()
+    try:
+        folder = hub.snapshot_download(
+            name, repo_type="dataset", allow_patterns=list(patterns), local_files_only=not download
+        )
+    except Exception as error:
+        if not download:
+            raise InputError(f"{name} is not in the hub's cache: give its folder, or --download") from error
+        raise InputError(f"{name} cannot be downloaded: {_line(error)}; the same command resumes") from error
+    return Path(folder)
+
+
+def _hub() -> Any:
+    try:
+        return import_module("huggingface_hub")
+    except ImportError:
+        raise InputError("this requires huggingface_hub, which is not installed: pip install huggingface_hub") from None
+
+
+def _line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ....reward.queries.parsing import parse_json, shorten
@@ -28,9 +29,17 @@ _SURROUNDING: tuple[tuple[Callable[[str], bool], bool], ...] = (
 _MARKS = re.compile(r"[\[\]{}<>\\|\n\r\t]")
 _HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 
+TEXT: Mapping[str, Any] = {"type": "string"}
+"""JSON schema of a field that is text."""
+
 MAX_WORD_LENGTH = 30
 MAX_WORDS = 60
 """Maximum words of an instruction: longer replies are stories or repetitions."""
+
+
+def object_schema(**properties: Any) -> str:
+    """The JSON schema of an object that has all of these fields."""
+    return json.dumps({"type": "object", "properties": properties, "required": list(properties)})
 
 
 def reject_refusals(reply: str) -> None:

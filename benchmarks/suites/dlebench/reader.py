@@ -9,60 +9,54 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal
 
 from ....reward import Box
 from ....reward.metrics.dlebench.tools import touched_pixels
-from ....reward.strict_json import json_lines, parse_json
+from ....reward.strict_json import parse_json
 from ...common.errors import InputError
 from ...common.problems import Problems
-from ..suite import DataProblem
+from ..rows import Aliases, DataProblem, Row, field, lacking, object_lines, read_rows, reasons, usable
 
 DATA_FILE, SOURCES_FOLDER, REFERENCES_FOLDER = "data.jsonl", "Source_Images", "Reference_Images"
 
-TYPES: Mapping[str, int] = MappingProxyType(
-    {
-        "Change Material": 84,
-        "Change Color": 699,
-        "Change OCR": 455,
-        "Change Shape": 23,
-        "Removal Object": 577,
-        "Replace Object": 47,
-        "Change Count": 24,
-    }
-)
+TYPES: Mapping[str, int] = {
+    "Change Material": 84,
+    "Change Color": 699,
+    "Change OCR": 455,
+    "Change Shape": 23,
+    "Removal Object": 577,
+    "Replace Object": 47,
+    "Change Count": 24,
+}
 """Instruction type -> number of samples (paper, table 2). They sum to 1909; the text says 1889."""
 
-_TYPE_WORDS = MappingProxyType(
-    {
-        "Change Material": ("material",),
-        "Change Color": ("color", "colour"),
-        "Change OCR": ("ocr", "text"),
-        "Change Shape": ("shape",),
-        "Removal Object": ("remov", "delet", "location"),
-        "Replace Object": ("replac",),
-        "Change Count": ("count", "number", "quantity", "add"),
-    }
-)
+_TYPE_WORDS = {
+    "Change Material": ("material",),
+    "Change Color": ("color", "colour"),
+    "Change OCR": ("ocr", "text"),
+    "Change Shape": ("shape",),
+    "Removal Object": ("remov", "delet", "location"),
+    "Replace Object": ("replac",),
+    "Change Count": ("count", "number", "quantity", "add"),
+}
 
-FIELD_ALIASES: Mapping[str, Sequence[str]] = MappingProxyType(
-    {
-        "id": ("id", "sample_id", "uid", "index"),
-        "image": ("image", "source_image", "source", "input_image", "image_path"),
-        "reference_image": ("reference_image", "reference", "ref_image", "target_image", "reference_path"),
-        "edit_operation": ("edit_instruction", "instruction", "editing_instruction", "edit_prompt", "edit_operation"),
-        "type": (
-            *("type", "instruction_type", "edit_type", "editing_type", "task_type", "operation_type", "category"),
-            *("q_type", "edit_ops"),
-        ),
-        "bbox": (
-            *("bbox", "bboxes", "box", "boxes", "bbox_2d", "target_bbox", "target_bboxes", "target_box"),
-            *("target_boxes", "targets", "bounding_box", "bounding_boxes"),
-        ),
-    }
-)
+FIELD_ALIASES: Aliases = {
+    "id": ("id", "sample_id", "uid", "index"),
+    "image": ("image", "source_image", "source", "input_image", "image_path"),
+    "reference_image": ("reference_image", "reference", "ref_image", "target_image", "reference_path"),
+    "edit_operation": ("edit_instruction", "instruction", "editing_instruction", "edit_prompt", "edit_operation"),
+    "type": (
+        *("type", "instruction_type", "edit_type", "editing_type", "task_type", "operation_type", "category"),
+        *("q_type", "edit_ops"),
+    ),
+    "bbox": (
+        *("bbox", "bboxes", "box", "boxes", "bbox_2d", "target_bbox", "target_bboxes", "target_box"),
+        *("target_boxes", "targets", "bounding_box", "bounding_boxes"),
+    ),
+}
 """Accepted names of each field; case, blanks and hyphens are ignored."""
 
 BoxFormat = Literal["xyxy", "xywh"]
@@ -107,109 +101,83 @@ def read_lines(
     rows = _rows(path, problems)
     if annotations is not None:
         rows = _merge_annotations(rows, _rows(annotations, problems), annotations, problems)
-    usable = [line for where, row in rows if (line := _line(path.parent, where, row, problems, oracle=oracle))]
-    if not usable:
-        reasons = "; ".join(map(str, problems[:3])) or "it has no lines"
-        raise InputError(f"{path} has no usable lines: {reasons}")
-    return _unique_names(usable, problems)
+    read = partial(_line, path.parent, oracle=oracle)
+    lines = usable(read_rows(rows, read), problems)
+    if not lines:
+        raise InputError(f"{path} has no usable lines: {reasons(problems, 'it has no lines')}")
+    return _unique_names(lines, problems)
 
 
-def _rows(path: Path, problems: Problems[DataProblem]) -> list[tuple[str, dict[str, Any]]]:
-    rows = []
-    try:
-        for number, row in json_lines(path):
-            where = f"{path}:{number}"
-            if isinstance(row, ValueError):
-                problems.append(DataProblem(where, f"is {row}: one object per line is expected"))
-            elif isinstance(row, dict):
-                rows.append((where, {_plain(key): value for key, value in row.items()}))
-            else:
-                problems.append(DataProblem(where, f"is {type(row).__name__}: one object per line is expected"))
-    except OSError as error:
-        layout = f"a folder with {DATA_FILE}, {SOURCES_FOLDER}/ and {REFERENCES_FOLDER}/"
-        raise InputError(f"{path} cannot be read ({error.strerror}): DLEBench is {layout}") from None
-    return rows
+def _rows(path: Path, problems: Problems[DataProblem]) -> list[tuple[str, Row]]:
+    """The lines that are objects, with plain names of fields."""
+    layout = f"DLEBench is a folder with {DATA_FILE}, {SOURCES_FOLDER}/ and {REFERENCES_FOLDER}/"
+
+    def with_plain_names(row: Row, where: str) -> tuple[str, Row]:
+        return where, {_plain(key): value for key, value in row.items()}
+
+    return usable(read_rows(object_lines(path, layout), with_plain_names), problems)
 
 
 def _plain(name: str) -> str:
     return "_".join(name.strip().casefold().replace("-", " ").replace("_", " ").split())
 
 
-def _field(row: Mapping[str, Any], field: str) -> Any:
-    """The row's value under any of the field's names; None if all are absent or empty."""
-    return next((row[name] for name in FIELD_ALIASES[field] if row.get(name) not in (None, "", [])), None)
-
-
-def _keys(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _keys(row: Row) -> list[tuple[str, str]]:
     """Keys that identify a line, the most reliable first."""
-    values = [(field, _field(row, field)) for field in ("id", "reference_image", "image")]
-    return [(field, Path(str(value)).name) for field, value in values if value is not None]
+    values = [(name, field(row, name, FIELD_ALIASES)) for name in ("id", "reference_image", "image")]
+    return [(name, Path(str(value)).name) for name, value in values if value is not None]
 
 
 def _merge_annotations(
-    rows: list[tuple[str, dict[str, Any]]],
-    annotations: list[tuple[str, dict[str, Any]]],
-    path: Path,
-    problems: Problems[DataProblem],
-) -> list[tuple[str, dict[str, Any]]]:
-    annotation_by_key: dict[tuple[str, str], dict[str, Any]] = {}
+    rows: list[tuple[str, Row]], annotations: list[tuple[str, Row]], path: Path, problems: Problems[DataProblem]
+) -> list[tuple[str, Row]]:
+    annotation_by_key: dict[tuple[str, str], Row] = {}
     for where, row in annotations:
         for key in _keys(row)[:1]:
             if key in annotation_by_key:
-                problems.append(
-                    DataProblem(where, f"another line of {path.name} has the same {key[0]} {key[1]}: keep one")
-                )
+                message = f"another line of {path.name} has the same {key[0]} {key[1]}: keep one"
+                problems.append(DataProblem(where, message))
             annotation_by_key.setdefault(key, row)
-    merged = []
+    merged: list[tuple[str, Row]] = []
     for where, row in rows:
         annotation = next((annotation_by_key[key] for key in _keys(row) if key in annotation_by_key), {})
-        values = {field: _field(annotation, field) for field in FIELD_ALIASES if _field(annotation, field) is not None}
-        merged.append(
-            (where, {**{FIELD_ALIASES[field][0]: value for field, value in values.items()}, **_without_empty(row)})
-        )
+        added = {names[0]: field(annotation, name, FIELD_ALIASES) for name, names in FIELD_ALIASES.items()}
+        own = {name: value for name, value in row.items() if value not in (None, "", [])}
+        merged.append((where, {**added, **own}))
     return merged
 
 
-def _without_empty(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if value not in (None, "", [])}
-
-
-def _line(
-    folder: Path, where: str, row: Mapping[str, Any], problems: Problems[DataProblem], *, oracle: bool
-) -> DleBenchRow | None:
+def _line(folder: Path, row: Row, where: str, *, oracle: bool) -> DleBenchRow:
+    """Raises ValueError for a line that cannot be used."""
     required = ["image", "edit_operation", "type", *(["reference_image", "bbox"] if oracle else [])]
-    type_name = _field(row, "type") or _operation(row)
-    missing = [field for field in required if _field(row, field) is None and not (field == "type" and type_name)]
+    type_name = field(row, "type", FIELD_ALIASES) or _operation(row)
+    missing = [one for one in required if field(row, one, FIELD_ALIASES) is None and not (one == "type" and type_name)]
     if missing:
-        listed = "; ".join(f"{field} (accepted: {', '.join(FIELD_ALIASES[field])})" for field in missing)
         hint = ", or mode=tools or mode=plain" if oracle and {"reference_image", "bbox"} & set(missing) else ""
-        problems.append(DataProblem(where, f"lacks {listed}: add it there or in a file of annotations{hint}"))
-        return None
+        raise ValueError(f"{lacking(missing, FIELD_ALIASES)}: add it there or in a file of annotations{hint}")
     kind = parse_type(str(type_name))
     if kind is None:
-        problems.append(DataProblem(where, f"has the type {type_name!r}: expected one of {', '.join(TYPES)}"))
-        return None
-    image = _file(folder, SOURCES_FOLDER, str(_field(row, "image")))
-    reference_name = _field(row, "reference_image")
+        raise ValueError(f"has the type {type_name!r}: expected one of {', '.join(TYPES)}")
+    image = _file(folder, SOURCES_FOLDER, str(field(row, "image", FIELD_ALIASES)))
+    reference_name = field(row, "reference_image", FIELD_ALIASES)
     reference = None if reference_name is None else _file(folder, REFERENCES_FOLDER, str(reference_name))
-    for subfolder, path in ((SOURCES_FOLDER, image), (REFERENCES_FOLDER, reference)):
-        if path is not None and not path.is_file():
-            if subfolder == REFERENCES_FOLDER and not oracle:
-                reference = None
-                continue
-            problems.append(DataProblem(where, f"names {path.name}, which is not in {folder / subfolder}"))
-            return None
-    name = _field(row, "id")
-    instruction = str(_field(row, "edit_operation")).strip()
+    if not image.is_file():
+        raise ValueError(f"names {image.name}, which is not in {folder / SOURCES_FOLDER}")
+    if reference is not None and not reference.is_file():
+        if oracle:
+            raise ValueError(f"names {reference.name}, which is not in {folder / REFERENCES_FOLDER}")
+        reference = None
+    name = field(row, "id", FIELD_ALIASES)
+    instruction = str(field(row, "edit_operation", FIELD_ALIASES)).strip()
     return DleBenchRow(
-        where, "" if name is None else str(name), image, reference, instruction, kind, _field(row, "bbox")
+        where, "" if name is None else str(name), image, reference, instruction, kind, field(row, "bbox", FIELD_ALIASES)
     )
 
 
-def _operation(row: Mapping[str, Any]) -> Any:
+def _operation(row: Row) -> Any:
     """The value of `edit_operation`, if another field has the instruction."""
     operation = row.get("edit_operation")
-    return None if operation == _field(row, "edit_operation") else operation
+    return None if operation == field(row, "edit_operation", FIELD_ALIASES) else operation
 
 
 def parse_type(name: str) -> str | None:
@@ -279,7 +247,7 @@ def parse_boxes(value: Any, size: tuple[int, int], corners: BoxFormat = "xyxy") 
         for names, kind in _NAMED_CORNERS:
             if all(name in plain for name in names):
                 return (_box([plain[name] for name in names], size, kind),)
-        nested = _field(plain, "bbox")
+        nested = field(plain, "bbox", FIELD_ALIASES)
         if nested is None:
             raise ValueError(f"a box has no {', '.join(_NAMED_CORNERS[0][0])}, got {sorted(map(str, value))}")
         return parse_boxes(nested, size, corners)

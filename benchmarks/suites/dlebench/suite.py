@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, get_args
 
-from ....reward import Box, ImageError, SpecError, build
+from ....reward import Box
 from ....reward.metrics.dlebench.metrics import MODES, PACKAGE
 from ....reward.queries.prompts import Prompts
 from ....reward.queries.specs import Spec
 from ....verifiers import edit_request
 from ...common.errors import InputError
 from ...common.problems import Problems
-from ..image_index import SuiteImage, decode_images
+from ..image_index import decode_images, opened
 from ..results import Results
-from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, find_image, share_cases
+from ..rows import DataProblem
+from ..suite import LabelValue, Suite, SuiteInfo, SuiteItem, find_image, json_digest, make_items, require_choice
 from ..tables import Table
 from .reader import BoxFormat, DleBenchRow, data_file, parse_boxes, read_lines
-from .size_curve import MILLION
-from .tables import IF, VC, dlebench_tables
+from .tables import IF, MILLION, VC, dlebench_tables
 
 _MAX_TURNS = 6
 
@@ -63,26 +61,19 @@ class DleBench(Suite):
     ) -> None:
         if data is None:
             raise InputError("dlebench needs the folder of its data, with data.jsonl: give --data")
-        if mode not in MODES:
-            raise InputError(f"dlebench has no mode {mode!r}: expected one of {', '.join(MODES)}")
-        if boxes not in get_args(BoxFormat):
-            raise InputError(f"boxes are {' or '.join(get_args(BoxFormat))}, got {boxes!r}")
+        require_choice(self.name, "mode", mode, MODES)
+        require_choice(self.name, "format of boxes", boxes, get_args(BoxFormat))
         self.mode, self.context, self.max_turns, self.boxes = mode, _context(context), max_turns, boxes
         self.annotations, self.prompts, self.object_names = annotations, prompts, object_names
-        for spec in self.metrics().values():
-            try:
-                build(spec)
-            except (SpecError, ValueError) as error:
-                raise InputError(str(error)) from None
-        self.problems: Problems[DataProblem] = Problems()
+        self._check_metrics()
+        problems = Problems[DataProblem]()
         annotation_file = None if annotations is None else Path(annotations)
-        lines = read_lines(Path(data), annotation_file, self.problems, oracle=mode == "oracle")
-        self.items: Sequence[SuiteItem] = self._items(lines, data_file(Path(data)).parent)
-        digest_fields = [
-            [item.id, item.sample.instruction, dict(item.labels), *_image_digests(item)] for item in self.items
-        ]
-        self.digest = hashlib.sha256(json.dumps(digest_fields).encode()).hexdigest()
-        self.items = share_cases(self.items)
+        lines = read_lines(Path(data), annotation_file, problems, oracle=mode == "oracle")
+        items = self._items(lines, data_file(Path(data)).parent, problems)
+        self.digest = json_digest(
+            [[item.id, item.sample.instruction, dict(item.labels), *_image_digests(item)] for item in items]
+        )
+        self._hold(items, problems, "the data has no usable line")
         self._outputs = _output_paths(lines)
 
     @property
@@ -144,28 +135,19 @@ class DleBench(Suite):
         crops = f", crops with context {self.context}" if self.mode == "oracle" else ""
         return dlebench_tables(results, [f"mode {self.mode}{crops}"])
 
-    def _items(self, lines: Sequence[DleBenchRow], folder: Path) -> list[SuiteItem]:
+    def _items(self, lines: Sequence[DleBenchRow], folder: Path, problems: Problems[DataProblem]) -> list[SuiteItem]:
         paths = (path for line in lines for path in (line.image, line.reference) if path is not None)
         images = decode_images(paths, folder)
-        items: list[SuiteItem] = []
-        for line in lines:
-            opened = [images[path] for path in (line.image, line.reference) if path is not None]
-            if error := next((one for one in opened if isinstance(one, ImageError)), None):
-                self.problems.append(DataProblem(line.where, str(error)))
-                continue
-            source, *references = (one.image for one in opened if isinstance(one, SuiteImage))
-            reference = references[0] if references else None
-            try:
-                targets = () if line.boxes is None else parse_boxes(line.boxes, source.size, self.boxes)
-                sample = edit_request(line.instruction, source, id=line.name, targets=targets, reference=reference)
-            except ValueError as problem:
-                self.problems.append(DataProblem(line.where, str(problem)))
-                continue
+
+        def items_of(line: DleBenchRow) -> list[SuiteItem]:
+            source = opened(images[line.image])
+            reference = None if line.reference is None else opened(images[line.reference])
+            targets = () if line.boxes is None else parse_boxes(line.boxes, source.size, self.boxes)
+            sample = edit_request(line.instruction, source, id=line.name, targets=targets, reference=reference)
             labels = {"type": line.type, **_size(targets)}
-            items.append(SuiteItem(line.name, line.image.name, line.name, sample, labels=labels))
-        if not items:
-            raise InputError("the data has no usable line: " + "; ".join(map(str, self.problems[:3])))
-        return items
+            return [SuiteItem(line.name, line.image.name, line.name, sample, labels=labels)]
+
+        return make_items(lines, items_of, lambda line: line.where, problems)
 
 
 def _context(text: str | float) -> str | float:

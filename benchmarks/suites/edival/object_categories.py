@@ -7,7 +7,6 @@ only. Most of the words are those of the published instruction file.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 OTHER = "Other"
 
@@ -48,9 +47,7 @@ _WORDS = {
 CATEGORIES: tuple[str, ...] = (*_WORDS, OTHER)
 """In the paper's order."""
 
-_CATEGORY: Mapping[str, str] = MappingProxyType(
-    {word: category for category, words in _WORDS.items() for word in words.split()}
-)
+_CATEGORY: Mapping[str, str] = {word: category for category, words in _WORDS.items() for word in words.split()}
 
 
 def category_of(name: str) -> str:

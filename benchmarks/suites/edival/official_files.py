@@ -64,17 +64,14 @@ def write_official_files(
         if any(row.missing_reason for row in rows):
             continue
         pages = {int(row.labels["turn"]): _turn(mode, row, turns[row.id]) for row in rows}
-        base = _base(rows[0]) if rows else {}
+        quality = _quality(rows[0], "base") if rows else {}
+        base = {"base_image_quality": quality} if quality else {}
         if mode == "multipass":
-            content = {
-                **({"base_image_quality": base} if base else {}),
-                **{str(turn): page for turn, page in pages.items()},
-            }
+            content = {**base, **{str(turn): page for turn, page in pages.items()}}
             written.append(_save(mode_folder / f"{index}_input_raw.json", content))
         else:
             for turn, page in pages.items():
-                content = {**page, **({"base_image_quality": base} if base else {})}
-                written.append(_save(mode_folder / f"{index}_input_raw_turn_{turn}.json", content))
+                written.append(_save(mode_folder / f"{index}_input_raw_turn_{turn}.json", {**page, **base}))
         followed = [page["instruction_following"] for page in pages.values()]
         if None not in followed:
             image_rate[str(index)] = followed
@@ -138,29 +135,17 @@ def _reason(score: Score | None) -> str:
     return "" if score is None else score.reason
 
 
-def _quality(row: ResultRow) -> dict[str, float | None]:
+def _quality(row: ResultRow, *part: str) -> dict[str, float | None]:
+    """Of the edited picture, or of the part `base`. The rating has the decimals that the released code writes."""
     if row.score("vq") is None:
         return {}
-    return {
-        "human_preference_score": _rating(row.value("vq")),
-        "p99": luminance_of(row, "edited picture", "99 %"),
-        "p999": luminance_of(row, "edited picture", "99.9 %"),
+    rating, picture = row.value("vq", *part), f"{'base' if part else 'edited'} picture"
+    numbers = {
+        "human_preference_score": None if rating is None else round(rating, 4),
+        "p99": luminance_of(row, picture, "99 %"),
+        "p999": luminance_of(row, picture, "99.9 %"),
     }
-
-
-def _rating(value: float | None) -> float | None:
-    """With the decimals that the released code writes."""
-    return None if value is None else round(value, 4)
-
-
-def _base(row: ResultRow) -> dict[str, float | None]:
-    if row.score("vq") is None:
-        return {}
-    return {
-        "base_image_human_preference_score": _rating(row.value("vq", "base")),
-        "base_image_p99": luminance_of(row, "base picture", "99 %"),
-        "base_image_p999": luminance_of(row, "base picture", "99.9 %"),
-    }
+    return {f"base_image_{name}": number for name, number in numbers.items()} if part else numbers
 
 
 def _consistent(row: ResultRow, turn: EdiValTurn) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from ....reward import Pools, Task
 from ....reward.metrics.edival.pools import update_pools
 from ....reward.metrics.edival.task_parser import parse_task
 from ....reward.sample import TASK_TYPES
-from ..published_figures import published_figures
-from .construction.tasks import instruction_of
+from ..suite import published_figures
+from .construction_tasks import instruction_of
 from .reader import EdiValTurn, InstructionFile, read_instruction_file
 
 TURNS = 3

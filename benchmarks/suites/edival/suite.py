@@ -9,12 +9,9 @@ base image at once.
 from __future__ import annotations
 
 import copy
-import hashlib
-import json
+import random
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar, Literal, get_args
 
 from ....reward import EditSample, Image, ImageError
@@ -27,27 +24,24 @@ from ....reward.sample import Operation
 from ....reward.sample_limits import SampleTooLarge
 from ....verifiers import edit_request
 from ...common.errors import InputError
-from ...common.problems import Problems, num_problems
+from ...common.problems import Problems
 from ..image_index import SuiteImage, decode_images
 from ..results import Results
-from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, find_image, share_cases
+from ..rows import DataProblem
+from ..suite import LabelValue, Suite, SuiteInfo, SuiteItem, find_image, lines_digest, require_choice
 from ..tables import Table
 from . import official_files, output_layout, tables
-from .base_images import find_base_images
-from .instruction_compression import COMPRESSIONS, Compression, compress_instructions
-from .reader import CSV, EdiValTurn, read_instruction_file
+from .reader import CSV, EdiValTurn, find_base_images, read_instruction_file
 
 Mode = Literal["multipass", "singlepass"]
 Incomplete = Literal["drop", "later"]
 
-PROTOCOLS: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "paper": ("paper", "fixed"),
-        "official": ("official", "official"),
-        "official-fixed": ("official", "fixed"),
-        "paper-official": ("paper", "official"),
-    }
-)
+PROTOCOLS: Mapping[str, tuple[str, str]] = {
+    "paper": ("paper", "fixed"),
+    "official": ("official", "official"),
+    "official-fixed": ("official", "fixed"),
+    "paper-official": ("paper", "official"),
+}
 """Name -> protocols of instruction following and of content consistency; the default first."""
 
 _PROTOCOL_MEANINGS = {
@@ -91,9 +85,12 @@ class EdiVal(Suite):
         "https://huggingface.co/datasets/C-Tianyu/EdiVal",
     )
 
-    dependent_options: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {"incomplete": "protocol", "pictures": "protocol", "compression": "mode", "vq_prompt": "vq"}
-    )
+    dependent_options: ClassVar[Mapping[str, str]] = {
+        "incomplete": "protocol",
+        "pictures": "protocol",
+        "compression": "mode",
+        "vq_prompt": "vq",
+    }
 
     def __init__(
         self,
@@ -116,8 +113,7 @@ class EdiVal(Suite):
             ("vq_prompt", vq_prompt, get_args(RatingPrompt)),
             ("pictures", pictures or "stored", get_args(Reading)),
         ):
-            if value not in allowed:
-                raise InputError(f"edival has no {option} {value!r}: expected one of {', '.join(allowed)}")
+            require_choice(self.name, option, value, allowed)
         if mode == "multipass" and compression != "default":
             raise InputError(f"compression={compression} is for mode=singlepass: multipass asks for one turn at a time")
         self.mode, self.compression = mode, compression
@@ -146,14 +142,17 @@ class EdiVal(Suite):
         base_images = {index: decoded[path] for index, path in files.items() if path in decoded}
         self.turns: dict[str, EdiValTurn] = {}
         """The rows of the instruction file, by item."""
-        self.items: Sequence[SuiteItem] = [
+        items = [
             item for index, turns in self._chains.items() for item in self._chain(index, turns, base_images, problems)
         ]
-        self.problems: Sequence[DataProblem] = problems
-        if not self.items:
-            raise InputError(_no_items_message(self._instructions, problems))
-        self.digest = _digest(self.items)
-        self.items = share_cases(self.items)
+        self.digest = lines_digest(
+            [
+                *(item.id, item.sample.instruction, item.sample.source.digest, item.sample.task),
+                *(item.sample.operations, item.sample.pools, item.sample.metadata),
+            ]
+            for item in items
+        )
+        self._hold(items, problems, f"{self._instructions} has no usable items")
 
     def under(self, protocol: str | None) -> EdiVal:
         """In `official`, pictures and incomplete chains are as in the released code, unless options say otherwise."""
@@ -254,8 +253,7 @@ class EdiVal(Suite):
         `InputError` for another.
         """
         name = protocol or next(iter(PROTOCOLS))
-        if name not in PROTOCOLS:
-            raise InputError(f"edival has no protocol {protocol!r}: expected one of {', '.join(PROTOCOLS)}")
+        require_choice(self.name, "protocol", name, PROTOCOLS)
         following_protocol, consistency_protocol = PROTOCOLS[name]
         following: dict[str, Spec | str] = {"use": "edival-if", "protocol": following_protocol}
         if self._prompts.overrides is not None:
@@ -348,18 +346,27 @@ def _base_image_location(instructions: Path, images: str | None) -> Path:
     return candidates[0] if candidates else folder
 
 
-def _no_items_message(instructions: Path, problems: Sequence[DataProblem]) -> str:
-    reasons = "; ".join(map(str, problems[:3])) or "it has no rows"
-    more = f"; and {total - 3} more problems" if (total := num_problems(problems)) > 3 else ""
-    return f"{instructions} has no usable items: {reasons}{more}"
+Compression = Literal["default", "shuffle", "sequential", "keep"]
+COMPRESSIONS: tuple[Compression, ...] = get_args(Compression)
 
 
-def _digest(items: Sequence[SuiteItem]) -> str:
-    """Digest of the items: instructions, as published too, tasks, pools and pixels, in order."""
-    state = hashlib.sha256()
-    for item in items:
-        sample = item.sample
-        annotations = (sample.task, sample.operations, sample.pools, sample.metadata)
-        fields = [item.id, sample.instruction, sample.source.digest, *annotations]
-        state.update(json.dumps(fields, default=asdict).encode() + b"\n")
-    return state.hexdigest()
+def compress_instructions(
+    instructions: Sequence[str], compression: Compression, *, unchanged: Sequence[str] = (), seed: str = ""
+) -> str:
+    """Join instructions to one.
+
+    `default`: joined by ". ". `shuffle`: likewise, in a random order by `seed`. `sequential`: "first, A, then, B,
+    last, C"; of two, "first, A, then, B". `keep`: as `default`, with "Keep x, y unchanged." for the unchanged objects,
+    if any.
+    """
+    clauses = [instruction.strip().rstrip(".").rstrip() for instruction in instructions]
+    if compression == "shuffle":
+        random.Random(seed).shuffle(clauses)
+    if compression == "sequential" and len(clauses) > 1:
+        words = ["first", *["then"] * (len(clauses) - 1)]
+        if len(clauses) > 2:
+            words[-1] = "last"
+        return ", ".join(f"{word}, {clause}" for word, clause in zip(words, clauses, strict=True))
+    if compression == "keep" and unchanged:
+        clauses.append(f"Keep {', '.join(unchanged)} unchanged.")
+    return ". ".join(clauses)

@@ -1,19 +1,21 @@
-"""EdiVal's tables for one editor: for multipass tables 3, 4, 16-18, 22-24 and 26, for singlepass 19-21, 25 and 27."""
+"""EdiVal's tables for one editor: for multipass tables 3, 4, 16-18, 22-24 and 26, for singlepass 19-21, 25 and 27.
+
+Arguments of the formulas are numbers or arrays, all shares in [0, 1] or all percent; NaN if undefined.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ....reward.sample import TASK_TYPES
-from ..bootstrap import Statistic
+from ..bootstrap import Numbers, Statistic
 from ..results import OUTPUTS_ENTRY, ResultRow, Results
 from ..tables import Table
 from . import output_layout
-from .paper_formulas import all_followed, consistency, overall, overall_over_turns, relative_change, task_rate
 
 _HALF_TITLES = {
     "objects, features": "objects",
@@ -154,10 +156,6 @@ class CountedRows:
             turns[turn].value("if") if turn in turns else None for turn in range(1, int(row.labels["turn"]) + 1)
         )
 
-    def mean(self, rows: Iterable[ResultRow], *path: str) -> Statistic:
-        """Mean of a metric, or of a part of it."""
-        return self.results.mean(rows, lambda row: row.value(*path))
-
     def half(self, rows: Iterable[ResultRow], half: str) -> Statistic:
         """Mean of one half of content consistency over the rows with content to compare.
 
@@ -165,25 +163,30 @@ class CountedRows:
         """
         measured = [row for row in rows if not (_is_official(row, "cc") and row.labels["background"] == "changed")]
         scores = ((row, row.score("cc", half)) for row in measured)
-        return self.mean(
-            [row for row, score in scores if score is None or score.status != "not_applicable"], "cc", half
-        )
+        compared = [row for row, score in scores if score is None or score.status != "not_applicable"]
+        return self.results.metric_mean(compared, "cc", half)
 
     def rate(self, rows: Sequence[ResultRow]) -> Statistic:
-        """Success rate over tasks, from the rates and counts of the types."""
-        rows_by_type = [[row for row in rows if row.labels["type"] == kind] for kind in TASK_TYPES]
-        rates = [self.mean(type_rows, "if") for type_rows in rows_by_type]
-        counts = [
-            _row_count(self.results, [row for row in type_rows if row.value("if") is not None])
-            for type_rows in rows_by_type
-        ]
-        rate = Statistic.combine(lambda *parts: task_rate(parts[: len(rates)], parts[len(rates) :]), *rates, *counts)
-        return replace(rate, count=sum(figure.count for figure in rates), support=len({row.case for row in rows}))
+        """Success rate over tasks, from the rates and counts of the types. Table 16 from tables 17, 18 and 2."""
+        by_type = ([row for row in rows if row.labels["type"] == kind] for kind in TASK_TYPES)
+        return self.results.pooled_mean((of_type, lambda row: row.value("if")) for of_type in by_type)
+
+    def step_name(self, turn: int) -> str:
+        """`T2` for turns, `C2` for the number of joint instructions."""
+        return f"{'T' if self.mode == 'multipass' else 'C'}{turn}"
+
+    def by_turn(self, figure: Callable[[int], Statistic]) -> dict[str, Statistic]:
+        """A row of a table: a figure for each turn."""
+        return {self.step_name(turn): figure(turn) for turn in self.turns}
+
+    def success(self, turn: int) -> Statistic:
+        """Share of the images whose instructions up to a turn were followed."""
+        return self.results.mean(self.images_at(turn), self.followed)
 
 
 def leaderboard(counted: CountedRows) -> Table:
     """Table 3: IF, CC and O at each turn; O at the last turn ranks the editors. O of appendix O.4 is beside it."""
-    following = {turn: counted.results.mean(counted.images_at(turn), counted.followed) for turn in counted.turns}
+    following = {turn: counted.success(turn) for turn in counted.turns}
     consistencies = {
         turn: Statistic.combine(
             consistency,
@@ -194,7 +197,7 @@ def leaderboard(counted: CountedRows) -> Table:
     }
     overalls = {turn: Statistic.combine(overall, following[turn], consistencies[turn]) for turn in counted.turns}
     row = {
-        f"{name} {_step_name(counted, turn)}": figures[turn]
+        f"{name} {counted.step_name(turn)}": figures[turn]
         for name, figures in (("IF", following), ("CC", consistencies), ("O", overalls))
         for turn in counted.turns
     }
@@ -216,11 +219,8 @@ def leaderboard(counted: CountedRows) -> Table:
 def success_rates(counted: CountedRows) -> Table:
     """Tables 16 and 19: image success, task rates."""
     rows = {
-        "image success": {
-            _step_name(counted, turn): counted.results.mean(counted.images_at(turn), counted.followed)
-            for turn in counted.turns
-        },
-        "task rate": {_step_name(counted, turn): counted.rate(counted.operations(turn)) for turn in counted.turns},
+        "image success": counted.by_turn(counted.success),
+        "task rate": counted.by_turn(lambda turn: counted.rate(counted.operations(turn))),
     }
     notes = [
         *counted.notes,
@@ -228,9 +228,7 @@ def success_rates(counted: CountedRows) -> Table:
         "Task rate: share of the instructions of this turn that were followed.",
     ]
     if counted.mode == "singlepass":
-        rows["marginal task rate"] = {
-            _step_name(counted, turn): counted.rate(counted.last_operations(turn)) for turn in counted.turns
-        }
+        rows["marginal task rate"] = counted.by_turn(lambda turn: counted.rate(counted.last_operations(turn)))
         notes[-1] = "Task rate: over all instructions of the image; marginal: over the last of them."
     return _by_turn(counted, "rates", "Image success and task rates", rows, notes)
 
@@ -240,7 +238,7 @@ def type_rates(counted: CountedRows) -> Table:
     rows: dict[str, dict[str, Statistic]] = {}
     for kind in TASK_TYPES:
         rates = {
-            _step_name(counted, turn): counted.mean(type_rows, "if")
+            counted.step_name(turn): counted.results.metric_mean(type_rows, "if")
             for turn in counted.turns
             if (type_rows := [row for row in counted.operations(turn) if row.labels["type"] == kind])
         }
@@ -252,7 +250,7 @@ def type_rates(counted: CountedRows) -> Table:
 def consistencies(counted: CountedRows, name: str, rows: Sequence[ResultRow], title: str = "") -> Table:
     """Tables 22 to 25: similarity of objects and background, by features and by pixels."""
     figures = {
-        label: {_step_name(counted, turn): counted.half(counted.rows_at(turn, rows), half) for turn in counted.turns}
+        label: counted.by_turn(lambda turn, half=half: counted.half(counted.rows_at(turn, rows), half))  # type: ignore[misc]
         for label, half in _HALF_TITLES.items()
     }
     return _by_turn(counted, name, f"Consistency{title}", figures, [*counted.notes, *_consistency_notes(counted)])
@@ -262,23 +260,21 @@ def quality(counted: CountedRows) -> Table:
     """Table 4: the rating, that of the base images, and two measures of their difference."""
     rows: dict[str, dict[str, Statistic]] = {"VQ": {}, "base": {}, "change of the mean": {}, "mean change": {}}
     for turn in counted.turns:
-        turn_rows, column = counted.rows_at(turn), _step_name(counted, turn)
-        rating, base = counted.mean(turn_rows, "vq"), counted.mean(turn_rows, "vq", "base")
+        turn_rows, column = counted.rows_at(turn), counted.step_name(turn)
+        rating, base = (counted.results.metric_mean(turn_rows, "vq", *part) for part in ((), ("base",)))
         rows["VQ"][column], rows["base"][column] = rating, base
         rows["change of the mean"][column] = Statistic.combine(relative_change, rating, base, monotone=False)
         rows["mean change"][column] = replace(counted.results.mean(turn_rows, _size_of_change), monotone=False)
-    notes = [
-        *counted.notes,
-        _CHANGES,
-    ]
-    return replace(_by_turn(counted, "quality", "Visual quality", rows, notes), scale=1.0, unit="rating")
+    return replace(
+        _by_turn(counted, "quality", "Visual quality", rows, [*counted.notes, _CHANGES]), scale=1.0, unit="rating"
+    )
 
 
 def luminance(counted: CountedRows) -> Table:
     """Tables 26 and 27: the luminance that 99.9 % and 99 % of the pixels do not exceed, and that of the base."""
     rows = {
         f"{share}, {name}": {
-            _step_name(counted, turn): counted.results.mean(counted.rows_at(turn), _luminance(image_name, share))
+            counted.step_name(turn): counted.results.mean(counted.rows_at(turn), _luminance(image_name, share))
             for turn in counted.turns
         }
         for share in ("99.9 %", "99 %")
@@ -308,7 +304,7 @@ def pass_rates(counted: CountedRows) -> Table:
     for turn in counted.turns:
         edits = [row for row in counted.rows_at(turn) if not _is_inapplicable(row, "cc")]
         for name, passes in criteria.items():
-            rows[name][_step_name(counted, turn)] = counted.results.mean(edits, passes)
+            rows[name][counted.step_name(turn)] = counted.results.mean(edits, passes)
     return _by_turn(counted, "pass-rates", "Results that pass", rows, [*counted.notes, _PASS_RATES])
 
 
@@ -326,13 +322,6 @@ def _operations(row: ResultRow) -> list[ResultRow]:
         )
         for number, kind in enumerate(kinds)
     ]
-
-
-def _row_count(results: Results, rows: Iterable[ResultRow]) -> Statistic:
-    """The number of rows as a statistic."""
-    row_counts = Counter(row.case for row in rows)
-    counts = np.array([float(row_counts[case]) for case in results.cases])
-    return Statistic(lambda weights: weights @ counts, len(counts), int(counts.sum()))
 
 
 def _is_official(row: ResultRow, metric: str) -> bool:
@@ -368,15 +357,10 @@ def _luminance(image_name: str, share: str) -> Callable[[ResultRow], float | Non
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _step_name(counted: CountedRows, turn: int) -> str:
-    """`T2` for turns, `C2` for the number of joint instructions."""
-    return f"{'T' if counted.mode == 'multipass' else 'C'}{turn}"
-
-
 def _by_turn(
     counted: CountedRows, name: str, title: str, rows: Mapping[str, Mapping[str, Statistic]], notes: Sequence[str]
 ) -> Table:
-    columns = [_step_name(counted, turn) for turn in counted.turns]
+    columns = [counted.step_name(turn) for turn in counted.turns]
     return Table(name, f"{title}, {counted.mode}", columns, rows, 100.0, "percent", notes=notes)
 
 
@@ -384,3 +368,36 @@ def _consistency_notes(counted: CountedRows) -> list[str]:
     if not any(_is_official(row, "cc") for row in counted.results.rows):
         return []
     return ["Protocol official: turns after a background change are left out of both halves, as in the released code."]
+
+
+def consistency(objects: ArrayLike, background: ArrayLike) -> Numbers:
+    """EdiVal-CC of a data set: the mean of its mean object and its mean background similarity. Table 3 from 22."""
+    return (np.asarray(objects, np.float64) + np.asarray(background, np.float64)) / 2
+
+
+def overall(following: ArrayLike, consistent: ArrayLike) -> Numbers:
+    """EdiVal-O: the geometric mean of EdiVal-IF and EdiVal-CC (section 2.4). A negative similarity counts as 0."""
+    return np.sqrt(np.asarray(following, np.float64) * np.maximum(consistent, 0.0))
+
+
+def overall_over_turns(following: Sequence[ArrayLike], consistent: Sequence[ArrayLike]) -> Numbers:
+    """EdiVal-O of appendix O.4: the geometric mean of the means of EdiVal-IF and of EdiVal-CC over the turns.
+
+    Undefined if one of them is.
+    """
+    return overall(np.mean(np.stack(following), axis=0), np.mean(np.stack(consistent), axis=0))
+
+
+def relative_change(now: ArrayLike, base: ArrayLike) -> Numbers:
+    """EdiVal-VQ's change as printed (table 4): absolute difference of a turn's mean and the mean of the base."""
+    return np.abs(np.asarray(now, np.float64) - np.asarray(base, np.float64))
+
+
+def all_followed(values: Iterable[float | None]) -> float | None:
+    """1 if every instruction was followed, 0 if one was not, whatever the others; None if one is unknown, or without
+    instructions.
+    """
+    each = list(values)
+    if any(value is not None and value != 1.0 for value in each):
+        return 0.0
+    return None if not each or None in each else 1.0

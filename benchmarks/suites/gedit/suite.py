@@ -1,25 +1,31 @@
-"""GEdit-Bench: edits by VIEScore's semantic consistency (SC), perceptual quality (PQ) and their root (O)."""
+"""GEdit-Bench: edits by VIEScore's semantic consistency (SC), perceptual quality (PQ) and their root (O).
+
+The official result files are CSV files of scores per type, of which the released code makes its statistics:
+`eval_results_new/{editor}_{task_type}_gpt_score.csv` and, of all types, `..._combined_gpt_score.csv`. As in the
+released code, edits without an output or without a score have no line. Paths are relative to the folder of outputs. The
+released `calculate_statistics.py` computes the English averages from them. For Chinese it selects the rows with the
+language `zh`, which neither these files nor the released ones have: they say `cn`.
+"""
 
 from __future__ import annotations
 
 import copy
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ....reward.atomic_files import write_atomically
 from ....reward.metrics.viescore.metrics import PROTOCOLS, SemanticConsistency
 from ....reward.queries.specs import Spec
-from ....reward.sample_limits import SampleTooLarge
 from ....verifiers import edit_request
+from ...common.csv_text import csv_text
 from ...common.errors import InputError
 from ...common.problems import Problems
-from ..results import OUTPUTS_ENTRY, Results
-from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, find_image, share_cases
+from ..results import OUTPUTS_ENTRY, ResultRow, Results
+from ..rows import DataProblem
+from ..suite import LabelValue, Suite, SuiteInfo, SuiteItem, find_image, lines_digest, make_items, require_choice
 from ..tables import Table
-from . import official_files
-from .reader import LANGUAGES, PICTURES, GEditRow, read_rows
+from .reader import LANGUAGES, PICTURES, TYPES, GEditRow, read_gedit
 from .tables import gedit_tables
 
 FULLSET = "fullset"
@@ -69,10 +75,8 @@ class GEditBench(Suite):
     ) -> None:
         if data is None:
             raise InputError("gedit needs its data: give --data with the folder of its parquet files, or one of them")
-        if language not in (*LANGUAGES, "both"):
-            raise InputError(f"gedit has no language {language!r}: expected one of {', '.join(LANGUAGES)}, both")
-        if sources not in PICTURES:
-            raise InputError(f"gedit has no column of sources {sources!r}: expected one of {', '.join(PICTURES)}")
+        require_choice(self.name, "language", language, (*LANGUAGES, "both"))
+        require_choice(self.name, "column of sources", sources, PICTURES)
         try:
             self._prompts = SemanticConsistency(prompts=prompts).prompt_pack
         except ValueError as error:
@@ -80,15 +84,13 @@ class GEditBench(Suite):
         self.language, self.sources, self.released = language, sources, False
         languages = tuple(LANGUAGES) if language == "both" else (language,)
         problems = Problems[DataProblem]()
-        self.rows: Mapping[str, GEditRow] = {row.id: row for row in read_rows(Path(data), languages, sources, problems)}
-        self.items: Sequence[SuiteItem] = [
-            item for row in self.rows.values() if (item := _item(row, problems)) is not None
-        ]
-        self.problems: Sequence[DataProblem] = problems
-        if not self.items:
-            raise InputError(f"none of the rows of {data} is usable: {'; '.join(map(str, problems[:3]))}")
-        self.digest = _digest(self.items)
-        self.items = share_cases(self.items)
+        rows = read_gedit(Path(data), languages, sources, problems)
+        items = make_items(rows, _items, lambda row: row.id, problems)
+        # instructions, labels and pixels
+        self.digest = lines_digest(
+            [item.id, item.sample.instruction, dict(item.labels), item.sample.source.digest] for item in items
+        )
+        self._hold(items, problems, f"none of the rows of {data} is usable")
 
     @property
     def options(self) -> Mapping[str, LabelValue]:
@@ -112,8 +114,7 @@ class GEditBench(Suite):
     def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:
         """`sc` and `pq`, each a grade from 0 to 10; the tables compute O. Raises `InputError` for another protocol."""
         protocol = protocol or PROTOCOLS[0]
-        if protocol not in PROTOCOLS:
-            raise InputError(f"gedit has no protocol {protocol!r}: expected one of {', '.join(PROTOCOLS)}")
+        require_choice(self.name, "protocol", protocol, PROTOCOLS)
         shared: dict[str, Any] = {"protocol": protocol}
         if self._prompts.overrides is not None:
             shared["prompts"] = self._prompts.overrides
@@ -159,9 +160,9 @@ class GEditBench(Suite):
         return gedit_tables(results, notes)
 
     def write_official_files(self, results: Results, folder: Path) -> list[Path]:
-        """Write the tables of scores that the released code computes its statistics from; see `official_files.py`."""
+        """Write the tables of scores that the released code computes its statistics from."""
         paths = {item.id: item.output_path for item in self.items}
-        return official_files.write_official_files(results, paths, folder)
+        return write_official_files(results, paths, folder)
 
 
 def _folder(outputs: Path) -> Path:
@@ -169,24 +170,58 @@ def _folder(outputs: Path) -> Path:
     return folder if folder.is_dir() else outputs
 
 
-def _item(row: GEditRow, problems: Problems[DataProblem]) -> SuiteItem | None:
-    try:
-        sample = edit_request(row.instruction, row.image, id=row.id)
-    except SampleTooLarge as error:
-        problems.append(DataProblem(row.id, str(error)))
-        return None
-    labels: dict[str, LabelValue] = {
-        "type": row.type,
-        "language": row.language,
-        "intersection": int(row.intersection),
-    }
-    return SuiteItem(row.id, row.id, f"{FULLSET}/{row.type}/{row.language}/{row.key}", sample, labels=labels)
+def _items(row: GEditRow) -> list[SuiteItem]:
+    labels: dict[str, LabelValue] = {"type": row.type, "language": row.language, "intersection": int(row.intersection)}
+    sample = edit_request(row.instruction, row.image, id=row.id)
+    path = f"{FULLSET}/{row.type}/{row.language}/{row.key}"
+    return [SuiteItem(row.id, row.id, path, sample, labels=labels)]
 
 
-def _digest(items: Sequence[SuiteItem]) -> str:
-    """Digest of the items: instructions, labels and pixels, in order."""
-    state = hashlib.sha256()
-    for item in items:
-        fields = [item.id, item.sample.instruction, dict(item.labels), item.sample.source.digest]
-        state.update(json.dumps(fields).encode() + b"\n")
-    return state.hexdigest()
+COLUMNS = (
+    "source_image",
+    "edited_image",
+    "instruction",
+    "sementics_score",
+    "quality_score",
+    "intersection_exist",
+    "instruction_language",
+)
+"""As the released code spells them."""
+
+FOLDER = "eval_results_new"
+
+
+def write_official_files(results: Results, paths: Mapping[str, str], folder: Path) -> list[Path]:
+    """Write the files under `folder` and return their paths. paths: item -> path of its output, without suffix."""
+    into = folder / FOLDER
+    into.mkdir(parents=True, exist_ok=True)
+    editor = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in results.editor).strip(".")
+    lines = {kind: _lines(results.rows, paths, kind) for kind in TYPES}
+    lines["combined"] = [line for kind_lines in lines.values() for line in kind_lines]
+    written = []
+    for name, name_lines in lines.items():
+        path = into / f"{editor or 'editor'}_{name}_gpt_score.csv"
+        write_atomically(path, csv_text([COLUMNS, *name_lines]))
+        written.append(path)
+    return written
+
+
+def _lines(rows: Sequence[ResultRow], paths: Mapping[str, str], kind: str) -> list[list[object]]:
+    lines: list[list[object]] = []
+    for row in rows:
+        sc, pq = row.score("sc"), row.score("pq")
+        if row.labels.get("type") != kind or sc is None or pq is None or sc.value is None or pq.value is None:
+            continue
+        path = paths[row.id]
+        lines.append(
+            [
+                f"{path}_SRCIMG.png",
+                f"{path}.png",
+                row.instruction,
+                sc.value,
+                pq.value,
+                bool(row.labels["intersection"]),
+                row.labels["language"],
+            ]
+        )
+    return lines

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-
 from ....reward.metrics.viescore.metrics import MAX_GRADE, overall
-from ..bootstrap import Numbers, Statistic
+from ..bootstrap import Statistic, plain_mean
 from ..results import ResultRow, Results
 from ..tables import Table
 from .reader import LANGUAGES, TYPES
@@ -21,12 +19,6 @@ _GRADES: Mapping[str, tuple[str, str]] = {
     "Naturalness": ("pq", "naturalness"),
     "No artifacts": ("pq", "no_artifacts"),
 }
-
-
-def type_average(*types: Numbers) -> Numbers:
-    """Plain mean over the types."""
-    average: Numbers = np.mean(types, axis=0)
-    return average
 
 
 def gedit_tables(results: Results, notes: Sequence[str] = ()) -> list[Table]:
@@ -103,7 +95,7 @@ def _types(name: str, title: str, results: Results, rows: Sequence[ResultRow]) -
 
 
 def _average(results: Results, rows: Sequence[ResultRow], value: Callable[[ResultRow], float | None]) -> Statistic:
-    return Statistic.combine(type_average, *(results.mean(kind_rows, value) for kind_rows in _by_type(rows).values()))
+    return Statistic.combine(plain_mean, *(results.mean(kind_rows, value) for kind_rows in _by_type(rows).values()))
 
 
 def _by_type(rows: Sequence[ResultRow]) -> dict[str, list[ResultRow]]:

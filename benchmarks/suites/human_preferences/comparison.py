@@ -1,17 +1,21 @@
 """The common structure of preference sets: a comparison of edits of one source by one instruction, judged by people.
 
-A reader yields comparisons one by one, with their pictures unread, and `InvalidRow` for a row that is none.
+A reader yields comparisons one by one, with their pictures unread, and a `DataProblem` for a row that is none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ....reward import Image, ImageError
 from ....reward.image import FileIndex
+from ....reward.plain_text import one_line
+from ....reward.strict_json import read_json
+from ...common.errors import InputError
+from ..rows import DataProblem, Row, read_rows
 from ..split_files import LargeCell
 
 
@@ -80,12 +84,45 @@ class Comparison:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class InvalidRow:
-    """A row that is no comparison. location: file and row. problem: what is wrong with it."""
+MAX_JSON_VALUES = 2_000_000
+"""Values of the largest JSON file that is read: the published ones have some 10,000."""
 
-    location: str
-    problem: str
 
-    def __str__(self) -> str:
-        return f"{self.location}: {self.problem}"
+def json_content(path: Path, *, inside: Path | None = None, expected: str = "") -> Any:
+    """The content of a JSON file. expected: what to give if it cannot be opened. Raises `InputError`."""
+    try:
+        return read_json(path, max_values=MAX_JSON_VALUES, inside=inside)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}){expected and f': {expected}'}") from None
+    except ValueError as error:
+        raise InputError(f"{path} cannot be read: {one_line(str(error))}") from None
+
+
+def json_rows(path: Path) -> Iterator[tuple[str, Row]]:
+    """Location and fields of each object in the list of a JSON file, with their `number`. Raises `InputError`."""
+    rows = json_content(path)
+    if not isinstance(rows, list) or not rows:
+        got = "an empty one" if rows == [] else type(rows).__name__
+        raise InputError(f"{path}: expected a list of rows, got {got}")
+    return numbered((f"{path}, row {index}", row if isinstance(row, dict) else {}) for index, row in enumerate(rows))
+
+
+def numbered(rows: Iterable[tuple[str, Row]]) -> Iterator[tuple[str, Row]]:
+    """Rows without an id of their own, with their number as `number`."""
+    return ((location, {**row, "number": str(index)}) for index, (location, row) in enumerate(rows))
+
+
+def comparisons(
+    rows: Iterable[tuple[str, Row]], read: Callable[[Row], Comparison]
+) -> Iterator[Comparison | DataProblem]:
+    """Each row read; a problem for one that `read` refuses, and for a second one with the same id."""
+    return read_rows(rows, lambda row, location: read(row), lambda comparison: comparison.id)
+
+
+def entries(row: Row, name: str, count: int) -> list[Any]:
+    """A field that is a list of so many entries. Raises ValueError."""
+    value = row.get(name)
+    if not isinstance(value, list) or len(value) != count:
+        got = f"{len(value)} entries" if isinstance(value, list) else f"{value!r:.80}"
+        raise ValueError(f"expected a list of {count} entries in {name!r}, got {got}")
+    return value

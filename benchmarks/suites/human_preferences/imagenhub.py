@@ -19,12 +19,10 @@ from itertools import combinations
 from pathlib import Path
 from statistics import fmean
 
-from ....reward.plain_text import one_line
 from ....reward.regular_files import read_regular
-from ....reward.strict_json import read_json
 from ...common.errors import InputError
-from .comparison import Comparison, InvalidRow, Picture
-from .fields import MAX_JSON_VALUES, Row, RowError, json_rows, number, text
+from ..rows import DataProblem, Row, number, text
+from .comparison import Comparison, Picture, json_content, json_rows
 
 JSON_FILE = "valid_imagenhub_processed.json"
 MAX_TABLE_BYTES = 16 * 2**20
@@ -38,7 +36,7 @@ Ratings = Mapping[str, Mapping[str, str]]
 """Of one rater: uid -> model -> cell."""
 
 
-def read(folder: Path) -> Iterator[Comparison | InvalidRow]:
+def read(folder: Path) -> Iterator[Comparison | DataProblem]:
     """Raises `InputError` if files are missing, or raters rated other edits."""
     json_path = folder if folder.is_file() else folder / JSON_FILE
     if json_path.is_file():
@@ -55,7 +53,7 @@ def mean_rating(cells: list[tuple[float, float]]) -> float:
 # -- the museum's folder and the ratings -------------------------------------------------------------------------------
 
 
-def _read_museum(folder: Path) -> Iterator[Comparison | InvalidRow]:
+def _read_museum(folder: Path) -> Iterator[Comparison | DataProblem]:
     instructions = _instructions(folder)
     raters = _raters(folder)
     models = list(next(iter(raters[0].values())))
@@ -65,8 +63,8 @@ def _read_museum(folder: Path) -> Iterator[Comparison | InvalidRow]:
             cells = {model: [_cell(rater, uid, model) for rater in raters] for model in models}
             entry = instructions.get(uid)
             instruction = text(entry if isinstance(entry, Mapping) else {}, "instruction")
-        except RowError as error:
-            yield InvalidRow(location, str(error))
+        except ValueError as error:
+            yield DataProblem(location, str(error))
             continue
         overall = {model: [math.sqrt(sc * pq) for sc, pq in rated] for model, rated in cells.items()}
         yield _comparison(
@@ -87,15 +85,8 @@ def _each_with_others(values: list[float]) -> tuple[tuple[float, float], ...]:
 
 def _instructions(folder: Path) -> Mapping[str, object]:
     path = folder / LOOKUP_FILE
-    try:
-        lookup = read_json(path, max_values=MAX_JSON_VALUES, inside=folder)
-    except OSError as error:
-        raise InputError(
-            f"{path} cannot be read ({error.strerror}): expected a folder of the Imagen Museum with {LOOKUP_FILE}, "
-            f"{INPUTS}/ and a folder per model, or {JSON_FILE}"
-        ) from None
-    except ValueError as error:
-        raise InputError(f"{path} cannot be read: {one_line(str(error))}") from None
+    expected = f"a folder of the Imagen Museum with {LOOKUP_FILE}, {INPUTS}/ and a folder per model, or {JSON_FILE}"
+    lookup = json_content(path, inside=folder, expected=f"expected {expected}")
     if not isinstance(lookup, dict):
         raise InputError(f"{path}: expected an object, sample -> instruction, got {type(lookup).__name__}")
     return lookup
@@ -135,26 +126,26 @@ def _rater(path: Path, folder: Path) -> Ratings:
 def _cell(rater: Ratings, uid: str, model: str) -> tuple[float, float]:
     match = _CELL.fullmatch(rater[uid][model].strip())
     if match is None:
-        raise RowError(f"expected a rating of {model} as in [0.5, 1], got {rater[uid][model]!r:.40}")
+        raise ValueError(f"expected a rating of {model} as in [0.5, 1], got {rater[uid][model]!r:.40}")
     return float(match[1]), float(match[2])
 
 
 # -- EditReward's file -------------------------------------------------------------------------------------------------
 
 
-def _read_json(path: Path) -> Iterator[Comparison | InvalidRow]:
+def _read_json(path: Path) -> Iterator[Comparison | DataProblem]:
     rated: dict[tuple[str, str], dict[str, Row]] = {}
     for location, row in json_rows(path):
         try:
             key = (text(row, "input_path"), text(row, "instruction"))
             model = text(row, "model")
             if not 0 <= number(row, "score") <= 1:
-                raise RowError(f"expected a number from 0 to 1 in 'score', got {row['score']!r}")
-        except RowError as error:
-            yield InvalidRow(location, str(error))
+                raise ValueError(f"expected a number from 0 to 1 in 'score', got {row['score']!r}")
+        except ValueError as error:
+            yield DataProblem(location, str(error))
             continue
         if model in rated.setdefault(key, {}):
-            yield InvalidRow(location, f"{model} is rated twice for {key[0]!r}")
+            yield DataProblem(location, f"{model} is rated twice for {key[0]!r}")
         else:
             rated[key][model] = row
     for (source, instruction), rows in rated.items():

@@ -6,22 +6,65 @@
 
 `target_text`, `hint` and `scene` (the case for intervals) are optional. Sources are paths relative to the file's
 folder. Dimensions are named as in the paper's tables, ignoring case and punctuation.
+The ten categories of prompts are those of section 3.1: 100 scenes per half, one prompt per category.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ....reward.metrics.i2ibench.dimensions import DIMENSIONS, Dimension
-from ....reward.plain_text import check_name, one_line
-from ....reward.strict_json import json_lines
 from ...common.errors import InputError
 from ...common.problems import Problems
-from ..suite import DataProblem
-from .categories import CATEGORIES, Category, parse_category
+from ..rows import DataProblem, Row, file_name, object_lines, read_rows, reasons, usable
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    """name: in data. title: in tables. multi: whether its prompts have several images. text, hint: whether its prompts
+    have text to render, or a hint for grading.
+    """
+
+    name: str
+    title: str
+    multi: bool
+    text: bool = False
+    hint: bool = False
+
+
+CATEGORIES: Mapping[str, Category] = {
+    one.name: one
+    for one in (
+        Category("object-manipulation", "Object Manipulation", multi=False),
+        Category("local-editing", "Local Editing", multi=False),
+        Category("hybrid-editing", "Hybrid Editing", multi=False),
+        Category("text-rendering", "Text Rendering", multi=False, text=True),
+        Category("world-knowledge", "World Knowledge & Reasoning", multi=False, hint=True),
+        Category("basic-combination", "Basic Combination", multi=True),
+        Category("combination-content-editing", "Combination + Content Editing", multi=True),
+        Category("combination-text-rendering", "Combination + Text Rendering", multi=True, text=True),
+        Category("combination-editing-text", "Combination + Editing + Text", multi=True, text=True),
+        Category("combination-reasoning", "Combination + Reasoning", multi=True, hint=True),
+    )
+}
+
+
+def parse_category(text: str) -> Category | None:
+    """The category with this name or title, ignoring case and punctuation, or None."""
+    plain = _plain(text)
+    return next(
+        (category for category in CATEGORIES.values() if plain in (category.name, _plain(category.title))), None
+    )
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.casefold()).strip("-")
+
 
 PROMPTS_FILE = "prompts.jsonl"
 
@@ -49,43 +92,22 @@ def prompts_file(data: Path) -> Path:
 def read_prompts(data: Path, problems: Problems[DataProblem]) -> list[I2IPrompt]:
     """The valid lines. Raises `InputError` if there is no such file, or no valid line."""
     path = prompts_file(data)
-    try:
-        rows = list(json_lines(path))
-    except OSError as error:
-        raise InputError(
-            f"{path} cannot be read ({error.strerror}): give the folder with {PROMPTS_FILE}, or construct one with "
-            "`editcritic bench build i2ibench`"
-        ) from None
-    prompts: dict[str, I2IPrompt] = {}
-    for number, row in rows:
-        where = f"{path}:{number}"
-        try:
-            if isinstance(row, ValueError):
-                raise row
-            prompt = _prompt(path.parent, where, row)
-            if prompt.id in prompts:
-                raise ValueError(f"the id {prompt.id} is also that of {prompts[prompt.id].where}: make it unique")
-            prompts[prompt.id] = prompt
-        except (ValueError, OSError) as error:  # OSError: of a name that no file can have
-            problems.append(DataProblem(where, one_line(str(error))))
-    if not prompts:
-        reasons = "; ".join(map(str, problems[:3])) or "it has no lines"
-        raise InputError(f"{path} has no usable lines: {reasons}")
-    return list(prompts.values())
+    lines = object_lines(
+        path, f"give the folder with {PROMPTS_FILE}, or construct one with `editcritic bench build i2ibench`"
+    )
+    prompts = read_rows(lines, partial(_prompt, path.parent), lambda prompt: prompt.id)
+    if not (found := usable(prompts, problems)):
+        raise InputError(f"{path} has no usable lines: {reasons(problems, 'it has no lines')}")
+    return found
 
 
-def _prompt(folder: Path, location: str, row: Any) -> I2IPrompt:
-    if not isinstance(row, Mapping):
-        raise ValueError(f"is {type(row).__name__}: one object per line is expected")
+def _prompt(folder: Path, row: Row, location: str) -> I2IPrompt:
     required = ("id", "category", "sources", "instruction", "dimensions")
     if missing := [name for name in required if row.get(name) in (None, "", [])]:
         raise ValueError(f"lacks {', '.join(missing)}: a prompt has {', '.join(required)}")
     if invalid := [name for name in ("sources", "dimensions") if not _is_string_list(row[name])]:
         raise ValueError(f"{invalid[0]} is a list of names, got {row[invalid[0]]!r}")
-    name = str(row["id"])
-    check_name(name)
-    if Path(name).name != name or name == "..":
-        raise ValueError(f"the id {name!r} is not a file name: leave out slashes and dots")
+    name = file_name(str(row["id"]), most=1_000)
     category = parse_category(str(row["category"]))
     if category is None:
         raise ValueError(f"unknown category {row['category']!r}: expected one of {', '.join(CATEGORIES)}")

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ....reward import ImageError
 from ....reward.metrics.i2ibench.dimension import PACKAGE
 from ....reward.metrics.i2ibench.dimensions import DIMENSIONS, Pipeline
 from ....reward.metrics.i2ibench.overall import PIPELINES, SYSTEM_PROMPTS
 from ....reward.queries.prompts import Prompts
 from ....reward.queries.specs import Spec
-from ....reward.sample_limits import SampleTooLarge
 from ....verifiers import edit_request
 from ...common.errors import InputError
 from ...common.problems import Problems
-from ..image_index import SuiteImage, decode_images
+from ..image_index import decode_images, opened
 from ..results import ResultRow, Results
-from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, share_cases
+from ..rows import DataProblem
+from ..suite import LabelValue, Suite, SuiteInfo, SuiteItem, json_digest, make_items, require_choice
 from ..tables import Table
 from .reader import I2IPrompt, prompts_file, read_prompts
 from .tables import i2ibench_tables
@@ -89,8 +86,7 @@ class I2IBench(Suite):
                 "i2ibench needs the folder of its prompts: give --data; none are published, but "
                 "`editcritic bench build i2ibench` constructs some for your own images"
             )
-        if half not in HALVES:
-            raise InputError(f"half is one of {', '.join(HALVES)}, got {half!r}")
+        require_choice(self.name, "half", half, HALVES)
         try:
             Prompts(PACKAGE, prompts)
         except ValueError as error:
@@ -107,20 +103,15 @@ class I2IBench(Suite):
             quality_scale=None if quality_scale is None else list(quality_scale),
             aesthetics_scale=None if aesthetics_scale is None else list(aesthetics_scale),
         )
-        self.problems: Problems[DataProblem] = Problems()
-        selected = [
+        path, problems = prompts_file(Path(data)), Problems[DataProblem]()
+        prompts_of_half = [
             prompt
-            for prompt in read_prompts(Path(data), self.problems)
+            for prompt in read_prompts(path, problems)
             if half == "all" or prompt.category.multi == (half == "multi")
         ]
-        self.items: Sequence[SuiteItem] = self._items(selected, prompts_file(Path(data)).parent)
-        if not self.items:
-            reasons = "; ".join(map(str, self.problems[:3])) or f"none of its prompts is of the half {half}"
-            raise InputError(f"{data} has no usable prompts: {reasons}")
-        self.digest = hashlib.sha256(
-            json.dumps([_item_digest_fields(item) for item in self.items]).encode()
-        ).hexdigest()
-        self.items = share_cases(self.items)
+        items = self._items(prompts_of_half, path.parent, problems)
+        self.digest = json_digest([_item_digest_fields(item) for item in items])
+        self._hold(items, problems, f"{data} has no usable prompts of the half {half}")
         for name in self._dimension_options:
             if not self._dimensions & {*_METRIC_OPTIONS[name][1]}:
                 raise InputError(f"{name} is for {', '.join(_METRIC_OPTIONS[name][1])}: no prompt has them")
@@ -140,8 +131,8 @@ class I2IBench(Suite):
         protocol: `judge-only` is the ablation of section 4.3, one query for a level, for all dimensions. `paper` sends
         what appendix F marks as system prompts as such.
         """
-        if protocol not in (None, "judge-only", "paper"):
-            raise InputError(f"i2ibench has no protocol {protocol!r}: expected judge-only, paper, or none")
+        if protocol is not None:
+            require_choice(self.name, "protocol", protocol, ("judge-only", "paper"))
         options: dict[str, Any] = {"judge_only": True} if protocol == "judge-only" else {}
         options |= {} if self.prompts is None else {"prompts": self.prompts}
         if protocol == "judge-only" and self._dimension_options:
@@ -177,29 +168,22 @@ class I2IBench(Suite):
 
         return i2ibench_tables(results, applies)
 
-    def _items(self, prompts: Sequence[I2IPrompt], folder: Path) -> list[SuiteItem]:
+    def _items(self, prompts: Sequence[I2IPrompt], folder: Path, problems: Problems[DataProblem]) -> list[SuiteItem]:
         images = decode_images((path for prompt in prompts for path in prompt.sources), folder)
-        items = []
-        for prompt in prompts:
-            opened = [images[path] for path in prompt.sources]
-            if error := next((one for one in opened if isinstance(one, ImageError)), None):
-                self.problems.append(DataProblem(prompt.where, str(error)))
-                continue
-            try:
-                sample = edit_request(
-                    prompt.instruction,
-                    *(one.image for one in opened if isinstance(one, SuiteImage)),
-                    id=prompt.id,
-                    target_text=prompt.target_text,
-                    hint=prompt.hint,
-                    dimensions=prompt.dimensions,
-                )
-            except SampleTooLarge as problem:
-                self.problems.append(DataProblem(prompt.where, str(problem)))
-                continue
+
+        def items_of(prompt: I2IPrompt) -> list[SuiteItem]:
+            sample = edit_request(
+                prompt.instruction,
+                *(opened(images[path]) for path in prompt.sources),
+                id=prompt.id,
+                target_text=prompt.target_text,
+                hint=prompt.hint,
+                dimensions=prompt.dimensions,
+            )
             labels = {"category": prompt.category.name, "half": "multi" if prompt.category.multi else "single"}
-            items.append(SuiteItem(prompt.id, prompt.scene, prompt.id, sample, labels=labels))
-        return items
+            return [SuiteItem(prompt.id, prompt.scene, prompt.id, sample, labels=labels)]
+
+        return make_items(prompts, items_of, lambda prompt: prompt.where, problems)
 
 
 def _dimension_options(**values: Any) -> dict[str, Any]:

@@ -7,30 +7,21 @@ differs by up to 0.032 from the printed values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from ....reward.metrics.i2ibench.dimensions import DIMENSIONS
-from ..bootstrap import Numbers, Statistic
+from ..bootstrap import Statistic
 from ..results import ResultRow, Results
 from ..tables import Table
-from .categories import CATEGORIES
+from .reader import CATEGORIES
 
 OVERALL = "Overall"
 SUCCESS_THRESHOLD = 0.5
 """Minimum two-level score of a success (section 4.3)."""
 
 HALVES: Mapping[str, bool] = {"single": False, "multi": True}
-
-
-def weighted_dimension_mean(values: Sequence[Numbers], quotas: Sequence[Numbers]) -> Numbers:
-    """The mean of dimensions' means, weighted by their numbers of scores: the mean of all scores, or NaN."""
-    terms = [(np.where(quota > 0, value, 0.0) * quota, quota) for value, quota in zip(values, quotas, strict=True)]
-    total = np.sum([quota for _, quota in terms], axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        means: Numbers = np.where(total > 0, np.sum([term for term, _ in terms], axis=0) / total, np.nan)
-    return means
 
 
 def title_of(dimension: str) -> str:
@@ -50,18 +41,10 @@ def i2ibench_tables(results: Results, applies: MetricApplies) -> list[Table]:
     halves = {half: dimensions for half in HALVES if (dimensions := subset.dimensions(half))}
     means = {half: subset.means(results.filter(half=half), dimensions) for half, dimensions in halves.items()}
     overalls = {half.capitalize(): row[OVERALL] for half, row in means.items() if OVERALL in row}
-    headline = next(iter(overalls), "")
     board = Table(
-        "leaderboard",
-        "I2I-Bench, Overall",
-        list(overalls),
-        {"all": overalls},
-        1.0,
-        "0 to 1",
-        3,
-        _OVERALL_NOTE,
-        ranking_column=headline,
-    )
+        "leaderboard", "I2I-Bench, Overall", list(overalls), {"all": overalls}, 1.0, "0 to 1", 3, _OVERALL_NOTE,
+        ranking_column=next(iter(overalls), ""),
+    )  # fmt: skip
     return [
         board,
         *(_table(half, f"I2I-Bench, {half}-image editing", {"all": row}) for half, row in means.items()),
@@ -80,6 +63,10 @@ _OVERALL_NOTE = ("Overall is the mean over all (prompt, dimension) scores",)
 def _table(name: str, title: str, rows: Mapping[str, Mapping[str, Statistic]]) -> Table:
     columns = [column for column in dict.fromkeys(name for row in rows.values() for name in row) if column != OVERALL]
     return Table(name, title, [*columns, OVERALL], rows, 1.0, "0 to 1", 3, _OVERALL_NOTE)
+
+
+def _value_of(dimension: str) -> Callable[[ResultRow], float | None]:
+    return lambda row: row.value(dimension)
 
 
 @dataclass(frozen=True)
@@ -104,14 +91,22 @@ class _Subset:
             and any(self.applies(row, name) and (name in row.scores or not row.scores) for row in rows)
         ]
 
-    def mean(self, rows: Iterable[ResultRow], dimension: str, *, succeeded: bool = False) -> Statistic:
-        """Mean over the rows that the dimension applies to; succeeded: share that reaches `SUCCESS_THRESHOLD`."""
+    def _rows(self, rows: Iterable[ResultRow], dimension: str) -> list[ResultRow]:
+        """Those that the dimension applies to."""
+        return [row for row in rows if self.applies(row, dimension)]
 
-        def value(row: ResultRow) -> float | None:
+    def mean(self, rows: Iterable[ResultRow], dimension: str) -> Statistic:
+        """Mean over the rows that the dimension applies to."""
+        return self.results.metric_mean(self._rows(rows, dimension), dimension)
+
+    def success(self, rows: Iterable[ResultRow], dimension: str) -> Statistic:
+        """Share of these rows that reaches `SUCCESS_THRESHOLD`."""
+
+        def succeeded(row: ResultRow) -> float | None:
             score = row.value(dimension)
-            return float(score >= SUCCESS_THRESHOLD) if succeeded and score is not None else score
+            return None if score is None else float(score >= SUCCESS_THRESHOLD)
 
-        return self.results.mean((row for row in rows if self.applies(row, dimension)), value)
+        return self.results.mean(self._rows(rows, dimension), succeeded)
 
     def means(self, rows: Sequence[ResultRow], dimensions: Sequence[str]) -> dict[str, Statistic]:
         """Means by dimension, and the paper's Overall."""
@@ -119,28 +114,9 @@ class _Subset:
         present = {name: mean for name, mean in means.items() if mean.count or mean.num_missing}
         row = {title_of(name): mean for name, mean in present.items()}
         counted = [name for name in present if DIMENSIONS[name].in_overall]
-        return {**row, OVERALL: self._pooled(rows, {name: present[name] for name in counted})} if counted else row
-
-    def _pooled(self, rows: Sequence[ResultRow], means: Mapping[str, Statistic]) -> Statistic:
-        quotas = [self._count(rows, name) for name in means]
-        pooled = Statistic.combine(
-            lambda *parts: weighted_dimension_mean(parts[: len(means)], parts[len(means) :]), *means.values(), *quotas
-        )
-        cases = {row.case for row in rows for name in means if self.applies(row, name)}
-        return replace(pooled, count=sum(mean.count for mean in means.values()), support=len(cases))
-
-    def _count(self, rows: Sequence[ResultRow], dimension: str) -> Statistic:
-        """The number of scores as a statistic."""
-        numbers = {case: number for number, case in enumerate(self.results.cases)}
-        counts = np.zeros(len(numbers))
-        for row in rows:
-            counts[numbers[row.case]] += self.applies(row, dimension) and row.value(dimension) is not None
-
-        def evaluate(weights: Numbers) -> Numbers:
-            totals: Numbers = weights @ counts
-            return totals
-
-        return Statistic(evaluate, len(counts), int(counts.sum()))
+        if counted:
+            row[OVERALL] = self.results.pooled_mean((self._rows(rows, name), _value_of(name)) for name in counted)
+        return row
 
     def categories(self, half: str, dimensions: Sequence[str]) -> dict[str, dict[str, Statistic]]:
         """The means of each category with rows."""
@@ -160,16 +136,12 @@ def _success(subset: _Subset, halves: Mapping[str, Sequence[str]]) -> list[Table
         half_rows = subset.results.filter(half=half)
         two_level = [name for name in dimensions if DIMENSIONS[name].pipeline == "two levels"]
         if two_level:
-            rows[half] = {title_of(name): subset.mean(half_rows, name, succeeded=True) for name in two_level}
+            rows[half] = {title_of(name): subset.success(half_rows, name) for name in two_level}
     if not rows:
         return []
     columns = list(dict.fromkeys(column for half_row in rows.values() for column in half_row))
     note = f"a score of at least {SUCCESS_THRESHOLD} is a success (section 4.3)"
     return [Table("success", "I2I-Bench, success by dimension", columns, rows, 100.0, "percent", 1, [note])]
-
-
-def _minus(a: Numbers, b: Numbers) -> Numbers:
-    return a - b
 
 
 def _single_vs_multi(subset: _Subset, halves: Mapping[str, Sequence[str]]) -> list[Table]:
@@ -179,7 +151,7 @@ def _single_vs_multi(subset: _Subset, halves: Mapping[str, Sequence[str]]) -> li
         return []
     single = {title_of(name): subset.mean(subset.results.filter(half="single"), name) for name in shared}
     multi = {title_of(name): subset.mean(subset.results.filter(half="multi"), f"multi-{name}") for name in shared}
-    difference = {name: Statistic.combine(_minus, multi[name], single[name], monotone=False) for name in single}
+    difference = {name: Statistic.combine(np.subtract, multi[name], single[name], monotone=False) for name in single}
     rows = {"single": single, "multi": multi, "multi − single": difference}
     note = "a dimension may differ between the halves: the paper's single-image fidelity is of regions"
     title = "I2I-Bench, single against multi"

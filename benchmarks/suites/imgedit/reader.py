@@ -14,44 +14,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from ....reward.metrics.imgedit.metrics import EDIT_TYPES, EditType
-from ....reward.plain_text import check_name, one_line
+from ....reward.plain_text import one_line
 from ....reward.strict_json import json_lines, read_json
 from ...common.errors import InputError
 from ...common.problems import Problems
-from ..suite import DataProblem
+from ..rows import DataProblem, Row, file_name, read_rows, reasons, text, usable
 
 Part = Literal["basic", "uge", "multi-turn"]
 PARTS: tuple[Part, ...] = get_args(Part)
 
-TYPE_COUNTS: Mapping[EditType, int] = MappingProxyType(
-    {
-        "add": 95,
-        "adjust": 94,
-        "extract": 117,
-        "replace": 92,
-        "remove": 86,
-        "background": 94,
-        "style": 100,
-        "compose": 23,
-        "action": 36,
-    }
-)
+TYPE_COUNTS: Mapping[EditType, int] = {
+    "add": 95,
+    "adjust": 94,
+    "extract": 117,
+    "replace": 92,
+    "remove": 86,
+    "background": 94,
+    "style": 100,
+    "compose": 23,
+    "action": 36,
+}
 """Type -> instructions of the published basic suite, 737 in all."""
 UGE_COUNT = 47
 """Instructions of the published hard suite."""
 
-KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "content-memory": ("content_memory",),
-        "content-understanding": ("content_understand", "content_understanding"),
-        "version-backtracking": ("version_backtrace", "version_backtracking"),
-    }
-)
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "content-memory": ("content_memory",),
+    "content-understanding": ("content_understand", "content_understanding"),
+    "version-backtracking": ("version_backtrace", "version_backtracking"),
+}
 """Kind of a multi-turn task -> names of its folder, or of its file without suffix."""
 MAX_TURNS = 10
 
@@ -62,7 +58,6 @@ _FILES: Mapping[Part, tuple[str, ...]] = {
     "basic": ("basic_edit.json", "singleturn.json", "singleturn/singleturn.json", "Basic/basic_edit.json"),
     "uge": ("UGE_edit.json", "UGE_edit.jsonl", "hard/annotation.json", "hard/annotation.jsonl", "UGE/UGE_edit.json"),
 }
-_MAX_KEY = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,35 +74,24 @@ class ImgEditRow:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class ImgEditData:
-    """The usable rows of a part, and the folder which their pictures lie in or below."""
-
-    rows: list[ImgEditRow]
-    folder: Path
+def data_folder(data: Path) -> Path:
+    """The folder which the pictures lie in or below."""
+    return data if data.is_dir() else data.parent
 
 
-def read_part(data: Path, part: Part, problems: Problems[DataProblem]) -> ImgEditData:
+def read_part(data: Path, part: Part, problems: Problems[DataProblem]) -> list[ImgEditRow]:
     """The usable rows. data: a folder in one of the published layouts, or for basic and hard instructions their file.
 
     Raises `InputError` if there is no such file, or no usable row.
     """
-    top = data if data.is_dir() else data.parent
-    rows: list[ImgEditRow] = []
+    found: list[ImgEditRow] = []
     for kind, path in _files(data, part):
-        seen: dict[str, str] = {}
-        for where, key, row in _rows(path, problems):
-            try:
-                read = _row(top, path, part, kind, key, row, where)
-                if (first := seen.setdefault(read.key, where)) != where:
-                    raise ValueError(f"the key {read.key} is also that of {first}: make it unique")
-                rows.append(read)
-            except (ValueError, OSError) as error:  # OSError: of a name that no file can have
-                problems.append(DataProblem(where, one_line(str(error))))
-    if not rows:
-        reasons = "; ".join(map(str, problems[:3])) or "its files have no rows"
-        raise InputError(f"{data} has no usable instructions of imgedit's part {part}: {reasons}")
-    return ImgEditData(rows, top)
+        rows = read_rows(_rows(path), partial(_row, data_folder(data), path, part, kind), lambda row: row.key)
+        found += usable(rows, problems)
+    if not found:
+        why = reasons(problems, "its files have no rows")
+        raise InputError(f"{data} has no usable instructions of imgedit's part {part}: {why}")
+    return found
 
 
 def _files(data: Path, part: Part) -> list[tuple[str, Path]]:
@@ -139,8 +123,8 @@ def _files(data: Path, part: Part) -> list[tuple[str, Path]]:
     return files
 
 
-def _rows(path: Path, problems: Problems[DataProblem]) -> Iterator[tuple[str, str, Any]]:
-    """Location, key and content of each row."""
+def _rows(path: Path) -> Iterator[tuple[str, Any]]:
+    """Location and content of each row, which has its `key`."""
     try:
         table = read_json(path)
     except OSError as error:
@@ -149,23 +133,16 @@ def _rows(path: Path, problems: Problems[DataProblem]) -> Iterator[tuple[str, st
         table = None  # several values, one on a line, or no JSON at all
     if isinstance(table, dict) and table and all(isinstance(row, dict) for row in table.values()):
         for key, row in table.items():
-            yield f"{path}, {one_line(key):.80}", key, row
+            yield f"{path}, {one_line(key):.80}", {**row, "key": key}
         return
     for number, row in json_lines(path):
-        where = f"{path}:{number}"
-        if isinstance(row, dict):
-            yield where, str(row.get("key", number)), row
-        else:
-            what = row if isinstance(row, ValueError) else type(row).__name__
-            problems.append(DataProblem(where, one_line(f"is {what}: one object of rows, or one a line, is expected")))
+        yield f"{path}:{number}", {"key": number, **row} if isinstance(row, dict) else row
 
 
-def _row(top: Path, path: Path, part: Part, kind: str, key: str, row: Mapping[str, Any], where: str) -> ImgEditRow:
+def _row(top: Path, path: Path, part: Part, kind: str, row: Row, where: str) -> ImgEditRow:
     """Raises ValueError for a row that cannot be used."""
-    check_name(key)
-    if Path(key).name != key or key == ".." or len(key) > _MAX_KEY:
-        raise ValueError(f"the key {key!r:.80} is no name of a picture: leave out slashes, and keep it short")
-    name = _text(row, "id")
+    key = file_name(str(row["key"]))
+    name = text(row, "id")
     picture = next((file for file in _pictures(top, path, part, name) if file.is_file()), None)
     if picture is None:
         raise ValueError(f"there is no image {name!r:.200}, neither in {path.parent} nor in {_FOLDERS[part]}/")
@@ -173,19 +150,12 @@ def _row(top: Path, path: Path, part: Part, kind: str, key: str, row: Mapping[st
         turns = [f"turn{number}" for number in range(1, 1 + sum(field.startswith("turn") for field in row))]
         if not 1 <= len(turns) <= MAX_TURNS:
             raise ValueError(f"has {len(turns)} turns: expected turn1, turn2, … up to {MAX_TURNS}")
-        return ImgEditRow(where, key, name, picture, tuple(_text(row, turn) for turn in turns), kind)
+        return ImgEditRow(where, key, name, picture, tuple(text(row, turn) for turn in turns), kind)
     if part == "basic":
-        kind = _text(row, "edit_type").casefold()
+        kind = text(row, "edit_type").casefold()
         if kind not in EDIT_TYPES:
             raise ValueError(f"unknown edit_type {kind!r:.80}: expected one of {', '.join(EDIT_TYPES)}")
-    return ImgEditRow(where, key, name, picture, (_text(row, "prompt"),), kind)
-
-
-def _text(row: Mapping[str, Any], field: str) -> str:
-    value = row.get(field)
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{field} is a text, got {value!r:.80}")
-    return value.strip()
+    return ImgEditRow(where, key, name, picture, (text(row, "prompt"),), kind)
 
 
 def _pictures(top: Path, path: Path, part: Part, name: str) -> Iterator[Path]:

@@ -1,29 +1,34 @@
-"""ImgEdit-Bench (arXiv 2505.20275): 737 basic instructions of nine types, 47 hard ones (UGE), and conversations."""
+"""ImgEdit-Bench (arXiv 2505.20275): 737 basic instructions of nine types, 47 hard ones (UGE), and conversations.
+
+The files of the released scripts are made of the same replies, in the folder `imgedit`. `result.json` has the judge's
+reply by key, as the released script that asks the judge writes it: the scripts that compute the means can be run on it.
+`average_score.json` and, of the basic suite, `typescore.json` have what these write, but of this run's own values: in
+protocol `official` they are equal to theirs, in `fixed` they are the values that count. Failed scores are in none of
+them.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ....reward import EditSample, ImageError, SpecError, build
-from ....reward.metrics.imgedit.metrics import PACKAGE, PROTOCOLS, Protocol
+from ....reward import Image
+from ....reward.metrics.imgedit.metrics import GRADES, PACKAGE, PROTOCOLS, Protocol
 from ....reward.queries.prompts import Prompts
 from ....reward.queries.specs import Spec
 from ....reward.sample import Operation
-from ....reward.sample_limits import SampleTooLarge
 from ....verifiers import edit_request
 from ...common.errors import InputError
 from ...common.problems import Problems
-from ..image_index import SuiteImage, decode_images
+from ..image_index import decode_images, opened
 from ..results import Results
-from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, share_cases
+from ..rows import DataProblem
+from ..suite import LabelValue, Suite, SuiteInfo, SuiteItem, json_digest, make_items, require_choice
 from ..tables import Table
-from .official_files import write_official_files
-from .reader import PARTS, TYPE_COUNTS, UGE_COUNT, ImgEditRow, Part, read_part
+from .reader import PARTS, TYPE_COUNTS, UGE_COUNT, ImgEditRow, Part, data_folder, read_part
 from .tables import METRICS, basic_tables, uge_tables
 
 
@@ -60,20 +65,17 @@ class ImgEditBench(Suite):
     ) -> None:
         if data is None:
             raise InputError("imgedit needs its data: give --data with the folder of its instructions and pictures")
-        if part not in PARTS:
-            raise InputError(f"imgedit has no part {part!r}: expected one of {', '.join(PARTS)}")
+        require_choice(self.name, "part", part, PARTS)
         if extract_source is not None and part != "basic":
             raise InputError(f"extract_source is an option of the part basic, got part={part}")
         self.part, self.protocol, self.extract_source, self.prompts = part, protocol, extract_source, prompts
         self._check_options()  # before data are read
-        self.problems: Problems[DataProblem] = Problems()
-        published = read_part(Path(data), part, self.problems)
-        items = self._items(published.rows, published.folder)
-        if not items:
-            raise InputError(f"{data} has no usable pictures: " + "; ".join(map(str, self.problems[:3])))
+        problems = Problems[DataProblem]()
+        rows = read_part(Path(data), part, problems)
+        items = self._items(rows, data_folder(Path(data)), problems)
         fields = [[item.id, item.sample.instruction, dict(item.labels), item.sample.source.digest] for item in items]
-        self.digest = hashlib.sha256(json.dumps([part, fields]).encode()).hexdigest()
-        self.items: Sequence[SuiteItem] = share_cases(items)
+        self.digest = json_digest([part, fields])
+        self._hold(items, problems, f"{data} has no usable pictures")
 
     @property
     def options(self) -> Mapping[str, LabelValue]:
@@ -103,8 +105,7 @@ class ImgEditBench(Suite):
                 "`editcritic judge label 'imgedit?part=multi-turn' --data DATA --outputs NAME=FOLDER -o labels.jsonl`"
             )
         protocol = protocol or self.protocol
-        if protocol not in PROTOCOLS:
-            raise InputError(f"imgedit has no protocol {protocol!r}: expected one of {', '.join(PROTOCOLS)}")
+        require_choice(self.name, "protocol", protocol, PROTOCOLS)
         options: dict[str, Any] = {"protocol": protocol}
         options |= {} if self.extract_source is None else {"extract_source": self.extract_source}
         options |= {} if self.prompts is None else {"prompts": self.prompts}
@@ -118,7 +119,7 @@ class ImgEditBench(Suite):
         return basic_tables(results, notes) if self.part == "basic" else uge_tables(results, notes)
 
     def write_official_files(self, results: Results, folder: Path) -> list[Path]:
-        """`imgedit/result.json` and the files that the released scripts make of it, see `official_files`."""
+        """`imgedit/result.json` and the files that the released scripts make of it."""
         return [] if self.part == "multi-turn" else write_official_files(results, METRICS[self.part], folder)
 
     def _check_options(self) -> None:
@@ -127,11 +128,7 @@ class ImgEditBench(Suite):
             if self.prompts is not None or self.protocol != "fixed":
                 raise InputError("people judge the part multi-turn: it has neither protocol nor prompts")
             return
-        for spec in self.metrics().values():
-            try:
-                build(spec)
-            except (SpecError, ValueError) as error:
-                raise InputError(str(error)) from None
+        self._check_metrics()
 
     def _completeness_notes(self) -> list[str]:
         """Counts that differ from the published ones."""
@@ -142,23 +139,17 @@ class ImgEditBench(Suite):
         listed = f": {', '.join(differing)}" if self.part == "basic" else ""
         return [f"the data have {total} instructions{listed}"] if differing else []
 
-    def _items(self, rows: Sequence[ImgEditRow], folder: Path) -> list[SuiteItem]:
+    def _items(self, rows: Sequence[ImgEditRow], folder: Path, problems: Problems[DataProblem]) -> list[SuiteItem]:
         images = decode_images((row.picture for row in rows), folder)
-        items: list[SuiteItem] = []
-        for row in rows:
-            image = images[row.picture]
-            if isinstance(image, ImageError):
-                self.problems.append(DataProblem(row.where, str(image)))
-                continue
-            try:
-                items += self._items_of(row, image)
-            except SampleTooLarge as error:
-                self.problems.append(DataProblem(row.where, str(error)))
-        return items
 
-    def _items_of(self, row: ImgEditRow, opened: SuiteImage) -> list[SuiteItem]:
+        def items_of(row: ImgEditRow) -> list[SuiteItem]:
+            return self._items_of(row, opened(images[row.picture]))
+
+        return make_items(rows, items_of, lambda row: row.where, problems)
+
+    def _items_of(self, row: ImgEditRow, picture: Image) -> list[SuiteItem]:
         """The items of a row: one, or one a turn."""
-        (first, *_), picture = row.instructions, opened.image
+        first = row.instructions[0]
         if self.part == "uge":
             return [SuiteItem(row.key, row.source, row.key, edit_request(first, picture, id=row.key))]
         if self.part == "basic":
@@ -170,7 +161,7 @@ class ImgEditBench(Suite):
                 f"{chain}/{turn}",
                 chain,
                 f"{row.kind}/{row.key}_turn{turn}",
-                _turn(f"{chain}/{turn}", instruction, opened),
+                edit_request(instruction, picture, id=f"{chain}/{turn}"),
                 previous=f"{chain}/{turn - 1}" if turn > 1 else "",
                 labels={"kind": row.kind, "turn": turn},
             )
@@ -178,5 +169,31 @@ class ImgEditBench(Suite):
         ]
 
 
-def _turn(name: str, instruction: str, opened: SuiteImage) -> EditSample:
-    return edit_request(instruction, opened.image, id=name)
+FOLDER = "imgedit"
+"""In the result folder, which has a `result.json` of its own."""
+
+
+def write_official_files(results: Results, metric: str, folder: Path) -> list[Path]:
+    """Write the files and return their paths."""
+    replies: dict[str, str] = {}
+    averages: dict[str, float] = {}
+    by_type: dict[str, list[float]] = {}
+    for row in results.rows:
+        score = row.score(metric)
+        if score is None or score.value is None:
+            continue
+        replies[row.id] = next((item.text for item in score.evidence if item.what == GRADES), "")
+        averages[row.id] = round(score.value, 2)
+        by_type.setdefault(str(row.labels.get("type", "")), []).append(averages[row.id])
+    folder = folder / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    files: dict[str, Mapping[str, Any]] = {"result.json": replies, "average_score.json": averages}
+    if "" not in by_type:
+        # In the words of the released script: `fmean` would round one mean in 600 to another last digit.
+        files["typescore.json"] = {kind: round(sum(values) / len(values), 2) for kind, values in by_type.items()}
+    paths = []
+    for name, content in files.items():
+        path = folder / name
+        path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        paths.append(path)
+    return paths

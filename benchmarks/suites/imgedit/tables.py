@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from ....reward.metrics.imgedit.metrics import CAPPED, CRITERIA, EDIT_TYPES, GRADES, NUMBERS, OUT_OF_RANGE
-from ..bootstrap import Numbers, Statistic
+from ..bootstrap import Statistic, plain_mean
 from ..results import ResultRow, Results
 from ..tables import Table
 
@@ -23,18 +21,12 @@ _GRADES = 3
 """Criteria of a type."""
 
 
-def type_mean(*types: Numbers) -> Numbers:
-    """Overall: the mean of the types' means, unweighted."""
-    mean: Numbers = np.mean(types, axis=0)
-    return mean
-
-
 def basic_tables(results: Results, notes: Sequence[str]) -> list[Table]:
     """The published table, the criteria by type (protocol `fixed`), and the replies by type."""
     metric = METRICS["basic"]
     rows = {COLUMNS[kind]: results.filter(type=kind) for kind in EDIT_TYPES if results.filter(type=kind)}
-    row = {column: results.mean(of_type, lambda one: one.value(metric)) for column, of_type in rows.items()}
-    row[OVERALL] = Statistic.combine(type_mean, *row.values())
+    row = {column: results.metric_mean(of_type, metric) for column, of_type in rows.items()}
+    row[OVERALL] = Statistic.combine(plain_mean, *row.values())
     overall = f"Overall is the plain mean of the means of {len(rows)} types"
     board = Table(
         "leaderboard", "ImgEdit-Bench, basic", [*row], {"all": row}, 1.0, _UNIT, 2, [overall, *notes],
@@ -46,7 +38,7 @@ def basic_tables(results: Results, notes: Sequence[str]) -> list[Table]:
 def uge_tables(results: Results, notes: Sequence[str]) -> list[Table]:
     """The mean over the hard instructions, and their replies."""
     metric = METRICS["uge"]
-    mean = results.mean(results.rows, lambda row: row.value(metric))
+    mean = results.metric_mean(results.rows, metric)
     board = Table("leaderboard", "ImgEdit-Bench, hard instructions", [UGE], {"all": {UGE: mean}}, 1.0, _UNIT, 2, notes)
     return [board, *_replies(results, metric, {UGE: results.rows})]
 
@@ -61,17 +53,13 @@ def _criteria(results: Results) -> list[Table]:
         if not any((score := row.score("imgedit")) is not None and score.parts for row in of_type):
             continue
         rows[COLUMNS[kind]] = {
-            column: results.mean(of_type, _part(criterion))
+            column: results.metric_mean(of_type, METRICS["basic"], criterion)
             for column, criterion in zip(columns, CRITERIA[kind], strict=True)
         }
         names.append(f"{COLUMNS[kind]}: {', '.join(CRITERIA[kind])}")
     if not rows:
         return []
     return [Table("criteria", "ImgEdit-Bench, basic, by criterion", columns, rows, 1.0, _UNIT, 2, names)]
-
-
-def _part(criterion: str) -> Callable[[ResultRow], float | None]:
-    return lambda row: row.value("imgedit", criterion)
 
 
 def _replies(results: Results, metric: str, rows: Mapping[str, Sequence[ResultRow]]) -> list[Table]:
@@ -105,10 +93,7 @@ def _replies(results: Results, metric: str, rows: Mapping[str, Sequence[ResultRo
 
 
 def _share(
-    results: Results,
-    rows: Sequence[ResultRow],
-    metric: str,
-    holds: Callable[[Mapping[str, Mapping[str, float]]], bool],
+    results: Results, rows: Sequence[ResultRow], metric: str, holds: Callable[[Mapping[str, Mapping[str, float]]], bool]
 ) -> Statistic:
     def indicator(row: ResultRow) -> float | None:
         found = _evidence(row, metric)

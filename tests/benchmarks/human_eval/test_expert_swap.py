@@ -17,7 +17,7 @@ from editcritic.benchmarks.human_eval.judge_drift import (
 )
 from editcritic.benchmarks.human_eval.label_matching import LabelMetric
 from editcritic.benchmarks.suites.bootstrap import Statistic
-from editcritic.benchmarks.suites.published_figures import published_figures
+from editcritic.benchmarks.suites.suite import published_figures
 
 from . import label_files
 from .label_files import results, row

@@ -14,7 +14,7 @@ from editcritic.benchmarks.human_eval.preference_agreement import win_correlatio
 from editcritic.benchmarks.human_eval.question_pools import SuitePool
 from editcritic.benchmarks.suites.bootstrap import Statistic
 from editcritic.benchmarks.suites.i2ibench.suite import I2IBench
-from editcritic.benchmarks.suites.published_figures import published_figures
+from editcritic.benchmarks.suites.suite import published_figures
 from editcritic.reward.metrics.i2ibench.dimensions import DIMENSIONS
 
 from ..suites.i2ibench.layout import outputs, rows, written

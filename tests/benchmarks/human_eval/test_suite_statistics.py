@@ -9,7 +9,7 @@ import pytest
 
 from editcritic.benchmarks.human_eval.suite_statistics import AREA_BINS, suite_statistics
 from editcritic.benchmarks.sceneedit.compound_requests import compound_cases
-from editcritic.benchmarks.suites.complexedit.construction.atomic_operations import CATEGORIES
+from editcritic.benchmarks.suites.complexedit.construction import CATEGORIES
 from editcritic.benchmarks.suites.edival import object_categories
 from editcritic.benchmarks.suites.suite import SuiteItem
 from editcritic.reward import Box, EditSample, Image, Operation, Pools, Task

@@ -25,7 +25,8 @@ from editcritic.benchmarks.report.suite_chapters import Chapter, NotShown, Suite
 from editcritic.benchmarks.report.suites_page import write_suites_page
 from editcritic.benchmarks.suites.leaderboards import EditorComparison
 from editcritic.benchmarks.suites.results import ResultRow, Results
-from editcritic.benchmarks.suites.suite import DataProblem, SuiteInfo
+from editcritic.benchmarks.suites.rows import DataProblem
+from editcritic.benchmarks.suites.suite import SuiteInfo
 from editcritic.benchmarks.suites.tables import Table
 from editcritic.benchmarks.web_app.question_view import PictureStore, feedback_html, question_html
 from editcritic.reward import Box, Card, EditSample, Evidence, Image, Score

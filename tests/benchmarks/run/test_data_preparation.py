@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from editcritic.benchmarks.suites.complexedit.imagefolder import convert_imagefolder
+from editcritic.benchmarks.suites.complexedit.reader import convert_imagefolder
 from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit
 from editcritic.benchmarks.suites.construction.dataset_sources import SOURCES, DatasetFile, safe_path_parts
-from editcritic.benchmarks.suites.construction.download_lock import DownloadLock, read_lock
+from editcritic.benchmarks.suites.construction.download import DownloadLock, read_lock
 from editcritic.benchmarks.suites.construction.workspace import list_numbered_images
-from editcritic.benchmarks.suites.edival.construction import pipeline
-from editcritic.benchmarks.suites.edival.construction.chains import EdiValAgent
+from editcritic.benchmarks.suites.edival import construction
+from editcritic.benchmarks.suites.edival.construction import EdiValAgent
 from editcritic.reward.tomllib_compat import tomllib
 
 from ..suites.construction.file_server import Files, served
@@ -32,7 +32,7 @@ NAMES = {"csv": "oai_instruction_generation_output.csv", "zip": "input_images_re
 def data(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
     """EdiVal's two files, small: made by ourselves, zipped as they are published."""
     folder = tmp_path_factory.mktemp("edival")
-    report = pipeline.construct(
+    report = construction.construct(
         list_numbered_images(photographs(folder / "photos", count=2)),
         folder / "data",
         EdiValAgent(),
@@ -42,9 +42,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
     assert report.num_constructed == 2
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as file:
-        for path in sorted((folder / "data" / pipeline.PICTURES).iterdir()):
+        for path in sorted((folder / "data" / construction.PICTURES).iterdir()):
             file.write(path, f"input_images_resize_512/{path.name}")
-    return {NAMES["csv"]: (folder / "data" / pipeline.CSV).read_bytes(), NAMES["zip"]: packed.getvalue()}
+    return {NAMES["csv"]: (folder / "data" / construction.CSV).read_bytes(), NAMES["zip"]: packed.getvalue()}
 
 
 @pytest.fixture(autouse=True)

@@ -17,10 +17,10 @@ import pytest
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.problems import Problems, num_problems
-from editcritic.benchmarks.suites.construction import zip_extraction
-from editcritic.benchmarks.suites.construction.zip_extraction import extract_zip
+from editcritic.benchmarks.suites import extraction
 from editcritic.benchmarks.suites.dlebench.suite import DleBench
-from editcritic.benchmarks.suites.edival import base_images
+from editcritic.benchmarks.suites.edival import reader
+from editcritic.benchmarks.suites.extraction import extract_zip
 from editcritic.benchmarks.suites.i2ibench.suite import I2IBench
 from editcritic.benchmarks.suites.imgedit.suite import ImgEditBench
 from editcritic.reward.regular_files import MAX_LINE_BYTES
@@ -62,48 +62,40 @@ _LINES = {
 }
 
 
-def i2i(folder: Path, *lines: dict[str, Any] | str) -> I2IBench:
-    good = {"category": "local-editing", "instruction": "Add a cup", "dimensions": ["instruction following"]}
-    rows: list[dict[str, Any] | str] = [{**good, "id": "good", "sources": ["images/a.png"]}]
-    rows += [line if isinstance(line, str) else {**good, **line} for line in lines]
-    text = "\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows)
-    (folder / "prompts.jsonl").write_text(text, encoding="utf-8")
-    suite = I2IBench(folder)
+def read(kind: Any, path: Path, good: dict[str, Any], name: str, *lines: dict[str, Any] | str) -> Any:
+    """The suite of a line called `good`, and of others, which are like it if they are objects. name: of the id."""
+    rows = [{**good, name: "good"}, *(line if isinstance(line, str) else {**good, **line} for line in lines)]
+    path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows), encoding="utf-8")
+    suite = kind(path.parent)
     assert suite.items[0].id == "good"
     return suite
 
 
-def dle(folder: Path, *lines: dict[str, Any] | str) -> DleBench:
+def i2i(folder: Path, *lines: dict[str, Any] | str) -> Any:
+    good = {"category": "local-editing", "instruction": "Add a cup", "dimensions": ["instruction following"]}
+    return read(I2IBench, folder / "prompts.jsonl", {**good, "sources": ["images/a.png"]}, "id", *lines)
+
+
+def dle(folder: Path, *lines: dict[str, Any] | str) -> Any:
     good = {"edit_operation": "Make it blue", "type": "Change Color", "bbox": [1, 1, 30, 30]}
     pictures = {"image": "a.png", "reference_image": "a.png"}
-    rows: list[dict[str, Any] | str] = [{**good, **pictures, "id": "good"}]
-    rows += [line if isinstance(line, str) else {**good, **pictures, **line} for line in lines]
-    text = "\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows)
-    (folder / "data.jsonl").write_text(text, encoding="utf-8")
-    suite = DleBench(folder)
-    assert suite.items[0].id == "good"
-    return suite
+    return read(DleBench, folder / "data.jsonl", {**good, **pictures}, "id", *lines)
 
 
-def img(folder: Path, *lines: dict[str, Any] | str) -> ImgEditBench:
+def img(folder: Path, *lines: dict[str, Any] | str) -> Any:
     good = {"id": "images/a.png", "prompt": "Add a cup", "edit_type": "add"}
-    rows = [{**good, "key": "good"}, *(line if isinstance(line, str) else {**good, **line} for line in lines)]
-    text = "\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows)
-    (folder / "basic_edit.json").write_text(text, encoding="utf-8")
-    suite = ImgEditBench(folder)
-    assert suite.items[0].id == "good"
-    return suite
+    return read(ImgEditBench, folder / "basic_edit.json", good, "key", *lines)
 
 
 @pytest.mark.parametrize("name", _PICTURES)
 def test_a_line_names_pictures_of_the_data_only(name: str, data: Path) -> None:
     path = name.format(secret=data.parent / "secret.png")
-    for read, line in (
+    for suite_of, line in (
         (i2i, {"id": "odd", "sources": [path if "/" in path else f"images/{path}"]}),
         (dle, {"id": "odd", "image": path}),
         (img, {"key": "odd", "id": path if "/" in path else f"images/{path}"}),
     ):
-        suite: Any = read(data, line)
+        suite = suite_of(data, line)
         assert [item.id for item in suite.items] == ["good"]
         (problem,) = map(str, suite.problems)
         assert re.search(_PICTURES[name], problem), problem
@@ -113,8 +105,8 @@ def test_a_line_names_pictures_of_the_data_only(name: str, data: Path) -> None:
 
 
 def test_of_many_odd_lines_the_first_are_kept_and_all_are_counted(data: Path) -> None:
-    for read in (i2i, dle, img):
-        suite: Any = read(data, *['"a"'] * 3_000)
+    for suite_of in (i2i, dle, img):
+        suite = suite_of(data, *['"a"'] * 3_000)
         assert len(list(suite.problems)) == 1_000
         assert num_problems(suite.problems) == 3_000
         assert re.search(r"(data\.jsonl|prompts\.jsonl|basic_edit\.json):2", str(suite.problems[0]))
@@ -122,8 +114,8 @@ def test_of_many_odd_lines_the_first_are_kept_and_all_are_counted(data: Path) ->
 
 @pytest.mark.parametrize("line", _LINES, ids=lambda line: line[:20])
 def test_an_odd_line_is_a_problem_and_the_others_are_read(line: str, data: Path) -> None:
-    for read in (i2i, dle, img):
-        suite: Any = read(data, line)
+    for suite_of in (i2i, dle, img):
+        suite = suite_of(data, line)
         (problem,) = map(str, suite.problems)
         assert _LINES[line] in problem
         assert len(problem) < 2_000
@@ -132,11 +124,7 @@ def test_an_odd_line_is_a_problem_and_the_others_are_read(line: str, data: Path)
 @pytest.mark.parametrize("name", ["../x", "..", "/etc/x", "a/b", "\x1b[2J", "a\nb", "x" * 1_001])
 def test_an_id_is_no_path(name: str, data: Path) -> None:
     """Outputs are written under the ids of items."""
-    suites: tuple[Any, ...] = (
-        i2i(data, {"id": name, "sources": ["images/a.png"]}),
-        dle(data, {"id": name}),
-        img(data, {"key": name}),
-    )
+    suites = (i2i(data, {"id": name, "sources": ["images/a.png"]}), dle(data, {"id": name}), img(data, {"key": name}))
     for suite in suites:
         for item in suite.items:
             assert item.output_path.isprintable()
@@ -235,11 +223,10 @@ def test_an_odd_zip_is_refused_whole(kind: str, tmp_path: Path) -> None:
 
 
 def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zip_extraction, "MIN_BYTES", 2**20)
+    monkeypatch.setattr(extraction, "MIN_BYTES", 2**20)
     archive = zipped(tmp_path / "bomb.zip", *((f"{number}_input_raw.png", b"\0" * 2**22) for number in range(8)))
     (tmp_path / "into").mkdir()
     with pytest.raises(InputError, match=r"extracts to 33,554,432 bytes, more than"):
         extract_zip(archive, tmp_path / "into")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with pytest.raises(InputError, match=r"extracts to 33,554,432 bytes, more than"):
-        base_images.find_base_images(archive, Problems())
+        reader.find_base_images(archive, Problems())

@@ -11,14 +11,10 @@ import numpy as np
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.suites.bootstrap import Statistic, bootstrap_weights
+from editcritic.benchmarks.suites.bootstrap import Statistic, bootstrap_weights, significance_tests, small_sample_factor
 from editcritic.benchmarks.suites.leaderboards import EditorComparison, format_tables
-from editcritic.benchmarks.suites.paired_differences import (
-    differing_provenance,
-    significance_tests,
-    small_sample_factor,
-)
 from editcritic.benchmarks.suites.results import ResultRow, Results
+from editcritic.benchmarks.suites.setting_differences import differing_provenance
 from editcritic.benchmarks.suites.tables import ComputedTable, Table
 from editcritic.reward import Score
 
@@ -190,12 +186,8 @@ def test_equals_do_not_differ() -> None:
     suite = Toy(count=10)
     same = scored(suite, "a", 0.6, 0.8)
     difference = side(same, replace(same, editor="b"), suite=suite).differences[0]
-    assert (difference.value, difference.simultaneous_low, difference.simultaneous_high, difference.adjusted_p) == (
-        0,
-        0,
-        0,
-        1,
-    )
+    test = (difference.value, difference.simultaneous_low, difference.simultaneous_high, difference.adjusted_p)
+    assert test == (0, 0, 0, 1)
     assert not difference.is_significant
 
 

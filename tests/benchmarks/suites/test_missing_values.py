@@ -52,22 +52,21 @@ def cell_of(scores: Sequence[Score]):
 # -- a cell -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_missing_value_is_counted_and_bounds_the_mean() -> None:
-    cell = cell_of([*valued(0.5, 0.9), DARK, DOWN])
-    assert (cell.value, cell.count, cell.num_missing) == (pytest.approx(70.0), 2, 2)
-    assert cell.lowest == pytest.approx(35.0)
-    assert cell.highest == pytest.approx(85.0)
-
-
-def test_what_the_edit_made_undecidable_counts_as_the_lowest() -> None:
-    cell = cell_of([*valued(0.5, 0.9), GONE])
-    assert (cell.value, cell.num_missing) == (pytest.approx(1.4 / 3 * 100), 0)
-    assert (cell.lowest, cell.highest) == (None, None)
-
-
-def test_what_does_not_apply_is_left_out_of_the_mean_and_of_its_bounds() -> None:
-    cell = cell_of([*valued(0.5, 0.9), DARK, NOTHING])
-    assert (cell.lowest, cell.highest) == (pytest.approx(1.4 / 3 * 100), pytest.approx(2.4 / 3 * 100))
+@pytest.mark.parametrize(
+    ("unknown", "value", "num_missing", "bounds"),
+    [
+        ([DARK, DOWN], 70.0, 2, (35.0, 85.0)),
+        ([GONE], 1.4 / 3 * 100, 0, (None, None)),
+        ([DARK, NOTHING], 70.0, 2, (1.4 / 3 * 100, 2.4 / 3 * 100)),
+    ],
+    ids=["missing: in the bounds", "undecidable because of the edit: the lowest", "not applicable: left out"],
+)
+def test_what_has_no_value_counts_by_its_reason(
+    unknown: list[Score], value: float, num_missing: int, bounds: tuple[float | None, float | None]
+) -> None:
+    cell = cell_of([*valued(0.5, 0.9), *unknown])
+    assert (cell.value, cell.num_missing) == (pytest.approx(value), num_missing)
+    assert (cell.lowest, cell.highest) == (pytest.approx(bounds) if None not in bounds else bounds)
 
 
 def test_an_item_without_an_output_is_in_the_bounds() -> None:

@@ -57,7 +57,7 @@ def test_a_set_of_the_hub_is_downloaded_when_asked_and_then_read_from_the_cache(
 def test_a_data_set_saved_to_disk_is_read_too(tmp_path: Path) -> None:
     import datasets
 
-    from editcritic.benchmarks.suites.human_preferences import edit_score_bench
+    from editcritic.benchmarks.suites.human_preferences.catalogue import read_edit_score_bench
 
     layouts.write_rows(tmp_path / "hub/train-00000-of-00001.parquet", layouts.edit_score_rows())
     dataset = datasets.Dataset.from_list(layouts.edit_score_rows())
@@ -65,7 +65,7 @@ def test_a_data_set_saved_to_disk_is_read_too(tmp_path: Path) -> None:
     dataset = dataset.cast_column("output_images", datasets.Sequence(datasets.Image()))
     datasets.disable_progress_bars()
     datasets.DatasetDict({"train": dataset}).save_to_disk(str(tmp_path / "saved"))
-    plain, saved = (list(edit_score_bench.read(tmp_path / name)) for name in ("hub", "saved"))
+    plain, saved = (list(read_edit_score_bench(tmp_path / name)) for name in ("hub", "saved"))
     assert plain == saved
     dataset.to_parquet(str(tmp_path / "written" / "train-00000-of-00001.parquet"))
-    assert list(edit_score_bench.read(tmp_path / "written")) == plain
+    assert list(read_edit_score_bench(tmp_path / "written")) == plain

@@ -212,7 +212,7 @@ def test_a_broken_row_is_named_and_the_others_are_compared(editcritic: Command, 
         (["results", "--set", "genai-bench=."], "RESULTS and --set do not go together"),
         (["results", "--reward", "guards"], "--reward is for --set"),
         ([], "give result folders with --labels or --swap-results, or --set"),
-        (["--set", "genai-bench=."], "the other layout is one of valid_set2_full.json"),
+        (["--set", "genai-bench=."], "the other layout is valid_set2_full.json"),
     ],
 )
 def test_mistakes_are_said(

@@ -12,8 +12,9 @@ import PIL.Image
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.suites.human_preferences import genai_bench
-from editcritic.benchmarks.suites.human_preferences.comparison import Comparison, InvalidRow
+from editcritic.benchmarks.suites.human_preferences.catalogue import read_genai_bench
+from editcritic.benchmarks.suites.human_preferences.comparison import Comparison
+from editcritic.benchmarks.suites.rows import DataProblem
 from editcritic.benchmarks.suites.split_files import MAX_CELL_BYTES
 from editcritic.reward import ImageError
 from editcritic.reward.trust import trusting
@@ -43,8 +44,8 @@ def write(folder: Path, rows: list[dict[str, Any]], **options: Any) -> Path:
     return path
 
 
-def read(folder: Path) -> list[Comparison | InvalidRow]:
-    return list(genai_bench.read(folder))
+def read(folder: Path) -> list[Comparison | DataProblem]:
+    return list(read_genai_bench(folder))
 
 
 @pytest.mark.parametrize("row_group_size", [1, 100], ids=["in its own group", "beside small ones"])

@@ -11,18 +11,17 @@ from typing import Any
 import PIL.Image
 import pytest
 
-from editcritic.benchmarks.suites.complexedit.construction.atomic_operations import (
+from editcritic.benchmarks.suites.complexedit.construction import (
     CATEGORIES,
     OPERATIONS,
+    ComplexEditBuilder,
+    construct,
     operation_list,
     parse_operation,
 )
-from editcritic.benchmarks.suites.complexedit.construction.pipeline import ComplexEditBuilder, construct
-from editcritic.benchmarks.suites.construction.construction_report import ConstructionReport
-from editcritic.benchmarks.suites.construction.workspace import list_numbered_images
+from editcritic.benchmarks.suites.construction.workspace import ConstructionReport, list_numbered_images
 from editcritic.reward.queries import Judge
-
-from ..construction.scripted_experts import Says, Script, photographs
+from tests.benchmarks.suites.construction.scripted_experts import Says, Script, lines, photographs
 
 STEPS = [
     ("Add an Object", "Add a lantern to the left of the path to make it look inviting."),
@@ -73,10 +72,6 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def rejects(out: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (out / "rejections.jsonl").read_text("utf-8").splitlines()]
-
-
 def test_the_parquet_has_the_published_columns_and_the_pictures_own_bytes(photos: Path, tmp_path: Path) -> None:
     report, _ = made(photos, tmp_path / "data")
     assert (report.num_constructed, report.exit_code) == (2, 0)
@@ -116,7 +111,7 @@ def test_the_parquet_has_the_published_columns_and_the_pictures_own_bytes(photos
 def test_garbled_sequences_are_asked_for_again(photos: Path, tmp_path: Path, reply: str, reason: str) -> None:
     report, _ = made(photos, tmp_path / "data", {"making/complex-edit/sequence#0": reply})
     assert report.num_constructed == 2
-    first = rejects(tmp_path / "data")[0]
+    first = lines(tmp_path / "data" / "rejections.jsonl")[0]
     assert (first["stage"], first["attempt"], first["reply"]) == ("complex-edit/sequence", 0, reply)
     assert reason in first["reason"]
 
@@ -124,14 +119,14 @@ def test_garbled_sequences_are_asked_for_again(photos: Path, tmp_path: Path, rep
 def test_letters_in_quotation_marks_may_be_of_any_script(photos: Path, tmp_path: Path) -> None:
     steps = (*STEPS[:2], ("Add Text", 'Write "Привет {x}" on the wall.'))
     report, _ = made(photos, tmp_path / "data", {"making/complex-edit/sequence": sequence(*steps)})
-    assert (report.num_constructed, rejects(tmp_path / "data")) == (2, [])
+    assert (report.num_constructed, lines(tmp_path / "data" / "rejections.jsonl")) == (2, [])
 
 
 def test_an_instruction_that_gets_longer_is_no_simpler(photos: Path, tmp_path: Path) -> None:
     longer = json.dumps({"simplify": True, "instruction": "Make the lantern on the left of the long path green now."})
     report, _ = made(photos, tmp_path / "data", {"making/complex-edit/simplify": longer})
     assert (report.num_constructed, report.num_rejected) == (0, 2)
-    last = rejects(tmp_path / "data")[-1]
+    last = lines(tmp_path / "data" / "rejections.jsonl")[-1]
     assert (last["stage"], "it got longer" in last["reason"]) == ("rejected", True)
 
 
@@ -179,3 +174,12 @@ def test_the_published_bytes_are_pictures(photos: Path, tmp_path: Path) -> None:
     row = rows_of(report.files[0])[1]
     with PIL.Image.open(io.BytesIO(row["image"]["bytes"])) as picture:
         assert picture.size == (48, 36)
+
+
+def test_datasets_reads_it_with_pictures_decoded(tmp_path: Path) -> None:
+    import datasets
+
+    report, _ = made(photographs(tmp_path / "photos", count=2, side=48), tmp_path / "data")
+    rows = datasets.Dataset.from_parquet(str(report.files[0]), cache_dir=str(tmp_path / "cache"))
+    assert isinstance(rows[0]["image"], PIL.Image.Image)
+    assert rows[0]["edit"]["compound"][0]["compound_instruction"].startswith("Add a lantern")

@@ -12,8 +12,8 @@ import pytest
 import editcritic.reward.image as image_module
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.optional_imports import bench_library
-from editcritic.benchmarks.suites.complexedit.reader import SplitData, find_files, read_split
-from editcritic.benchmarks.suites.construction import zip_extraction
+from editcritic.benchmarks.suites import extraction
+from editcritic.benchmarks.suites.complexedit.reader import SplitData, read_split
 from editcritic.reward import Image, ImageError
 
 from ..tiny_suite import picture
@@ -27,7 +27,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def read(data: Path, split: str = "test_real") -> SplitData:
-    return read_split(find_files(data, split))
+    return read_split(data, split)
 
 
 def one_parquet(folder: Path) -> Path:
@@ -190,7 +190,7 @@ def test_a_picture_that_a_table_repeats_does_not_fill_the_disk(
     bench_library("pyarrow.parquet").write_table(
         pa.table({"image": repeated, "edit": ["{}"] * rows}), tmp_path / "test_real.parquet"
     )
-    monkeypatch.setattr(zip_extraction, "MIN_BYTES", 2**20)
+    monkeypatch.setattr(extraction, "MIN_BYTES", 2**20)
     with pytest.raises(InputError, match="more than"):
         read(tmp_path)
     assert not [path for path in cache.rglob("*") if path.is_file()]

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import cv2
 import skimage.data
@@ -91,6 +91,11 @@ class Places(Expert):
             for query in queries
             for phrase in query.phrases
         ]
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """Of a JSONL file."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def photographs(folder: Path, count: int = 3, side: int = 96) -> Path:

@@ -15,7 +15,7 @@ from typer.testing import Result
 
 from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit
 from editcritic.benchmarks.suites.dlebench.suite import DleBench
-from editcritic.benchmarks.suites.edival.construction.pipeline import CSV
+from editcritic.benchmarks.suites.edival.reader import CSV
 from editcritic.benchmarks.suites.edival.suite import EdiVal
 
 from . import scripted_experts
@@ -92,18 +92,8 @@ def test_edival_data_is_made_and_the_suite_reads_it(
 def test_complex_edit_data_is_made_and_the_suite_reads_it(
     editcritic: Command, photos: Path, tmp_path: Path, experts: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "judge.toml").write_text(f'[experts.judge]\nuse = "{experts}:judge"\n', encoding="utf-8")
-    command = (
-        "bench",
-        "build",
-        "complex-edit",
-        photos,
-        "-o",
-        tmp_path / "data",
-        "--judge",
-        tmp_path / "judge.toml",
-    )
+    command = ("bench", "build", "complex-edit", photos, "-o", tmp_path / "data", "--judge", tmp_path / "judge.toml")
     monkeypatch.setenv("EDITCRITIC_TRUST", experts)
     result = editcritic(*command, "--num-operations", 2, "--split", "test_syn", "--json")
     document = json.loads(result.stdout)
@@ -130,10 +120,7 @@ def test_dlebench_samples_are_made_and_the_suite_reads_them(
     assert item.sample.reference is not None
 
 
-def test_data_put_there_by_hand_is_opened(
-    editcritic: Command, photos: Path, tmp_path: Path, experts: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def test_data_put_there_by_hand_is_opened(editcritic: Command, photos: Path, tmp_path: Path, experts: str) -> None:
     for split in ("test_real", "test_syn"):
         command = ("bench", "build", "complex-edit", photos, "-o", tmp_path / split, "--judge", f"{experts}:judge")
         assert editcritic(*command, "--split", split, "--num-operations", 2).exit_code == 0
@@ -190,16 +177,8 @@ def test_a_run_killed_twice_makes_the_same_data_and_pays_only_for_what_was_in_fl
     def started(out: str) -> subprocess.Popen[bytes]:
         code = "from editcritic.cli.main import main; main()"
         command = [sys.executable, "-c", code, "bench", "build", "edival", str(photos), "-o", str(tmp_path / out)]
-        command += [
-            "--judge",
-            f"{experts}:Slow",
-            "--detector",
-            f"{experts}:Places",
-            "--turns",
-            "5",
-            "--max-in-flight",
-            "2",
-        ]
+        command += ["--judge", f"{experts}:Slow", "--detector", f"{experts}:Places"]
+        command += ["--turns", "5", "--max-in-flight", "2"]
         paths = os.pathsep.join((str(tmp_path), str(ROOT)))
         environment = {**os.environ, "QUERIES": str(tmp_path / f"{out}.queries"), "PYTHONPATH": paths}
         return subprocess.Popen(command, env=environment, cwd=tmp_path)

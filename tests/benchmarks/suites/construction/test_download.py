@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.suites import extraction
 from editcritic.benchmarks.suites.construction.dataset_sources import DatasetFile
 from editcritic.benchmarks.suites.construction.download import download_file
-from editcritic.benchmarks.suites.construction.zip_extraction import extract_zip
+from editcritic.benchmarks.suites.extraction import extract_zip
 
 from .file_server import Files, served
 
@@ -55,36 +56,21 @@ def test_an_interrupted_transfer_goes_on_where_it_ended(server: Files, tmp_path:
     assert [wanted for _, wanted in server.requests] == ["", f"bytes={half}-", f"bytes={half + half // 2}-"]
 
 
-def test_it_goes_on_in_a_later_run_too(server: Files, tmp_path: Path) -> None:
-    server.breaks, server.refuses = 1, 0
-    with pytest.raises(InputError, match="stopped after"):
-        download_file(
-            DatasetFile("a.bin", server.url("a.bin")), tmp_path / "a.bin", _refusing(server), retry_delay_s=0.0
-        )
-    assert names(tmp_path) == [".part-a.bin", ".part-a.bin.etag"]
-    server.refuses = 0
-    assert got(server, tmp_path / "a.bin") == SHA
-    assert server.requests[-1][1] == f"bytes={len(DATA) // 2}-"
+@pytest.mark.parametrize("content", [DATA, b"new" * 1000], ids=["the same file", "another one meanwhile"])
+def test_a_later_run_goes_on_unless_the_file_has_changed(server: Files, tmp_path: Path, content: bytes) -> None:
+    server.breaks = 1
 
-
-def _refusing(server: Files) -> Any:
-    """After the first message about an interruption, the server is down."""
-
-    def tell(_: str) -> None:
+    def refuse(_: str) -> None:
+        """After the first message about an interruption, the server is down."""
         server.refuses = 503
 
-    return tell
-
-
-def test_a_file_that_has_changed_meanwhile_is_fetched_from_the_beginning(server: Files, tmp_path: Path) -> None:
-    server.breaks = 1
     with pytest.raises(InputError, match="stopped after"):
-        download_file(
-            DatasetFile("a.bin", server.url("a.bin")), tmp_path / "a.bin", _refusing(server), retry_delay_s=0.0
-        )
-    server.refuses, server.files["a.bin"] = 0, b"new" * 1000
+        download_file(DatasetFile("a.bin", server.url("a.bin")), tmp_path / "a.bin", refuse, retry_delay_s=0.0)
+    assert names(tmp_path) == [".part-a.bin", ".part-a.bin.etag"]
+    server.refuses, server.files["a.bin"] = 0, content
     got(server, tmp_path / "a.bin")
-    assert (tmp_path / "a.bin").read_bytes() == b"new" * 1000
+    assert (tmp_path / "a.bin").read_bytes() == content
+    assert server.requests[-1][1] == f"bytes={len(DATA) // 2}-"
 
 
 def test_a_server_that_sends_no_parts_sends_it_all_again(server: Files, tmp_path: Path) -> None:
@@ -160,19 +146,24 @@ def test_a_link_has_nothing_unpacked(tmp_path: Path) -> None:
         extract_zip(tmp_path / "z.zip", tmp_path / "out")
 
 
-def test_too_much_is_refused_by_count_by_what_it_says_and_by_what_comes(tmp_path: Path) -> None:
+def test_too_much_is_refused_by_count_by_what_it_says_and_by_what_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     archive = zipped(tmp_path / "z.zip", a=b"x" * 1000, b=b"y" * 1000)
-    with pytest.raises(InputError, match="2 files, more than 1"):
-        extract_zip(archive, tmp_path / "out", max_files=1)
+    monkeypatch.setattr(extraction, "MAX_BYTES", 1500)
     with pytest.raises(InputError, match="2,000 bytes, more than 1,500"):
-        extract_zip(archive, tmp_path / "out", max_bytes=1500)
+        extract_zip(archive, tmp_path / "out")
+    with monkeypatch.context() as patch:
+        patch.setattr(extraction, "MAX_FILES", 1)
+        with pytest.raises(InputError, match="2 files, more than 1"):
+            extract_zip(archive, tmp_path / "out")
     # a zip that understates its sizes: the field of `b` in the directory, which readers go by
     raw = bytearray(archive.read_bytes())
     at = raw.rindex(b"PK\x01\x02") + 24
     raw[at : at + 4] = (1).to_bytes(4, "little")
     archive.write_bytes(raw)
     with pytest.raises(InputError, match=r"cannot be extracted|more bytes than it says"):
-        extract_zip(archive, tmp_path / "out", max_bytes=1500)
+        extract_zip(archive, tmp_path / "out")
     assert names(tmp_path) == ["z.zip"]
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from editcritic.benchmarks.suites.construction.download_lock import read_lock
+from editcritic.benchmarks.suites.construction.download import read_lock
 
 from ...run.test_data_preparation import published
 from .file_server import served

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from editcritic.benchmarks.sceneedit.cases import cases
+from editcritic.benchmarks.suites.edival.construction_tasks import format_of
 from editcritic.benchmarks.suites.edival.reader import COLUMNS, CSV
 from editcritic.reward import EditSample, Image
 from editcritic.reward.metrics.edival.pools import pools_of
@@ -52,7 +53,7 @@ def row_of(index: int, turns: Sequence[EditSample]) -> list[object]:
         len(turns),
         [task.type for task in tasks if task],
         instructions,
-        [quoted(form(task), task) for task in tasks],
+        [quoted(format_of(task), task) for task in tasks if task],
         pools.background,
         list(pools.unchanged),
         list(pools.available),
@@ -63,32 +64,6 @@ def row_of(index: int, turns: Sequence[EditSample]) -> list[object]:
 def quoted(sentence: str, task: Task | None) -> str:
     """Many counting instructions are published with literal double quotes around them."""
     return f'"{sentence}"' if task is not None and task.type == "count_change" else sentence
-
-
-def form(task: Task | None) -> str:
-    """As in `format_instructions`."""
-    assert task is not None
-    match task.type:
-        case "subject_add":
-            return f"Add [{task.new}]" + (f" on the [{task.position}] of [{task.reference}]" if task.position else "")
-        case "subject_remove":
-            return f"Remove [{task.object}]"
-        case "subject_replace":
-            return f"Replace [{task.object}] with [{task.new}]"
-        case "position_change":
-            return f"Change the position of [{task.object}] to [{task.position}] of [{task.reference}]"
-        case "count_change":
-            return f"Change the count of [{task.object}] to [{task.count}]"
-        case "color_alter":
-            return f"Change the color of [{task.object}] to [{task.value}]"
-        case "material_alter":
-            return f"Change the material of [{task.object}] to [{task.value}]"
-        case "text_change" if task.object:
-            return f"Replace the text '[{task.old}]' on [{task.object}] with '[{task.text}]'"
-        case "text_change":
-            return f"Add text '[{task.text}]' on the image"
-        case _:
-            return f"Change the background to [{task.value}]"
 
 
 def write_outputs(folder: Path, chained: Sequence[tuple[EditSample, ...]], mode: str = "multipass") -> Path:

@@ -14,19 +14,18 @@ import PIL.Image
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.suites.construction.construction_report import ConstructionReport
-from editcritic.benchmarks.suites.construction.workspace import list_numbered_images
-from editcritic.benchmarks.suites.edival.construction import pipeline
-from editcritic.benchmarks.suites.edival.construction.chains import ChainState, EdiValAgent, is_feasible
-from editcritic.benchmarks.suites.edival.construction.objects import Grounding, ListedObject
-from editcritic.benchmarks.suites.edival.construction.pipeline import COLUMNS, CSV, construct
+from editcritic.benchmarks.suites.construction.workspace import ConstructionReport, list_numbered_images
+from editcritic.benchmarks.suites.edival import construction
+from editcritic.benchmarks.suites.edival.construction import ChainState, EdiValAgent, construct, is_feasible
+from editcritic.benchmarks.suites.edival.construction_objects import Grounding, ListedObject
+from editcritic.benchmarks.suites.edival.reader import COLUMNS, CSV
 from editcritic.benchmarks.suites.image_index import is_padded
 from editcritic.reward import Box, Image, Pools, Task
 from editcritic.reward.metrics.edival.pools import update_pools
 from editcritic.reward.metrics.edival.task_parser import parse_task
 from editcritic.reward.queries import Failure
 
-from ..construction.scripted_experts import Places, Says, Script, photographs
+from ..construction.scripted_experts import Places, Says, Script, lines, photographs
 
 ONE_CUP = json.dumps({"red cup": {"object": "cup", "color": "red", "foreground": True}})
 
@@ -40,7 +39,7 @@ def photos(tmp_path: Path) -> Path:
 def small(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Pictures of 64 a side, where nobody looks at their size."""
     if "512" not in request.node.name:
-        monkeypatch.setattr(pipeline, "IMAGE_SIDE", 64)
+        monkeypatch.setattr(construction, "IMAGE_SIDE", 64)
 
 
 def made(
@@ -56,10 +55,6 @@ def made(
 def rows(out: Path) -> list[dict[str, str]]:
     with (out / CSV).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
-
-
-def rejects(out: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (out / "rejections.jsonl").read_text("utf-8").splitlines()]
 
 
 def test_the_file_has_the_published_columns_and_cumulative_lists(photos: Path, tmp_path: Path) -> None:
@@ -175,7 +170,9 @@ def test_objects_that_the_detector_does_not_find_or_finds_too_large_are_left_out
     grounding = json.loads((tmp_path / "data/grounding_all_objects/0_input_raw.json").read_text("utf-8"))
     assert grounding["parsed_json"]["Filtered All Objects"] == "denim blue jacket."
     assert grounding["parsed_json"]["All Objects"] == "denim blue jacket. metal yellow sign. wicker basket."
-    reasons = [one["reason"] for one in rejects(tmp_path / "data") if one["stage"] == "edival/grounding"]
+    reasons = [
+        one["reason"] for one in lines(tmp_path / "data" / "rejections.jsonl") if one["stage"] == "edival/grounding"
+    ]
     assert len(reasons) == 4
     assert Grounding(oversized="both").problem(huge) == ""
 
@@ -184,7 +181,7 @@ def test_a_picture_without_grounded_objects_is_given_up_and_the_reason_kept(phot
     nothing: dict[str, tuple[Box, ...]] = dict.fromkeys(("denim blue jacket", "metal yellow sign", "wicker basket"), ())
     report, _ = made(photos, tmp_path / "data", detector=Places(nothing))
     assert (report.num_constructed, report.num_rejected, report.exit_code) == (0, 2, 0)
-    assert rejects(tmp_path / "data")[-1] == {
+    assert lines(tmp_path / "data" / "rejections.jsonl")[-1] == {
         "id": "1",
         "stage": "rejected",
         "reason": "the detector finds none of the objects that the judge lists",
@@ -210,7 +207,7 @@ def test_a_list_of_objects_that_is_none_is_asked_for_again(
         photos, tmp_path / "data", {"making/edival/objects#0": reply}, turns=1, types=("subject_remove",)
     )
     assert report.num_constructed == 2
-    first = rejects(tmp_path / "data")[0]
+    first = lines(tmp_path / "data" / "rejections.jsonl")[0]
     assert (first["attempt"], first["reply"], reason in first["reason"]) == (0, reply, True)
     assert judge.queries.total() == 4  # two questions a picture: the first was answered with nothing usable
 
@@ -241,7 +238,7 @@ def test_words_that_fit_no_slot_end_the_chain_after_three_answers(
     photos: Path, tmp_path: Path, kind: str, topic: str, reply: str, reason: str
 ) -> None:
     report, _ = made(photos, tmp_path / "data", {f"making/edival/{topic}": reply}, turns=1, types=(kind,))
-    kept = rejects(tmp_path / "data")
+    kept = lines(tmp_path / "data" / "rejections.jsonl")
     assert (report.num_constructed, report.num_rejected) == (0, 2)
     assert [one.get("attempt") for one in kept[:4]] == [0, 1, 2, None]
     assert reason in kept[0]["reason"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import zipfile
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,11 +11,22 @@ from pathlib import Path
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.suites.edival.reader import COLUMNS, CSV, EdiValTurn, InstructionFile, read_instruction_file
-from editcritic.reward import Pools
+from editcritic.benchmarks.common.problems import Problems
+from editcritic.benchmarks.suites.edival.reader import (
+    COLUMNS,
+    CSV,
+    EdiValTurn,
+    InstructionFile,
+    find_base_images,
+    read_instruction_file,
+)
+from editcritic.benchmarks.suites.extraction import extracted_folder
+from editcritic.benchmarks.suites.rows import DataProblem
+from editcritic.reward import Image, Pools
 from editcritic.reward.sample import TASK_TYPES
-
-from ....edival_chains import CHAINS, write_chains
+from tests.benchmarks.suites.edival.layout import png
+from tests.benchmarks.suites.tiny_suite import picture
+from tests.edival_chains import CHAINS, write_chains
 
 ROW: Mapping[str, str] = {
     "image_index": "7",
@@ -59,20 +71,14 @@ def every_turn(instruction_file: InstructionFile) -> list[EdiValTurn]:
     return [turn for turns in instruction_file.turns.values() for turn in turns]
 
 
-def test_a_file_in_the_published_layout_is_read_without_a_problem(whole: InstructionFile) -> None:
+def test_a_file_in_the_published_layout_is_read_as_it_was_written(whole: InstructionFile) -> None:
     assert (whole.rows, list(whole.turns), list(whole.problems)) == (15, [0, 1, 3, 4, 5], [])
-    assert all([turn.number for turn in turns] == [1, 2, 3] for turns in whole.turns.values())
     assert {turn.type for turn in every_turn(whole)} == set(TASK_TYPES)
-
-
-def test_rows_are_read_as_they_were_written(whole: InstructionFile) -> None:
     for index, rows in CHAINS.items():
+        assert [turn.number for turn in whole.turns[index]] == [1, 2, 3]
         for turn, row in zip(whole.turns[index], rows, strict=True):
-            assert (turn.type, turn.instructions[-1], turn.formats[-1]) == (
-                row.type,
-                row.instruction,
-                row.published_format,
-            )
+            read = (turn.type, turn.instructions[-1], turn.formats[-1])
+            assert read == (row.type, row.instruction, row.published_format)
             assert turn.pools == Pools(row.all, row.available, row.unchanged, row.background)
 
 
@@ -81,11 +87,6 @@ def test_every_instruction_has_a_task_of_its_type_without_its_literal_quotes(who
     quoted = [turn for turn in every_turn(whole) if turn.instructions[-1].startswith('"')]
     assert Counter(turn.type for turn in quoted) == {"count_change": 1, "position_change": 1}
     assert not any(sentence.startswith('"') for turn in every_turn(whole) for sentence in turn.unquoted_instructions)
-
-
-def test_rows_say_what_there_is_to_be_consistent_with(whole: InstructionFile) -> None:
-    without = [(not turn.pools.background, not turn.pools.unchanged) for turn in every_turn(whole)]
-    assert (sum(a for a, _ in without), sum(b for _, b in without), without.count((True, True))) == (4, 4, 1)
 
 
 def test_lists_are_cumulative_and_the_last_is_the_turns(tmp_path: Path) -> None:
@@ -128,15 +129,8 @@ def test_a_row_that_cannot_be_read_is_named_by_line_and_column(
 def test_several_problems_are_reported_together(tmp_path: Path) -> None:
     bad = {**ROW, "image_index": "8", "task_type": "nothing", "all_objects": "3"}
     instruction_file = chains(tmp_path, bad, ROW, ROW)
-    assert [
-        problem.partition(":")[0] + problem.partition(",")[2][:12]
-        for problem in problem_messages(instruction_file, tmp_path)
-    ]
-    assert [problem.split(":")[1] for problem in problem_messages(instruction_file, tmp_path)] == [
-        "2, task_type",
-        "2, all_objects",
-        "4, turns",
-    ]
+    found = [problem.split(":")[1] for problem in problem_messages(instruction_file, tmp_path)]
+    assert found == ["2, task_type", "2, all_objects", "4, turns"]
 
 
 def test_a_chain_ends_before_a_turn_that_is_missing(tmp_path: Path) -> None:
@@ -176,3 +170,103 @@ def test_a_file_that_is_not_there_or_no_text_is_one_plain_error(tmp_path: Path) 
     (tmp_path / CSV).write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="not a CSV file in UTF-8"):
         read_instruction_file(tmp_path / CSV)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "editcritic" / "edival"
+
+
+def zipped(path: Path, **members: bytes) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name.replace("__", "/").replace("DOT", "."), data)
+    return path
+
+
+def test_a_nested_zip_is_unpacked_once_for_all_processes(tmp_path: Path, cache: Path) -> None:
+    path = zipped(tmp_path / "in.zip", a__b__4_input_rawDOTpng=png(picture(4)), a__readmeDOTtxt=b"hello")
+    problems: Problems[DataProblem] = Problems()
+    images = find_base_images(path, problems)
+    assert (list(images), list(problems)) == ([4], [])
+    assert Image.open(images[4]) == picture(4)
+    written = images[4].stat().st_mtime_ns
+    assert find_base_images(path, problems) == images
+    assert images[4].stat().st_mtime_ns == written
+    assert [place.name for place in cache.iterdir()] == [images[4].parent.name], "nothing half-made is left"
+
+
+def test_a_zip_of_other_pictures_is_another_one(tmp_path: Path) -> None:
+    one = find_base_images(zipped(tmp_path / "one.zip", **{"4_input_rawDOTpng": png(picture(4))}), Problems())
+    other = find_base_images(zipped(tmp_path / "two.zip", **{"4_input_rawDOTpng": png(picture(5))}), Problems())
+    assert Image.open(one[4]) != Image.open(other[4])
+
+
+def test_of_two_processes_at_it_the_first_to_finish_has_unpacked(cache: Path) -> None:
+    def quick(folder: Path) -> None:
+        (folder / "picture").write_text("first")
+
+    def slow(folder: Path) -> None:
+        extracted_folder("edival", "k" * 64, quick)
+        (folder / "picture").write_text("second")
+
+    extracted = extracted_folder("edival", "k" * 64, slow)
+    assert (extracted / "picture").read_text() == "first"
+    assert list(cache.iterdir()) == [extracted]
+
+
+def test_paths_of_a_zip_are_not_followed(tmp_path: Path) -> None:
+    path = tmp_path / "evil.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("../../../4_input_raw.png", png(picture(4)))
+    (image_path,) = find_base_images(path, Problems()).values()
+    assert image_path.is_relative_to(tmp_path / "cache")
+    assert not list(tmp_path.parent.glob("4_input_raw.png"))
+
+
+def test_two_pictures_of_one_index_are_said_unless_they_are_the_same(tmp_path: Path) -> None:
+    problems: Problems[DataProblem] = Problems()
+    same = {"a__4_input_rawDOTpng": png(picture(4)), "b__4_input_rawDOTpng": png(picture(4))}
+    find_base_images(zipped(tmp_path / "same.zip", **same), problems)
+    assert not problems
+    other = {**same, "c__4_input_rawDOTpng": png(picture(5))}
+    assert Image.open(find_base_images(zipped(tmp_path / "other.zip", **other), problems)[4]) == picture(4)
+    assert "c/4_input_raw.png: differs from a/4_input_raw.png" in str(problems[0])
+
+
+def test_a_folder_is_searched_at_any_depth(tmp_path: Path) -> None:
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    picture(1).pil().save(tmp_path / "deep" / "er" / "12_input_raw.jpg")
+    picture(1).pil().save(tmp_path / "deep" / "12_input_raw_turn_1.png")
+    assert find_base_images(tmp_path, Problems()) == {12: tmp_path / "deep" / "er" / "12_input_raw.jpg"}
+
+
+def test_a_damaged_zip_and_a_missing_one_are_plain_errors(tmp_path: Path, cache: Path) -> None:
+    with pytest.raises(InputError, match="does not exist"):
+        find_base_images(tmp_path / "none.zip", Problems())
+    (tmp_path / "no.zip").write_bytes(b"nothing")
+    with pytest.raises(InputError, match="neither a folder nor a zip"):
+        find_base_images(tmp_path / "no.zip", Problems())
+    path = zipped(tmp_path / "bad.zip", **{"4_input_rawDOTpng": png(picture(4))})
+    data = bytearray(path.read_bytes())
+    data[60] ^= 0xFF  # within the picture: its checksum does not fit any more
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"cannot be extracted: .*; extract it yourself"):
+        find_base_images(path, Problems())
+    assert not list(cache.iterdir()), "nothing half-made is left"
+
+
+def test_who_has_no_cache_to_write_to_is_told_how_to_name_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = zipped(tmp_path / "in.zip", **{"4_input_rawDOTpng": png(picture(4))})
+    (tmp_path / "cache").write_bytes(b"")  # a file: that a folder is read-only means nothing to root
+    with pytest.raises(InputError, match=r"edival is not writable \(.+\): set the environment variable XDG_CACHE_HOME"):
+        find_base_images(path, Problems())
+
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", nowhere)
+    with pytest.raises(InputError, match=r"has no home folder: set the environment variable XDG_CACHE_HOME"):
+        find_base_images(path, Problems())

@@ -43,11 +43,6 @@ def recorded() -> dict[str, Any]:
 CASES = list(recorded()["cases"])
 
 
-@pytest.fixture(autouse=True)
-def cached_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 def picture(number: int) -> PIL.Image.Image:
     return PIL.Image.fromarray(np.full((8, 8, 3), 20 * number, np.uint8))
 

@@ -21,11 +21,6 @@ from .layout import instruction, on_hub, parquet, row, rows, source
 KIND = "subject-add"
 
 
-@pytest.fixture(autouse=True)
-def cached_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 def one_file(folder: Path, written: Sequence[Mapping[str, Any]]) -> Path:
     return parquet(folder / "any.parquet", written)
 
@@ -90,18 +85,18 @@ def test_a_language_or_other_pictures_are_chosen(tmp_path: Path) -> None:
 
 
 _ODD: Mapping[str, tuple[Mapping[str, Any], str]] = {
-    "type": ({"task_type": "magic"}, "task_type: expected one of background_change, .*, got 'magic'"),
-    "language": ({"instruction_language": "zh"}, "instruction_language: expected one of en, cn, got 'zh'"),
-    "path": ({"key": "../x"}, "key: '../x' is not a file name"),
-    "folder": ({"key": "a/b"}, "key: 'a/b' is not a file name"),
-    "dots": ({"key": ".."}, r"key: '\.\.' is not a file name"),
+    "type": ({"task_type": "magic"}, "expected 'background_change' or .* in 'task_type', got 'magic'"),
+    "language": ({"instruction_language": "zh"}, "expected 'en' or 'cn' in 'instruction_language', got 'zh'"),
+    "path": ({"key": "../x"}, "'../x' is not a file name"),
+    "folder": ({"key": "a/b"}, "'a/b' is not a file name"),
+    "dots": ({"key": ".."}, r"'\.\.' is not a file name"),
     "control": ({"key": "a\x1b[2J"}, r"control character U\+001B"),
     "long": ({"key": "k" * 500}, "is not a file name"),
-    "no key": ({"key": ""}, "key: expected text, got ''"),
-    "silent": ({"instruction": " "}, "instruction: expected text, got ' '"),
+    "no key": ({"key": ""}, "expected text in 'key', got ''"),
+    "silent": ({"instruction": " "}, "expected text in 'instruction', got ' '"),
     "picture": ({"input_image": {"bytes": b"none", "path": ""}}, "input_image: encoded image is not an image"),
     "elsewhere": ({"input_image": {"bytes": None, "path": "../secret.png"}}, "input_image: .*leads out of"),
-    "again": ({"key": "0600aa"}, "another row has the type subject-add, the language and the key '0600aa' too"),
+    "again": ({"key": "0600aa"}, "the id 'en.subject-add.0600aa' is also that of .*row 0: make it unique"),
     "talkative": ({"instruction": "x" * (MAX_INSTRUCTION + 1)}, "instruction"),
 }
 
@@ -141,8 +136,6 @@ def test_options_that_mean_nothing_are_refused_with_what_does(
 
 
 def test_data_that_cannot_be_used_at_all_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="gedit needs its data: give --data"):
-        GEditBench()
     with pytest.raises(InputError, match="GEdit-Bench's parquet files"):
         GEditBench(tmp_path / "nothing")
     without = [{name: cell for name, cell in one.items() if name != "key"} for one in rows([KIND])]
@@ -151,5 +144,3 @@ def test_data_that_cannot_be_used_at_all_are_refused(tmp_path: Path) -> None:
     english = [one for one in rows([KIND]) if one["instruction_language"] == "en"]
     with pytest.raises(InputError, match="has no usable rows in Chinese: it has none"):
         GEditBench(parquet(tmp_path / "b.parquet", english), language="cn")
-    with pytest.raises(InputError, match="no protocol 'paper': expected one of fixed, official"):
-        GEditBench(parquet(tmp_path / "c.parquet", english)).metrics("paper")

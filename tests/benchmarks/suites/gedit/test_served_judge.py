@@ -15,12 +15,7 @@ from ...conftest import Command
 from .layout import key_of, on_hub, outputs, rows
 
 KIND = "subject-add"
-SAID = {
-    0: '{"score": [8, 6], "reasoning": "a cup is there"}',
-    1: "[7, 9]",
-    2: "8",
-    3: "I cannot judge this picture.",
-}
+SAID = {0: '{"score": [8, 6], "reasoning": "a cup is there"}', 1: "[7, 9]", 2: "8", 3: "I cannot judge this picture."}
 """What the judge writes about semantic consistency, by the number of the edit."""
 
 
@@ -37,18 +32,11 @@ def reply(request: ReceivedRequest, number: int) -> Answer:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "expected", "failed"),
-    [("fixed", {0: 6.0}, {1, 2, 3}), ("official", {0: 6.0, 1: 7.0, 2: 8.0}, {3})],
+    ("protocol", "expected", "failed"), [("fixed", {0: 6.0}, {1, 2, 3}), ("official", {0: 6.0, 1: 7.0, 2: 8.0}, {3})]
 )
 def test_what_cannot_be_read_is_a_failed_score_and_listed(
-    editcritic: Command,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    protocol: str,
-    expected: dict[int, float],
-    failed: set[int],
+    editcritic: Command, tmp_path: Path, protocol: str, expected: dict[int, float], failed: set[int]
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     data, made, out = on_hub(tmp_path / "data", rows([KIND])), outputs(tmp_path / "made", [KIND]), tmp_path / "out"
     with serving(reply) as server:
         judge = f"judge=openai:{server.url}?model=m&retries=0"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -30,14 +30,12 @@ SMALL = ("subject-add", "text_change")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With `data`, all types, and `made`."""
     path = tmp_path_factory.mktemp("gedit")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(path / "cache"))
-        on_hub(path / "data")
-        outputs(path / "made")
-        yield path
+    on_hub(path / "data")
+    outputs(path / "made")
+    return path
 
 
 def run(suite: GEditBench, made: Path, out: Path, protocol: str | None = None) -> dict[str, Any]:
@@ -63,22 +61,14 @@ def test_it_runs_from_the_published_layout_to_the_tables_with_intervals(folder: 
         ("types-en", "en", results.filter(language="en")),
         ("types-cn-intersection", "cn", results.filter(language="cn", intersection=1)),
     ):
-        by_type = {
-            kind: [
-                (row.scores["sc"].value or 0.0, row.scores["pq"].value or 0.0)
-                for row in chosen
-                if row.labels["type"] == kind
-            ]
-            for kind in TYPES
-        }
-        expected = {
-            kind: {
-                "SC": fmean(sc for sc, _ in pairs),
-                "PQ": fmean(pq for _, pq in pairs),
-                "O": fmean(overall(*pair) for pair in pairs),
-            }
-            for kind, pairs in by_type.items()
-        }
+        expected = {}
+        for kind in TYPES:
+            scores = [row.scores for row in chosen if row.labels["type"] == kind]
+            pairs = [(one["sc"].value or 0.0, one["pq"].value or 0.0) for one in scores]
+            means = [fmean(numbers) for numbers in zip(*pairs, strict=True)]
+            expected[kind] = dict(
+                zip(("SC", "PQ", "O"), [*means, fmean(overall(*pair) for pair in pairs)], strict=True)
+            )
         expected["Average"] = {column: fmean(row[column] for row in expected.values()) for column in ("SC", "PQ", "O")}
         values = {kind: {column: cell["value"] for column, cell in row.items()} for kind, row in tables[name].items()}
         assert values == {kind: pytest.approx(row) for kind, row in expected.items()}
@@ -108,8 +98,7 @@ def test_outputs_that_are_missing_are_counted_and_bound_the_means(folder: Path, 
     assert any("2 of 88 items were not scored" in note for note in notes)
 
 
-def test_types_that_the_data_lack_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def test_types_that_the_data_lack_are_said(tmp_path: Path) -> None:
     suite = GEditBench(on_hub(tmp_path / "data", rows(SMALL)), language="en")
     result = run(suite, outputs(tmp_path / "made", SMALL), tmp_path / "out")
     assert list(tables_of(result)["types-en"]) == [*SMALL, "Average"]
@@ -189,19 +178,11 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 
 
 def recorded_results() -> Results:
-    recorded = json.loads(GOLDEN.read_text())["rows"]
-    return Results(
-        "mine",
-        [
-            ResultRow(
-                name,
-                name,
-                {"type": kind, "language": language, "intersection": intersection},
-                {"sc": Score.of(sc), "pq": Score.of(pq)},
-            )
-            for name, kind, language, intersection, sc, pq in recorded
-        ],
-    )
+    rows = []
+    for name, kind, language, intersection, sc, pq in json.loads(GOLDEN.read_text())["rows"]:
+        labels = {"type": kind, "language": language, "intersection": intersection}
+        rows.append(ResultRow(name, name, labels, {"sc": Score.of(sc), "pq": Score.of(pq)}))
+    return Results("mine", rows)
 
 
 @pytest.mark.parametrize("language", ["en", "cn"])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from editcritic.benchmarks.run.runner import run_suite
-from editcritic.benchmarks.suites.i2ibench.categories import CATEGORIES
+from editcritic.benchmarks.suites.i2ibench.reader import CATEGORIES
 from editcritic.benchmarks.suites.results import Results
 from editcritic.benchmarks.suites.suite import Suite
 from editcritic.reward import Expert, Image

@@ -12,22 +12,24 @@ from typer.testing import CliRunner
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.suites.construction.workspace import NumberedImage
-from editcritic.benchmarks.suites.i2ibench.categories import CATEGORIES
-from editcritic.benchmarks.suites.i2ibench.construction.pipeline import construct_suite
-from editcritic.benchmarks.suites.i2ibench.construction.prompt_generation import (
+from editcritic.benchmarks.suites.i2ibench.construction import (
     GeneratedPrompt,
+    SourceSet,
     apply_quotas,
+    construct_suite,
     dimension_choices,
     dimension_counts,
     parse_prompt_reply,
+    sample_scenes,
 )
-from editcritic.benchmarks.suites.i2ibench.construction.source_sampling import SourceSet, sample_scenes
+from editcritic.benchmarks.suites.i2ibench.reader import CATEGORIES
 from editcritic.benchmarks.suites.i2ibench.suite import I2IBench
 from editcritic.cli.bench.app import app
 from editcritic.reward import Expert
 from editcritic.reward.queries import Failure, Judge, Reply
 from editcritic.reward.queries.kinds import Outcome
 
+from ..construction.scripted_experts import lines
 from .layout import picture
 
 
@@ -78,10 +80,6 @@ def images(tmp_path: Path) -> Path:
     for number in range(4):
         picture(number).pil().save(folder / f"{number}.png")
     return folder
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def test_a_prompt_of_each_category_for_each_scene_and_the_suite_reads_them(images: Path, tmp_path: Path) -> None:
@@ -203,19 +201,8 @@ def test_scenes_are_drawn_once_each_and_by_seed() -> None:
 def test_the_command_builds_what_the_suite_reads(images: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     judge = f"{__name__}:Writer"
-    words = [
-        "build",
-        "i2ibench",
-        str(images),
-        "--judge",
-        judge,
-        "-o",
-        str(out),
-        "--single-scenes",
-        "1",
-        "--multi-scenes",
-        "1",
-    ]
+    words = ["build", "i2ibench", str(images), "--judge", judge, "-o", str(out)]
+    words += ["--single-scenes", "1", "--multi-scenes", "1"]
     for _ in range(2):
         done = CliRunner().invoke(app, words)
         assert done.exit_code == 0, done.output

@@ -9,19 +9,18 @@ import pytest
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.run.suite_loading import load_suite
-from editcritic.benchmarks.suites.bootstrap import bootstrap_weights
-from editcritic.benchmarks.suites.i2ibench.categories import CATEGORIES
+from editcritic.benchmarks.suites.i2ibench.reader import CATEGORIES
 from editcritic.benchmarks.suites.i2ibench.suite import I2IBench
 from editcritic.benchmarks.suites.results import Results, load_results
-from editcritic.benchmarks.suites.tables import ComputedTable
 from editcritic.reward import build
 
+from ..table_values import values
 from .layout import SCENES, Sure, judged, outputs, row, rows, written
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return written(tmp_path / "data", rows())
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("i2ibench") / "data", rows())
 
 
 def says(topic: str, instruction: str) -> float:
@@ -29,15 +28,14 @@ def says(topic: str, instruction: str) -> float:
     return 0.6 if "follow" in topic or "level" in topic else float(instruction.endswith("0"))
 
 
-def cells(suite: I2IBench, results: Results, name: str) -> dict[str, dict[str, float | None]]:
-    table = next(table for table in suite.tables(results) if table.name == name)
-    cells_by_row = ComputedTable.compute(table, bootstrap_weights(len(results.cases), 50)).cells
-    return {line: {column: cell.value for column, cell in cells.items()} for line, cells in cells_by_row.items()}
-
-
-def test_each_prompt_is_judged_in_its_own_dimensions(data: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def scored(data: Path) -> tuple[I2IBench, Results]:
     suite = I2IBench(data)
-    results = judged(suite, outputs(tmp_path / "out", suite), Sure(says))
+    return suite, judged(suite, outputs(data.parent / "out", suite), Sure(says))
+
+
+def test_each_prompt_is_judged_in_its_own_dimensions(scored: tuple[I2IBench, Results]) -> None:
+    _, results = scored
     metrics_by_item = {row.id: set(row.scores) for row in results.rows}
     assert metrics_by_item["0-local-editing"] == {"instruction-following", "local-attribute"}
     assert metrics_by_item["1-combination-reasoning"] == {"multi-world-knowledge"}
@@ -52,23 +50,16 @@ def test_questions_that_dimensions_share_are_asked_once(data: Path, tmp_path: Pa
     assert len(judge.queries) == followed + two_levels + SCENES
 
 
-def test_overall_is_over_all_scores_and_leaves_out_what_the_paper_has_no_column_for(data: Path, tmp_path: Path) -> None:
-    suite = I2IBench(data)
-    results = judged(suite, outputs(tmp_path / "out", suite), Sure(says))
-    single, multi = (cells(suite, results, half)["all"] for half in ("single", "multi"))
+def test_overall_is_over_all_scores_and_leaves_out_what_the_paper_has_no_column_for(
+    scored: tuple[I2IBench, Results],
+) -> None:
+    suite, results = scored
+    single, multi = (values(suite, results, half)["all"] for half in ("single", "multi"))
     assert single["Object-Manipulation"] == pytest.approx(1 / 3)
     assert single["Overall"] == pytest.approx((15 * 0.6 + 15 / 3) / 30)
     assert multi["Editing-Artifacts"] == pytest.approx(1 / 3)
     assert multi["Overall"] == pytest.approx((12 * 0.6 + 9 / 3) / 21)
-    assert cells(suite, results, "leaderboard")["all"] == {"Single": single["Overall"], "Multi": multi["Overall"]}
-
-
-def test_results_on_disk_make_the_same_tables(data: Path, tmp_path: Path) -> None:
-    suite = I2IBench(data)
-    results = judged(suite, outputs(tmp_path / "out", suite), Sure(says), out=tmp_path / "results")
-    held = load_results(tmp_path / "results")
-    assert cells(suite, held, "categories-single") == cells(suite, results, "categories-single")
-    assert (tmp_path / "results" / "single-multi.tex").is_file()
+    assert values(suite, results, "leaderboard")["all"] == {"Single": single["Overall"], "Multi": multi["Overall"]}
 
 
 def test_success_is_from_one_half_on(data: Path, tmp_path: Path) -> None:
@@ -76,22 +67,21 @@ def test_success_is_from_one_half_on(data: Path, tmp_path: Path) -> None:
     results = judged(
         suite, outputs(tmp_path / "out", suite), Sure(lambda topic, instruction: 0.5 if "0" in instruction else 0.49)
     )
-    assert cells(suite, results, "success") == {
+    assert values(suite, results, "success") == {
         "single": dict.fromkeys(("Local-Attribute", "Object-Manipulation", "World-Knowledge"), pytest.approx(100 / 3)),
         "multi": dict.fromkeys(("Spatial-Accuracy", "World-Knowledge"), pytest.approx(100 / 3)),
     }
 
 
-def test_categories_and_halves_stand_side_by_side(data: Path, tmp_path: Path) -> None:
-    suite = I2IBench(data)
-    results = judged(suite, outputs(tmp_path / "out", suite), Sure(says))
-    by_category = cells(suite, results, "categories-multi")
+def test_categories_and_halves_stand_side_by_side(scored: tuple[I2IBench, Results]) -> None:
+    suite, results = scored
+    by_category = values(suite, results, "categories-multi")
     assert list(by_category) == [one.title for one in CATEGORIES.values() if one.multi]
     assert by_category["Combination + Reasoning"] == {
         "World-Knowledge": pytest.approx(1 / 3),
         "Overall": pytest.approx(1 / 3),
     }
-    against = cells(suite, results, "single-multi")
+    against = values(suite, results, "single-multi")
     assert against["multi − single"] == {"Instruction-Following": pytest.approx(0), "World-Knowledge": pytest.approx(0)}
 
 
@@ -157,8 +147,6 @@ def test_a_line_that_cannot_be_used_is_a_problem_and_the_others_are_there(
 
 
 def test_what_there_is_nothing_of_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="build i2ibench"):
-        I2IBench()
     with pytest.raises(InputError, match="build i2ibench"):
         I2IBench(tmp_path)
     data = written(tmp_path / "data", [row(0, "local-editing")])

@@ -19,8 +19,7 @@ MEMORY = QuestionType("yes-no", "content-memory")
 
 
 @pytest.fixture
-def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ImgEditBench:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def suite(tmp_path: Path) -> ImgEditBench:
     return ImgEditBench(archive(tmp_path / "data"), part="multi-turn")
 
 

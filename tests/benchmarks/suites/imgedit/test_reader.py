@@ -11,14 +11,14 @@ import pytest
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.problems import Problems
 from editcritic.benchmarks.suites.imgedit.reader import TYPE_COUNTS, ImgEditRow, Part, read_part
-from editcritic.benchmarks.suites.suite import DataProblem
+from editcritic.benchmarks.suites.rows import DataProblem
 
 from .layout import TURNS, archive, basic_rows, draw, repository, turn_rows, uge_rows
 
 
 def read(data: Path, part: Part = "basic") -> tuple[list[ImgEditRow], list[str]]:
     problems: Problems[DataProblem] = Problems()
-    return read_part(data, part, problems).rows, [str(problem) for problem in problems]
+    return read_part(data, part, problems), [str(problem) for problem in problems]
 
 
 def test_the_published_counts_are_those_of_737_instructions() -> None:
@@ -71,11 +71,11 @@ def test_conversations_may_be_an_object_of_rows_named_after_their_kind(tmp_path:
     ("change", "message"),
     [
         ({"id": "animal/none.jpg"}, "there is no image 'animal/none.jpg', neither in"),
-        ({"id": 3}, "id is a text, got 3"),
-        ({"prompt": "  "}, "prompt is a text, got '  '"),
-        ({"prompt": None}, "prompt is a text, got None"),
+        ({"id": 3}, "expected text in 'id', got 3"),
+        ({"prompt": "  "}, "expected text in 'prompt', got '  '"),
+        ({"prompt": None}, "expected text in 'prompt', got None"),
         ({"edit_type": "hybrid"}, "unknown edit_type 'hybrid': expected one of add, adjust"),
-        ({"edit_type": None}, "edit_type is a text, got None"),
+        ({"edit_type": None}, "expected text in 'edit_type', got None"),
     ],
 )
 def test_a_row_that_cannot_be_used_is_named_and_the_others_are_read(
@@ -109,9 +109,9 @@ def test_a_conversation_lacks_no_turn(tmp_path: Path) -> None:
     rows, problems = read(tmp_path, "multi-turn")
     assert [row.key for row in rows if row.kind == "content-memory"] == ["5"]
     assert [problem.partition(": ")[2] for problem in problems][:3] == [
-        "turn2 is a text, got ''",
+        "expected text in 'turn2', got ''",
         "has 0 turns: expected turn1, turn2, … up to 10",
-        "is list: one object of rows, or one a line, is expected",
+        "is list: one object per line is expected",
     ]
 
 
@@ -121,7 +121,7 @@ def test_a_key_that_is_given_twice_counts_once(tmp_path: Path) -> None:
     (tmp_path / "UGE_edit.jsonl").write_text(f"{json.dumps(row)}\n{json.dumps(row)}\n")
     rows, (problem,) = read(tmp_path, "uge")
     assert len(rows) == 1
-    assert "the key 1 is also that of" in problem
+    assert "the id '1' is also that of" in problem
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.benchmarks.suites.published_figures import published_figures
+from editcritic.benchmarks.suites.suite import published_figures
 from editcritic.reward import Card, spec_of
 from editcritic.reward.config import build
 from editcritic.reward.engine import gather

@@ -1,1 +1,0 @@
-"""Complex-Edit's construction of compound instructions."""

@@ -1,1 +1,0 @@
-"""DLEBench's construction of edits of small objects."""

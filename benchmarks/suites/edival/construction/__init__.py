@@ -1,1 +1,0 @@
-"""EdiVal-Agent's construction of instruction chains."""
