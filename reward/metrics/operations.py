@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -29,7 +30,7 @@ def aggregate_credits(
 
 
 @dataclass(frozen=True)
-class OfAnotherSample:
+class OfAnotherSample(ABC):
     """A metric of another sample than the one it is called with."""
 
     metric: Metric
@@ -37,6 +38,9 @@ class OfAnotherSample:
     @cached_property
     def card(self) -> Card:
         return self.metric.card
+
+    @abstractmethod
+    def __call__(self, sample: EditSample) -> Program[Score]: ...
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def test_commands_are_grouped_by_jobs() -> None:
         *(f"judge {name}" for name in ("label", "agreement", "audit", "drift", "variance")),
         *(f"judge calibrate {name}" for name in ("fit", "list", "show", "apply")),
         "log merge",
-        *(f"dev {name}" for name in ("validity", "replay", "diff")),
+        *(f"dev {name}" for name in ("replay", "diff")),
     }
 
 

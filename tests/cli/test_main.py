@@ -360,12 +360,12 @@ WRONG_USAGE = {
     "unknown module": (["{samples}", "--reward", "no.such:Thing"], "cannot find no.such:Thing"),
     "not a metric": (["{samples}", "--reward", "pathlib:Path"], "not a metric"),
     "unknown option": (["{samples}", "--reward", "edival-if?dens=true"], "does not take dens"),
-    "bad option": (["{samples}", "--reward", "edival-if?protocol=2"], "paper and official"),
+    "bad option": (["{samples}", "--reward", "edival-if?protocol=2"], "paper, official"),
     "needs parts": (["{samples}", "--reward", "gate"], "gate"),
-    "wrong protocol": (["{samples}", "--reward", "edival-if", "--protocol", "papper"], "paper and official"),
+    "wrong protocol": (["{samples}", "--reward", "edival-if", "--protocol", "papper"], "paper, official"),
     "wrong protocol of a preset": (
         ["{samples}", "--reward", "edit-balanced", "--protocol", "papper"],
-        "paper and official",
+        "paper, official",
     ),
     "wrong protocol of cc": (["{samples}", "--reward", "edival-cc", "--protocol", "papper"], "fixed"),
     "no protocols at all": (

@@ -19,6 +19,7 @@ from editcritic.benchmarks.suites.construction.download import DownloadLock, rea
 from editcritic.benchmarks.suites.construction.workspace import list_numbered_images
 from editcritic.benchmarks.suites.edival import construction
 from editcritic.benchmarks.suites.edival.construction import EdiValAgent
+from editcritic.benchmarks.suites.edival.reader import CSV
 from editcritic.reward.tomllib_compat import tomllib
 
 from ..suites.construction.file_server import Files, served
@@ -44,7 +45,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
     with zipfile.ZipFile(packed, "w") as file:
         for path in sorted((folder / "data" / construction.PICTURES).iterdir()):
             file.write(path, f"input_images_resize_512/{path.name}")
-    return {NAMES["csv"]: (folder / "data" / construction.CSV).read_bytes(), NAMES["zip"]: packed.getvalue()}
+    return {NAMES["csv"]: (folder / "data" / CSV).read_bytes(), NAMES["zip"]: packed.getvalue()}
 
 
 @pytest.fixture(autouse=True)
