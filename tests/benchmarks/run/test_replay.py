@@ -278,10 +278,10 @@ def test_a_file_that_cannot_be_replayed_is_refused_and_left_alone(
     ("arguments", "says"),
     [
         (["guard-not-a-copy", "{golden}"], "golden cases of edival, not of guard-not-a-copy"),
-        (["edival", "{golden}", "--protocol", "papper"], "paper and official"),
+        (["edival", "{golden}", "--protocol", "papper"], "paper, official"),
         (["a", "b", "c"], "one reward and one file"),
         (["edvial-if", "{recording}"], "did you mean edival-if"),
-        (["edival-if", "{recording}", "--protocol", "papper"], "paper and official"),
+        (["edival-if", "{recording}", "--protocol", "papper"], "paper, official"),
         (["{recording}", "-o", "{recording}"], "use different files"),
     ],
 )
