@@ -207,12 +207,6 @@ FORMATS = {
             "[faults of a judge](../judges.md)",
             "benchmarks/human_eval/judge_audit/findings.py",
         ),
-        FileFormat(
-            "validity reports, JSON",
-            "`python -m studies.validity`",
-            "[metrics against a known truth](../sceneedit.md#what-the-metrics-are-worth)",
-            "studies/validity/validity_report.py",
-        ),
     ),
 }
 
