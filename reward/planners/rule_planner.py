@@ -12,9 +12,8 @@ from typing import Any, ClassVar
 from ..edit_plan import EditPlan, Kept, PlannedOperation, Target
 from ..metrics.any_edit.instruction_words import collapsed, words_of
 from ..metrics.any_edit.plan_account import PlanAccount
-from ..metrics.any_edit.plan_conversion import plan_of_task, scope_of
-from ..metrics.any_edit.plan_questions import own_questions
-from ..metrics.any_edit.plan_validation import plan_problems
+from ..metrics.any_edit.plans import plan_of_task, plan_problems, scope_of
+from ..metrics.any_edit.questions import own_questions
 from ..metrics.edival.task_parser import parse_task
 from ..missing_inputs import no_plan
 from ..queries.expert import Expert

@@ -11,7 +11,7 @@ from editcritic.benchmarks.sceneedit.scene_requests import position_phrase
 from editcritic.benchmarks.sceneedit.vocabulary import BACKDROPS, COLOURS, MATERIALS, TEXTS
 from editcritic.reward import EditSample
 from editcritic.reward.edit_plan import EditPlan, PlannedOperation, Target
-from editcritic.reward.metrics.any_edit.plan_conversion import plan_of_operations, plan_of_task
+from editcritic.reward.metrics.any_edit.plans import plan_of_operations, plan_of_task
 
 Corruption = Callable[[random.Random, EditPlan, Sequence[str]], EditPlan | None]
 """Plan and names of the scene's objects -> a wrong plan; None where it does not apply."""

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from ...edit_plan import EditPlan, PlannedOperation, Target
 from ...sample import TASK_TYPES
-from .english_words import (
+from .instruction_words import (
     ALL_WORDS,
     ASPECT_WORDS,
     CATCH_ALL_TYPES,
@@ -19,10 +19,8 @@ from .english_words import (
     REST_WORDS,
     SMALL_WORDS,
     TYPE_WORDS,
-    WITHOUT_WORDS,
-)
-from .instruction_words import (
     VERB_FORMS,
+    WITHOUT_WORDS,
     clauses_of,
     content_stems,
     number_of,

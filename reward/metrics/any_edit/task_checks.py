@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -11,24 +11,237 @@ import numpy as np
 
 from ...boxes import Box, box_around, highest_scoring
 from ...edit_plan import OperationType, PlannedOperation
-from ...engine.program import Program, ask_many
+from ...engine.program import Abstained, Program, ask, ask_many
 from ...image import Image
 from ...queries.change_map import ChangeMap
-from ...queries.kinds import MapChanges, ReadText
+from ...queries.kinds import MapChanges, Measure, ReadText, Remains
 from ...queries.prompts import Prompts
 from ...sample import EditSample, Task, TaskType
 from ..edival import paper_protocol
-from ..edival.conditions import Condition, all_hold, make_condition
-from ..edival.inspector import BoxSelection, EditInspector, ImageRole, box_on_side, crop_box, deduplicate_boxes
+from ..edival.conditions import Condition, all_hold, make_condition, score_above
+from ..edival.inspector import (
+    BoxSelection,
+    EditInspector,
+    ImageRole,
+    PhraseDetections,
+    box_on_side,
+    crop_box,
+    deduplicate_boxes,
+)
 from ..edival.pools import COLORS
-from .colour_checks import check_colour
-from .near_misses import unmentioned
-from .referring import is_plain, same_object
+from .instruction_words import stem, words_of
+from .questions import unmentioned
 from .regions import lines_of_text
-from .removal_checks import check_removal
-from .replacement_checks import check_replacement
-from .target_location import THRESHOLD, LocatedTarget, locate_targets
+from .targets import THRESHOLD, LocatedTarget, is_plain, locate_targets, same_object
 from .text_checks import letters_to_read, text_written
+
+_REMOVED = 0.3
+"""Of a detector's score: EdiVal's threshold of removals (appendix C.2)."""
+_STANDING = 0.28
+"""Share of an object that still stands, from which on it was not removed. What shows through an object (eyes behind
+glasses) counts up to a quarter, a half of it that was left more."""
+_AS_CERTAIN = 0.8
+"""A detector's score relative to that of the object in the source, from which on what it finds at the place counts: the
+object redrawn, or moved a little. What surrounds an object has less."""
+
+
+def check_removal(
+    inspector: EditInspector, task: Task, located: LocatedTarget, verdict: Condition, *, surroundings_stay: bool
+) -> Program[Condition]:
+    """EdiVal's verdict on a removal, corrected by the object's own pixels at its place in the edited image.
+
+    surroundings_stay: whether the rest of the image has to be recognised to know the place.
+    """
+    if inspector.edited == inspector.source:
+        return verdict
+    gone = yield from no_longer_stands(inspector, located, surroundings_stay=surroundings_stay)
+    if not verdict.holds and gone.holds and (yield from _finds_what_surrounded_it(inspector, task, located)):
+        verdict = gone
+    elif not gone.holds:
+        verdict = all_hold([verdict, gone])
+    if verdict.holds and located.others:
+        verdict = yield from _fewer_than_before(inspector, task, located, verdict)
+    if verdict.holds:
+        verdict = yield from _not_in_reverse(inspector, located, verdict)
+    return verdict
+
+
+def no_longer_stands(
+    inspector: EditInspector, located: LocatedTarget, *, surroundings_stay: bool
+) -> Program[Condition]:
+    """Whether the pixels of an object are gone from its aligned place."""
+    remains = yield from ask(Remains(inspector.source, inspector.edited, located.boxes))
+    if remains.value is None:
+        if not surroundings_stay:
+            return Condition(True, 0.5, "its place cannot be found again")
+        reason = "its place is not in the edited image, which shows something else or only a part of the source"
+        return Condition(False, 0.0, reason)
+    reason = f"{remains.value:.0%} of {located.target.words} still stands at its place"
+    standing = remains.value / _STANDING
+    return make_condition(standing < 1, 1 - standing, 1 / max(standing, 1.0), reason)
+
+
+def _finds_what_surrounded_it(inspector: EditInspector, task: Task, located: LocatedTarget) -> Program[bool]:
+    """Whether all that a detector finds in the edited image is at the object's place, and clearly less certain than the
+    object was.
+    """
+    before, after = yield from _detections(inspector, task)
+
+    def is_surroundings(index: int | None, score: float) -> bool:
+        if index is None:
+            return False
+        certain = [box.score for box in before.boxes if same_object(box, located.boxes) == index]
+        return bool(certain) and score < _AS_CERTAIN * max(certain)
+
+    return all(is_surroundings(same_object(box, located.boxes), box.score) for box in after.boxes)
+
+
+def _detections(inspector: EditInspector, task: Task) -> Program[tuple[PhraseDetections, ...]]:
+    name = task.object or ""
+    return (
+        yield from inspector.detect(
+            ("source", name), ("edited", name), threshold=_REMOVED, max_box_size=OPTIONS.max_box_size
+        )
+    )
+
+
+def _fewer_than_before(
+    inspector: EditInspector, task: Task, located: LocatedTarget, verdict: Condition
+) -> Program[Condition]:
+    """The verdict on a removal of some of several, unless they are elsewhere now."""
+    everywhere = EditInspector(inspector.source, inspector.edited, inspector.prompts, inspector.evidence)
+    (after,) = yield from everywhere.detect(
+        ("edited", task.object or ""), threshold=THRESHOLD, max_box_size=OPTIONS.max_box_size
+    )
+    gone = after.has_count(len(located.others), OPTIONS.duplicate_iou, exactly=False)
+    return verdict if gone.holds else all_hold([verdict, gone])
+
+
+def _not_in_reverse(inspector: EditInspector, located: LocatedTarget, verdict: Condition) -> Program[Condition]:
+    """The verdict on a removal, unless its place shows the object in reverse, light for dark: what is left of one that
+    was taken off more than once. A detector finds no object in such a ghost.
+    """
+    crops = [
+        (crop_box(inspector.source, box), crop_box(inspector.edited, box)) for box in located.boxes[:_MAX_ORIGINALS]
+    ]
+    pairs = [
+        (before, after.resized(*before.size)) for before, after in crops if min(before.size) >= _MIN_STRUCTURED_SIDE
+    ]
+    similar = yield from ask_many([Measure("ssim", pair) for pair in pairs])
+    least = min((answer.value for answer in similar if answer.value is not None), default=1.0)
+    reason = f"its place shows it in reverse: structural similarity to the source {least:.2f}"
+    gone = make_condition(least >= _REVERSED, 1.0, _REVERSED / min(least, _REVERSED), reason)
+    return verdict if gone.holds else all_hold([verdict, gone])
+
+
+_MIN_STRUCTURED_SIDE = 16
+"""Pixels of the shorter side of a box from which on its structure is compared."""
+_REVERSED = -0.1
+"""Structural similarity of an object's place before and after, below which it shows the object in reverse. Ghosts have
+-0.4 and less; any other surroundings have 0 and more, since they do not follow the object's outlines."""
+
+
+def check_replacement(
+    inspector: EditInspector, task: Task, located: LocatedTarget | None, *, surroundings_stay: bool
+) -> Program[Condition]:
+    """EdiVal's verdict on a replacement. Where no judge answers even about the source alone, the detector's: at each
+    place of the old object it finds the new one, with more certainty than the old one, and than it did in the source.
+
+    A detector finds a dog when asked for a cat, so that its scores count and not its boxes. Of two objects with one
+    noun ("a wooden chair" for the chair) it cannot tell which it sees: raises what the judge raises, as elsewhere.
+    """
+    try:
+        return (yield from paper_protocol.evaluate_task(OPTIONS, inspector, task))
+    except Abstained:
+        old, new = task.object or "", task.new or ""
+        if (
+            located is None
+            or not located.boxes
+            or _head(old) == _head(new)
+            or (yield from _somebody_looks(inspector, task))
+        ):
+            raise
+    before, after, new_before, new_after = yield from inspector.detect(
+        *(("source", old), ("edited", old), ("source", new), ("edited", new)),
+        threshold=THRESHOLD,
+        max_box_size=OPTIONS.max_box_size,
+    )
+    conditions = [before.present(), new_after.present()]
+    for place in located.boxes:
+        certain = _certainty(new_after, place)
+        conditions += [
+            score_above(certain, THRESHOLD, f"{new} is found at the place of {old} with {certain:.2f}"),
+            score_above(certain, _certainty(after, place), f"{new} is found there rather than {old}"),
+            score_above(certain, _certainty(new_before, place), f"{new} is found there rather than in the source"),
+        ]
+    conditions.append((yield from no_longer_stands(inspector, located, surroundings_stay=surroundings_stay)))
+    return all_hold(conditions)
+
+
+def _somebody_looks(inspector: EditInspector, task: Task) -> Program[bool]:
+    """Whether a judge answers about the source alone: one that abstains on the edit only has to be believed."""
+    slots = {"object": task.object or "", "new": task.new or ""}
+    try:
+        yield from inspector.ask_yes_no("replaced", (inspector.source, inspector.source), slots)
+    except Abstained:
+        return False
+    return True
+
+
+def _certainty(detections: PhraseDetections, place: Box) -> float:
+    """The highest score of a box at a place, above the threshold or not."""
+    boxes: Sequence[Box] = (*detections.boxes, *detections.below_threshold)
+    return max((box.score for box in boxes if same_object(box, [place]) is not None), default=0.0)
+
+
+def _head(name: str) -> str:
+    """The stem of the last word."""
+    return next((stem(word) for word in reversed(words_of(name))), "")
+
+
+_ROOM = 1.3
+"""Sides of the crops relative to the box: what is around an object tells which pixels are its own."""
+
+
+def check_colour(inspector: EditInspector, task: Task, boxes: Sequence[Box]) -> Program[Condition]:
+    """EdiVal's algorithm 8 with the crops of equation 2: each object, before and after, with what is around it.
+
+    A judge sees what changed: a thin object fills little of its box, and a tint covers more than the object. A single
+    object has to be detected still; of several, each is looked at where it was.
+    """
+    conditions: list[Condition] = []
+    if len(boxes) == 1:
+        (after,) = yield from inspector.detect(
+            ("edited", task.object or ""), threshold=THRESHOLD, max_box_size=OPTIONS.max_box_size
+        )
+        conditions.append(after.present())
+        if after.best is None:
+            return all_hold(conditions, total=2)
+    for box in boxes:
+        crops, place = _crops(inspector.source, inspector.edited, box)
+        slots = {"object": task.object or "", "value": task.value or "", "box": place}
+        reply = yield from inspector.ask_yes_no("color_pair", crops, slots)
+        conditions.append(paper_protocol.judge_verdict("color", reply))
+    return all_hold(conditions)
+
+
+def _crops(source: Image, edited: Image, box: Box) -> tuple[tuple[Image, Image], str]:
+    """The crops around a box, and its corners in shares of their sides."""
+    w, h = (_ROOM * max(side, OPTIONS.min_crop_size) for side in (box.w, box.h))
+    x0, y0, x1, y1 = (
+        max(0.0, box.cx - w / 2),
+        max(0.0, box.cy - h / 2),
+        min(1.0, box.cx + w / 2),
+        min(1.0, box.cy + h / 2),
+    )
+    around = Box((x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0)
+    corners = (
+        *((box.x0 - x0) / around.w, (box.y0 - y0) / around.h),
+        *((box.x1 - x0) / around.w, (box.y1 - y0) / around.h),
+    )
+    place = " ".join(f"{min(max(share, 0.0), 1.0):.3f}" for share in corners)
+    return (crop_box(source, around), crop_box(edited, around)), place
+
 
 PROMPTS = Prompts("editcritic.reward.metrics.edival")
 OPTIONS = paper_protocol.PaperOptions()

@@ -24,11 +24,9 @@ from ...score import Evidence
 from ..edival.conditions import Condition, all_hold, make_condition, normalize_text
 from ..edival.inspector import crop_box
 from ..text_matching import matching_letters, similarity
-from .english_words import GENERIC_TEXT_NAMES, TEXT_NAMES
-from .instruction_words import stem, stems_of
+from .instruction_words import GENERIC_TEXT_NAMES, TEXT_NAMES, stem, stems_of
 from .preservation import HARMLESS_EXCESS, covered_patches, preservation
-from .referring import referred_boxes
-from .target_location import LocatedTarget, locate_targets
+from .targets import LocatedTarget, locate_targets, referred_boxes
 
 _MIN_CONFIDENCE = 0.5
 _SAME_WORD = 0.8

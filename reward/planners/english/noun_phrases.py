@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...edit_plan import MAX_NESTING, OperationType, PlannedOperation, Relation, Target
-from ...metrics.any_edit.plan_questions import own_questions
+from ...metrics.any_edit.questions import own_questions
 from ...sample import TASK_TYPES
 from . import lexicon as lex
 from .lexicon import word_set

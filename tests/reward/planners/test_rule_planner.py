@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from editcritic.benchmarks.sceneedit.toy_data import toy
 from editcritic.reward import default_experts
 from editcritic.reward.edit_plan import EditPlan
-from editcritic.reward.metrics.any_edit.plan_conversion import plan_of_task
-from editcritic.reward.metrics.any_edit.plan_validation import plan_problems
+from editcritic.reward.metrics.any_edit.plans import plan_of_task, plan_problems
 from editcritic.reward.metrics.edival.task_parser import parse_task
 from editcritic.reward.planners.english.sentences import plain_request
 from editcritic.reward.planners.rule_planner import RulePlanner

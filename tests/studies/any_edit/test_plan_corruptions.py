@@ -9,8 +9,7 @@ import pytest
 
 from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.reward import EditSample, Image
-from editcritic.reward.metrics.any_edit.plan_conversion import plan_of_task
-from editcritic.reward.metrics.any_edit.plan_validation import plan_problems
+from editcritic.reward.metrics.any_edit.plans import plan_of_task, plan_problems
 from editcritic.reward.metrics.edival.task_parser import parse_task
 from studies.any_edit.plan_corruptions import (
     CORRUPTIONS,

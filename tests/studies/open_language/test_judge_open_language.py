@@ -11,7 +11,7 @@ from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig
 from editcritic.benchmarks.sceneedit.vocabulary import SHAPES
 from editcritic.reward import EditPlan, PlannedOperation
-from editcritic.reward.metrics.any_edit.plan_questions import with_questions
+from editcritic.reward.metrics.any_edit.questions import with_questions
 from editcritic.reward.queries import Abstention, Judge, Reply
 from editcritic.reward.queries.response_formats import Json, Message, YesNo
 from studies.open_language.open_cases import open_pair

@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 
 from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig
-from editcritic.reward.metrics.any_edit.plan_validation import plan_problems
+from editcritic.reward.metrics.any_edit.plans import plan_problems
 from editcritic.reward.planners.rule_planner import RulePlanner
 from studies.open_language.open_requests import OBJECT_REQUEST_KINDS, random_object_request
 from studies.open_language.open_truth import step_followed

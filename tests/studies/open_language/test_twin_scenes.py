@@ -6,7 +6,7 @@ import pytest
 
 from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig
 from editcritic.reward import Box
-from editcritic.reward.metrics.any_edit.referring import referred_boxes
+from editcritic.reward.metrics.any_edit.targets import referred_boxes
 from studies.open_language.twin_scenes import (
     DISTINCTIONS,
     plain_scene,

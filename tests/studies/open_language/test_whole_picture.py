@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig
-from editcritic.reward.metrics.any_edit.plan_validation import plan_problems
+from editcritic.reward.metrics.any_edit.plans import plan_problems
 from editcritic.reward.planners.rule_planner import RulePlanner
 from studies.open_language.whole_picture import (
     LOOKS,

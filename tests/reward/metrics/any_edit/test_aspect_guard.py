@@ -8,7 +8,7 @@ import skimage.data
 
 from editcritic.reward import Box, EditPlan, EditSample, Image, Reward, default_experts
 from editcritic.reward.edit_plan import PlannedOperation, Target
-from editcritic.reward.metrics.any_edit.aspect_guard import AspectAsPlanned, NotACopyAsPlanned
+from editcritic.reward.metrics.any_edit.overall import AspectAsPlanned, NotACopyAsPlanned
 from editcritic.reward.metrics.any_edit.plan_preservation import PlanPreservation
 from studies.preservation.sizes import answers, kontext_size, stretched
 

@@ -13,7 +13,7 @@ from editcritic.reward.metrics import Metric
 from editcritic.reward.metrics.any_edit import plan_of_sample
 from editcritic.reward.metrics.any_edit.following import PlanFollowing
 from editcritic.reward.metrics.any_edit.overall import any_edit
-from editcritic.reward.metrics.any_edit.plan_questions import with_questions
+from editcritic.reward.metrics.any_edit.questions import with_questions
 from editcritic.reward.queries import Abstention, Failure
 from editcritic.reward.queries.kinds import Outcome, ReadText, RecognizedText, TextLine
 

@@ -7,9 +7,8 @@ import pytest
 
 from editcritic.reward import Box, EditPlan, EditSample, Engine, PlannedOperation, Score, Target
 from editcritic.reward.edit_plan import plan_from_json
-from editcritic.reward.metrics.any_edit.judge_plan import UNCERTAIN
-from editcritic.reward.metrics.any_edit.plan_of_sample import plan_of
-from editcritic.reward.metrics.any_edit.plan_words import words_of_plan
+from editcritic.reward.metrics.any_edit.plan_of_sample import UNCERTAIN, plan_of
+from editcritic.reward.metrics.any_edit.plans import words_of_plan
 from editcritic.reward.queries import Abstention, Detect, Detections, Failure, Judge, Plan, Reply
 from editcritic.reward.queries.response_formats import parse_reply
 

@@ -14,7 +14,7 @@ from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.reward import Box, EditPlan, EditSample, Engine, Image, PlannedOperation, Reward, Target
 from editcritic.reward.experts.pixel_changes import PixelChanges
-from editcritic.reward.metrics.any_edit.new_text_guard import NoUnrequestedText
+from editcritic.reward.metrics.any_edit.overall import NoUnrequestedText
 from editcritic.reward.metrics.new_text import reread_lines
 from editcritic.reward.queries import RecognizedText
 from editcritic.reward.queries.kinds import Detections, TextLine

@@ -4,8 +4,8 @@ import pytest
 
 from editcritic.reward import EditPlan, PlannedOperation, Target
 from editcritic.reward.edit_plan import OPERATION_TYPES
-from editcritic.reward.metrics.any_edit.plan_agreement import _SENSES, plans_agree
-from editcritic.reward.metrics.any_edit.plan_words import words_of_plan
+from editcritic.reward.metrics.any_edit.plan_of_sample import _SENSES, plans_agree
+from editcritic.reward.metrics.any_edit.plans import words_of_plan
 
 CUP, PLATE = Target("cup"), Target("plate")
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editcritic.reward import Box, Kept, Operation, PlannedOperation, Target, Task
-from editcritic.reward.metrics.any_edit.plan_conversion import (
+from editcritic.reward.metrics.any_edit.plans import (
     plan_of_operations,
     plan_of_targets,
     plan_of_task,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from editcritic.reward import EditPlan, PlannedOperation, Question, Target
-from editcritic.reward.metrics.any_edit.plan_questions import own_questions, with_near_miss, with_questions
+from editcritic.reward.metrics.any_edit.questions import own_questions, with_near_miss, with_questions
 
 from ...plan_strategies import PLANS
 

@@ -16,7 +16,7 @@ from skimage import data
 from editcritic.reward import Box, EditSample, Expert, Image, Reward, default_experts
 from editcritic.reward.edit_plan import EditPlan, PlannedOperation, Target
 from editcritic.reward.experts.pixel_changes import PixelChanges
-from editcritic.reward.metrics.any_edit.plan_region import PlanRegion
+from editcritic.reward.metrics.any_edit.regions import PlanRegion
 from editcritic.reward.queries import (
     Abstention,
     Detections,

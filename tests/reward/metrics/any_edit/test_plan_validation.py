@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from editcritic.benchmarks.sceneedit.compound_requests import compound_cases
 from editcritic.reward import Box, EditPlan, Kept, PlannedOperation, Question, Relation, Target
 from editcritic.reward.metrics.any_edit.instruction_words import split_quotes, stem
-from editcritic.reward.metrics.any_edit.plan_conversion import plan_of_operations, plan_of_task
-from editcritic.reward.metrics.any_edit.plan_validation import plan_problems, unnamed_objects
+from editcritic.reward.metrics.any_edit.plans import plan_of_operations, plan_of_task, plan_problems, unnamed_objects
 from editcritic.reward.metrics.edival.task_parser import parse_task
 
 from ...plan_strategies import PLANS

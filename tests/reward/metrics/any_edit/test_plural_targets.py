@@ -7,7 +7,7 @@ import skimage.data
 
 from editcritic.reward import Box, EditSample, Image, Reward, default_experts
 from editcritic.reward.edit_plan import EditPlan, PlannedOperation, Relation, Target
-from editcritic.reward.metrics.any_edit.plural_targets import is_plural, with_plurals
+from editcritic.reward.metrics.any_edit.plans import is_plural, with_plurals
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from editcritic.reward import Box
 from editcritic.reward.edit_plan import Relation, Target
-from editcritic.reward.metrics.any_edit.referring import is_plain, referred_boxes, same_object
+from editcritic.reward.metrics.any_edit.targets import is_plain, referred_boxes, same_object
 
 LEFT, MIDDLE, RIGHT = (
     Box(0.2, 0.5, 0.1, 0.1, 0.5, "cup"),

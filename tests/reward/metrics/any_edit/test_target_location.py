@@ -1,7 +1,7 @@
 """Which of several boxes a colour means: detectors find the blue mug too when asked for the red one."""
 
 from editcritic.reward import Box, Engine, Score, Target
-from editcritic.reward.metrics.any_edit.target_location import LocatedTarget, locate_targets
+from editcritic.reward.metrics.any_edit.targets import LocatedTarget, locate_targets
 from editcritic.reward.queries import Abstention, Detect, Detections, Judge, Reply
 from editcritic.reward.queries.expert import Expert
 
