@@ -10,8 +10,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from ..edit_plan import EditPlan, Kept, PlannedOperation, Target
-from ..metrics.any_edit.instruction_words import collapsed, words_of
-from ..metrics.any_edit.plan_account import PlanAccount
+from ..metrics.any_edit.instruction_words import PlanAccount, collapsed, words_of
 from ..metrics.any_edit.plans import plan_of_task, plan_problems, scope_of
 from ..metrics.any_edit.questions import own_questions
 from ..metrics.edival.task_parser import parse_task

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from statistics import fmean
-from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -26,15 +24,15 @@ from ...missing_inputs import (
 )
 from ...queries.kinds import MapChanges
 from ...queries.outcomes import Abstention
-from ...queries.prompts import Prompts
 from ...sample import EditSample, Task
 from ...score import Evidence, Score
 from ..compose import part_without_value
 from ..edival.conditions import Condition, all_hold
 from ..edival.inspector import UnparsableReply
 from .frames import in_one_frame
-from .pixel_edits import LookEdit, check_look, look_edit, look_in_question, requested_looks, staying_boxes
-from .plan_of_sample import UNCERTAIN, plan_of
+from .instruction_words import with_related
+from .pixel_edits import LookEdit, check_look, look_edit, look_in_question, staying_boxes
+from .plan_of_sample import PLANNED_KINDS, UNCERTAIN, PlannedMetric
 from .plans import is_whole, task_of_operation, words_of_plan
 from .preservation import norm_of_colour, preservation
 from .questions import check_questions, describe_change, list_differences, shows, words_of
@@ -42,16 +40,14 @@ from .targets import LocatedTarget, locate_targets, names_picture
 from .task_checks import check_task
 from .text_checks import removes_text, text_removed
 
-_BY_BOXES: Mapping[OperationType, tuple[str, ...]] = MappingProxyType(
-    {
-        "subject_remove": ("target",),
-        "position_change": ("target", "reference"),
-        "count_change": ("target",),
-        "color_alter": ("target",),
-        "text_change": ("target", "reference"),
-        "text_remove": ("target",),
-    }
-)
+_BY_BOXES: Mapping[OperationType, tuple[str, ...]] = {
+    "subject_remove": ("target",),
+    "position_change": ("target", "reference"),
+    "count_change": ("target",),
+    "color_alter": ("target",),
+    "text_change": ("target", "reference"),
+    "text_remove": ("target",),
+}
 """Types that are decided without a model that looks where these objects have boxes in the source."""
 _BY_DETECTOR: tuple[OperationType, ...] = ("subject_add", "subject_replace")
 """Types that are about something new, which no box in the source shows, and a detector finds."""
@@ -75,7 +71,7 @@ def advice(
     if located is not None and not located.boxes and (count := _missing(located)):
         return needs_more_boxes(located.target.phrase, count, len(located.others))
     lacking = _without_boxes(objects, reasons)
-    related = _without_boxes([other for one in objects for other in _related(one)], reasons)
+    related = _without_boxes([other for one in objects for other in with_related(one)[1:]], reasons)
     if lacking or related:
         is_misnamed = list(lacking) == [one.phrase for one in objects]
         return needs_boxes(lacking or related, tuple(sample.boxes) if is_misnamed else ())
@@ -99,11 +95,6 @@ def _without_boxes(targets: Sequence[Target], reasons: Sequence[str]) -> dict[st
     return {name: count for name, count in counts.items() if any(says_no_box(reason, name) for reason in reasons)}
 
 
-def _related(target: Target) -> list[Target]:
-    """The objects that a target relates to, one through the other."""
-    return [] if target.relation is None else [target.relation.of, *_related(target.relation.of)]
-
-
 def _missing(located: LocatedTarget) -> int:
     """How many objects a target means, if it means more than have boxes; else 0."""
     wanted = _count(located.target)
@@ -121,8 +112,6 @@ def _unknown_colour(value: str) -> str:
 
     return "" if basic_colour(value) else unknown_colour(value, COLOURS)
 
-
-_PACKAGE = "editcritic.reward.metrics.any_edit"
 
 MIN_VISIBLE_SHARE = 0.02
 """Share of a target's patches that must differ visibly from the source; letters are thin."""
@@ -145,7 +134,7 @@ _OF_OBJECTS = ("subject_remove", "subject_replace", "color_alter", "material_alt
 
 
 @dataclass(frozen=True)
-class PlanFollowing:
+class PlanFollowing(PlannedMetric):
     """Whether the operations of the sample's plan were carried out, in [0, 1]; at least 0.75 exactly if all were.
 
     The value is half the mean over the operations, and half whether all hold. An operation that holds counts as 1, less
@@ -154,26 +143,18 @@ class PlanFollowing:
 
     An operation of EdiVal's types is checked by EdiVal's algorithms, with boxes chosen by the referring expression, if
     a detector finds its target in the source; what pixels decide (`pixel_edits`) by arithmetic; others by the questions
-    of the plan. What the source shows already
-    cannot be followed: such an operation is not applicable. A change that is too small or too pale to be seen does not
-    count. list_differences: whether a judge is also asked to list all differences, where an operation is checked by
-    questions: one that no difference belongs to was not carried out. prompts: see `InstructionFollowing`.
+    of the plan. What the source shows already cannot be followed: such an operation is not applicable. A change that is
+    too small or too pale to be seen does not count.
+
+    list_differences: whether a judge is also asked to list all differences, where an operation is checked by questions:
+    one that no difference belongs to was not carried out.
     """
 
     card: ClassVar[Card] = Card(
         name="any-edit-following",
         version=5,
         summary="every operation of the instruction was carried out",
-        kinds={
-            "planner": ("plan",),
-            "judge.planner": ("judge",),
-            "detector": ("detect",),
-            "judge": ("judge",),
-            "reader": ("read_text",),
-            "changes": ("map_changes", "remains"),
-            "pixels": ("measure",),
-            "matcher": ("match",),
-        },
+        kinds={**PLANNED_KINDS, "changes": ("map_changes", "remains")},
         requires=("sources", "edited", "instruction"),
         source="docs/metrics.md; algorithms 3-11 of EdiVal-Agent (ICLR 2026) where the operation has one",
         failure_modes=(
@@ -185,26 +166,16 @@ class PlanFollowing:
     )
 
     list_differences: bool = True
-    prompts: str | None = None
 
-    def __post_init__(self) -> None:
-        _ = self.prompt_pack  # read now; raises for a pack that is not a folder
-
-    @cached_property
-    def prompt_pack(self) -> Prompts:
-        """Its prompts, as they were when the metric was made."""
-        return Prompts(_PACKAGE, self.prompts)
-
-    @cached_property
-    def signature(self) -> str:
-        """As in `any-edit-following@1`, with non-default options and the prompt pack's digest."""
-        options = [] if self.list_differences else ["list_differences=False"]
-        return self.card.signature_with(options=[*options, *self.prompt_pack.options])
+    @property
+    def options(self) -> list[str]:
+        """Those of its own that are not the default."""
+        return [] if self.list_differences else ["list_differences=False"]
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        plan = yield from plan_of(sample)
-        planned = Evidence("plan", text=words_of_plan(plan), numbers={"confidence": plan.confidence})
         framed = yield from in_one_frame(sample)
+        plan = framed.plan
+        planned = Evidence("plan", text=words_of_plan(plan), numbers={"confidence": plan.confidence})
         checks = [
             _Check(self, framed.sample, plan, operation, framed.verdicts.get(index))
             for index, operation in enumerate(plan.operations)
@@ -225,13 +196,13 @@ class PlanFollowing:
         self, sample: EditSample, plan: EditPlan, checks: list[_Check], credits: Mapping[str, Score]
     ) -> Program[tuple[dict[str, Score], Evidence]]:
         """The credits, lowered for operations that questions confirm and no listed difference belongs to."""
-        listed = yield from list_differences(sample, plan, self.prompt_pack)
+        carried_out, evidence = yield from list_differences(sample, plan, self.prompt_pack)
         changed = dict(credits)
         for index, (name, credit) in enumerate(credits.items()):
-            if checks[index].by_questions and credit.value is not None and index not in listed.carried_out:
+            if checks[index].by_questions and credit.value is not None and index not in carried_out:
                 reason = f"none of the differences that the judge lists belongs to it; {credit.reason}"
                 changed[name] = replace(credit, value=min(credit.value, _NOT_LISTED), reason=reason)
-        return changed, listed.evidence
+        return changed, evidence
 
 
 _NOT_LISTED = 0.25
@@ -343,7 +314,8 @@ class _Check:
             boxes = targets[target].boxes if target is not None and target in targets else ()
         if look.place != "whole" and not boxes:
             return None
-        also = {other.quantity for other in requested_looks(self.plan)} - {look.quantity}
+        looks = (look_edit(operation) for operation in self.plan.operations)
+        also = {other.quantity for other in looks if other is not None} - {look.quantity}
         evidence: list[Evidence] = []
         may_be_grey = "desaturat" in f"{self.operation.value} {self.operation.words}".casefold()
         verdict = yield from check_look(self.sample, look, boxes, also, evidence, may_be_grey=may_be_grey)

@@ -23,11 +23,11 @@ from ...queries.kinds import MapChanges, Match, Measure
 from ...sample import EditSample
 from ..edival.conditions import Condition, make_condition
 from ..guards import SameAspect
-from .pixel_edits import UPRIGHT, Crop, FrameEdit, Orientation, Resize, Tilt, Turn, Window, frame_edit
+from .pixel_edits import UPRIGHT, Crop, Orientation, Resize, Tilt, Turn, Window, frame_edit
 from .plan_of_sample import plan_of
 from .plans import is_whole
 from .preservation import LOST_EXCESS, preservation
-from .targets import locate_targets
+from .targets import known_boxes
 
 NEW_ASPECT_TYPES: frozenset[OperationType] = frozenset(("crop", "reframe", "extraction"))
 """Types of operations that may give the picture another shape."""
@@ -35,6 +35,86 @@ NEW_ASPECT_TYPES: frozenset[OperationType] = frozenset(("crop", "reframe", "extr
 SAME_SHAPE = SameAspect(0.015)
 """Up to here another shape is what rounding to multiples of 8 to 64 pixels makes: no composition is refused for it."""
 _EQUAL_SHAPE = SameAspect(0.003)
+
+_THUMBNAIL = 64
+"""Pixels a side at which orientations are told apart."""
+_ALIKE = 0.2
+"""Structural similarity of thumbnails below which two pictures do not show the same: two photographs have about 0.1."""
+_SAME_ASPECT, _OTHER_ASPECT = math.log(1.03), math.log(1.3)
+_FOUND = 0.35
+"""Score of a matcher from which on a crop is found in its source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Framed:
+    """A sample with its plan, for all parts of a score.
+
+    sample: source and edit in one frame, as far as the edit has the frame that was asked for. verdicts: on the
+    operations that asked for a frame, by their index in the plan. outside: what the frame shows beyond the source.
+    remaining: what another shape that nobody asked for leaves of the edit, in [0, 1]: 0 for another composition.
+    reshaped: how the edit has come to it; empty for the source's shape.
+    """
+
+    sample: EditSample
+    plan: EditPlan
+    verdicts: Mapping[int, Condition] = field(default_factory=dict)
+    outside: tuple[Box, ...] = ()
+    remaining: float = 1.0
+    reshaped: str = ""
+
+
+def in_one_frame(sample: EditSample) -> Program[Framed]:
+    """The plan, and source and edit in one frame; the sample itself where its plan asks for no other one, and the edit
+    has the source's shape. Made once a score.
+    """
+    return run_once(_framed, sample)
+
+
+def _framed(sample: EditSample) -> Program[Framed]:
+    plan = yield from plan_of(sample)
+    edits = {index: edit for index, operation in enumerate(plan.operations) if (edit := frame_edit(operation))}
+    if not edits:
+        return (yield from _in_source_shape(sample, plan))
+    kinds = {type(edit) for edit in edits.values()}
+    if len(kinds - {Resize}) > 1 or (len(edits) > 2 and {Tilt, Crop} & kinds):
+        return Framed(sample, plan)
+    framed = Framed(replace(sample, plan=plan), plan)
+    turns = {index: edit for index, edit in edits.items() if isinstance(edit, Turn)}
+    if turns:
+        framed = yield from _turned(framed, turns, any_aspect=Resize in kinds)
+    for index, edit in edits.items():
+        if isinstance(edit, Tilt):
+            framed = yield from _tilted(framed, index, edit)
+        elif isinstance(edit, Crop):
+            framed = yield from _cropped(framed, index, edit)
+    for index, edit in edits.items():
+        if isinstance(edit, Resize):
+            framed = yield from _resized(framed, index, edit, sample.edited)
+    return framed if framed.verdicts else Framed(sample, plan)
+
+
+def _with(framed: Framed, verdicts: Mapping[int, Condition], **changes: Image) -> Framed:
+    """With verdicts; changes: another `source` or `edited`."""
+    sample = framed.sample
+    if "source" in changes:
+        sample = replace(sample, sources=(changes["source"], *sample.sources[1:]))
+    if "edited" in changes:
+        sample = replace(sample, edited=changes["edited"])
+    return replace(framed, sample=sample, verdicts={**framed.verdicts, **verdicts})
+
+
+def _ratio_misfit(image: Image, aspect: float) -> float:
+    """0 for an image of this width over height, to the pixel, up to 1 for one of another shape."""
+    if abs(image.width - image.height * aspect) <= 1 or abs(image.height - image.width / aspect) <= 1:
+        return 0.0
+    off = abs(math.log(image.width / image.height / aspect))
+    return min(1.0, max(0.0, (off - _SAME_ASPECT) / (_OTHER_ASPECT - _SAME_ASPECT)))
+
+
+# -- another shape ----------------------------------------------------------------------------------------------------
+#
+# Editors answer in sizes of their own, to which they stretch the source, or cut it about its middle. That is drift,
+# charged the more the further the shapes are apart. What shows another part of the scene is another composition.
 
 SHAPE_COST = ((0.0, math.log(1.3), math.log(2.0)), (1.0, 0.96, 0.0))
 """Ratio of two shapes (a logarithm), and what it leaves of an edit: the sizes that editors prefer are at most 1.3 from
@@ -52,19 +132,8 @@ _MOVED = 3.0
 """What an alignment costs in agreement, in units of its zoom and shift: the right way needs none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reshaped:
-    """edited: in the source's shape, with the source itself where nothing is shown of it. remaining: what the other
-    shape leaves, in [0, 1]; 0 for another composition. reason: what was done.
-    """
-
-    edited: Image
-    remaining: float
-    reason: str
-
-
-def in_source_shape(sample: EditSample, plan: EditPlan) -> Program[Reshaped | None]:
-    """An edit of another shape, back in that of the source; None where it has the source's, or may have any.
+def _in_source_shape(sample: EditSample, plan: EditPlan) -> Program[Framed]:
+    """An edit of another shape, back in that of the source, with the source itself where nothing is shown of it.
 
     Of three ways (stretched, cut about the middle, put between bars) the one that leaves most of the structure outside
     of the annotated boxes at its place; where the plan may change every pixel, most of the layout. As stretched counts,
@@ -72,9 +141,9 @@ def in_source_shape(sample: EditSample, plan: EditPlan) -> Program[Reshaped | No
     """
     source, edited = sample.source, sample.edited
     if any(operation.type in NEW_ASPECT_TYPES for operation in plan.operations):
-        return None
+        return Framed(sample, plan)
     if (yield from _EQUAL_SHAPE(sample)).value:
-        return None
+        return Framed(sample, plan)
     is_rounded = (yield from SAME_SHAPE(sample)).value == 1.0
     x0, y0, x1, y1 = middle_of_shape(source.size, edited.width / edited.height)
     shown = Box.from_corners(x0, y0, x1, y1, source.size)
@@ -97,17 +166,19 @@ def in_source_shape(sample: EditSample, plan: EditPlan) -> Program[Reshaped | No
     way = "cut" if fit["cut"] > fit["stretched"] else "stretched"
     sizes = f"{source.width} x {source.height} to {edited.width} x {edited.height}"
     if is_rounded and way == "stretched":
-        return None
+        return Framed(sample, plan)
     if fit["padded"] > fit[way] + (PADDED_LAYOUT if is_everywhere else PADDED) and not is_rounded:
-        return Reshaped(ways["stretched"], 0.0, f"the picture stands between bars, from {sizes}")
+        bars = f"the picture stands between bars, from {sizes}"
+        return Framed(replace(sample, plan=plan), plan, remaining=0.0, reshaped=bars)
     ratio = edited.width / edited.height / (source.width / source.height)
     remaining = float(np.interp(abs(math.log(ratio)), *SHAPE_COST))
     if not is_everywhere and not is_rounded:
         remaining *= float(np.interp(fit[way], SAME_COMPOSITION, (0.0, 1.0)))
-    reason = f"{way} from {sizes}"
-    if not remaining:
+    if not remaining:  # nothing is at its place
         reason = f"another composition, or shape: neither stretched nor cut a little from {sizes}"
-    return Reshaped(ways[way], remaining, reason)
+        return Framed(replace(sample, plan=plan), plan, remaining=0.0, reshaped=reason)
+    in_shape = replace(sample, edited=ways[way], plan=plan)
+    return Framed(in_shape, plan, remaining=remaining, reshaped=f"{way} from {sizes}")
 
 
 def middle_of_shape(size: tuple[int, int], aspect: float) -> tuple[int, int, int, int]:
@@ -129,91 +200,6 @@ def _agreement(changes: ChangeMap, exempt: tuple[Box, ...], shown: Box | None) -
         return 1.0
     stays = 1 - np.clip((measured.heat[measured.is_compared] - low) / (high - low), 0, 1)
     return float((amount * stays).sum() / amount.sum()) - _MOVED * measured.drift_values["geometry"]
-
-
-_THUMBNAIL = 64
-"""Pixels a side at which orientations are told apart."""
-_ALIKE = 0.2
-"""Structural similarity of thumbnails below which two pictures do not show the same: two photographs have about 0.1."""
-_SAME_ASPECT, _OTHER_ASPECT = math.log(1.03), math.log(1.3)
-_FOUND = 0.35
-"""Score of a matcher from which on a crop is found in its source."""
-
-
-@dataclass(frozen=True, slots=True)
-class Framed:
-    """sample: source and edit in one frame, as far as the edit has the frame that was asked for. verdicts: on the
-    operations that asked for a frame, by their index in the plan. outside: what the frame shows beyond the source.
-    remaining: what another shape that nobody asked for leaves of the edit, in [0, 1]: 0 for another composition.
-    reshaped: how the edit has come to it; empty for the source's shape.
-    """
-
-    sample: EditSample
-    verdicts: Mapping[int, Condition] = field(default_factory=dict)
-    outside: tuple[Box, ...] = ()
-    remaining: float = 1.0
-    reshaped: str = ""
-
-
-def in_one_frame(sample: EditSample) -> Program[Framed]:
-    """Source and edit in one frame; the sample itself where its plan asks for no other one, and the edit has the
-    source's shape. Made once a score."""
-    return run_once(_framed, sample)
-
-
-def _framed(sample: EditSample) -> Program[Framed]:
-    plan = yield from plan_of(sample)
-    edits = {index: edit for index, operation in enumerate(plan.operations) if (edit := frame_edit(operation))}
-    if not edits:
-        shape = yield from in_source_shape(sample, plan)
-        if shape is None:
-            return Framed(sample)
-        edited = shape.edited if shape.remaining else sample.edited  # of another composition nothing is at its place
-        return Framed(replace(sample, edited=edited, plan=plan), remaining=shape.remaining, reshaped=shape.reason)
-    if len({type(edit) for edit in edits.values() if not isinstance(edit, Resize)}) > 1:
-        return Framed(sample)
-    if any(isinstance(edit, Tilt | Crop) for edit in edits.values()) and len(edits) > 2:
-        return Framed(sample)
-    framed = Framed(replace(sample, plan=plan))
-    turns = {index: edit for index, edit in edits.items() if isinstance(edit, Turn)}
-    is_resized = any(isinstance(edit, Resize) for edit in edits.values())
-    if turns:
-        framed = yield from _turned(framed, turns, any_aspect=is_resized)
-    for index, edit in edits.items():
-        match edit:
-            case Tilt():
-                framed = yield from _tilted(framed, index, edit)
-            case Crop():
-                framed = yield from _cropped(framed, index, edit)
-            case _:
-                pass
-    for index, edit in edits.items():
-        if isinstance(edit, Resize):
-            framed = yield from _resized(framed, index, edit, sample.edited)
-    return framed if framed.verdicts else Framed(sample)
-
-
-def decided_frames(plan: EditPlan) -> tuple[FrameEdit, ...]:
-    """The other frames that a plan asks for."""
-    return tuple(edit for operation in plan.operations if (edit := frame_edit(operation)) is not None)
-
-
-def _with(framed: Framed, verdicts: Mapping[int, Condition], **changes: Image) -> Framed:
-    """With verdicts; changes: another `source` or `edited`."""
-    sample = framed.sample
-    if "source" in changes:
-        sample = replace(sample, sources=(changes["source"], *sample.sources[1:]))
-    if "edited" in changes:
-        sample = replace(sample, edited=changes["edited"])
-    return replace(framed, sample=sample, verdicts={**framed.verdicts, **verdicts})
-
-
-def _ratio_misfit(image: Image, aspect: float) -> float:
-    """0 for an image of this width over height, to the pixel, up to 1 for one of another shape."""
-    if abs(image.width - image.height * aspect) <= 1 or abs(image.height - image.width / aspect) <= 1:
-        return 0.0
-    off = abs(math.log(image.width / image.height / aspect))
-    return min(1.0, max(0.0, (off - _SAME_ASPECT) / (_OTHER_ASPECT - _SAME_ASPECT)))
 
 
 # -- turned -----------------------------------------------------------------------------------------------------------
@@ -340,12 +326,8 @@ def _cropped(framed: Framed, index: int, edit: Crop) -> Program[Framed]:
     source, edited = framed.sample.source, framed.sample.edited
     target: Window | None = None
     if edit.target is not None:
-        try:
-            located = yield from locate_targets(source, [edit.target])
-        except Abstained:  # about the source alone: questions decide
-            return framed
-        boxes = located[edit.target].boxes
-        if not boxes:
+        boxes = yield from known_boxes(source, edit.target)
+        if not boxes:  # questions decide
             return framed
         target = (
             max(0.0, min(box.x0 for box in boxes)),

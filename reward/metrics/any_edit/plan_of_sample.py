@@ -1,32 +1,23 @@
-"""The plan of a sample: one way in for annotations and planners, and one validator for both."""
+"""The plan of a sample: from annotations, a planner, or a judge that takes the instruction apart."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
-from types import MappingProxyType
-from typing import Any
+from functools import cache, cached_property
+from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
-from ...edit_plan import (
-    MAX_QUESTIONS,
-    EditPlan,
-    OperationType,
-    PlannedOperation,
-    Question,
-    Target,
-    plan_from_json,
-    plan_schema,
-)
-from ...engine.program import Abstained, Ask, Failed, Program, ask, ask_many, reply_value, run_once
+from ...card import Card
+from ...edit_plan import MAX_QUESTIONS, EditPlan, OperationType, PlannedOperation, Target, plan_from_json, plan_schema
+from ...engine.program import Abstained, Ask, Failed, Program, ask, reply_value, run_once
 from ...image import Image
 from ...queries.kinds import Judge, Plan
 from ...queries.outcomes import Abstention, Failure
 from ...queries.prompts import Prompts
-from ...queries.response_formats import Json, Message, Reply, YesNo
+from ...queries.response_formats import Json, Message, Reply
 from ...sample import EditSample
 from ...sample_limits import MAX_INSTRUCTION
 from .instruction_words import CATCH_ALL_TYPES, collapsed, is_english, reads_as_english, stem, stems, words_of
@@ -43,84 +34,127 @@ from .plans import (
     with_plurals,
     words_of_plan,
 )
-from .questions import near_miss_plan, own_questions, with_questions
+from .questions import PROMPTS, near_miss_plan, own_questions, probabilities, with_questions, yes_no
 
-_SENSES: Mapping[OperationType, str] = MappingProxyType(
-    {
-        "subject_add": "add state",
-        "duplicate": "add number",
-        "count_change": "number",
-        "effect_add": "add look",
-        "particles_add": "add look",
-        "subject_remove": "remove",
-        "text_remove": "remove text",
-        "effect_remove": "remove look",
-        "particles_remove": "remove look",
-        "subject_replace": "replace",
-        "background_change": "background",
-        "extraction": "background cut",
-        "color_alter": "surface",
-        "material_alter": "surface",
-        "attribute": "surface state look",
-        "pose": "state turn",
-        "expression": "state",
-        "text_change": "text",
-        "text_style": "text surface",
-        "position_change": "place",
-        "rotate": "turn",
-        "resize": "size",
-        "crop": "frame",
-        "reframe": "frame",
-        "zoom": "frame size",
-        "camera": "frame turn",
-        "filter": "look",
-        "light": "look",
-        "style": "look",
-        "weather": "look",
-        "restoration": "look",
-    }
-)
-"""What a type asks for, in senses that careful readers may share: types with a sense in common do not contradict."""
-
-_VALUED: frozenset[OperationType] = frozenset(("color_alter", "material_alter", "background_change"))
+PLANNED_KINDS: Mapping[str, tuple[str, ...]] = {
+    "planner": ("plan",),
+    "judge.planner": ("judge",),
+    "detector": ("detect",),
+    "judge": ("judge",),
+    "reader": ("read_text",),
+    "changes": ("map_changes",),
+    "pixels": ("measure",),
+    "matcher": ("match",),
+}
+"""What a metric asks each role for that has a sample's plan, and both pictures in one frame."""
 
 
-def plans_agree(one: EditPlan, other: EditPlan) -> bool:
-    """Whether each operation of one plan has a counterpart in the other: of a type of the same sense, about the same
-    objects, and with the same place, colour or material where both give one. What is kept is not compared.
+@dataclass(frozen=True)
+class PlannedMetric:
+    """A part of `any-edit`. prompts: see `InstructionFollowing`."""
+
+    card: ClassVar[Card]
+    prompts: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        _ = self.prompt_pack  # read now; raises for a pack that is not a folder
+
+    @cached_property
+    def prompt_pack(self) -> Prompts:
+        """Its prompts, as they were when the metric was made."""
+        return Prompts("editcritic.reward.metrics.any_edit", self.prompts)
+
+    @property
+    def options(self) -> list[str]:
+        """Those of its own that are not the default."""
+        return []
+
+    @cached_property
+    def signature(self) -> str:
+        """As in `any-edit-following@1`, with non-default options and the prompt pack's digest."""
+        return self.card.signature_with(options=[*self.options, *self.prompt_pack.options])
+
+
+def plan_of(sample: EditSample) -> Program[EditPlan]:
+    """The plan of a sample's instruction (of several turns: of the last), with questions and near misses.
+
+    It is made once for all parts of a score (`run_once`). Each part gets the plan, or why there is none.
+
+    It is the sample's `plan`, or that of its `operations`, or of its `task`, or else a judge's, which the planner's
+    answer checks (`plan_of_judge`), or the planner's alone where the judge abstains; for a sample with `targets`,
+    `plan_of_targets` replaces the plan where both abstain. Plurals mean all (`with_plurals`), and objects have the
+    names of the sample's annotated `boxes` (`with_annotated_names`). A plan that the validator rejects raises `Failed`
+    with the words in question, so that the score fails. Annotated operations are validated one by one, each
+    against its own instruction; one that is known by its words only needs no validation, since its question has them.
     """
-    return _covers(one, other) and _covers(other, one)
+    return run_once(_made_plan, sample)
 
 
-def _covers(one: EditPlan, other: EditPlan) -> bool:
-    return all(any(_alike(operation, each) for each in other.operations) for operation in one.operations)
+def _made_plan(sample: EditSample) -> Program[EditPlan]:
+    if sample.plan is None and sample.operations:
+        plan, problems = _plan_of_operations(sample)
+    else:
+        plan = yield from _plan_of_sentence(sample)
+        problems = plan_problems(plan, sample.instruction)
+        if not problems:
+            problems = yield from absent_objects(plan, sample.instruction, sample.sources)
+    if problems:
+        raise _failed("the plan is rejected: " + "; ".join(problem.message for problem in problems))
+    return with_questions(with_annotated_names(with_plurals(plan), sample.boxes))
 
 
-def _alike(one: PlannedOperation, other: PlannedOperation) -> bool:
-    if not {one.type, other.type} & CATCH_ALL_TYPES and not _senses(one) & _senses(other):
-        return False
-    valued = one.value and other.value and {one.type, other.type} <= _VALUED
-    if valued and not stems(one.value) & stems(other.value):
-        return False
-    return _same(one.target, other.target) and _same(one.new, other.new)
+def _plan_of_operations(sample: EditSample) -> tuple[EditPlan, tuple[PlanProblem, ...]]:
+    try:
+        plan = plan_of_operations(sample.operations)
+    except ValueError as error:
+        raise _failed(f"the sample's operations make no plan: {error}") from None
+    plans = [(plan_of_operation(operation), operation.instruction) for operation in sample.operations]
+    return plan, tuple(
+        problem
+        for one, instruction in plans
+        if any(operation.targets or operation.value or operation.text for operation in one.operations)
+        for problem in plan_problems(one, instruction)
+    )
 
 
-def _senses(operation: PlannedOperation) -> set[str]:
-    return set(_SENSES[operation.type].split())
+def _plan_of_sentence(sample: EditSample) -> Program[EditPlan]:
+    if sample.plan is not None:
+        return sample.plan
+    if sample.task is not None:
+        try:
+            return plan_of_task(sample.task, sample.instruction)
+        except ValueError as error:
+            raise _failed(f"the sample's task makes no plan: {error}") from None
+    plan: EditPlan | None = None
+    no_plan: Abstained | None = None
+    try:
+        plan = yield from ask(Plan(sample.sources, sample.instruction))
+    except Abstained as abstained:
+        no_plan = abstained
+    try:
+        plan = (yield from plan_of_judge(sample.sources, sample.instruction, plan)) or plan
+    except Abstained as abstained:
+        no_plan = abstained
+    if plan is not None:
+        return with_boxes(plan, sample.targets)
+    if sample.targets:
+        try:
+            return plan_of_targets(sample.instruction, sample.targets)
+        except ValueError as error:
+            raise _failed(f"the sample's instruction and targets make no plan: {error}") from None
+    assert no_plan is not None
+    raise no_plan
 
 
-def _same(one: Target | None, other: Target | None) -> bool:
-    """Whether two targets can be one; a plan may leave one out."""
-    if one is None or other is None:
-        return True
-    if one.place and other.place and one.place != other.place:
-        return False
-    return _head(one) in stems(other.phrase) or _head(other) in stems(one.phrase)
+def _abstained(reason: str) -> Abstained:
+    return Abstained(reason, (Abstention(reason),))
 
 
-def _head(target: Target) -> str:
-    return stem((words_of(target.noun) or [target.noun.casefold()])[-1])
+def _failed(reason: str) -> Failed:
+    return Failed(reason, (Failure(reason),))
 
+
+# -- the judge --------------------------------------------------------------------------------------------------------
 
 ROLE = "judge.planner"
 """`judge` answers unless another one is bound to it; one that abstains, as `colour`, leaves planning to the planner."""
@@ -128,7 +162,6 @@ UNCERTAIN = 0.5
 """Confidence of a plan that another reading of the sentence contradicts."""
 
 _UNCONFIRMED = "on a second look the text does not ask for exactly these changes"
-
 _MAX_TOKENS = 2048
 _MAX_PROBLEMS = 2000
 """Characters of what was wrong, in a question and in a reason."""
@@ -137,9 +170,11 @@ _MIN_COVERED = 2 / 3
 such sentences have of particles and courtesy."""
 
 
-@dataclass(frozen=True)
-class JudgePlanner:
-    """Plans an instruction in any language by asking a judge for JSON, once for all edits of a group.
+def plan_of_judge(
+    sources: Sequence[Image], instruction: str, reading: EditPlan | None = None
+) -> Program[EditPlan | None]:
+    """The plan of an instruction in any language by asking a judge for JSON, once for all edits of a group; None if the
+    judge abstains.
 
     A reply that is no plan, or whose plan is rejected, is asked again once with the reason. A plan that contradicts
     `reading`, what another planner made of the sentence, is asked again once too; what still contradicts it has the
@@ -150,76 +185,33 @@ class JudgePlanner:
 
     The instruction is data to the judge. A judge that obeys it anyway has to account for every word of it, as any plan,
     and to confirm that this is what it asks for.
+
+    Raises `Failed` for a judge that is down. Without a reading, raises `Failed` if no reply is a plan, and `Abstained`
+    if the judge says that nothing is asked for.
     """
-
-    prompts: Prompts = field(default_factory=lambda: Prompts("editcritic.reward.metrics.any_edit"))
-
-    def __call__(
-        self, sources: Sequence[Image], instruction: str, reading: EditPlan | None = None
-    ) -> Program[EditPlan | None]:
-        """The plan; None if the judge abstains.
-
-        Raises `Failed` for a judge that is down. Without a reading, raises `Failed` if no reply is a plan, and
-        `Abstained` if the judge says that nothing is asked for.
-        """
-        sentence = collapsed(instruction)
-        if len(sentence) > MAX_INSTRUCTION:
-            raise _failed(f"the instruction has {len(sentence)} characters, and at most {MAX_INSTRUCTION} are planned")
-        if not any(letter.isalpha() for letter in sentence):
-            raise _abstained(f"{sentence!r:.200} has no words")
-        query = self._first_query(sources, sentence)
-        attempt = yield from self._attempt(query, sources, sentence, reading)
-        if attempt is None:
-            return None
-        if attempt.problem:
-            problems = attempt.problem[:_MAX_PROBLEMS]
-            query = _again(query, attempt, self.prompts.render("plan_rejected", problems=problems))
-            attempt = (yield from self._attempt(query, sources, sentence, reading)) or attempt
-        if reading is None:
-            return _only_plan(attempt, sentence)
-        if not (attempt.problem or attempt.agrees_with(reading)):
-            query = _again(query, attempt, self.prompts.render("plan_doubted", reading=words_of_plan(reading)))
-            second = yield from self._attempt(query, sources, sentence, reading)
-            attempt = attempt if second is None or second.plan is None else second
-        if attempt.plan is not None and attempt.agrees_with(reading):
-            return attempt.plan
-        plan = attempt.plan or reading
-        return replace(plan, confidence=min(plan.confidence, UNCERTAIN))
-
-    def _attempt(
-        self, query: Judge, sources: Sequence[Image], sentence: str, reading: EditPlan | None
-    ) -> Program[_Attempt | None]:
-        """The judge's plan; without a reading that confirms it, the judge has to do so."""
-        attempt = yield from _ask(query, sources, sentence)
-        if reading is not None or attempt is None or attempt.plan is None:
-            return attempt
-        confirmed = yield from self._confirms(sentence, attempt.plan)
-        if confirmed is None:
-            return replace(attempt, plan=replace(attempt.plan, confidence=UNCERTAIN))
-        return attempt if confirmed else replace(attempt, plan=None, problem=_UNCONFIRMED)
-
-    def _confirms(self, sentence: str, plan: EditPlan) -> Program[bool | None]:
-        """Whether the judge says that the sentence asks for this plan and not for another one; None if it abstains.
-
-        A judge that copied the words of an order, a question or a caption to a plan of its own has to say so again, and
-        one that says yes to everything says so of the wrong plan too.
-        """
-        queries = [self._check_query(sentence, one) for one in (plan, near_miss_plan(plan))]
-        try:
-            replies = yield from ask_many(queries, role=ROLE)
-        except Abstained:
-            return None
-        right, wrong = (float(reply_value(query, reply)) for query, reply in zip(queries, replies, strict=True))
-        return right >= 0.5 > wrong
-
-    def _check_query(self, sentence: str, plan: EditPlan) -> Judge:
-        slots = {"instruction": json.dumps(sentence, ensure_ascii=False), "changes": words_of_plan(plan)}
-        text = self.prompts.render("plan_check", **slots)
-        return Judge((Message((text,)),), YesNo(), "any-edit/plan-check", tuple(slots.items()))
-
-    def _first_query(self, sources: Sequence[Image], sentence: str) -> Judge:
-        text = self.prompts.render("plan", instruction=json.dumps(sentence, ensure_ascii=False))
-        return Judge((Message((*sources, text)),), _plan_form(), "any-edit/plan", (("instruction", sentence),))
+    sentence = collapsed(instruction)
+    if len(sentence) > MAX_INSTRUCTION:
+        raise _failed(f"the instruction has {len(sentence)} characters, and at most {MAX_INSTRUCTION} are planned")
+    if not any(letter.isalpha() for letter in sentence):
+        raise _abstained(f"{sentence!r:.200} has no words")
+    text = PROMPTS.render("plan", instruction=json.dumps(sentence, ensure_ascii=False))
+    query = Judge((Message((*sources, text)),), _plan_form(), "any-edit/plan", (("instruction", sentence),))
+    attempt = yield from _attempt(query, sources, sentence, reading)
+    if attempt is None:
+        return None
+    if attempt.problem:
+        query = _again(query, attempt, PROMPTS.render("plan_rejected", problems=attempt.problem[:_MAX_PROBLEMS]))
+        attempt = (yield from _attempt(query, sources, sentence, reading)) or attempt
+    if reading is None:
+        return _only_plan(attempt, sentence)
+    if not (attempt.problem or attempt.agrees_with(reading)):
+        query = _again(query, attempt, PROMPTS.render("plan_doubted", reading=words_of_plan(reading)))
+        second = yield from _attempt(query, sources, sentence, reading)
+        attempt = attempt if second is None or second.plan is None else second
+    if attempt.plan is not None and attempt.agrees_with(reading):
+        return attempt.plan
+    plan = attempt.plan or reading
+    return replace(plan, confidence=min(plan.confidence, UNCERTAIN))
 
 
 @cache
@@ -241,6 +233,37 @@ class _Attempt:
         return self.plan is not None and plans_agree(self.plan, reading)
 
 
+def _attempt(
+    query: Judge, sources: Sequence[Image], sentence: str, reading: EditPlan | None
+) -> Program[_Attempt | None]:
+    """The judge's plan; without a reading that confirms it, the judge has to do so. None if it abstains."""
+    attempt = yield from _reply(query, sources, sentence)
+    if reading is not None or attempt is None or attempt.plan is None:
+        return attempt
+    confirmed = yield from _confirms(sentence, attempt.plan)
+    if confirmed is None:
+        return replace(attempt, plan=replace(attempt.plan, confidence=UNCERTAIN))
+    return attempt if confirmed else replace(attempt, plan=None, problem=_UNCONFIRMED)
+
+
+def _confirms(sentence: str, plan: EditPlan) -> Program[bool | None]:
+    """Whether the judge says that the sentence asks for this plan and not for another one; None if it abstains.
+
+    A judge that copied the words of an order, a question or a caption to a plan of its own has to say so again, and one
+    that says yes to everything says so of the wrong plan too.
+    """
+    queries = []
+    for one in (plan, near_miss_plan(plan)):
+        slots = {"instruction": json.dumps(sentence, ensure_ascii=False), "changes": words_of_plan(one)}
+        text = PROMPTS.render("plan_check", **slots)
+        queries.append(yes_no("plan-check", (), text, slots))
+    try:
+        right, wrong = yield from probabilities(queries, role=ROLE)
+    except Abstained:
+        return None
+    return right >= 0.5 > wrong
+
+
 def _only_plan(attempt: _Attempt, sentence: str) -> EditPlan:
     """The plan of a reply that nothing else checks."""
     if attempt.problem:
@@ -250,7 +273,7 @@ def _only_plan(attempt: _Attempt, sentence: str) -> EditPlan:
     return attempt.plan
 
 
-def _ask(query: Judge, sources: Sequence[Image], sentence: str) -> Program[_Attempt | None]:
+def _reply(query: Judge, sources: Sequence[Image], sentence: str) -> Program[_Attempt | None]:
     """The judge's plan, or what is wrong with it; None if the judge abstains. Raises `Failed` for one that is down."""
     (outcome,) = yield Ask((query,), ROLE)
     if isinstance(outcome, Abstention):
@@ -288,22 +311,14 @@ def _plan(data: dict[str, Any], sentence: str) -> EditPlan:
     except ValidationError as error:
         places = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors(include_url=False))
         raise ValueError("; ".join(places)) from None
-    operations = tuple(
-        replace(
-            operation,
-            questions=(*own_questions(operation), *_independent(operation.questions))[:MAX_QUESTIONS]
-            if operation.type in CATCH_ALL_TYPES
-            else (),
-        )
-        for operation in plan.operations
-    )
+    operations = []
+    for operation in plan.operations:
+        # Its own questions lose their parents, whose places change.
+        given = [replace(question, parent=None) for question in operation.questions]
+        questions = (*own_questions(operation), *given)[:MAX_QUESTIONS]
+        operations.append(replace(operation, questions=questions if operation.type in CATCH_ALL_TYPES else ()))
     language = "en" if reads_as_english(sentence) else plan.language
-    return replace(plan, operations=operations, language=language)
-
-
-def _independent(questions: Sequence[Question]) -> tuple[Question, ...]:
-    """The questions without their parents, whose places change."""
-    return tuple(replace(question, parent=None) for question in questions)
+    return replace(plan, operations=tuple(operations), language=language)
 
 
 def _unquoted(plan: EditPlan, sentence: str) -> list[str]:
@@ -321,8 +336,8 @@ def _unquoted(plan: EditPlan, sentence: str) -> list[str]:
     for words in dict.fromkeys(quoted):
         start = text.find(words)
         covered[start : start + len(words)] = [True] * len(words)
-    letters = [(character, inside) for character, inside in zip(text, covered, strict=True) if character.isalnum()]
-    if sum(inside for _, inside in letters) >= _MIN_COVERED * len(letters):
+    letters = [inside for character, inside in zip(text, covered, strict=True) if character.isalnum()]
+    if sum(letters) >= _MIN_COVERED * len(letters):
         return []
     rest = collapsed("".join(" " if inside else character for character, inside in zip(text, covered, strict=True)))
     return [f"no operation or kept condition has {rest!r} in its `words`: plan it, or say that it stays"]
@@ -333,84 +348,72 @@ def _again(query: Judge, attempt: _Attempt, text: str) -> Judge:
     return replace(query, messages=(*query.messages, Message((attempt.reply,), "assistant"), Message((text,))))
 
 
-def _abstained(reason: str) -> Abstained:
-    return Abstained(reason, (Abstention(reason),))
+# -- agreement --------------------------------------------------------------------------------------------------------
+
+_SENSES: Mapping[OperationType, str] = {
+    "subject_add": "add state",
+    "duplicate": "add number",
+    "count_change": "number",
+    "effect_add": "add look",
+    "particles_add": "add look",
+    "subject_remove": "remove",
+    "text_remove": "remove text",
+    "effect_remove": "remove look",
+    "particles_remove": "remove look",
+    "subject_replace": "replace",
+    "background_change": "background",
+    "extraction": "background cut",
+    "color_alter": "surface",
+    "material_alter": "surface",
+    "attribute": "surface state look",
+    "pose": "state turn",
+    "expression": "state",
+    "text_change": "text",
+    "text_style": "text surface",
+    "position_change": "place",
+    "rotate": "turn",
+    "resize": "size",
+    "crop": "frame",
+    "reframe": "frame",
+    "zoom": "frame size",
+    "camera": "frame turn",
+    "filter": "look",
+    "light": "look",
+    "style": "look",
+    "weather": "look",
+    "restoration": "look",
+}
+"""What a type asks for, in senses that careful readers may share: types with a sense in common do not contradict."""
+
+_VALUED: frozenset[OperationType] = frozenset(("color_alter", "material_alter", "background_change"))
 
 
-def _failed(reason: str) -> Failed:
-    return Failed(reason, (Failure(reason),))
-
-
-def plan_of(sample: EditSample) -> Program[EditPlan]:
-    """The plan of a sample's instruction (of several turns: of the last), with questions and near misses.
-
-    It is made once for all parts of a score (`run_once`). Each part gets the plan, or why there is none.
-
-    It is the sample's `plan`, or that of its `operations`, or of its `task`, or else a judge's, which the planner's
-    answer checks (`JudgePlanner`), or the planner's alone where the judge abstains; for a sample with `targets`,
-    `plan_of_targets` replaces the plan where both abstain. Plurals mean all (`with_plurals`), and objects have the
-    names of the sample's annotated `boxes` (`with_annotated_names`). A plan that the validator rejects raises `Failed`
-    with the words in question, so that the score fails. Annotated operations are validated one by one, each
-    against its own instruction; one that is known by its words only needs no validation, since its question has them.
+def plans_agree(one: EditPlan, other: EditPlan) -> bool:
+    """Whether each operation of one plan has a counterpart in the other: of a type of the same sense, about the same
+    objects, and with the same place, colour or material where both give one. What is kept is not compared.
     """
-    return run_once(_made_plan, sample)
+    pairs = ((one, other), (other, one))
+    return all(any(_alike(each, match) for match in b.operations) for a, b in pairs for each in a.operations)
 
 
-def _made_plan(sample: EditSample) -> Program[EditPlan]:
-    if sample.plan is None and sample.operations:
-        plan = _plan_of_operations(sample)
-        problems = _problems_of_operations(sample)
-    else:
-        plan = yield from _plan_of_sentence(sample)
-        problems = plan_problems(plan, sample.instruction)
-        if not problems:
-            problems = yield from absent_objects(plan, sample.instruction, sample.sources)
-    if problems:
-        raise _failed("the plan is rejected: " + "; ".join(problem.message for problem in problems))
-    return with_questions(with_annotated_names(with_plurals(plan), sample.boxes))
+def _alike(one: PlannedOperation, other: PlannedOperation) -> bool:
+    senses = (set(_SENSES[operation.type].split()) for operation in (one, other))
+    if not {one.type, other.type} & CATCH_ALL_TYPES and not set.intersection(*senses):
+        return False
+    valued = one.value and other.value and {one.type, other.type} <= _VALUED
+    if valued and not stems(one.value) & stems(other.value):
+        return False
+    return _same(one.target, other.target) and _same(one.new, other.new)
 
 
-def _plan_of_operations(sample: EditSample) -> EditPlan:
-    try:
-        return plan_of_operations(sample.operations)
-    except ValueError as error:
-        raise _failed(f"the sample's operations make no plan: {error}") from None
+def _same(one: Target | None, other: Target | None) -> bool:
+    """Whether two targets can be one; a plan may leave one out."""
+    if one is None or other is None:
+        return True
+    if one.place and other.place and one.place != other.place:
+        return False
+    return _head(one) in stems(other.phrase) or _head(other) in stems(one.phrase)
 
 
-def _problems_of_operations(sample: EditSample) -> tuple[PlanProblem, ...]:
-    plans = [(plan_of_operation(operation), operation.instruction) for operation in sample.operations]
-    return tuple(
-        problem
-        for plan, instruction in plans
-        if any(operation.targets or operation.value or operation.text for operation in plan.operations)
-        for problem in plan_problems(plan, instruction)
-    )
-
-
-def _plan_of_sentence(sample: EditSample) -> Program[EditPlan]:
-    if sample.plan is not None:
-        return sample.plan
-    if sample.task is not None:
-        try:
-            return plan_of_task(sample.task, sample.instruction)
-        except ValueError as error:
-            raise _failed(f"the sample's task makes no plan: {error}") from None
-    plan: EditPlan | None = None
-    no_plan: Abstained | None = None
-    try:
-        plan = yield from ask(Plan(sample.sources, sample.instruction))
-    except Abstained as abstained:
-        no_plan = abstained
-    try:
-        plan = (yield from JudgePlanner()(sample.sources, sample.instruction, plan)) or plan
-    except Abstained as abstained:
-        no_plan = abstained
-    if plan is None:
-        if sample.targets:
-            try:
-                return plan_of_targets(sample.instruction, sample.targets)
-            except ValueError as error:
-                raise _failed(f"the sample's instruction and targets make no plan: {error}") from None
-        assert no_plan is not None
-        raise no_plan
-    return with_boxes(plan, sample.targets)
+def _head(target: Target) -> str:
+    return stem((words_of(target.noun) or [target.noun.casefold()])[-1])

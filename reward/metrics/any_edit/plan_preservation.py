@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
-from types import MappingProxyType
 from typing import ClassVar, Literal, get_args
 
 import cv2
@@ -16,31 +15,31 @@ from numpy.typing import NDArray
 from ...boxes import Box
 from ...card import Card
 from ...edit_plan import EditPlan, Kept, OperationType, Target
-from ...engine.program import Abstained, Program, ask, ask_many, gather, reply_value
-from ...image import Image
+from ...engine.program import Abstained, Program, ask, ask_many, gather
 from ...queries.change_map import ChangeMap
-from ...queries.kinds import Beside, Detect, Embed, Judge, MapChanges, ReadText, Region, Remains, Segment
+from ...queries.kinds import Beside, Detect, Embed, MapChanges, ReadText, Region, Remains, Segment
 from ...queries.prompts import Prompts
-from ...queries.response_formats import Message, YesNo
 from ...sample import EditSample
 from ...score import Evidence, Score
 from ..compose import part_without_value
 from ..edival.conditions import normalize_text
 from ..edival.inspector import crop_box
 from .frames import in_one_frame
-from .pixel_edits import core_of, detail_left, look_edit, staying_boxes
-from .plan_of_sample import plan_of
+from .pixel_edits import core_of, look_edit, staying_boxes
+from .plan_of_sample import PLANNED_KINDS, PlannedMetric
 from .preservation import (
     DRIFT_LIMITS,
     MAX_EXEMPT_SHARE,
     Preservation,
     covered_patches,
+    detail_left,
     drift_share,
     layout_left,
     preservation,
 )
-from .regions import EditRegion, attached_changes, covered_share, edit_region
-from .targets import LocatedTarget, locate_targets, same_object
+from .questions import probabilities, yes_no
+from .regions import EditRegion, attached_changes, edit_region
+from .targets import LocatedTarget, locate_targets, same_object, scaled, share_inside
 from .text_checks import words_left
 
 Faces = Literal["judge", "embedder"]
@@ -175,15 +174,9 @@ def _identity(sample: EditSample, located: LocatedTarget, faces: Faces, prompts:
         value = min(_rise(cosine, _OTHER_FACE, _SAME_FACE) for cosine in cosines)
         return Score.of(value, f"{located.target.words}: similarity {min(cosines):.2f}")
     slots = {"object": located.target.words}
-    queries = [_identity_query(pair, slots, prompts) for pair in pairs]
-    replies = yield from ask_many(queries)
-    values = [float(reply_value(query, reply)) for query, reply in zip(queries, replies, strict=True)]
+    queries = [yes_no("identity", pair, prompts.render("identity", **slots), slots) for pair in pairs]
+    values = yield from probabilities(queries)
     return Score.of(min(values), f"{located.target.words}: the same, by a judge ({min(values):.2f})")
-
-
-def _identity_query(pair: tuple[Image, Image], slots: dict[str, str], prompts: Prompts) -> Judge:
-    prompt = prompts.render("identity", **slots)
-    return Judge((Message((*pair, prompt)),), YesNo(), "any-edit/identity", tuple(slots.items()))
 
 
 def _text(sample: EditSample, boxes: Sequence[Box]) -> Program[Score]:
@@ -213,8 +206,6 @@ def _rise(value: float, low: float, high: float) -> float:
     return min(max((value - low) / (high - low), 0.0), 1.0)
 
 
-_PACKAGE = "editcritic.reward.metrics.any_edit"
-
 _NEW_LOOK: frozenset[OperationType] = frozenset(
     {"style", "light", "weather", "filter", "effect_add", "effect_remove", "particles_add", "restoration"}
 )
@@ -225,7 +216,7 @@ where the plan names nothing that stays before it."""
 
 
 @dataclass(frozen=True)
-class PlanPreservation:
+class PlanPreservation(PlannedMetric):
     """How much of what the sample's plan does not change has stayed, in [0, 1].
 
     Where only objects may change: everything outside of their regions (`edit_region`), by `preservation`, times the
@@ -236,25 +227,14 @@ class PlanPreservation:
     nothing may move. Not applicable where the whole image may change and nothing is named or annotated. Compared with
     the first source.
 
-    faces: who compares individuals: `judge`, or the `embedder` bound to the role `features.face`. prompts: see
-    `InstructionFollowing`.
+    faces: who compares individuals: `judge`, or the `embedder` bound to the role `features.face`.
     """
 
     base_card: ClassVar[Card] = Card(
         name="any-edit-preservation",
         version=4,
         summary="everything that the instruction does not mention is as it was",
-        kinds={
-            "planner": ("plan",),
-            "judge.planner": ("judge",),
-            "detector": ("detect",),
-            "segmenter": ("segment",),
-            "judge": ("judge",),
-            "reader": ("read_text",),
-            "changes": ("map_changes",),
-            "pixels": ("measure",),
-            "matcher": ("match",),
-        },
+        kinds={**PLANNED_KINDS, "segmenter": ("segment",)},
         requires=("sources", "edited", "instruction"),
         source="docs/metrics.md",
         failure_modes=(
@@ -267,33 +247,25 @@ class PlanPreservation:
     )
 
     faces: Faces = "judge"
-    prompts: str | None = None
 
     def __post_init__(self) -> None:
         if self.faces not in get_args(Faces):
             raise ValueError(f"faces is one of {', '.join(get_args(Faces))}, got {self.faces!r}")
-        _ = self.prompt_pack  # read now; raises for a pack that is not a folder
+        super().__post_init__()
 
     @cached_property
-    def card(self) -> Card:
+    def card(self) -> Card:  # type: ignore[override]  # depends on who compares faces
         embedder = {} if self.faces == "judge" else {FACE_EMBEDDER: ("embed",)}
         return self.base_card.with_kinds({**self.base_card.kinds, **embedder})
 
-    @cached_property
-    def prompt_pack(self) -> Prompts:
-        """Its prompts, as they were when the metric was made."""
-        return Prompts(_PACKAGE, self.prompts)
-
-    @cached_property
-    def signature(self) -> str:
-        """As in `any-edit-preservation@1`, with non-default options and the prompt pack's digest."""
-        options = [] if self.faces == "judge" else [f"faces={self.faces}"]
-        return self.card.signature_with(options=[*options, *self.prompt_pack.options])
+    @property
+    def options(self) -> list[str]:
+        """Those of its own that are not the default."""
+        return [] if self.faces == "judge" else [f"faces={self.faces}"]
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        plan = yield from plan_of(sample)
         framed = yield from in_one_frame(sample)
-        sample = framed.sample
+        sample, plan = framed.sample, framed.plan
         asked = yield from _looks(sample, plan)
         plain = yield from ask(MapChanges(sample.source, sample.edited))
         changes = plain
@@ -326,7 +298,7 @@ class PlanPreservation:
         if "tone" in asked.beside:
             factors.append(detail_left(plain))
         if not region.whole:
-            shown = tuple(replace(box, w=_GROWN * box.w, h=_GROWN * box.h) for box in asked.stays)
+            shown = tuple(scaled(box, _GROWN) for box in asked.stays)
             most = MAX_EXEMPT_SHARE if not shown else 1.0
             attached = attached_changes(changes, region.leaving)
             measured = preservation(changes, (*region.boxes, *shown), attached=attached, max_exempt_share=most)
@@ -451,7 +423,7 @@ def _covered_objects(sample: EditSample, plan: EditPlan, region: EditRegion) -> 
     buried = [
         name
         for name, boxes in objects.items()
-        if any(covered_share(box, added) >= _BURIED for box in boxes for added in region.added)
+        if any(share_inside(box, added) >= _BURIED for box in boxes for added in region.added)
     ]
     reason = f"something added covers {', '.join(buried)}" if buried else "nothing is covered"
     return Score.of(1 - len(buried) / len(objects), reason)
@@ -475,18 +447,16 @@ def _map_evidence(sample: EditSample, region: EditRegion, measured: Preservation
     return Evidence("change outside of the edit", sample.edited.digest, boxes, "; ".join(region.notes), numbers)
 
 
-_DRIFT_WORDS: Mapping[str, str] = MappingProxyType(
-    {
-        "cast": "colours",
-        "exposure": "brightness",
-        "contrast": "contrast",
-        "sharpness": "sharpness",
-        "noise": "noise",
-        "detail": "detail",
-        "grid": "a regular pattern",
-        "geometry": "position or size",
-    }
-)
+_DRIFT_WORDS: Mapping[str, str] = {
+    "cast": "colours",
+    "exposure": "brightness",
+    "contrast": "contrast",
+    "sharpness": "sharpness",
+    "noise": "noise",
+    "detail": "detail",
+    "grid": "a regular pattern",
+    "geometry": "position or size",
+}
 
 
 def _reason(measured: Preservation, region: EditRegion) -> str:

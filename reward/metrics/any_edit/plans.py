@@ -1,10 +1,14 @@
-"""What it holds: to be written."""
+"""Plans: made of the annotations of benchmarks, in words, and validated.
+
+EdiVal's tasks, Complex-Edit's operations and DLEBench's targets become plans. The validator checks every plan, whoever
+made it. Its lists of words are English; in other languages quoted texts, numbers and contradictions are checked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import NamedTuple
 
 from ...boxes import Box
 from ...edit_plan import COMPLEX_EDIT_TYPES, EditPlan, Kept, OperationType, PlannedOperation, Scope, Target
@@ -19,6 +23,8 @@ from .instruction_words import (
     IRREGULAR_PLURALS,
     MASS_NOUNS,
     NO_PLURALS,
+    PlanAccount,
+    all_targets,
     collapsed,
     is_english,
     number_of,
@@ -27,22 +33,17 @@ from .instruction_words import (
     stems,
     without_image_numbers,
     words_of,
+    words_of_target,
 )
-from .plan_account import PlanAccount, words_of_target
 from .targets import THRESHOLD, names_picture
 
-WHOLE_PICTURE_TYPES: frozenset[OperationType] = frozenset(
+_WHOLE_PICTURE: frozenset[OperationType] = frozenset(
     {"background_change", "filter", "light", "crop", "reframe", "zoom", "style", "weather", "camera", "restoration"}
 )
-"""Types of operations that change the whole picture."""
-
-WHOLE_IMAGE: frozenset[OperationType] = frozenset(
-    (
-        *("background_change", "style", "light", "weather", "filter", "camera", "crop", "reframe", "zoom"),
-        *("effect_add", "effect_remove", "particles_add", "particles_remove"),
-        *("restoration", "extraction", "composition"),
-    )
-)
+"""Types of operations that give a plan the scope `whole`."""
+_EVERY_PIXEL: frozenset[OperationType] = _WHOLE_PICTURE | {
+    *("effect_add", "effect_remove", "particles_add", "particles_remove", "extraction", "composition")
+}
 """Types that may change every pixel, most of them unless they have a target."""
 _WHOLE_WITH_TARGET = ("extraction", "camera", "crop", "reframe", "zoom", "background_change", "composition")
 
@@ -50,8 +51,8 @@ _WHOLE_WITH_TARGET = ("extraction", "camera", "crop", "reframe", "zoom", "backgr
 def is_whole(operation: PlannedOperation) -> bool:
     """Whether an operation may change every pixel."""
     if operation.target is not None and names_picture(operation.target):
-        return operation.type in WHOLE_IMAGE or operation.type == "rotate"
-    return operation.type in WHOLE_IMAGE and (operation.target is None or operation.type in _WHOLE_WITH_TARGET)
+        return operation.type in _EVERY_PIXEL or operation.type == "rotate"
+    return operation.type in _EVERY_PIXEL and (operation.target is None or operation.type in _WHOLE_WITH_TARGET)
 
 
 def plan_of_task(task: Task, instruction: str = "") -> EditPlan:
@@ -82,9 +83,7 @@ def plan_of_operations(operations: Sequence[Operation]) -> EditPlan:
     """
     plans = [plan_of_operation(operation) for operation in operations]
     planned = tuple(operation for plan in plans for operation in plan.operations)
-    touched = {
-        target.phrase.casefold() for operation in planned for target in (operation.target,) if target is not None
-    }
+    touched = {operation.target.phrase.casefold() for operation in planned if operation.target is not None}
     kept = dict.fromkeys(
         item
         for plan in plans
@@ -103,19 +102,63 @@ def plan_of_operation(operation: Operation) -> EditPlan:
 
 
 def plan_of_targets(instruction: str, targets: Sequence[Box]) -> EditPlan:
-    """The plan of an instruction whose targets have boxes in the source (DLEBench). Raises ValueError without boxes.
-
-    The operation is what `parse_task` reads from the instruction, or else known by its words.
+    """The plan of an instruction whose targets have boxes in the source (DLEBench): what `parse_task` reads from it, or
+    else an operation known by its words.
     """
-    if not targets:
-        raise ValueError("there are no targets: give their boxes in the source")
     task = parse_task(instruction)
     if task is not None:
         return with_boxes(plan_of_task(task, instruction), targets)
     plan = _plan_of_words(instruction, "other")
-    (operation,) = plan.operations
     target = Target("object to edit", boxes=tuple(targets))
-    return replace(plan, operations=(replace(operation, target=target),))
+    return replace(plan, operations=(replace(plan.operations[0], target=target),))
+
+
+def _plan_of_words(instruction: str, kind: OperationType) -> EditPlan:
+    """An operation known by its words only. A type that needs slots becomes `other`."""
+    words = " ".join(instruction.split())[:MAX_TEXT]
+    try:
+        operation = PlannedOperation(kind, words)
+    except ValueError:
+        operation = PlannedOperation("other", words)
+    return EditPlan((operation,), scope=scope_of([operation]))
+
+
+def _target(name: str | None) -> Target | None:
+    return Target(name) if name else None
+
+
+def scope_of(operations: Iterable[PlannedOperation]) -> Scope:
+    """`whole` if an operation is about the whole picture, else `object`."""
+    return "whole" if any(operation.type in _WHOLE_PICTURE for operation in operations) else "object"
+
+
+def task_of_operation(operation: PlannedOperation) -> Task | None:
+    """EdiVal's task of an operation of one of its nine types, without `keep`; None if its algorithm lacks a slot.
+
+    A place, order, size, relation or quantity of the target is no part of a task: the caller chooses the boxes.
+    """
+    if operation.type not in TASK_TYPES:
+        return None
+    target, new, reference = (
+        None if item is None else item.phrase for item in (operation.target, operation.new, operation.reference)
+    )
+    try:
+        return Task(
+            operation.type,
+            object=target,
+            new=new,
+            reference=reference,
+            position=operation.position,
+            count=operation.count,
+            value=operation.value or None,
+            text=operation.text or None,
+            old=operation.old_text or None,
+        )
+    except ValueError:
+        return None
+
+
+# -- other targets ----------------------------------------------------------------------------------------------------
 
 
 def with_boxes(plan: EditPlan, targets: Sequence[Box]) -> EditPlan:
@@ -138,18 +181,26 @@ def with_annotated_names(plan: EditPlan, names: Iterable[str]) -> EditPlan:
     What a plan adds is no annotated object.
     """
     named = {name: _Name.of(name) for name in names}
-    if not named:
-        return plan
+    return _with_targets(plan, lambda target: _renamed(target, named)) if named else plan
+
+
+def with_plurals(plan: EditPlan) -> EditPlan:
+    """The plan with the quantity `all` for targets in the plural that have a place or a relation: "the skiers on the
+    right" are all of them there. The same holds of what is not counted: "the text on the right".
+
+    Planners say 1 where a sentence has no number. A target by its name alone means all of its boxes anyway.
+    """
+    return _with_targets(plan, _counted)
+
+
+def _with_targets(plan: EditPlan, change: Callable[[Target], Target]) -> EditPlan:
+    """The plan with other targets, for all but what is new."""
     operations = tuple(
-        replace(
-            operation,
-            target=operation.target and _renamed(operation.target, named),
-            reference=operation.reference and _renamed(operation.reference, named),
-        )
-        for operation in plan.operations
+        replace(one, target=one.target and change(one.target), reference=one.reference and change(one.reference))
+        for one in plan.operations
     )
-    kept = tuple(replace(item, target=item.target and _renamed(item.target, named)) for item in plan.keep)
-    return replace(plan, operations=operations, keep=kept)
+    keep = tuple(replace(item, target=item.target and change(item.target)) for item in plan.keep)
+    return replace(plan, operations=operations, keep=keep)
 
 
 def _renamed(target: Target, named: Mapping[str, _Name]) -> Target:
@@ -190,72 +241,6 @@ class _Name:
         return self.head == other.head != "" and (self.stems <= other.stems or other.stems <= self.stems)
 
 
-def task_of_operation(operation: PlannedOperation) -> Task | None:
-    """EdiVal's task of an operation of one of its nine types, without `keep`; None if its algorithm lacks a slot.
-
-    A place, order, size, relation or quantity of the target is no part of a task: the caller chooses the boxes.
-    """
-    if operation.type not in TASK_TYPES:
-        return None
-    try:
-        return Task(
-            operation.type,
-            object=_phrase(operation.target),
-            new=_phrase(operation.new),
-            reference=_phrase(operation.reference),
-            position=operation.position,
-            count=operation.count,
-            value=operation.value or None,
-            text=operation.text or None,
-            old=operation.old_text or None,
-        )
-    except ValueError:
-        return None
-
-
-def scope_of(operations: Iterable[PlannedOperation]) -> Scope:
-    """`whole` if an operation is about the whole picture, else `object`."""
-    return "whole" if any(operation.type in WHOLE_PICTURE_TYPES for operation in operations) else "object"
-
-
-def _plan_of_words(instruction: str, kind: OperationType) -> EditPlan:
-    """An operation known by its words only. A type that needs slots becomes `other`."""
-    words = " ".join(instruction.split())[:MAX_TEXT]
-    try:
-        operation = PlannedOperation(kind, words)
-    except ValueError:
-        operation = PlannedOperation("other", words)
-    return EditPlan((operation,), scope=scope_of([operation]))
-
-
-def _target(name: str | None) -> Target | None:
-    return Target(name) if name else None
-
-
-def _phrase(target: Target | None) -> str | None:
-    return None if target is None else target.phrase
-
-
-def with_plurals(plan: EditPlan) -> EditPlan:
-    """The plan with the quantity `all` for targets in the plural that have a place or a relation.
-
-    Planners say 1 where a sentence has no number. A target by its name alone means all of its boxes anyway.
-    """
-    return replace(plan, operations=tuple(map(_operation, plan.operations)), keep=tuple(map(_kept, plan.keep)))
-
-
-def _operation(operation: PlannedOperation) -> PlannedOperation:
-    return replace(
-        operation,
-        target=operation.target and _counted(operation.target),
-        reference=operation.reference and _counted(operation.reference),
-    )
-
-
-def _kept(item: Kept) -> Kept:
-    return replace(item, target=item.target and _counted(item.target))
-
-
 def _counted(target: Target) -> Target:
     if target.relation is not None:
         target = replace(target, relation=replace(target.relation, of=_counted(target.relation.of)))
@@ -276,9 +261,13 @@ def is_plural(noun: str) -> bool:
     )
 
 
+# -- in words ---------------------------------------------------------------------------------------------------------
+
+
 def words_of_plan(plan: EditPlan) -> str:
-    """As in `color_alter: cup at the left of the picture -> blue; keep object: table`."""
-    return "; ".join((*map(_words_of_operation, plan.operations), *map(_words_of_kept, plan.keep)))
+    """As in `color_alter: cup at the left of the picture -> blue; keep object: table`: for readers and judges."""
+    kept = (f"keep {item.aspect}" + (f": {item.target.words}" if item.target else "") for item in plan.keep)
+    return "; ".join((*map(_words_of_operation, plan.operations), *kept))
 
 
 def _words_of_operation(operation: PlannedOperation) -> str:
@@ -286,49 +275,41 @@ def _words_of_operation(operation: PlannedOperation) -> str:
     becomes += [f'"{operation.text}"' if operation.text else ""]
     becomes += ["" if operation.count is None else f"{operation.count} of them"]
     after = ", ".join(filter(None, becomes))
-    target = operation.target.words if operation.target else ""
-    slots = " -> ".join(filter(None, (target, after)))
+    slots = " -> ".join(filter(None, (words_of_target(operation.target), after)))
     place = f" {operation.position} {operation.reference.words}" if operation.position and operation.reference else ""
     return f"{operation.type}: {slots or operation.words}{place}".strip(": ")
 
 
-def _words_of_kept(kept: Kept) -> str:
-    return f"keep {kept.aspect}" + (f": {kept.target.words}" if kept.target else "")
+# -- the validator ----------------------------------------------------------------------------------------------------
 
 
-ProblemKind = Literal[
-    "unaccounted", "contradiction", "already_true", "swallowed", "unnamed_object", "outside", "too_long"
-]
-
-
-@dataclass(frozen=True, slots=True)
-class PlanProblem:
+class PlanProblem(NamedTuple):
     """A reason to reject a plan. words: those of the sentence or plan in question. message: what to do about it."""
 
-    kind: ProblemKind
     words: str
     message: str
 
 
 def plan_problems(plan: EditPlan, instruction: str) -> tuple[PlanProblem, ...]:
-    """Reasons to reject a plan of an instruction; empty for a plan that accounts for all of it.
+    """Reasons to reject a plan of an instruction; empty if it accounts for all of it.
 
-    Objects that the sentence does not name are not among them: see `unnamed_objects`. Takes time linear in the length
-    of the instruction, of which at most `MAX_INSTRUCTION` characters are accepted, blanks collapsed.
+    Objects that the sentence does not name are not among them: see `absent_objects`. Takes time linear in the length of
+    the instruction, of which at most `MAX_INSTRUCTION` characters are accepted, blanks collapsed.
     """
     sentence = collapsed(instruction)
     if len(sentence) > MAX_INSTRUCTION:
         message = (
             f"the instruction has {len(sentence)} characters, and at most {MAX_INSTRUCTION} are planned: shorten it"
         )
-        return (PlanProblem("too_long", "", message),)
+        return (PlanProblem("", message),)
     problems = [*_contradictions(plan), *_already_true(plan), *_outside(plan)]
     plain, quoted = split_quotes(sentence)
     account = PlanAccount(plan)
     problems += [_unaccounted(f'"{text}"') for text in quoted if not account.has_text(text)]
     words = without_image_numbers(words_of(plain))
     if is_english(plain, plan.language):
-        problems += [_swallowed(clause) for clause in account.swallowed(plain)]
+        asks = "asks for something of its own, and no operation or kept condition is about it: add one"
+        problems += [PlanProblem(clause, f"{clause!r} {asks}") for clause in account.swallowed(plain)]
         missing = [word for word in words if not account.has_word(word)]
         missing += account.missing_places(words)
     else:
@@ -338,6 +319,32 @@ def plan_problems(plan: EditPlan, instruction: str) -> tuple[PlanProblem, ...]:
     return tuple(problems)
 
 
+def _unaccounted(words: str) -> PlanProblem:
+    message = f"no operation, target or kept condition accounts for {words!r}: plan it, or say that it stays"
+    return PlanProblem(words, message)
+
+
+def absent_objects(plan: EditPlan, instruction: str, sources: Sequence[Image]) -> Program[tuple[PlanProblem, ...]]:
+    """Problems with objects of a plan that neither the sentence names nor a detector finds in a source: a planner made
+    them up.
+    """
+    phrases = unnamed_objects(plan, instruction)
+    try:
+        detections = yield from ask_many([Detect(source, (phrase,)) for phrase in phrases for source in sources])
+    except Abstained:  # about the sources alone: no detector knows the words, and the planner is believed
+        return ()
+    present = [bool(detection.above(THRESHOLD)) for detection in detections]
+    count = len(sources)
+    return tuple(
+        PlanProblem(phrase, f"{phrase!r} {_UNKNOWN}")
+        for number, phrase in enumerate(phrases)
+        if not any(present[number * count : (number + 1) * count])
+    )
+
+
+_UNKNOWN = "is neither named in the sentence nor found in the picture: plan what the sentence is about"
+
+
 def unnamed_objects(plan: EditPlan, instruction: str) -> tuple[str, ...]:
     """Phrases of a plan that the sentence does not name, for a detector: they must be in the picture.
 
@@ -345,21 +352,14 @@ def unnamed_objects(plan: EditPlan, instruction: str) -> tuple[str, ...]:
     only the objects of operations that a detector checks anyway are returned, and no new ones.
     """
     sentence = collapsed(instruction)
-    english = is_english(sentence, plan.language)
     named = stems(sentence)
     phrases: list[str] = []
-    for target in _objects(plan, english):
+    for target in _objects(plan, is_english(sentence, plan.language)):
         last = words_of(target.noun)[-1:]
         is_named = target.noun.casefold() in sentence.casefold() or any(stem(word) in named for word in last)
         if not (is_named or target.boxes or names_picture(target)):
             phrases.append(target.phrase)
     return tuple(dict.fromkeys(phrases))
-
-
-def unnamed_object(phrase: str) -> PlanProblem:
-    """The problem of an object that is neither in the sentence nor in the picture."""
-    message = f"{phrase!r} is neither named in the sentence nor found in the picture: plan what the sentence is about"
-    return PlanProblem("unnamed_object", phrase, message)
 
 
 _DETECTED_TYPES: frozenset[OperationType] = frozenset(
@@ -378,19 +378,6 @@ def _objects(plan: EditPlan, english: bool) -> Iterator[Target]:
             yield operation.new
     if english:
         yield from (item.target for item in plan.keep if item.target is not None)
-
-
-def _unaccounted(words: str) -> PlanProblem:
-    message = f"no operation, target or kept condition accounts for {words!r}: plan it, or say that it stays"
-    return PlanProblem("unaccounted", words, message)
-
-
-def _swallowed(words: str) -> PlanProblem:
-    message = f"{words!r} asks for something of its own, and no operation or kept condition is about it: add one"
-    return PlanProblem("swallowed", words, message)
-
-
-# -- what a plan contradicts -------------------------------------------------------------------------------------------
 
 
 def _contradictions(plan: EditPlan) -> Iterator[PlanProblem]:
@@ -415,18 +402,18 @@ def _contradictions(plan: EditPlan) -> Iterator[PlanProblem]:
             yield _contradiction(str(aspect), f"the {aspect} is changed, and it is kept")
 
 
+def _contradiction(words: str, problem: str) -> PlanProblem:
+    return PlanProblem(words, f"{problem}: keep one of the two")
+
+
 _SINGLE_VALUED: frozenset[OperationType] = frozenset(("color_alter", "material_alter", "background_change"))
 """Types after which their target has one value; somebody may wear sunglasses and a beard."""
-_CHANGED_ASPECTS: dict[OperationType, str] = {
+_CHANGED_ASPECTS: Mapping[OperationType, str] = {
     "background_change": "background",
     "style": "style",
     "light": "light",
     "text_remove": "text",
 }
-
-
-def _contradiction(words: str, problem: str) -> PlanProblem:
-    return PlanProblem("contradiction", words, f"{problem}: keep one of the two")
 
 
 def _key(target: Target | None) -> str:
@@ -438,31 +425,8 @@ def _already_true(plan: EditPlan) -> Iterator[PlanProblem]:
     """Changes to what the plan itself says to be so."""
     for operation in plan.operations:
         if state := _present_state(operation):
-            message = (
-                f"the {operation.type} operation changes nothing: it is already {state!r}; give what it shall become"
-            )
-            yield PlanProblem("already_true", state, message)
-
-
-def _outside(plan: EditPlan) -> Iterator[PlanProblem]:
-    """Annotated boxes without any of the picture: of another picture, or in pixels."""
-    annotated = [target for operation in plan.operations for target in operation.targets]
-    annotated += [item.target for item in plan.keep if item.target is not None]
-    for target in dict.fromkeys(related for one in annotated for related in _with_related(one)):
-        for box in target.boxes:
-            if box.x0 >= 1 or box.y0 >= 1 or box.x1 <= 0 or box.y1 <= 0:
-                message = (
-                    f"a box of {target.phrase!r} is outside of the picture: its centre is ({box.cx:g}, {box.cy:g}), "
-                    f"its size {box.w:g} x {box.h:g}; give them as fractions of the picture's width and height"
-                )
-                yield PlanProblem("outside", target.phrase, message)
-
-
-def _with_related(target: Target) -> Iterator[Target]:
-    """The target, and those that it refers to."""
-    yield target
-    if target.relation is not None:
-        yield from _with_related(target.relation.of)
+            message = f"the {operation.type} operation changes nothing: it is already {state!r}"
+            yield PlanProblem(state, f"{message}; give what it shall become")
 
 
 def _present_state(operation: PlannedOperation) -> str:
@@ -485,17 +449,13 @@ def _present_state(operation: PlannedOperation) -> str:
     return words_of_target(target) if _key(relation.of) == _key(operation.reference) else ""
 
 
-def absent_objects(plan: EditPlan, instruction: str, sources: Sequence[Image]) -> Program[tuple[PlanProblem, ...]]:
-    """Objects of a plan that neither the sentence names nor a detector finds in a source."""
-    phrases = unnamed_objects(plan, instruction)
-    try:
-        detections = yield from ask_many([Detect(source, (phrase,)) for phrase in phrases for source in sources])
-    except Abstained:  # about the sources alone: no detector knows the words, and the planner is believed
-        return ()
-    present = [bool(detection.above(THRESHOLD)) for detection in detections]
-    count = len(sources)
-    return tuple(
-        unnamed_object(phrase)
-        for number, phrase in enumerate(phrases)
-        if not any(present[number * count : (number + 1) * count])
-    )
+def _outside(plan: EditPlan) -> Iterator[PlanProblem]:
+    """Annotated boxes without any of the picture: of another picture, or in pixels."""
+    for target in dict.fromkeys(all_targets(plan)):
+        for box in target.boxes:
+            if box.x0 >= 1 or box.y0 >= 1 or box.x1 <= 0 or box.y1 <= 0:
+                message = (
+                    f"a box of {target.phrase!r} is outside of the picture: its centre is ({box.cx:g}, {box.cy:g}), "
+                    f"its size {box.w:g} x {box.h:g}; give them as fractions of the picture's width and height"
+                )
+                yield PlanProblem(target.phrase, message)

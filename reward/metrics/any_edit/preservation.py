@@ -225,6 +225,21 @@ _LAYOUT = ((0.1, 0.2, 0.4, 0.8), (0.0, 0.25, 0.8, 1.0))
 or more. Rain and pixel art of small drawn pictures cover textures, so that some have 0.2."""
 
 
+_INVISIBLE = 0.3
+"""L* per pixel of gradients that are no structure."""
+
+
+def detail_left(changes: ChangeMap) -> float:
+    """How much of the coarse structure of the source is left after a change of tone, in [0, 1]: black and burnt out
+    areas have lost it. Half the amplitude is no loss."""
+    before, after = changes.amplitude_before[:, :, -1], changes.amplitude_after[:, :, -1]
+    weight = np.maximum(before - _INVISIBLE, 0)
+    if not weight.any():
+        return 1.0
+    share = np.interp(after / np.maximum(before, _INVISIBLE), (0.1, 0.35), (0.0, 1.0))
+    return float((share * weight).sum() / weight.sum())
+
+
 def layout_left(agreement: float) -> float:
     """How much of a layout is left where it agrees so much; see `_LAYOUT`."""
     return float(np.interp(agreement, *_LAYOUT))

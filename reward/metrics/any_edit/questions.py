@@ -1,11 +1,16 @@
-"""What it holds: to be written."""
+"""Questions to judges: those of a plan with their near misses, made and asked, and the list of all differences.
+
+Where a planner gave no questions, they are made of the plan alone, so that the edits of a group share them. The answer
+about the edit counts against that about the source: a question about a change scores max(0, (p1 - p0) / (1 - p0)), with
+p0 and p1 the probabilities of the expected answer about the source and about the edit, so that a judge that says yes to
+everything gets 0. One about something that stays scores min(1, p1 / p0).
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any
 
 from ...boxes import Box, box_around
@@ -59,39 +64,31 @@ def unmentioned(options: Sequence[str], mentioned: str) -> str:
     return next(fitting, options[-1])
 
 
-_PROMPTS = Prompts("editcritic.reward.metrics.any_edit")
+PROMPTS = Prompts("editcritic.reward.metrics.any_edit")
 _MAX_WORDS = 1000
 """Characters of a slot in a question, which has at most `MAX_TEXT` of `sample_limits`."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Checks:
-    """What is asked about an operation beside whether it was done. state: whether its target has its value. look:
-    whether the picture has it. content: whether the rest is there as before.
-    """
-
-    state: bool = False
-    look: bool = False
-    content: bool = False
-
-
-_STATE, _LOOK = _Checks(state=True), _Checks(look=True, content=True)
-_CHECKS: Mapping[OperationType, _Checks] = MappingProxyType(
-    {
-        "pose": _STATE,
-        "expression": _STATE,
-        "attribute": _STATE,
-        "style": _LOOK,
-        "weather": _LOOK,
-        "light": _LOOK,
-        "filter": _LOOK,
-        "restoration": _Checks(content=True),
-        "effect_add": _Checks(content=True),
-        "effect_remove": _Checks(content=True),
-        "particles_add": _Checks(content=True),
-        "particles_remove": _Checks(content=True),
-    }
+_STATES: tuple[OperationType, ...] = ("pose", "expression", "attribute")
+"""Types after which the target has a value."""
+_LOOKS: tuple[OperationType, ...] = ("style", "weather", "light", "filter")
+"""Types after which the picture has a look."""
+_SAME_CONTENT: tuple[OperationType, ...] = (
+    *(*_LOOKS, "restoration"),
+    *("effect_add", "effect_remove", "particles_add", "particles_remove"),
 )
+"""Types after which the rest is there as before."""
+
+
+def yes_no(topic: str, images: Sequence[Image], prompt: str, slots: Mapping[str, str]) -> Judge:
+    """A question to a judge about some images."""
+    return Judge((Message((*images, prompt)),), YesNo(), f"any-edit/{topic}", tuple(slots.items()))
+
+
+def probabilities(queries: Sequence[Judge], role: str | None = None) -> Program[list[float]]:
+    """The judge's probabilities of yes."""
+    replies = yield from ask_many(queries, role=role)
+    return [float(reply_value(query, reply)) for query, reply in zip(queries, replies, strict=True)]
 
 
 def with_questions(plan: EditPlan) -> EditPlan:
@@ -107,16 +104,15 @@ def with_questions(plan: EditPlan) -> EditPlan:
 
 def own_questions(operation: PlannedOperation) -> tuple[Question, ...]:
     """Questions whether an operation was done, by its type. The first is about source and edit."""
-    checks = _CHECKS.get(operation.type, _Checks())
     questions = [_question_about(describe_change(operation))]
     value = operation.value[:_MAX_WORDS]
-    if value and checks.look:
-        questions.append(Question(_PROMPTS.render("planned_look", value=value), parent=0))
-    if value and checks.state and operation.target is not None:
-        text = _PROMPTS.render("planned_state", object=operation.target.words[: _MAX_WORDS // 2], value=value)
+    if value and operation.type in _LOOKS:
+        questions.append(Question(PROMPTS.render("planned_look", value=value), parent=0))
+    if value and operation.type in _STATES and operation.target is not None:
+        text = PROMPTS.render("planned_state", object=operation.target.words[: _MAX_WORDS // 2], value=value)
         questions.append(Question(text, view="crop", parent=0))
-    if checks.content:
-        questions.append(Question(_PROMPTS.render("planned_content"), before="yes", after="yes", view="pair"))
+    if operation.type in _SAME_CONTENT:
+        questions.append(Question(PROMPTS.render("planned_content"), before="yes", after="yes", view="pair"))
     return tuple(questions)
 
 
@@ -146,8 +142,8 @@ def describe_change(operation: PlannedOperation) -> str:
 
 def _question_about(change: str) -> Question:
     """Whether a change was made, about source and edit."""
-    again = _PROMPTS.render("planned_change_again", change=change)
-    return Question(_PROMPTS.render("planned_change", change=change), view="pair", paraphrase=again)
+    again = PROMPTS.render("planned_change_again", change=change)
+    return Question(PROMPTS.render("planned_change", change=change), view="pair", paraphrase=again)
 
 
 # -- near misses -------------------------------------------------------------------------------------------------------
@@ -157,8 +153,22 @@ _MATERIALS = ("stone", "wood", "glass", "wool", "steel", "paper")
 _BACKGROUNDS = ("desert", "underwater reef", "library", "snowy mountains", "city at night", "beach")
 _OBJECTS = ("umbrella", "bicycle", "wall clock", "suitcase", "pineapple", "violin")
 _TEXTS = ("EXIT", "MARKET", "1984", "WELCOME", "NORTH", "BREAD")
-_LOOKS = ("a pencil drawing", "thick fog", "a mosaic of tiles", "heavy snowfall", "a comic strip", "bright red light")
-_STATES = ("covered in moss", "upside down", "wrapped in foil", "made of ice", "cut in half", "covered in stickers")
+_OTHER_LOOKS = (
+    "a pencil drawing",
+    "thick fog",
+    "a mosaic of tiles",
+    "heavy snowfall",
+    "a comic strip",
+    "bright red light",
+)
+_OTHER_STATES = (
+    "covered in moss",
+    "upside down",
+    "wrapped in foil",
+    "made of ice",
+    "cut in half",
+    "covered in stickers",
+)
 _CHANGES = (
     "a row of flags was hung up",
     "a spiral staircase was built",
@@ -167,21 +177,14 @@ _CHANGES = (
     "a wall of books was added",
     "the ground was flooded",
 )
-_OPPOSITES: Mapping[Position, Position] = MappingProxyType(
-    {"left": "right", "right": "left", "above": "below", "below": "above"}
-)
-_WRONG_VALUES: Mapping[OperationType, Sequence[str]] = MappingProxyType(
-    {
-        "color_alter": _COLORS,
-        "material_alter": _MATERIALS,
-        "background_change": _BACKGROUNDS,
-        "style": _LOOKS,
-        "weather": _LOOKS,
-        "light": _LOOKS,
-        "filter": _LOOKS,
-        "attribute": _STATES,
-    }
-)
+_OPPOSITES: Mapping[Position, Position] = {"left": "right", "right": "left", "above": "below", "below": "above"}
+_WRONG_VALUES: Mapping[OperationType, Sequence[str]] = {
+    "color_alter": _COLORS,
+    "material_alter": _MATERIALS,
+    "background_change": _BACKGROUNDS,
+    "attribute": _OTHER_STATES,
+    **dict.fromkeys(_LOOKS, _OTHER_LOOKS),
+}
 
 
 def near_miss_plan(plan: EditPlan) -> EditPlan:
@@ -224,13 +227,12 @@ def _mentioned(plan: EditPlan) -> str:
     words = [
         part
         for operation in plan.operations
-        for part in (operation.words, operation.value, operation.text, operation.old_text, *_target_words(operation))
+        for part in (
+            *(operation.words, operation.value, operation.text, operation.old_text),
+            *(target.words for target in operation.targets),
+        )
     ]
     return " ".join(words).casefold()
-
-
-def _target_words(operation: PlannedOperation) -> list[str]:
-    return [target.words for target in operation.targets]
 
 
 def _phrase(operation: PlannedOperation) -> str:
@@ -267,12 +269,13 @@ def _phrase(operation: PlannedOperation) -> str:
             return ""
 
 
-_PLACE_WORDS: Mapping[Position, str] = MappingProxyType(
-    {"left": "to the left of", "right": "to the right of", "above": "above", "below": "below"}
-)
-_VERBS: Mapping[str, str] = MappingProxyType(
-    {"subject_remove": "remove", "duplicate": "duplicate", "extraction": "cut out"}
-)
+_PLACE_WORDS: Mapping[Position, str] = {
+    "left": "to the left of",
+    "right": "to the right of",
+    "above": "above",
+    "below": "below",
+}
+_VERBS: Mapping[str, str] = {"subject_remove": "remove", "duplicate": "duplicate", "extraction": "cut out"}
 
 
 _MIN_CROP_SIZE = 0.1
@@ -282,13 +285,13 @@ _MIN_CROP_SIZE = 0.1
 def shows(image: Image, target: Target, prompts: Prompts) -> Program[bool]:
     """Whether a judge sees a target in an image; not where it abstains, so that a detector that found none decides."""
     slots = {"question": prompts.render("planned_presence", object=target.words)}
-    prompt = prompts.render("question_edited", **slots)
-    query = Judge((Message((image, prompt)),), YesNo(), "any-edit/edited", tuple(slots.items()))
     try:
-        reply = yield from ask(query)
+        (present,) = yield from probabilities(
+            [yes_no("edited", (image,), prompts.render("question_edited", **slots), slots)]
+        )
     except Abstained:
         return False
-    return float(reply_value(query, reply)) >= 0.5
+    return present >= 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,15 +330,28 @@ def check_questions(
     boxes: of the target in the source, which crops show; without boxes a crop is the whole image. A question whose
     answer about the source contradicts the plan is asked in other words, and left out if that does not help.
     """
-    answers = yield from _ask(sample, operation, [(one, one.text) for one in operation.questions], boxes, prompts)
+
+    def queries(question: Question, text: str) -> list[Judge]:
+        """About the source, and about the edit."""
+        slots = {"question": text}
+        shown: list[tuple[Image, ...]] = [(sample.source,), (sample.edited,)]
+        if question.view == "pair":
+            shown = [(sample.source, image) for (image,) in shown]
+        elif question.view == "crop":
+            slots["object"] = operation.target.words if operation.target else "what the operation is about"
+            if boxes:
+                shown = [(crop_box(image, box_around(boxes), _MIN_CROP_SIZE),) for (image,) in shown]
+        prompt = prompts.render(f"question_{question.view}", **slots)
+        return [yes_no(question.view, images, prompt, slots) for images in shown]
+
+    def ask_about(questions: Sequence[tuple[Question, str]]) -> Program[list[_Answer]]:
+        p = yield from probabilities([query for question, text in questions for query in queries(question, text)])
+        pairs = zip(questions, p[::2], p[1::2], strict=True)
+        return [_Answer(question, text, before, after) for (question, text), before, after in pairs]
+
+    answers = yield from ask_about([(one, one.text) for one in operation.questions])
     retried = [index for index, answer in enumerate(answers) if answer.contradicts_plan and answer.question.paraphrase]
-    again = yield from _ask(
-        sample,
-        operation,
-        [(answers[index].question, answers[index].question.paraphrase) for index in retried],
-        boxes,
-        prompts,
-    )
+    again = yield from ask_about([(answers[index].question, answers[index].question.paraphrase) for index in retried])
     for index, answer in zip(retried, again, strict=True):
         answers[index] = answer
     evidence += [
@@ -363,47 +379,6 @@ def _condition(answer: _Answer, usable: dict[int, _Answer]) -> Condition:
     return judge_confirms(score >= 0.5, score, reason)
 
 
-def _ask(
-    sample: EditSample,
-    operation: PlannedOperation,
-    questions: Sequence[tuple[Question, str]],
-    boxes: Sequence[Box],
-    prompts: Prompts,
-) -> Program[list[_Answer]]:
-    queries = [
-        _query(sample, image, operation, question, text, boxes, prompts)
-        for question, text in questions
-        for image in (sample.source, sample.edited)
-    ]
-    replies = yield from ask_many(queries)
-    p = [float(reply_value(query, reply)) for query, reply in zip(queries, replies, strict=True)]
-    return [
-        _Answer(question, text, before, after)
-        for (question, text), before, after in zip(questions, p[::2], p[1::2], strict=True)
-    ]
-
-
-def _query(
-    sample: EditSample,
-    image: Image,
-    operation: PlannedOperation,
-    question: Question,
-    text: str,
-    boxes: Sequence[Box],
-    prompts: Prompts,
-) -> Judge:
-    """image: the edited image, or the source in its place."""
-    slots = {"question": text}
-    images: tuple[Image, ...] = (image,)
-    if question.view == "pair":
-        images = (sample.source, image)
-    elif question.view == "crop":
-        slots["object"] = operation.target.words if operation.target else "what the operation is about"
-        images = (crop_box(image, box_around(boxes), _MIN_CROP_SIZE) if boxes else image,)
-    prompt = prompts.render(f"question_{question.view}", **slots)
-    return Judge((Message((*images, prompt)),), YesNo(), f"any-edit/{question.view}", tuple(slots.items()))
-
-
 _MAX_LISTED = 32
 
 _DIFFERENCES = Json.from_schema(
@@ -427,33 +402,18 @@ _DIFFERENCES = Json.from_schema(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ListedDifferences:
-    """carried_out: operations, by index, that at least one difference belongs to. unrequested: differences, in words,
-    that belong to none.
+def list_differences(sample: EditSample, plan: EditPlan, prompts: Prompts) -> Program[tuple[set[int], Evidence]]:
+    """The operations, by index, that at least one difference between source and edit belongs to, by a judge that lists
+    all of them in one reply.
     """
-
-    carried_out: frozenset[int]
-    unrequested: tuple[str, ...]
-    evidence: Evidence
-
-
-def list_differences(sample: EditSample, plan: EditPlan, prompts: Prompts) -> Program[ListedDifferences]:
-    """One judge query for all operations. A number of no operation belongs to none."""
     lines = [f"{number}. {words_of(operation)}" for number, operation in enumerate(plan.operations, start=1)]
     slots = {"operations": "\n".join(lines)}
-    prompt = prompts.render("differences", **slots)
-    images = (sample.source, sample.edited)
-    query = Judge((Message((*images, prompt)),), _DIFFERENCES, "any-edit/differences", tuple(slots.items()))
+    message = Message((sample.source, sample.edited, prompts.render("differences", **slots)))
+    query = Judge((message,), _DIFFERENCES, "any-edit/differences", tuple(slots.items()))
     reply = yield from ask(query)
     listed: Sequence[dict[str, Any]] = reply_value(query, reply)["differences"]
-    numbers = [int(entry["operation"]) for entry in listed]
-    known = range(1, len(plan.operations) + 1)
-    return ListedDifferences(
-        frozenset(number - 1 for number in numbers if number in known),
-        tuple(str(entry["what"]) for entry, number in zip(listed, numbers, strict=True) if number not in known),
-        Evidence("differences", sample.edited.digest, text=reply.text),
-    )
+    carried_out = {int(entry["operation"]) - 1 for entry in listed} & set(range(len(plan.operations)))
+    return carried_out, Evidence("differences", sample.edited.digest, text=reply.text)
 
 
 def words_of(operation: PlannedOperation) -> str:

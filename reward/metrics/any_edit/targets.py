@@ -1,22 +1,26 @@
-"""What it holds: to be written."""
+"""Where the targets of a plan are in the source, and which boxes a referring expression means.
+
+Place, order, size and relation are decided on boxes, in code: detectors read "the left cup" as "cup". The queries are
+about the source alone: asked once a group.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from types import MappingProxyType
 
 from ...boxes import Box, best_first, suppress_overlaps
 from ...edit_plan import Place, RelationKind, Target
-from ...engine.program import Abstained, Program, ask_many, reply_value
+from ...engine.program import Abstained, Program, ask_many
 from ...image import Image
 from ...queries.kinds import Detect, Detections, Judge
 from ...queries.prompts import Prompts
 from ...queries.response_formats import Message, YesNo
 from ..edival.inspector import crop_box
 from ..edival.pools import COLORS
-from .instruction_words import SCENE_WORDS
+from .instruction_words import SCENE_WORDS, with_related
+from .questions import probabilities
 
 _DUPLICATE_IOU = 0.8
 _NEAR = 0.15
@@ -35,6 +39,22 @@ def names_picture(target: Target) -> bool:
     """Whether a target is the picture itself, as in "mirror the photo": no detector finds it in the picture."""
     is_bare = is_plain(target) and not (target.attributes or target.boxes)
     return is_bare and target.noun.casefold() in SCENE_WORDS - {"frame"}  # a frame is around something
+
+
+def scaled(box: Box, factor: float) -> Box:
+    """The box with sides times `factor`, about its centre."""
+    return replace(box, w=factor * box.w, h=factor * box.h)
+
+
+def share_inside(box: Box, outer: Box) -> float:
+    """The share of a box that lies in another one."""
+    return _shared_area(box, outer) / box.area if box.area > 0 else 0.0
+
+
+def _shared_area(a: Box, b: Box) -> float:
+    across = min(a.x1, b.x1) - max(a.x0, b.x0)
+    down = min(a.y1, b.y1) - max(a.y0, b.y0)
+    return across * down if across > 0 and down > 0 else 0.0
 
 
 def referred_boxes(target: Target, boxes: Sequence[Box], related: Sequence[Box] = ()) -> tuple[Box, ...]:
@@ -108,37 +128,31 @@ def _has_centre(outer: Box, inner: Box) -> bool:
     return outer.x0 <= inner.cx <= outer.x1 and outer.y0 <= inner.cy <= outer.y1
 
 
-_PLACES: Mapping[Place, Callable[[Box], float]] = MappingProxyType(
-    {
-        "left": lambda box: box.cx,
-        "right": lambda box: -box.cx,
-        "top": lambda box: box.cy,
-        "bottom": lambda box: -box.cy,
-        "center": lambda box: (box.cx - 0.5) ** 2 + (box.cy - 0.5) ** 2,
-        "foreground": lambda box: -box.y1,
-        "background": lambda box: box.y1,
-    }
-)
+_PLACES: Mapping[Place, Callable[[Box], float]] = {
+    "left": lambda box: box.cx,
+    "right": lambda box: -box.cx,
+    "top": lambda box: box.cy,
+    "bottom": lambda box: -box.cy,
+    "center": lambda box: (box.cx - 0.5) ** 2 + (box.cy - 0.5) ** 2,
+    "foreground": lambda box: -box.y1,
+    "background": lambda box: box.y1,
+}
 """Sort key of a place: the lowest is the one that is meant."""
 
-_HALVES: Mapping[Place, Callable[[float, float], bool]] = MappingProxyType(
-    {
-        "left": lambda x, y: x < 0.5,
-        "right": lambda x, y: x > 0.5,
-        "top": lambda x, y: y < 0.5,
-        "bottom": lambda x, y: y > 0.5,
-        "center": lambda x, y: 0.25 < x < 0.75 and 0.25 < y < 0.75,
-    }
-)
+_HALVES: Mapping[Place, Callable[[float, float], bool]] = {
+    "left": lambda x, y: x < 0.5,
+    "right": lambda x, y: x > 0.5,
+    "top": lambda x, y: y < 0.5,
+    "bottom": lambda x, y: y > 0.5,
+    "center": lambda x, y: 0.25 < x < 0.75 and 0.25 < y < 0.75,
+}
 """Where the centres of all objects of a place are: "all cups on the left"."""
 
 
 def _covered(a: Box, b: Box) -> float:
     """The share of the smaller box that lies in the other one."""
-    across = min(a.x1, b.x1) - max(a.x0, b.x0)
-    down = min(a.y1, b.y1) - max(a.y0, b.y0)
     smaller = min(a.area, b.area)
-    return across * down / smaller if across > 0 and down > 0 and smaller > 0 else 0.0
+    return _shared_area(a, b) / smaller if smaller > 0 else 0.0
 
 
 def _beside(a: Box, b: Box) -> bool:
@@ -153,21 +167,19 @@ def _on(a: Box, b: Box) -> bool:
     return _covered(a, b) >= _SHARED or touches
 
 
-_RELATIONS: Mapping[RelationKind, Callable[[Box, Box], bool]] = MappingProxyType(
-    {
-        "left": lambda a, b: a.cx < b.cx,
-        "right": lambda a, b: a.cx > b.cx,
-        "above": lambda a, b: a.cy < b.cy,
-        "below": lambda a, b: a.cy > b.cy,
-        "on": _on,
-        "in": lambda a, b: _covered(a, b) >= _SHARED,
-        "beside": _beside,
-        "behind": lambda a, b: a.y1 <= b.y1 and _beside(a, b),
-        "in_front": lambda a, b: a.y1 >= b.y1 and _beside(a, b),
-        "with": lambda a, b: _covered(a, b) >= _SHARED,
-        "part": lambda a, b: _covered(a, b) >= _SHARED,
-    }
-)
+_RELATIONS: Mapping[RelationKind, Callable[[Box, Box], bool]] = {
+    "left": lambda a, b: a.cx < b.cx,
+    "right": lambda a, b: a.cx > b.cx,
+    "above": lambda a, b: a.cy < b.cy,
+    "below": lambda a, b: a.cy > b.cy,
+    "on": _on,
+    "in": lambda a, b: _covered(a, b) >= _SHARED,
+    "beside": _beside,
+    "behind": lambda a, b: a.y1 <= b.y1 and _beside(a, b),
+    "in_front": lambda a, b: a.y1 >= b.y1 and _beside(a, b),
+    "with": lambda a, b: _covered(a, b) >= _SHARED,
+    "part": lambda a, b: _covered(a, b) >= _SHARED,
+}
 
 
 THRESHOLD = 0.35
@@ -195,7 +207,7 @@ def locate_targets(source: Image, targets: Iterable[Target]) -> Program[Mapping[
     meant if they are no more than that. Raises `Abstained` if they are, and for targets that a detector does not know.
     """
     targets = list(targets)
-    needed = list(dict.fromkeys(chained for target in targets for chained in _chain(target)))
+    needed = list(dict.fromkeys(related for target in targets for related in reversed(with_related(target))))
     unknown = list(dict.fromkeys(target.phrase for target in needed if not target.boxes))
     detections = yield from _detect(source, unknown, {target.phrase for target in targets})
     boxes = {phrase: best_first(answer.above(THRESHOLD)) for phrase, answer in detections.items()}
@@ -259,27 +271,31 @@ def _of_their_colour(source: Image, boxes: Mapping[str, tuple[Box, ...]]) -> Pro
                 message = Message((crop_box(source, box), prompt))
                 colour_queries.append((phrase, box, Judge((message,), YesNo(), "edival/color", tuple(slots.items()))))
     try:
-        replies = yield from ask_many([query for _, _, query in colour_queries])
+        answers = yield from probabilities([query for _, _, query in colour_queries])
     except Abstained:  # about the source alone: the same for every edit of the group
         return {}
-    probabilities: dict[str, dict[Box, float]] = {}
-    for (phrase, box, query), reply in zip(colour_queries, replies, strict=True):
-        probabilities.setdefault(phrase, {})[box] = float(reply_value(query, reply))
+    found: dict[str, dict[Box, float]] = {}
+    for (phrase, box, _), p in zip(colour_queries, answers, strict=True):
+        found.setdefault(phrase, {})[box] = p
     return {
         phrase: tuple(box for box, p in of_boxes.items() if p > _CERTAINLY_OTHER)
-        for phrase, of_boxes in probabilities.items()
+        for phrase, of_boxes in found.items()
         if max(of_boxes.values()) >= 0.5
     }
+
+
+def known_boxes(source: Image, target: Target) -> Program[tuple[Box, ...]]:
+    """The boxes of a target in the source; none where no detector knows it, which is so for every edit of a group."""
+    try:
+        located = yield from locate_targets(source, [target])
+    except Abstained:
+        return ()
+    return located[target].boxes
 
 
 def useful_boxes(boxes: Sequence[Box]) -> tuple[Box, ...]:
     """The boxes that localise something: not the whole image."""
     return tuple(box for box in boxes if not (box.w > MAX_BOX_SIZE and box.h > MAX_BOX_SIZE))
-
-
-def _chain(target: Target) -> tuple[Target, ...]:
-    """The targets that it relates to, the outermost first, and itself."""
-    return (*_chain(target.relation.of), target) if target.relation is not None else (target,)
 
 
 def _locate(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 
 import numpy as np
 
@@ -85,7 +84,8 @@ def _finds_what_surrounded_it(inspector: EditInspector, task: Task, located: Loc
     """Whether all that a detector finds in the edited image is at the object's place, and clearly less certain than the
     object was.
     """
-    before, after = yield from _detections(inspector, task)
+    name = task.object or ""
+    before, after = yield from _detect(inspector, ("source", name), ("edited", name), threshold=_REMOVED)
 
     def is_surroundings(index: int | None, score: float) -> bool:
         if index is None:
@@ -96,13 +96,10 @@ def _finds_what_surrounded_it(inspector: EditInspector, task: Task, located: Loc
     return all(is_surroundings(same_object(box, located.boxes), box.score) for box in after.boxes)
 
 
-def _detections(inspector: EditInspector, task: Task) -> Program[tuple[PhraseDetections, ...]]:
-    name = task.object or ""
-    return (
-        yield from inspector.detect(
-            ("source", name), ("edited", name), threshold=_REMOVED, max_box_size=OPTIONS.max_box_size
-        )
-    )
+def _detect(
+    inspector: EditInspector, *queries: tuple[ImageRole, str], threshold: float = THRESHOLD
+) -> Program[tuple[PhraseDetections, ...]]:
+    return (yield from inspector.detect(*queries, threshold=threshold, max_box_size=OPTIONS.max_box_size))
 
 
 def _fewer_than_before(
@@ -110,9 +107,7 @@ def _fewer_than_before(
 ) -> Program[Condition]:
     """The verdict on a removal of some of several, unless they are elsewhere now."""
     everywhere = EditInspector(inspector.source, inspector.edited, inspector.prompts, inspector.evidence)
-    (after,) = yield from everywhere.detect(
-        ("edited", task.object or ""), threshold=THRESHOLD, max_box_size=OPTIONS.max_box_size
-    )
+    (after,) = yield from _detect(everywhere, ("edited", task.object or ""))
     gone = after.has_count(len(located.others), OPTIONS.duplicate_iou, exactly=False)
     return verdict if gone.holds else all_hold([verdict, gone])
 
@@ -161,10 +156,8 @@ def check_replacement(
             or (yield from _somebody_looks(inspector, task))
         ):
             raise
-    before, after, new_before, new_after = yield from inspector.detect(
-        *(("source", old), ("edited", old), ("source", new), ("edited", new)),
-        threshold=THRESHOLD,
-        max_box_size=OPTIONS.max_box_size,
+    before, after, new_before, new_after = yield from _detect(
+        inspector, ("source", old), ("edited", old), ("source", new), ("edited", new)
     )
     conditions = [before.present(), new_after.present()]
     for place in located.boxes:
@@ -211,9 +204,7 @@ def check_colour(inspector: EditInspector, task: Task, boxes: Sequence[Box]) -> 
     """
     conditions: list[Condition] = []
     if len(boxes) == 1:
-        (after,) = yield from inspector.detect(
-            ("edited", task.object or ""), threshold=THRESHOLD, max_box_size=OPTIONS.max_box_size
-        )
+        (after,) = yield from _detect(inspector, ("edited", task.object or ""))
         conditions.append(after.present())
         if after.best is None:
             return all_hold(conditions, total=2)
@@ -246,13 +237,11 @@ def _crops(source: Image, edited: Image, box: Box) -> tuple[tuple[Image, Image],
 PROMPTS = Prompts("editcritic.reward.metrics.edival")
 OPTIONS = paper_protocol.PaperOptions()
 
-_NEAR_MISSES: Mapping[TaskType, tuple[str, ...]] = MappingProxyType(
-    {
-        "color_alter": ("green", "purple", "orange", "blue"),
-        "material_alter": ("stone", "wood", "metal", "fabric"),
-        "background_change": ("snow", "sand", "night", "grass"),
-    }
-)
+_NEAR_MISSES: Mapping[TaskType, tuple[str, ...]] = {
+    "color_alter": ("green", "purple", "orange", "blue"),
+    "material_alter": ("stone", "wood", "metal", "fabric"),
+    "background_change": ("snow", "sand", "night", "grass"),
+}
 """Wrong values: a judge that says yes to these says yes to anything. The first that has nothing to do with the plan is
 asked about."""
 
@@ -343,9 +332,7 @@ def _as_many_more(
     queries: list[tuple[ImageRole, str]] = [("source", new.phrase), ("edited", new.phrase)]
     if task.reference:
         queries.append(("edited", task.reference))
-    before, after, *reference = yield from inspector.detect(
-        *queries, threshold=THRESHOLD, max_box_size=OPTIONS.max_box_size
-    )
+    before, after, *reference = yield from _detect(inspector, *queries)
     count = len(deduplicate_boxes(before.boxes, OPTIONS.duplicate_iou))
     number = after.has_count(count + new.quantity, OPTIONS.duplicate_iou, exactly=bool(count) or new.quantity > 1)
     if not count:
@@ -400,9 +387,7 @@ def _looks_like_the_target(
 
     Its crop is compared with the crop of the target that it is most like; of many, the first ones are compared.
     """
-    (after,) = yield from inspector.detect(
-        ("edited", task.object or ""), threshold=THRESHOLD, max_box_size=OPTIONS.max_box_size
-    )
+    (after,) = yield from _detect(inspector, ("edited", task.object or ""))
     # A moved object may overlap the place where it was.
     known = located.others if task.type == "position_change" else (*located.boxes, *located.others)
     fresh = [box for box in after.boxes if same_object(box, known) is None]

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...boxes import Box
 from ...edit_plan import PlannedOperation, Target
-from ...engine.program import Abstained, Program, ask, ask_many
+from ...engine.program import Program, ask, ask_many
 from ...image import Image
 from ...queries.change_map import ChangeMap
 from ...queries.kinds import MapChanges, ReadText
@@ -26,7 +26,7 @@ from ..edival.inspector import crop_box
 from ..text_matching import matching_letters, similarity
 from .instruction_words import GENERIC_TEXT_NAMES, TEXT_NAMES, stem, stems_of
 from .preservation import HARMLESS_EXCESS, covered_patches, preservation
-from .targets import LocatedTarget, locate_targets, referred_boxes
+from .targets import LocatedTarget, known_boxes, referred_boxes, scaled, share_inside
 
 _MIN_CONFIDENCE = 0.5
 _SAME_WORD = 0.8
@@ -151,10 +151,6 @@ def names_text(target: Target) -> bool:
     return stems[-1] in _NAMES or " ".join(stems[-2:]) in _NAMES
 
 
-def _head(target: Target) -> str:
-    return stem(target.noun.casefold().split()[-1])
-
-
 def text_removed(
     sample: EditSample, operation: PlannedOperation, located: LocatedTarget | None, evidence: list[Evidence]
 ) -> Program[Condition | None]:
@@ -169,7 +165,7 @@ def text_removed(
     boxes = () if located is None else located.boxes
     after = yield from _read_lines(sample.edited, boxes)
     places = places_of(lines)
-    left = [line for line in after if any(_share_inside(line.box, place) >= _IN_PLACE for place in places)]
+    left = [line for line in after if any(share_inside(line.box, place) >= _IN_PLACE for place in places)]
     staying = _words_of(lines) - _words([operation.old_text]) if operation.old_text else Counter[str]()
     still_read = [word for line in left for word in line.words if len(word) > 1 and not _resembles(word, staying)]
     text = "".join(word for line in lines for word in line.words)
@@ -206,16 +202,17 @@ def removed_lines(
         return lines
     if not names_text(target):
         return []
+    head = stem(target.noun.casefold().split()[-1])
     if target.relation is not None:
-        carriers = yield from _boxes_of(sample.source, target.relation.of)
+        carriers = yield from known_boxes(sample.source, target.relation.of)
         if carriers:
-            return [line for line in lines if any(_share_inside(line.box, box) >= 0.5 for box in carriers)]
+            return [line for line in lines if any(share_inside(line.box, box) >= 0.5 for box in carriers)]
     elif target.place is not None:
         meant = referred_boxes(replace(target, quantity="all"), [line.box for line in lines])
         return [line for line in lines if line.box in meant]
-    elif _head(target) in _GENERIC and target.order is None and target.size is None:
+    elif head in _GENERIC and target.order is None and target.size is None:
         return lines
-    if dated := [line for line in lines if _DATE.search(line.text)] if _head(target) in _DATE_NAMES else []:
+    if head in _DATE_NAMES and (dated := [line for line in lines if _DATE.search(line.text)]):
         return dated
     return lines if _is_one_block(lines) else []
 
@@ -227,7 +224,7 @@ _DATE_NAMES = stems_of(("date", "stamp", "timestamp", "datestamp", "imprint"))
 
 def places_of(lines: Iterable[_Line]) -> list[Box]:
     """Where removed lines stood, with a margin."""
-    return [replace(line.box, w=_PLACE * line.box.w, h=_PLACE * line.box.h) for line in lines]
+    return [scaled(line.box, _PLACE) for line in lines]
 
 
 def removed_text_places(sample: EditSample, operation: PlannedOperation) -> Program[tuple[Box, ...]]:
@@ -249,15 +246,6 @@ def rewritten_places(sample: EditSample, operation: PlannedOperation, boxes: Seq
         lines = yield from _read_lines(sample.edited, boxes, letters)
         places += places_of(_lines_with(lines, operation.text))
     return tuple(places)
-
-
-def _boxes_of(source: Image, target: Target) -> Program[tuple[Box, ...]]:
-    """The boxes of a target in the source; none where no detector knows it."""
-    try:
-        located = yield from locate_targets(source, [target])
-    except Abstained:  # about the source alone: the same for every edit of the group
-        return ()
-    return located[target].boxes
 
 
 def _lines_with(lines: list[_Line], text: str) -> list[_Line]:
@@ -363,7 +351,7 @@ def _read_lines(image: Image, boxes: Sequence[Box], wanted: str = "") -> Program
             if line.box.score < _MIN_CONFIDENCE or not line.text.strip():
                 continue
             box = _in_frame(line.box, area)
-            stands_there = not boxes or not reading.is_localised or _share_inside(box, boxes[index]) >= _IN_PLACE
+            stands_there = not boxes or not reading.is_localised or share_inside(box, boxes[index]) >= _IN_PLACE
             if stands_there:
                 lines.append(_Line(line.text, box, _touches_rim(box, area)))
     return lines
@@ -384,13 +372,6 @@ def _in_frame(box: Box, area: Box) -> Box:
 
 def _touches_rim(box: Box, area: Box) -> bool:
     return box.x0 <= area.x0 + _RIM or box.y0 <= area.y0 + _RIM or box.x1 >= area.x1 - _RIM or box.y1 >= area.y1 - _RIM
-
-
-def _share_inside(box: Box, outer: Box) -> float:
-    """The share of a box that lies in another one."""
-    across = min(box.x1, outer.x1) - max(box.x0, outer.x0)
-    down = min(box.y1, outer.y1) - max(box.y0, outer.y0)
-    return across * down / box.area if across > 0 and down > 0 and box.area > 0 else 0.0
 
 
 def _changed_share(box: Box, changes: ChangeMap) -> float:

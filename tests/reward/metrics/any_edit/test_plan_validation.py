@@ -29,8 +29,12 @@ def plan(*operations, keep=(), **fields):
     return EditPlan(operations, tuple(keep), **fields)
 
 
-def kinds(the_plan, instruction):
-    return [(problem.kind, problem.words) for problem in plan_problems(the_plan, instruction)]
+MESSAGES = {
+    "unaccounted": "accounts for",
+    "already_true": "changes nothing",
+    "contradiction": "keep one of the two",
+    "swallowed": "asks for something of its own",
+}
 
 
 ACCEPTED = [
@@ -112,7 +116,7 @@ ACCEPTED = [
 
 @pytest.mark.parametrize(("instruction", "accepted"), ACCEPTED, ids=[instruction for instruction, _ in ACCEPTED])
 def test_a_plan_that_accounts_for_the_sentence_passes(instruction, accepted):
-    assert kinds(accepted, instruction) == []
+    assert not plan_problems(accepted, instruction)
 
 
 REJECTED = [
@@ -211,7 +215,7 @@ REJECTED = [
 )
 def test_a_plan_that_leaves_something_out_is_rejected_with_the_words(instruction, rejected, kind, words):
     problems = plan_problems(rejected, instruction)
-    assert (kind, words) in [(problem.kind, problem.words) for problem in problems]
+    assert any(problem.words == words and MESSAGES[kind] in problem.message for problem in problems)
     assert all(problem.words in problem.message for problem in problems)
 
 
@@ -233,7 +237,7 @@ def test_golden_instructions_pass():
         if (task := parse_task(instruction)) is not None:
             parsed += 1
             converted = plan_of_task(task, instruction)
-            assert kinds(converted, instruction) == []
+            assert not plan_problems(converted, instruction)
             assert unnamed_objects(converted, instruction) == ()
     assert parsed > 2000
 
@@ -241,10 +245,10 @@ def test_golden_instructions_pass():
 def test_compounds_pass_and_none_of_their_operations_can_be_left_out():
     for case in compound_cases(16, seed=2, split="train"):
         whole = plan_of_operations(case.sample.operations)
-        assert kinds(whole, case.sample.instruction) == []
+        assert not plan_problems(whole, case.sample.instruction)
         if len(whole.operations) > 1:
             short = plan(*whole.operations[:-1], keep=whole.keep, scope=whole.scope)
-            assert kinds(short, case.sample.instruction) != []
+            assert plan_problems(short, case.sample.instruction)
 
 
 @given(PLANS, st.text(alphabet="aZ é杯'\"“”,.;and keep without3", max_size=200))
@@ -259,7 +263,8 @@ def test_long_instructions_take_little_time_and_longer_ones_are_refused(part):
     start = time.perf_counter()
     plan_problems(the_plan, (part * 4000)[:3999])
     assert time.perf_counter() - start < 5
-    assert kinds(the_plan, "x " * 3000) == [("too_long", "")]
+    (refused,) = plan_problems(the_plan, "x " * 3000)
+    assert "shorten it" in refused.message
 
 
 @pytest.mark.parametrize(
