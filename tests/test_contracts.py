@@ -110,7 +110,7 @@ def offences(path: str, source: str) -> list[str]:
 
 def test_importing_a_module_needs_the_base_install_and_nothing_is_imported_by_a_wrong_name() -> None:
     paths = [path for folder in (*PARTS, "examples") for path in sorted((ROOT / folder).rglob("*.py"))]
-    assert len(paths) > 900
+    assert len(paths) > 500
     found = {path: offences(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")) for path in paths}
     assert {path: told for path, told in found.items() if told} == {}
 
