@@ -27,6 +27,7 @@ from ipaddress import ip_address
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from editcritic.cli.serve_ray import open_directly
 from editcritic.integrations.serving.client.remote_reward import RemoteError, RemoteReward
 from editcritic.integrations.serving.client.transport import validate_urls
 from editcritic.reward import EditSample
@@ -154,7 +155,7 @@ def _check_loopback(url: str) -> None:
 def _check_reachable(url: str) -> None:
     """Fail at once if the server does not respond."""
     try:
-        with synthetic_reward.open_directly(f"{url}/healthz", 10.0):
+        with open_directly(f"{url}/healthz", 10.0):
             pass
     except OSError as error:
         raise RemoteError(f"no judge server at {url}: {error}") from None
@@ -168,7 +169,7 @@ def _scrape_metrics(urls: Sequence[str], token_env: str) -> dict[str, float]:
         if token_env:
             request.add_header("authorization", f"Bearer {os.environ.get(token_env, '')}")
         try:
-            with synthetic_reward.open_directly(request, 10.0) as response:
+            with open_directly(request, 10.0) as response:
                 totals.update(dict(_parse_metrics(response.read(_MAX_METRICS_BYTES).decode())))
         except (OSError, HTTPException, ValueError):
             return {}
