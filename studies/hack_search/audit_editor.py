@@ -43,7 +43,8 @@ def weakened_arguments(spec: EditorSpec) -> dict[str, dict[str, Any]]:
     loaded = spec.load_object()
     if isinstance(loaded, Editor):
         return {}
-    taken = set(inspect.signature(loaded.__call__).parameters)
+    calls = [vars(base)["__call__"] for base in type(loaded).__mro__ if "__call__" in vars(base)]
+    taken = {name for call in calls if inspect.isfunction(call) for name in inspect.signature(call).parameters}
     known = {name: {key: one[key] for key in one.keys() & taken} for name, one in _WEAKENED.items()}
     return {name: {**spec.pipeline_args, **arguments} for name, arguments in known.items() if arguments}
 

@@ -313,13 +313,13 @@ _PAGES = {
     "audit/audit.html",  # its texts are tested beside it
     *("report/blocks.html", "report/suites.html"),
     *("report/page.html", "report/templates/rank.html", "report/templates/selection.html"),
-    *("report/templates/parts.html", "studies/validity/templates/validity.html"),
+    "report/templates/parts.html",
     *("web_app/question.html", "web_app/comparison_items.html"),
 }
 
 
 def test_every_page_is_known_here_and_no_script_makes_elements_of_texts() -> None:
-    """A new page needs a test above. The validity page shows scenes and metrics of our own only."""
+    """A new page needs a test above."""
     pages = {path.relative_to(_PACKAGE / "benchmarks").as_posix() for path in (_PACKAGE / "benchmarks").rglob("*.html")}
     assert {page for page in pages if not page.startswith(("sceneedit/", "demo/"))} == _PAGES
     for script in (_PACKAGE / "benchmarks").rglob("*.js"):

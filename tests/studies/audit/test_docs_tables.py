@@ -10,7 +10,7 @@ from studies.audit import docs_tables
 from studies.audit.installed_rewards import COMPARED, audited_metrics
 from studies.audit.stored_trials import PIXELS
 
-PAGE = Path(__file__).parents[4] / "docs" / "audit.md"
+PAGE = Path(__file__).parents[3] / "docs" / "audit.md"
 
 
 def test_the_table_of_families_is_up_to_date() -> None:

@@ -13,14 +13,16 @@ NEEDS = ("torch", "transformers", "diffusers")
 WITHOUT_TORCH = """
 import sys
 sys.modules["torch"] = None
-from editcritic.benchmarks.sceneedit.tiny_editor import {command}
-{command}.main([])
+from {module} import main
+main([])
 """
 
 
-@pytest.mark.parametrize("command", ["editor_evaluation", "train"])
-def test_they_say_in_a_line_what_to_install(command):
-    script = WITHOUT_TORCH.format(command=command)
+@pytest.mark.parametrize(
+    "module", ["editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation", "studies.tiny_editor.train"]
+)
+def test_they_say_in_a_line_what_to_install(module):
+    script = WITHOUT_TORCH.format(module=module)
     process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert process.returncode == 2
     assert "this requires torch, which is not installed: pip install 'editcritic[diffusers]'" in process.stderr
