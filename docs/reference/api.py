@@ -34,12 +34,12 @@ class ApiPage:
 
 
 def _expert_classes() -> dict[str, tuple[str, ...] | None]:
-    """The modules of all entry points of experts, in the order of their names, each with its class."""
+    """The modules of all entry points of experts, in the order of their names, each with its classes."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     classes = dict[str, tuple[str, ...] | None]()
-    for point in project["entry-points"]["editcritic.experts"].values():
+    for point in dict.fromkeys(project["entry-points"]["editcritic.experts"].values()):
         module, _, name = point.removeprefix("editcritic.").partition(":")
-        classes[module] = (name,)
+        classes[module] = (*(classes.get(module) or ()), name)
     return classes
 
 

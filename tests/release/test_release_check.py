@@ -155,8 +155,7 @@ def test_every_extra_has_a_promise_and_an_installation() -> None:
 
 def test_an_example_runs_where_its_extra_is_alone() -> None:
     assert {one.extra: one.examples for one in installations() if one.examples and not one.python} == {
-        "diffusers": ["best_of_n_kontext"],
-        "trl": ["grpo_writer"],
+        "diffusers": ["best_of_n_kontext"]
     }
 
 
