@@ -22,9 +22,9 @@ from ..benchmarks.run.ray_cluster import job_config, ray_library
 from ..integrations.foreign_pages import is_loopback
 from ..integrations.serving.ray_serve.deployment import application
 from ..integrations.serving.ray_serve.proxy import CALLBACK, CALLBACK_VARIABLE, LIMITED_HEADER, SETTINGS_VARIABLE
-from ..integrations.serving.ray_serve.settings import JudgeSettings
-from ..integrations.serving.server.app import ServerConfig, address, bind_socket, create_app
+from ..integrations.serving.server.app import address, bind_socket, create_app
 from ..integrations.serving.server.service import ScoringService
+from ..integrations.serving.server.settings import JudgeSettings, ServerConfig
 from ..integrations.serving.server.trainer_protocols import add_trainer_protocols
 from ..reward import Engine
 from .serve import load_rewards

@@ -77,6 +77,17 @@ def require_trusted(spec: Any, file: str | Path, *, inside: str = "") -> None:
         )
 
 
+def require_own_folder(key: str, target: str | Path, file: Path) -> None:
+    """Raise `SpecError` if what a file has under a key would be written outside its folder and the trusted ones."""
+    place = file.parent / target
+    if is_trusted_file(file) or is_trusted_path(place) or place.resolve().is_relative_to(file.parent.resolve()):
+        return
+    raise SpecError(
+        f"{file} would write {key} to {place}: files write in their own folder only; if you trust that, add "
+        f"`--trust {shlex.quote(str(place))}`, or give another --{key}"
+    )
+
+
 _SHOWN, _LISTED = 200, 5
 """Characters of a text, and texts, that messages show."""
 

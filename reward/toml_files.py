@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .regular_files import read_text
 from .tomllib_compat import tomllib
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+Model = TypeVar("Model", bound="BaseModel")
 
 MAX_BYTES = 2**20
 MAX_KEY_PARTS = 64
@@ -42,3 +48,26 @@ def _check_integers(value: Any) -> None:
             _check_integers(item)
     elif isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise ValueError("an integer has more than 64 bits")
+
+
+def validated(model: type[Model], table: Mapping[str, Any]) -> Model:
+    """A table of settings as its model. Raises ValueError that names all wrong keys and values in one line."""
+    from pydantic import ValidationError
+
+    try:
+        return model.model_validate(table)
+    except ValidationError as error:
+        problems = [_problem(model, one["loc"], one["type"], one["msg"], one["input"]) for one in error.errors()]
+        raise ValueError("; ".join(dict.fromkeys(problems))) from None
+
+
+def _problem(model: type[BaseModel], location: tuple[int | str, ...], kind: str, message: str, value: object) -> str:
+    name = ".".join(map(str, location))
+    if kind == "extra_forbidden":
+        fields = model.model_fields
+        if len(location) > 1:
+            table: Any = fields[str(location[0])].annotation
+            fields = table.model_fields
+        return f"unknown key {name}: the keys are {', '.join(fields)}"
+    message = message.removeprefix("Value error, ")
+    return f"{name}: {message[:1].lower()}{message[1:]}, got {value!r:.80}"

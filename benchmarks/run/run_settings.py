@@ -34,7 +34,7 @@ DECIDED_BY_LOCK = ("suite", "experts", "protocol", "metrics", "reproducible", "b
 
 _PATHS = ("data", "outputs", "out", "lock", "journal")
 _WRITTEN = ("out", "journal")
-_OWN_CLUSTERS = (None, "auto", "local")
+OWN_CLUSTERS = (None, "auto", "local")
 """Addresses by which Ray finds or starts a cluster of the user's own."""
 
 
@@ -161,7 +161,7 @@ def _require_trusted(settings: RunSettings, path: Path, typed: Collection[str]) 
     specs = {name: getattr(settings, name) for name in ("suite", "experts") if name not in typed}
     specs["metrics"] = [] if "metrics" in typed else option_tables(settings.metrics)
     address = None if settings.ray is None else settings.ray.address
-    if address not in _OWN_CLUSTERS:
+    if address not in OWN_CLUSTERS:
         specs["ray"] = {"address": address}
     require_trusted(specs, path)
     written = {name: None if name in typed else getattr(settings, name) for name in _WRITTEN}

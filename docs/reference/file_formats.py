@@ -51,6 +51,7 @@ FORMATS = {
             "you, and `bench run`",
             "[keys](../suites.md#settings), for `bench run --config FILE`",
         ),
+        FileFormat("settings of a judge server, `.toml`", "you", "[keys](../serving.md), for `serve --config FILE`"),
         FileFormat("prompts, folders of `.txt`", "you", "[words that replace ours](../metrics.md#prompts)"),
     ),
     "Scores and answers": (
@@ -108,13 +109,13 @@ FORMATS = {
     "Training": (
         FileFormat(
             "states of monitors, JSON",
-            "trainers, `serve --monitor-state`",
+            "trainers, `serve`",
             "[baseline and alarms](../trainers/alarms.md)",
             "reward/training/reward_hacking_monitor.py",
         ),
         FileFormat(
             "states of step monitors, JSON",
-            "adapters, `serve --monitor-state`",
+            "adapters, `serve`",
             "[steps collected so far](../serving.md#monitoring-a-training-run)",
             "reward/training/step_monitor.py",
         ),

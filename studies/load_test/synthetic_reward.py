@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from editcritic.cli.serve_ray import open_directly
-from editcritic.integrations.serving.server.app import ServerConfig, address, bind_socket, serve_socket
-from editcritic.integrations.serving.server.limits import ServerLimits
+from editcritic.integrations.serving.server.app import address, bind_socket, serve_socket
 from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.serving.server.settings import ServerConfig, ServerLimits
 from editcritic.reward import Card, EditSample, Expert, Image, Program, Reward, Score, ask
 from editcritic.reward.child_python import python_command
 from editcritic.reward.queries import Measurement, Rate

@@ -10,8 +10,9 @@ import pytest
 
 from editcritic.integrations.row_check import TRAINER_LAYOUTS
 from editcritic.integrations.serving.client import replicas
-from editcritic.integrations.serving.server.app import ServerConfig, serve_in_thread
+from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.serving.server.settings import ServerConfig
 from editcritic.reward import Reward
 
 from ..benchmarks.conftest import Command

@@ -20,8 +20,9 @@ from editcritic.integrations.dataset_rows import (
     split_instructions,
 )
 from editcritic.integrations.row_fields import UnusableRow
-from editcritic.integrations.serving.server.app import ServerConfig, serve_in_thread
+from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.serving.server.settings import ServerConfig
 from editcritic.integrations.trainers.trainer_reward import (
     TrainerReward,
     UnscoredError,

@@ -4,7 +4,7 @@
 several deployments. `editcritic serve --ray` starts it on this machine or on a cluster.
 """
 
+from ..server.settings import JudgeSettings
 from .deployment import application, judge_deployment
-from .settings import JudgeSettings
 
 __all__ = ["JudgeSettings", "application", "judge_deployment"]

@@ -12,8 +12,8 @@ from ....reward.trust import trusting
 from ..server.app import create_app
 from ..server.served_rewards import served_rewards
 from ..server.service import ScoringService
+from ..server.settings import JudgeSettings
 from ..server.trainer_protocols import add_trainer_protocols
-from .settings import JudgeSettings
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -83,7 +83,7 @@ class JudgeReplica:
         log = self._open.enter_context(AnswerLog(settings.cache)) if settings.cache else None
         engine = self._open.enter_context(Engine(log=log))
         rewards = served_rewards(settings.rewards, settings.experts, engine)
-        self.service = ScoringService(rewards, limits=settings.server_limits())
+        self.service = ScoringService(rewards, limits=settings.limits)
         self.service.metrics.replica = _replica_name()
         self.judge_app: FastAPI = create_app(self.service, settings.server_config())
         if settings.trainer_protocols:

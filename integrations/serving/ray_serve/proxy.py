@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any
 from ..http_protocol import APIError
 from ..server.capacity import Capacity, ServerBusy
 from ..server.connection import http_protocol
-from ..server.limits import ServerLimits
 from ..server.middleware import ASGIApp, AuthAndLimitsMiddleware, Message, Receive, Send
-from .settings import JudgeSettings
+from ..server.settings import JudgeSettings, ServerLimits
 
 if TYPE_CHECKING:
     from starlette.middleware import Middleware
@@ -64,7 +63,7 @@ def middlewares() -> list[Middleware]:
         Middleware(RayApp),
         Middleware(
             AuthAndLimitsMiddleware,
-            service=ProxyIntake(settings.server_limits()),
+            service=ProxyIntake(settings.limits),
             token=server.token,
             loopback=server.host == "127.0.0.1",
             body_timeout_s=server.body_timeout_s,

@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ....reward import Score, SpecError
@@ -21,6 +21,7 @@ from .middleware import MONITOR_PATH, AuthAndLimitsMiddleware, error_response
 from .monitor_page import PAGE_HEADERS, monitor_page
 from .request_decoding import decode_request
 from .service import ScoringService
+from .settings import ServerConfig
 from .shutdown import GracefulServer, graceful_server
 
 if TYPE_CHECKING:
@@ -31,39 +32,6 @@ T = TypeVar("T")
 
 _CLIENT_CLOSED_REQUEST = 499
 """For the metrics; no client receives it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServerConfig:
-    """Address, authentication and timeouts of a server.
-
-    token: bearer token of clients; without one, `host` must be a loopback address unless `allow_no_token` is set.
-    header_timeout_s, body_timeout_s: seconds for the head and the body of a request. keep_alive_timeout_s: how long an
-    idle connection is kept. max_connections: concurrent ones; for who has to give way, see `connection`.
-    drain_timeout_s: after a stop signal, for accepted requests.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 8321
-    token: str = ""
-    allow_no_token: bool = False
-    header_timeout_s: float = 10.0
-    body_timeout_s: float = 60.0
-    keep_alive_timeout_s: float = 30.0
-    max_connections: int = 512
-    drain_timeout_s: float = 60.0
-
-    def __post_init__(self) -> None:
-        if not (self.token or self.allow_no_token or is_loopback(self.host)):
-            raise ValueError(
-                f"{self.host} can be reached from other machines without authentication: give a token, or allow "
-                "requests without one (`--no-auth`, `allow_no_token=True`)"
-            )
-        if self.token and (len(self.token) < 16 or not self.token.isprintable() or " " in self.token):
-            raise ValueError("the token must have at least 16 printable characters, without spaces")
-
-    def __repr__(self) -> str:  # may be logged
-        return f"ServerConfig(host={self.host!r}, port={self.port}, token={'***' if self.token else 'none'})"
 
 
 def create_app(service: ScoringService, settings: ServerConfig | None = None) -> FastAPI:

@@ -9,7 +9,7 @@ from enum import IntEnum
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from .limits import MIB
+from .settings import MIB
 
 if TYPE_CHECKING:
     from uvicorn.protocols.http.h11_impl import H11Protocol

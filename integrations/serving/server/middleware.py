@@ -16,7 +16,7 @@ from ....reward.timeout_compat import TIMEOUTS, timeout
 from ...foreign_pages import foreign_page
 from ..http_protocol import APIError
 from .capacity import Capacity, ServerBusy
-from .limits import ServerLimits
+from .settings import ServerLimits
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

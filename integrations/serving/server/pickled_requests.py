@@ -12,9 +12,9 @@ from typing import Any
 from ...dataset_rows import sample_row, with_requirement
 from ...row_fields import METADATA_KEY
 from ..http_protocol import SCHEMA, APIError, ScoreRequest
-from .limits import ServerLimits
 from .request_decoding import BodyParts, decode_request_json, read_json
 from .restricted_pickle import PickledImage
+from .settings import ServerLimits
 
 _MAX_DEPTH = 32
 _TEXT_OF_A_VALUE = 64

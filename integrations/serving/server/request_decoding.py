@@ -17,7 +17,7 @@ from ....reward.image_decoding import size_of
 from ..http_protocol import APIError, ScoreRequest, from_base64, parse_request
 from .decoding_lanes import require_room
 from .decoding_process import decode_bounded
-from .limits import ServerLimits
+from .settings import ServerLimits
 
 _MAX_DEPTH = 32
 _MAX_SAFE_INTEGER = 2**53

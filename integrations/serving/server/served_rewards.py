@@ -10,6 +10,9 @@ from ....reward import Engine, Reward, default_experts, load_experts
 from ....reward.config import read_spec
 from ....reward.queries.specs import Spec
 
+NAMED_REWARD = re.compile(r"([A-Za-z_][\w.-]*)=(.+)")
+"""A reward with a name of its own, as in mine=any-edit."""
+
 
 def served_rewards(specs: Sequence[str], experts: Sequence[str] | None, engine: Engine) -> dict[str, Reward]:
     """Rewards by name, on one engine and shared experts, unless a file names its own.
@@ -20,7 +23,7 @@ def served_rewards(specs: Sequence[str], experts: Sequence[str] | None, engine: 
     rewards: dict[str, Reward] = {}
     shared = load_experts(experts, default_experts()) if experts else default_experts()
     for text in specs:
-        named = re.fullmatch(r"([A-Za-z_][\w.-]*)=(.+)", text)
+        named = NAMED_REWARD.fullmatch(text)
         target = named[2] if named else text
         spec: Spec = read_spec(target) if target.endswith(".toml") else target
         own = isinstance(spec, Mapping) and "experts" in spec and not experts

@@ -20,10 +20,10 @@ from ..http_protocol import APIError, ScoreRequest, images_by_digest
 from .capacity import Capacity, ServerBusy
 from .decoding_lanes import DecodingLanes
 from .idempotency import IdempotencyCache, RequestId, fingerprint
-from .limits import ServerLimits
 from .prometheus_metrics import PrometheusMetrics
 from .readiness import Readiness
 from .reward_monitors import RewardMonitors
+from .settings import ServerLimits
 
 T = TypeVar("T")
 

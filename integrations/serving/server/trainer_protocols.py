@@ -46,7 +46,7 @@ score of 0.0 and must not be used.
 
 OmniGen2-RL. `meta_datas` are JSON texts (or dicts) with the `instruction`, and may have `editcritic`. Reasoning and
 `meta_data` hold the parts of each score: see `integrations.trainers.omnigen2_rl`. A step is one request with raw
-pixels, 1.5 MiB for an edit of 512 x 512: 144 edits need `--max-body-mib` 256, more need more.
+pixels, 1.5 MiB for an edit of 512 x 512: 144 edits need `max_body_bytes` of 256 MiB, more need more.
 
 Tokens: these clients send no headers. If the server has a token, put it into their URL: http://any:token@host:8321, for
 Edit-R1 REWARD_SERVER=any:token@host:8321, for OmniGen2-RL `server.hosts: ["any:token@host"]`. GET /ping needs none.
@@ -70,11 +70,11 @@ from ...trainers.trainer_reward import describe_unscored
 from ..http_protocol import APIError, ScoreRequest
 from .app import unless_disconnected
 from .capacity import ServerBusy
-from .limits import ServerLimits
 from .pickled_requests import read_edit_r1, read_omnigen2_rl, read_verl_omni
 from .restricted_pickle import PickleError, dumps, error_pickle, loads
 from .retried_scoring import score_with_retries
 from .service import ScoringService
+from .settings import ServerLimits
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response

@@ -59,7 +59,7 @@ def test_what_was_accepted_is_answered_and_what_comes_after_the_signal_is_refuse
 
 
 def test_when_patience_ends_the_rest_is_answered_as_late() -> None:
-    with judge("--shutdown-timeout", "0.5", seconds=0.05) as (url, process), ThreadPoolExecutor(1) as thread:
+    with judge(settings={"shutdown_timeout_s": 0.5}, seconds=0.05) as (url, process), ThreadPoolExecutor(1) as thread:
         work = thread.submit(send, url, 200, 0)
         accepted(url, 200, "editcritic_queued_samples")
         process.send_signal(signal.SIGTERM)

@@ -25,10 +25,10 @@ from editcritic.integrations.serving.http_protocol import (
     images_by_digest,
     request_json,
 )
-from editcritic.integrations.serving.server.app import ServerConfig, serve_in_thread
-from editcritic.integrations.serving.server.limits import MIB, ServerLimits
+from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.request_decoding import decode_request
 from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.serving.server.settings import MIB, ServerConfig, ServerLimits
 from editcritic.reward import Reward
 
 from ...reward.fakes import Fake, Rated, picture, sample
@@ -457,7 +457,8 @@ def test_memory_stays_bounded_under_all_of_it() -> None:
     bomb = base64.b64encode(png(5900, 5900, bytes(1 + 3 * 5900) * 5900)).decode()  # 104 MB of pixels in 140 kB
     bombs = json.dumps(changed(images={str(number): bomb for number in range(60)})).encode()
     brackets = b"[" + b"[]," * 5_000_000 + b"[]]"
-    with judge("--max-body-mib", "16", "--max-request-megapixels", "40", "--max-queued-mib", "256") as (url, process):
+    limits = {"max_body_bytes": 16 * MIB, "max_pixels": 40_000_000, "max_queued_bytes": 256 * MIB}
+    with judge(settings={"limits": limits}) as (url, process):
         before = peak(process.pid)
 
         def status(content: Any) -> int:

@@ -19,8 +19,9 @@ import pytest
 
 from editcritic.integrations.serving.http_protocol import attach_images, images_by_digest, request_json
 from editcritic.integrations.serving.server import decoding_process
-from editcritic.integrations.serving.server.app import ServerConfig, serve_in_thread
+from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.serving.server.settings import ServerConfig
 from editcritic.reward import Image, ImageError, Reward, encoded_images
 from editcritic.reward.child_python import python_command
 from editcritic.reward.image_decoding import Pixels, image_errors

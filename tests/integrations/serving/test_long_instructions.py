@@ -10,8 +10,9 @@ import pytest
 
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.integrations.serving.http_protocol import attach_images, images_by_digest, request_json
-from editcritic.integrations.serving.server.app import ServerConfig, serve_in_thread
+from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.serving.server.settings import ServerConfig
 from editcritic.reward import Box, EditSample, Reward
 
 from ...reward.fakes import picture

@@ -25,7 +25,7 @@ from editcritic.integrations.serving.server import (
     create_app,
     serve_in_thread,
 )
-from editcritic.integrations.serving.server.limits import MIB
+from editcritic.integrations.serving.server.settings import MIB
 from editcritic.reward import Reward
 
 from ...reward.fakes import Fake, Rated, picture, sample

@@ -21,9 +21,9 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from editcritic.integrations.serving.server.app import ServerConfig, create_app, serve_in_thread
-from editcritic.integrations.serving.server.limits import ServerLimits
+from editcritic.integrations.serving.server.app import create_app, serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.serving.server.settings import ServerConfig, ServerLimits
 from editcritic.reward.queries.kinds import Outcome, Query
 
 from ..prepared_processes import TrainerProcess

@@ -49,7 +49,7 @@ def group() -> Iterator[None]:
 def configured(judge: Judge, *, on_unscored: str = "nan", token: str = "", **limits: int) -> Iterator[Any]:
     """The configuration of the page, for a server with its protocol at a free port."""
     (line,) = documented("OmniGen2-RL", "text")
-    assert "--trainer-protocol omnigen2-rl --unscored nan" in line
+    assert "--trainer-protocol omnigen2-rl --config serve.toml" in line
     with served(judge.reward(), "omnigen2-rl", token=token, on_unscored=on_unscored, **limits) as url:
         yield configuration(url, token)
 

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from editcritic.integrations.serving.server import retried_scoring
-from editcritic.integrations.serving.server.app import ServerConfig, create_app, serve_in_thread
+from editcritic.integrations.serving.server.app import create_app, serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.serving.server.settings import ServerConfig
 from editcritic.integrations.serving.server.trainer_protocols import add_trainer_protocols
 from editcritic.reward import Image
 from editcritic.reward.queries.kinds import Outcome, Query

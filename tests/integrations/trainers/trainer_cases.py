@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editcritic.integrations.serving.server.app import ServerConfig, create_app, serve_in_thread
-from editcritic.integrations.serving.server.limits import ServerLimits
+from editcritic.integrations.serving.server.app import create_app, serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.serving.server.settings import ServerConfig, ServerLimits
 from editcritic.integrations.serving.server.trainer_protocols import add_trainer_protocols
 from editcritic.reward import Card, EditSample, Image, Program, Reward, Score, ask
 from editcritic.reward.queries import Abstention, Failure, Rate

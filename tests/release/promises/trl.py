@@ -1,4 +1,4 @@
-"""`trl` takes rewards as functions of its trainers; examples/grpo_writer.py, which needs diffusers too, trains with one."""
+"""`trl` takes rewards as functions of its trainers."""
 
 from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer

@@ -20,8 +20,9 @@ import pytest
 from editcritic.integrations.serving.client import dispatch
 from editcritic.integrations.serving.client.remote_reward import RemoteError, RemoteReward
 from editcritic.integrations.serving.client.replicas import RewardInfo
-from editcritic.integrations.serving.server.app import ServerConfig, serve_in_thread
+from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.serving.server.settings import ServerConfig
 from editcritic.integrations.trl.reward_function import AsyncRewardFunction, RewardFunction
 from editcritic.reward import Box, Card, Image, Reward, Score, TooManyFailures, score
 from editcritic.reward.metrics.pairwise import pack_pair

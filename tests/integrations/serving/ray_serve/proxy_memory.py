@@ -19,7 +19,7 @@ from ray import serve
 from editcritic.integrations.serving.http_protocol import attach_images, images_by_digest, request_json
 from editcritic.integrations.serving.ray_serve.deployment import application
 from editcritic.integrations.serving.ray_serve.proxy import CALLBACK, CALLBACK_VARIABLE
-from editcritic.integrations.serving.server.limits import MIB
+from editcritic.integrations.serving.server.settings import MIB
 from studies.load_test.synthetic_reward import synthetic_samples
 
 from ..test_hostile import SMALL, peak

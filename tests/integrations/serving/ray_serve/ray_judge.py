@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 
 from editcritic.cli.serve_ray import serve_on_ray
-from editcritic.integrations.serving.ray_serve.settings import JudgeSettings
+from editcritic.integrations.serving.server.settings import JudgeSettings
 from studies.load_test.synthetic_reward import SyntheticExpert
 
 NEEDS = ("ray",)

@@ -21,7 +21,7 @@ import httpx2
 
 from editcritic.integrations.serving.http_protocol import attach_images, images_by_digest, request_json
 from editcritic.integrations.serving.ray_serve.deployment import JudgeReplica
-from editcritic.integrations.serving.ray_serve.settings import JudgeSettings
+from editcritic.integrations.serving.server.settings import JudgeSettings
 from editcritic.reward import Card, EditSample, Program, Score, ask
 from editcritic.reward.queries import Rate
 from studies.load_test.synthetic_reward import synthetic_samples

@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from editcritic.integrations.serving.server.limits import MIB
+from editcritic.integrations.serving.server.settings import MIB
 
 from ..raw_http import read_answer, request
 

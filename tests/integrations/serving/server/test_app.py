@@ -18,9 +18,9 @@ from editcritic.integrations.serving.http_protocol import (
     request_json,
     scores_from_json,
 )
-from editcritic.integrations.serving.server.app import ServerConfig, serve_in_thread
-from editcritic.integrations.serving.server.limits import ServerLimits
+from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.serving.server.settings import ServerConfig, ServerLimits
 from editcritic.reward import EditSample, Expert, Reward, Score
 from editcritic.reward.queries.expert import ExpertDown
 

@@ -16,7 +16,7 @@ import pytest
 
 from editcritic.integrations.serving.http_protocol import attach_images, images_by_digest, request_json
 from editcritic.integrations.serving.server import ScoringService, ServerConfig, ServerLimits, serve_in_thread
-from editcritic.integrations.serving.server.limits import MIB
+from editcritic.integrations.serving.server.settings import MIB
 from editcritic.reward import Expert, Reward
 
 from ....reward.fakes import Fake, Rated, known, sample

@@ -26,9 +26,9 @@ from urllib3.util.retry import Retry
 
 from editcritic.cli.serve import serve
 from editcritic.integrations.serving.server import retried_scoring, trainer_protocols
-from editcritic.integrations.serving.server.app import ServerConfig, create_app, serve_in_thread
-from editcritic.integrations.serving.server.limits import ServerLimits
+from editcritic.integrations.serving.server.app import create_app, serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.serving.server.settings import ServerConfig, ServerLimits
 from editcritic.integrations.serving.server.trainer_protocols import TRAINER_PROTOCOLS, add_trainer_protocols
 from editcritic.reward import Card, EditSample, Expert, Image, Program, Reward, Score, ask, retry
 from editcritic.reward.queries import Abstention, Failure, Rate
@@ -561,13 +561,15 @@ def test_names_that_mean_nothing_are_refused():
     service.close()
 
 
-def test_the_command_names_shims_and_refuses_others():
+def test_the_command_names_shims_and_refuses_others(tmp_path):
     rated = ["--reward", "tests.reward.fakes:Rated", "--experts", "preference=tests.reward.fakes:Seeded"]
     app = typer.Typer()
     app.command()(serve)
+    config = tmp_path / "serve.toml"
+    config.write_text('unscored = "0"')
     for wrong, message in (
         (["--trainer-protocol", "edit-r1,nothing"], "no trainer protocol 'nothing'"),
-        (["--unscored", "0"], "must be 'refuse' or 'nan'"),
+        (["--config", str(config)], "must be 'refuse' or 'nan'"),
     ):
         result = CliRunner().invoke(app, [*rated, "--port", "0", "--trainer-protocol", "unirl", *wrong])
         assert result.exit_code == 2, result.output
