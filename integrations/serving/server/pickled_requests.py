@@ -6,7 +6,6 @@ What a pickle names many times is copied and walked once, or counted each time.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from ...dataset_rows import sample_row, with_requirement
@@ -74,7 +73,7 @@ def _parsed_rows(rows: list[Any], limits: ServerLimits) -> list[Any]:
             continue
         try:
             parsed[row] = read_json(
-                row.encode("utf-8", "surrogatepass"), replace(limits, max_json_values=max(1, values_left))
+                row.encode("utf-8", "surrogatepass"), limits.model_copy(update={"max_json_values": max(1, values_left)})
             )
         except APIError as error:
             raise APIError(f"meta_datas of edit-{number}: {error}", error.status) from None

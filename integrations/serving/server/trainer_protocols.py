@@ -185,7 +185,7 @@ def _endpoint(service: ScoringService, name: str, on_unscored: OnUnscored) -> Ca
         except PickleError as error:
             raise APIError(str(error), 400) from None
         values = min(service.limits.max_json_values, _REPEATED_VALUES + len(body))
-        request = protocol.read(data, replace(service.limits, max_json_values=values))
+        request = protocol.read(data, service.limits.model_copy(update={"max_json_values": values}))
         return replace(request, key=f"{name}/{sha256(body).hexdigest()}")
 
     async def score(request: Request) -> Response:
