@@ -146,7 +146,7 @@ def _serve(settings: ServeSettings, *, as_json: bool) -> int:
 def load_rewards(specs: Sequence[str], experts: Sequence[str] | None, engine: Engine) -> dict[str, Reward]:
     """See `served_rewards`. Raises `InputError`."""
     from ..benchmarks.common.errors import InputError
-    from ..integrations.serving.server.served_rewards import served_rewards
+    from ..integrations.serving.server.service import served_rewards
     from ..reward import SpecError
 
     try:

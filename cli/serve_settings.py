@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ..benchmarks.common.errors import InputError
 from ..benchmarks.run.run_settings import OWN_CLUSTERS
-from ..integrations.serving.server.served_rewards import NAMED_REWARD
+from ..integrations.serving.server.service import NAMED_REWARD
 from ..integrations.serving.server.settings import JudgeSettings
 from ..reward.file_specs import require_own_folder, require_trusted
 from ..reward.toml_files import read_toml, validated

@@ -8,7 +8,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 from contextlib import closing, suppress
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -222,6 +222,11 @@ class Reward(BaseReward):
         """Yield scores in order. Samples are consumed lazily, so their number is unbounded."""
         return self._stream(samples, time.monotonic(), to_the_end=False)
 
+    def submit(self, sample: EditSample, *, is_wanted: Callable[[], bool] | None = None) -> Future[Score]:
+        """Start scoring one sample, without retries, and return the future of its score; see `Engine.submit`."""
+        program = score_with_signature(self.metric, sample, self.card)
+        return self.engine.submit(program, self.experts, sample, is_wanted=is_wanted)
+
     def _stream(self, samples: Iterable[EditSample], call_start: float, *, to_the_end: bool) -> Iterator[Score]:
         """to_the_end: after an outage, what has no score fails, and nothing is raised."""
         waits = self.on_failures == "wait"
@@ -335,15 +340,7 @@ class Reward(BaseReward):
             return
         wanted = threading.Event()
         wanted.set()
-        futures = [
-            self.engine.submit(
-                score_with_signature(self.metric, samples[row], self.card),
-                self.experts,
-                samples[row],
-                is_wanted=wanted.is_set,
-            )
-            for row in rows
-        ]
+        futures = [self.submit(samples[row], is_wanted=wanted.is_set) for row in rows]
         pending = set(futures)
         while pending and self._remaining(call_start) > 0:
             pending = wait(pending, timeout=_POLL_S).not_done

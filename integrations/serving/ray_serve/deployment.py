@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ....reward import AnswerLog, Engine
 from ....reward.trust import trusting
 from ..server.app import create_app
-from ..server.served_rewards import served_rewards
-from ..server.service import ScoringService
+from ..server.service import ScoringService, served_rewards
 from ..server.settings import JudgeSettings
 from ..server.trainer_protocols import add_trainer_protocols
 

@@ -14,8 +14,8 @@ import numpy as np
 from ....reward import Score
 from ....reward.engine.engine import Engine
 from .capacity import Capacity
+from .monitoring import RewardMonitors
 from .readiness import Readiness
-from .reward_monitors import RewardMonitors
 
 _WINDOW_S = 60.0
 _BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)

@@ -15,8 +15,7 @@ from ....reward import ImageError
 from ....reward.encoded_images import WEB_FORMATS, ImageSizeError
 from ....reward.image_decoding import size_of
 from ..http_protocol import APIError, ScoreRequest, from_base64, parse_request
-from .decoding_lanes import require_room
-from .decoding_process import decode_bounded
+from .decoding import decode_bounded, require_room
 from .settings import ServerLimits
 
 _MAX_DEPTH = 32

@@ -4,26 +4,96 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
+import json
 import logging
+import re
 import time
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from ....reward import EditSample, Reward, Score
-from ....reward.engine.engine import Engine
-from ....reward.metrics.compose import score_with_signature
+from ....reward import EditSample, Engine, Reward, Score, default_experts, load_experts
+from ....reward.config import read_spec
+from ....reward.queries.specs import Spec
+from ....reward.sample_files import sample_to_json
 from ....reward.timeout_compat import TIMEOUTS, timeout
 from ....reward.training.step_monitor import StepMonitor
 from ..http_protocol import APIError, ScoreRequest, images_by_digest
 from .capacity import Capacity, ServerBusy
-from .decoding_lanes import DecodingLanes
-from .idempotency import IdempotencyCache, RequestId, fingerprint
+from .decoding import DecodingLanes
+from .monitoring import RewardMonitors
 from .prometheus_metrics import PrometheusMetrics
 from .readiness import Readiness
-from .reward_monitors import RewardMonitors
 from .settings import ServerLimits
+
+RequestId = tuple[str, str]
+"""Key and fingerprint."""
+
+
+def fingerprint(request: ScoreRequest) -> str:
+    """A digest of a request's content: samples with the digests of their images, and the reward.
+
+    Deadline, detail and image encoding are not included.
+    """
+    rows = [sample_to_json(sample) for sample in request.samples]
+    return hashlib.sha256(json.dumps([request.reward, rows], sort_keys=True).encode()).hexdigest()
+
+
+class IdempotencyCache:
+    """The latest scores of requests with a key. max_scores: over all requests."""
+
+    def __init__(self, max_scores: int) -> None:
+        self._max_scores = max_scores
+        self._size = 0
+        self._entries: OrderedDict[RequestId, tuple[Score, ...]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return self._size
+
+    def keep(self, request: RequestId, scores: Sequence[Score]) -> None:
+        """Store the scores of a request; too many scores are not stored."""
+        if len(scores) > self._max_scores:
+            return
+        self._size += len(scores) - len(self._entries.pop(request, ()))
+        self._entries[request] = tuple(scores)
+        while self._size > self._max_scores:
+            self._size -= len(self._entries.popitem(last=False)[1])
+
+    def look_up(self, request: RequestId) -> tuple[Score, ...] | None:
+        """The stored scores, or None."""
+        scores = self._entries.get(request)
+        if scores is not None:
+            self._entries.move_to_end(request)
+        return scores
+
+
+NAMED_REWARD = re.compile(r"([A-Za-z_][\w.-]*)=(.+)")
+"""A reward with a name of its own, as in mine=any-edit."""
+
+
+def served_rewards(specs: Sequence[str], experts: Sequence[str] | None, engine: Engine) -> dict[str, Reward]:
+    """Rewards by name, on one engine and shared experts, unless a file names its own.
+
+    specs: a spec or a TOML file, with a name or without, as in mine=any-edit. experts: as in `load_experts`. Raises
+    ValueError for what is none, and for two of one name, and ImportError for a missing package.
+    """
+    rewards: dict[str, Reward] = {}
+    shared = load_experts(experts, default_experts()) if experts else default_experts()
+    for text in specs:
+        named = NAMED_REWARD.fullmatch(text)
+        target = named[2] if named else text
+        spec: Spec = read_spec(target) if target.endswith(".toml") else target
+        own = isinstance(spec, Mapping) and "experts" in spec and not experts
+        options: dict[str, Any] = {} if own else {"experts": shared}
+        reward = Reward.of(spec, engine=engine, **options)
+        name = named[1] if named else reward.__name__
+        if name in rewards:
+            raise ValueError(f"two rewards have the name {name}: rename one, as in --reward mine={text}")
+        rewards[name] = reward
+    return rewards
+
 
 T = TypeVar("T")
 
@@ -244,8 +314,7 @@ class ScoringService:
                 loop.call_soon_threadsafe(self._finish_sample, job, index, score)
 
         try:
-            program = score_with_signature(job.reward.metric, sample, job.reward.card)
-            future = job.reward.engine.submit(program, job.reward.experts, sample, is_wanted=lambda: not job.cancelled)
+            future = job.reward.submit(sample, is_wanted=lambda: not job.cancelled)
         except RuntimeError as error:  # of an engine that is closed or broken
             failed = Score.failed(f"not scored: {error}", cause="infrastructure")
             loop.call_soon(self._finish_sample, job, index, failed)

@@ -34,7 +34,7 @@ class ServerLimits(_Settings):
 
     Limits of the server; above them it answers 503. max_queued_samples: accepted and not answered. max_queued_bytes:
     of bodies and decoded images together. max_in_flight: samples in the engine at a time; samples beyond it are not
-    started if their client disconnects. decode_threads: threads that decode images, of each lane (`decoding_lanes`); an
+    started if their client disconnects. decode_threads: threads that decode images, of each lane (see `decoding`); an
     image of more than max_thread_pixels is decoded in a process of its own, which ends where it takes too long or too
     much memory.
 

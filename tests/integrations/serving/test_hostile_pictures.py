@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from editcritic.integrations.serving.http_protocol import attach_images, images_by_digest, request_json
-from editcritic.integrations.serving.server import decoding_process
+from editcritic.integrations.serving.server import decoding
 from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.serving.server.settings import ServerConfig
@@ -104,7 +104,7 @@ def test_raw_pixels_have_the_sides_of_files(client: httpx2.Client) -> None:
 
 def decode_bounded(data: bytes, name: str, own_process_above: int) -> Pixels:
     with image_errors(name):
-        return decoding_process.decode_bounded(encoded_images.read_header(data), own_process_above)
+        return decoding.decode_bounded(encoded_images.read_header(data), own_process_above)
 
 
 def noise(kind: str, size: tuple[int, int] = (300, 200), **options: object) -> bytes:
@@ -127,11 +127,11 @@ def test_a_process_decodes_what_a_thread_does(kind: str, orientation: int) -> No
 def test_a_process_serves_many_pictures_and_says_what_is_wrong_with_one() -> None:
     data = noise("PNG")
     decode_bounded(data, "x", own_process_above=0)
-    started = [process._process.pid for process in decoding_process._pool.idle]
+    started = [process._process.pid for process in decoding._pool.idle]
     with pytest.raises(ImageError, match=r"^x is damaged"):
         decode_bounded(data[:-2000], "x", own_process_above=0)
     decode_bounded(data, "x", own_process_above=0)
-    assert [process._process.pid for process in decoding_process._pool.idle] == started
+    assert [process._process.pid for process in decoding._pool.idle] == started
 
 
 def slow_webp(side: int) -> bytes:
@@ -172,9 +172,9 @@ def slow_webp(side: int) -> bytes:
 
 def decoding_with(monkeypatch: pytest.MonkeyPatch, settings: str) -> None:
     """New decoding processes have these settings; those of now are ended."""
-    decoding_process._pool.close()
-    code = f"import {decoding_process.__name__} as d; {settings}; d.main()"
-    monkeypatch.setattr(decoding_process, "python_command", lambda _: python_command(code))
+    decoding._pool.close()
+    code = f"import {decoding.__name__} as d; {settings}; d.main()"
+    monkeypatch.setattr(decoding, "python_command", lambda _: python_command(code))
 
 
 def test_a_picture_that_takes_too_long_ends_its_process_and_no_other(
@@ -209,28 +209,28 @@ def test_a_picture_that_takes_too_much_memory_fails_alone(
     asking.join(PATIENCE_S)
     assert statuses[0][0] == 422, statuses
     assert "image 'p' takes more memory than there is" in statuses[0][1]
-    decoding_process._pool.close()
+    decoding._pool.close()
     monkeypatch.undo()
     assert sent(client, noise("PNG", (3000, 2000)))[0] == 200
-    decoding_process._pool.close()
+    decoding._pool.close()
 
 
 @needs_fork
 def test_a_child_that_is_forked_while_a_picture_is_taken_decodes_in_processes_of_its_own() -> None:
     data = noise("PNG")
     decode_bounded(data, "x", own_process_above=0)
-    there = [process._process.pid for process in decoding_process._pool.idle]
+    there = [process._process.pid for process in decoding._pool.idle]
 
     def decoded() -> tuple[int, list[int]]:
         shape = decode_bounded(data, "x", own_process_above=0).shape
-        started = [process._process.pid for process in decoding_process._pool.idle]
-        decoding_process._pool.close()
+        started = [process._process.pid for process in decoding._pool.idle]
+        decoding._pool.close()
         return shape[1], started
 
     is_held, is_done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with decoding_process._pool.lock:
+        with decoding._pool.lock:
             is_held.set()
             is_done.wait(PATIENCE_S)
 
@@ -245,13 +245,13 @@ def test_a_child_that_is_forked_while_a_picture_is_taken_decodes_in_processes_of
     assert (width, len(started)) == (300, 1)
     assert not {*started} & {*there}
     decode_bounded(data, "x", own_process_above=0)
-    assert [process._process.pid for process in decoding_process._pool.idle] == there
+    assert [process._process.pid for process in decoding._pool.idle] == there
 
 
 SERVER_WITH_CHILD = """
 import os, time
 from tests.integrations.serving.test_hostile_pictures import noise
-from editcritic.integrations.serving.server.decoding_process import _pool, decode_bounded
+from editcritic.integrations.serving.server.decoding import _pool, decode_bounded
 from editcritic.reward.encoded_images import read_header
 decode_bounded(read_header(noise("PNG")), own_process_above=0)
 child = os.fork()
@@ -264,7 +264,7 @@ os._exit(0)
 
 
 @needs_fork
-def test_a_decoding_process_ends_with_the_server_although_a_child_lives_on() -> None:
+def test_a_decoding_ends_with_the_server_although_a_child_lives_on() -> None:
     """A child's copy of the pipe would keep it waiting."""
     with subprocess.Popen([sys.executable, "-c", SERVER_WITH_CHILD], stdout=subprocess.PIPE, cwd=ROOT) as server:
         assert server.stdout is not None
@@ -282,7 +282,7 @@ def test_a_decoding_process_ends_with_the_server_although_a_child_lives_on() -> 
 
 def test_a_process_that_ends_is_replaced() -> None:
     decode_bounded(noise("PNG"), "x", own_process_above=0)
-    process = decoding_process._pool.idle[-1]
+    process = decoding._pool.idle[-1]
     process._process.kill()
     process._process.wait()
     assert decode_bounded(noise("PNG"), "x", own_process_above=0).shape == (200, 300, 3)

@@ -24,7 +24,7 @@ import numpy as np
 import PIL.Image
 
 from editcritic.integrations.serving.server.app import serve_in_thread
-from editcritic.integrations.serving.server.decoding_process import decode_bounded
+from editcritic.integrations.serving.server.decoding import decode_bounded
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.serving.server.settings import ServerConfig
 from editcritic.reward import ImageError, Reward, encoded_images

@@ -16,7 +16,7 @@ import pytest
 from editcritic.integrations.serving.client import RemoteReward
 from editcritic.integrations.serving.http_protocol import attach_images, images_by_digest, request_json
 from editcritic.integrations.serving.server import ScoringService, ServerConfig, serve_in_thread
-from editcritic.integrations.serving.server.monitor_page import monitor_page
+from editcritic.integrations.serving.server.monitoring import monitor_page
 from editcritic.reward import EditSample, Image, Reward, Score
 from editcritic.reward.queries import Measurement
 from editcritic.reward.training.alarm import MONITORED, Alarm
