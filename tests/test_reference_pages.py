@@ -136,19 +136,17 @@ def test_public_methods_and_properties_have_docstrings() -> None:
 
 
 def test_a_docstring_begins_with_a_sentence() -> None:
-    """And not with the meaning of a parameter: the lists of names show it."""
+    """And not with a section: the lists of names show it."""
     public = {name for page in api.PAGES for name in api.public_names(page)}
     texts = {name: " ".join(docstrings.docstring_of(api.definition(name)).split()) for name in public}
-    assert {name: text[:60] for name, text in texts.items() if docstrings._ITEM.match(text)} == {}
+    assert {name: text[:60] for name, text in texts.items() if docstrings._SECTIONS.match(text)} == {}
 
 
 @pytest.mark.parametrize(
     ("docstring", "markdown"),
     [
         ("One\nline.", "One line."),
-        ("Do it. a: what. b, c: others; d: a third. Raises ValueError.",
-         "Do it.\n\n- `a`: what.\n- `b`, `c`: others\n- `d`: a third.\n\nRaises ValueError."),
-        ("Do it. other: is no parameter.", "Do it. other: is no parameter."),
+        ("Do\nit.\n\nArgs:\n    a: What <b>\n        is.\n", "Do it.\n\nArgs:\n    a: What &lt;b>\n        is."),
         ("It is `a: 1`.\n\n    x = 1\n    if x:\n        y = 2\n\nEnd.",
          "It is `a: 1`.\n\n```python\nx = 1\nif x:\n    y = 2\n```\n\nEnd."),
         ("Of a line such as\n\n    judge=x y\n\nor more.", "Of a line such as\n\n```text\njudge=x y\n```\n\nor more."),
@@ -158,13 +156,35 @@ def test_a_docstring_begins_with_a_sentence() -> None:
     ],
 )  # fmt: skip
 def test_docstrings_become_markdown(docstring: str, markdown: str) -> None:
-    assert docstrings.docstring_markdown(docstring, {"a", "b", "c", "d"}) == markdown
+    assert docstrings.docstring_markdown(docstring) == markdown
+
+
+def test_sections_name_parameters_of_what_they_describe() -> None:
+    """And most of what is public has them, where it takes parameters or raises."""
+    described = dict[str, list[str]]()
+    for page in api.PAGES:
+        for name in api.public_names(page):
+            one = api.definition(name)
+            if one.docstring is not None and not one.is_module:
+                described[name] = list(docstrings.described_parameters(str(one.docstring.value)))
+    unknown = {
+        name: lost
+        for name, names in described.items()
+        if (lost := [word for word in names if word not in {_.name.lstrip("*") for _ in _parameters(name)}])
+    }
+    assert unknown == {}
+    assert sum(map(bool, described.values())) > 100
+
+
+def _parameters(name: str) -> Any:
+    one = api.definition(name)
+    return [*one.parameters] if one.is_function else [*one.parameters, *one.all_members.values()]
 
 
 def test_a_docstring_that_refers_to_its_module_has_its_text() -> None:
     text = docstrings.docstring_of(api.definition("editcritic.integrations.trainers.UniRLRewardBackend"))
     assert text.startswith("A reward backend for UniRL.")
-    assert "prompt_source: the prompt" in text
+    assert "prompt_source: The prompt" in text
 
 
 # -- command line ------------------------------------------------------------------------------------------------------
@@ -271,7 +291,7 @@ def test_without_models_only_what_the_list_says_has_scores() -> None:
 
 
 def test_audit_findings_are_those_of_the_document() -> None:
-    document = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+    document = (ROOT / "docs" / "audit_figures.md").read_text(encoding="utf-8")
     rows = cards.audit_rows()
     assert len(rows) > 50
     assert all(f"| `{name}` |" in document for name in rows)
@@ -299,12 +319,19 @@ def test_experts_bundles_suites_selectors_and_families_have_cards() -> None:
 
 def test_options_have_the_meaning_that_the_docstring_gives() -> None:
     def target(first: int, second: str = "b", *, third: float | None = None) -> None:
-        """Do it. first: how often. second: with what; third: how far."""
+        """Do it.
+
+        Args:
+            first: How often.
+            second: With what.
+            third: How far, of
+                all.
+        """
 
     assert options.option_list(options.options_of(target), target).splitlines() == [
-        "- `first`, required: how often.",
-        '- `second`, by default `"b"`: with what',
-        "- `third`, not set by default: how far.",
+        "- `first`, required: How often.",
+        '- `second`, by default `"b"`: With what.',
+        "- `third`, not set by default: How far, of all.",
     ]
 
 

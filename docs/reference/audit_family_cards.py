@@ -18,9 +18,8 @@ def audit_family_pages() -> dict[str, str]:
     """The page, below reference/cards."""
     about = (
         "`editcritic audit` changes good edits in these ways and compares the scores: [how it is "
-        "read](../../audit.md#reading-a-report), and [the tables of all families](../../audit.md#families) with the "
-        "reason for each. `--family NAME` takes one of them; [one of your own](../../audit.md#a-family-of-your-own) is "
-        "a few lines."
+        "read](../../audit.md#reading-a-report). `--family NAME` takes one of them; [one of your "
+        "own](../../audit.md#a-family-of-your-own) is a few lines."
     )
     lines = ["# Families of the audit", about]
     for relation, meaning in RELATIONS.items():
@@ -48,7 +47,7 @@ def _facts(family: Family) -> Iterator[str]:
     if rates := {reward: rate for reward, rate in violations().get(family.name, {}).items() if rate > 0}:
         worst = sorted(rates.items(), key=lambda item: -item[1])
         text = ", ".join(f"`{reward}` {rate} %" for reward, rate in worst)
-        yield f"- **Violated** on [drawn scenes](../../audit.md#installed-rewards) by {text}"
+        yield f"- **Violated** on [drawn scenes](../../audit_figures.md#installed-rewards) by {text}"
 
 
 @cache
@@ -63,8 +62,8 @@ def _kind(change: RequestedChange) -> str:
 
 @cache
 def violations() -> dict[str, dict[str, int]]:
-    """Family -> reward -> rate of violations in percent, from the table of docs/audit.md."""
-    text = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+    """Family -> reward -> rate of violations in percent, from the table of docs/audit_figures.md."""
+    text = (ROOT / "docs" / "audit_figures.md").read_text(encoding="utf-8")
     table = text.partition("<!-- families by reward -->")[2].partition("<!-- end of families by reward -->")[0]
     header, _, *rows = [
         [cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line.startswith("|")

@@ -1,4 +1,4 @@
-"""Docstrings as Markdown: what `name: meaning` says of a parameter becomes a list, indented code a block.
+"""Docstrings as Markdown: indented code becomes a block. Sections such as `Args:` are left to mkdocstrings.
 
 mkdocstrings reads this file as an extension of griffe (`extensions` in mkdocs.yml). A member without a docstring has
 that of the class it is inherited from, and a name in code that has a place on the site links there.
@@ -12,29 +12,42 @@ import functools
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import griffe
 
 _PAGES = Path(__file__).parents[2] / "build" / "docs" / "pages"
-_LABEL = r"`?\*{0,2}[A-Za-z_]\w*`?"
-_ITEM = re.compile(rf"(?:^|(?<=[.;!?)`] ))({_LABEL}(?:(?:, | and |, and ){_LABEL})*): ")
-_ENDING = re.compile(r"(?<=[.)`] )(?=(?:Raises|Returns|Yields) )")
+_SECTIONS = re.compile(r"^(?:Args|Attributes|Returns|Yields|Raises):$", re.MULTILINE)
 _SEE_MODULE = "See the module."
 _CODE = re.compile(r"(`+)(.+?)\1(?!`)")
 
 
-def docstring_markdown(docstring: str, names: Collection[str] = ()) -> str:
-    """The Markdown of a docstring. names: parameters and attributes, whose `name: meaning` becomes a list item."""
-    return "\n\n".join(_block(block, names) for block in _blocks(inspect.cleandoc(docstring)))
+def docstring_markdown(docstring: str) -> str:
+    """The Markdown of a docstring, with its sections as they are."""
+    text, sections = docstring_parts(docstring)
+    return "\n\n".join([*map(_block, _blocks(text)), *filter(None, [escaped(sections)])])
+
+
+def docstring_parts(docstring: str) -> tuple[str, str]:
+    """What stands before the sections, and the sections."""
+    clean = inspect.cleandoc(docstring)
+    first = _SECTIONS.search(clean)
+    return (clean, "") if first is None else (clean[: first.start()].rstrip(), clean[first.start() :])
+
+
+def described_parameters(docstring: str) -> dict[str, str]:
+    """Parameter -> meaning, from the section `Args`."""
+    sections = griffe.Docstring(inspect.cleandoc(docstring)).parse("google", warnings=False)
+    args = [one.value for one in sections if one.kind is griffe.DocstringSectionKind.parameters]
+    return {one.name: " ".join(one.description.split()) for section in args for one in section}
 
 
 def summary(docstring: str) -> str:
     """The first sentence, in one line."""
-    first = " ".join(next(_blocks(inspect.cleandoc(docstring)), "").split())
-    sentence = re.match(rf".+?(?<! al)[.?!](?=\s+(?:[A-Z`*\d]|{_LABEL}(?:, {_LABEL})*: )|$)", first)
+    first = " ".join(next(_blocks(docstring_parts(docstring)[0]), "").split())
+    sentence = re.match(r".+?(?<! al)[.?!](?=\s+[A-Z`*\d]|$)", first)
     return escaped((sentence[0] if sentence else first).rstrip(":"))
 
 
@@ -51,32 +64,6 @@ def outside_code(text: str, change: Callable[[str], str]) -> str:
         parts += [change(text[end : code.start()]), code[0]]
         end = code.end()
     return "".join([*parts, change(text[end:])])
-
-
-def described_items(paragraph: str, names: Collection[str]) -> tuple[str, list[tuple[str, str]], list[str]]:
-    """A paragraph in one line: what comes before the first `name: `, the items, and what begins with Raises and such.
-
-    Items are those whose labels are among the names.
-    """
-    starts = [
-        found for found in _ITEM.finditer(paragraph) if {word.strip("`*") for word in _words(found[1])} <= {*names}
-    ]
-    ends = [found.start() for found in starts[1:]] + [len(paragraph)]
-    items, endings = list[tuple[str, str]](), list[str]()
-    for found, end in zip(starts, ends, strict=False):
-        text, *more = _ENDING.split(paragraph[found.end() : end].strip())
-        items.append((found[1], text.strip().rstrip(";")))
-        endings += [one.strip() for one in more]
-    return (paragraph[: starts[0].start()] if starts else paragraph).strip(), items, endings
-
-
-def item_label(label: str) -> str:
-    """The names of an item, in code."""
-    return ", ".join(f"`{word.strip('`')}`" for word in _words(label))
-
-
-def _words(label: str) -> list[str]:
-    return re.split(r", and |, | and ", label)
 
 
 def _blocks(text: str) -> Iterator[str]:
@@ -105,18 +92,12 @@ def _kind(line: str) -> str:
     return "list" if re.match(r"(-|\d+\.) ", line) else "text"
 
 
-def _block(block: str, names: Collection[str]) -> str:
+def _block(block: str) -> str:
     kind = _kind(block)
     if kind == "code":
         code = textwrap.dedent(block)
         return f"```{'python' if _is_python(code) else 'text'}\n{code}\n```"
-    if kind != "text":
-        return escaped(block)
-    lead, items, endings = described_items(" ".join(block.split()), names)
-    lines = [lead] if lead else []
-    if items:
-        lines.append("\n".join(f"- {item_label(label)}: {text}" for label, text in items))
-    return escaped("\n\n".join([*lines, *endings]))
+    return escaped(" ".join(block.split()) if kind == "text" else block)
 
 
 def _is_python(code: str) -> bool:
@@ -149,7 +130,7 @@ class DocstringMarkdown(griffe.Extension):
             _inherit(one)
         texts = [(one, docstring_of(one)) for one in objects if one.docstring is not None]
         for one, docstring in texts:
-            text = docstring_markdown(docstring, _names(one))
+            text = docstring_markdown(docstring)
             one.docstring.value = _CODE.sub(functools.partial(_linked, at=one, documented=documented), text)
 
 
@@ -177,16 +158,6 @@ def _inherit(one: Any) -> None:
         if member is not None and not member.is_alias and member.docstring is not None:
             one.docstring = griffe.Docstring(member.docstring.value, parent=one)
             return
-
-
-def _names(one: Any) -> set[str]:
-    """Names that a docstring may describe: parameters and public members."""
-    if one.is_function:
-        return {parameter.name.lstrip("*") for parameter in one.parameters}
-    if one.is_class:
-        inherited = {name for base in one.mro() for name in base.members}
-        return {*one.members, *inherited, *(parameter.name.lstrip("*") for parameter in one.parameters)}
-    return {*one.members} if one.is_module else set()
 
 
 def _linked(code: re.Match[str], at: Any, documented: dict[str, str]) -> str:

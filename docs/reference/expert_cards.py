@@ -106,8 +106,7 @@ def _name_in(spec: Any) -> str:
 def _expert_section(name: str, expert: type[Expert]) -> str:
     place = f"editcritic.{own_entry_points(GROUP)[name].removeprefix('editcritic.').replace(':', '.')}"
     options = options_of(expert)
-    own = docstring_markdown(inspect.getdoc(expert) or "", options).partition("\n\n")[0]
-    parts = [f"## {name}", own if not own.startswith("- ") else ""]
+    parts = [f"## {name}", docstring_markdown(inspect.getdoc(expert) or "").partition("\n\n")[0]]
     facts = [f"- **Answers**: {_answers(expert)}", f"- **Class**: [`{expert.__name__}`](../api/experts.md#{place})"]
     if others := _other_names(name):
         facts.append(f"- **Also called**: {', '.join(f'`{other}`' for other in others)}")

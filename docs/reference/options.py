@@ -11,7 +11,7 @@ from typing import Any
 from editcritic.reward.tomllib_compat import tomllib
 
 from .api import ROOT
-from .docstring_markdown import described_items, escaped
+from .docstring_markdown import described_parameters, escaped
 
 
 def own_entry_points(group: str) -> dict[str, str]:
@@ -35,22 +35,11 @@ def options_of(target: Callable[..., Any], *without: str) -> dict[str, Any]:
 
 def option_list(options: Mapping[str, Any], target: object) -> str:
     """A list of options, with defaults and meanings. The meanings come from the docstring of `target`."""
-    meanings = _meanings(target, options)
+    meanings = described_parameters(inspect.getdoc(target) or "")
     return "\n".join(
-        f"- `{name}`, {_default(default)}{': ' + meanings[name] if name in meanings else ''}"
+        f"- `{name}`, {_default(default)}{': ' + escaped(meanings[name]) if name in meanings else ''}"
         for name, default in options.items()
     )
-
-
-def _meanings(target: object, options: Mapping[str, Any]) -> dict[str, str]:
-    """Option -> meaning; options that are described together have the same."""
-    meanings = dict[str, str]()
-    for paragraph in (inspect.getdoc(target) or "").split("\n\n"):
-        _, items, _ = described_items(" ".join(paragraph.split()), options)
-        for label, meaning in items:
-            for name in label.replace(" and ", ", ").split(", "):
-                meanings.setdefault(name.strip("` ,"), escaped(meaning))
-    return meanings
 
 
 def _default(default: Any) -> str:

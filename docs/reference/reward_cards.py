@@ -182,8 +182,8 @@ def _roles(entry: CatalogEntry) -> Iterator[tuple[str, ...]]:
 
 
 def _audit(name: str) -> str:
-    """What docs/audit.md found on drawn scenes."""
-    place = "[rewards on drawn scenes](../../audit.md#installed-rewards)"
+    """What docs/audit_figures.md has on drawn scenes."""
+    place = "[rewards on drawn scenes](../../audit_figures.md#installed-rewards)"
     row = audit_rows().get(name)
     if row is None:
         return f"not among the {place}"
@@ -199,8 +199,8 @@ def _audit(name: str) -> str:
 
 @cache
 def audit_rows() -> dict[str, list[str]]:
-    """Reward -> the cells of its row in the table of docs/audit.md, from `edits` on."""
-    text = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+    """Reward -> the cells of its row in the table of docs/audit_figures.md, from `edits` on."""
+    text = (ROOT / "docs" / "audit_figures.md").read_text(encoding="utf-8")
     table = text.partition("<!-- installed rewards -->")[2].partition("<!-- end of installed rewards -->")[0]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line[:3] == "| `"]
     return {row[0].strip("`"): row[2:] for row in rows}

@@ -11,7 +11,7 @@ from editcritic.benchmarks.suites.construction.dataset_sources import MANUAL_SUI
 from editcritic.benchmarks.suites.suite import Suite
 from editcritic.reward.queries.specs import entry_point_names
 
-from .docstring_markdown import docstring_markdown, escaped, summary
+from .docstring_markdown import docstring_markdown, docstring_parts, escaped, summary
 from .options import option_list, options_of, own_entry_points
 
 METRICS = {
@@ -92,9 +92,9 @@ def _selectors_page() -> str:
     lines = ["# Selectors", about, "\n".join(table_lines(("name", "class", "what it does"), rows))]
     for name, one in selectors.items():
         options = options_of(one)
-        lines += [f"## {name}", docstring_markdown(inspect.getdoc(one) or "", options)]
+        lines += [f"## {name}", docstring_markdown(docstring_parts(inspect.getdoc(one) or "")[0])]
         if options:
-            lines += ["**Options**", option_list(options, None)]
+            lines += ["**Options**", option_list(options, one)]
     return "\n\n".join(lines) + "\n"
 
 
