@@ -24,3 +24,10 @@ def test_files_and_tests_named_in_documents_exist() -> None:
     assert sorted(name for name, _ in found if not (ROOT / name).exists()) == []
     tests = {name: (ROOT / name).read_text(encoding="utf-8") for name, test in found if test}
     assert [f"{name}::{test}" for name, test in sorted(found) if test and f"def {test}(" not in tests[name]] == []
+
+
+def test_every_folder_of_the_product_has_a_row() -> None:
+    rows = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("## Folder by folder")[2]
+    parts = ("reward", "verifiers", "integrations", "benchmarks", "cli")
+    folders = {path.parent.relative_to(ROOT).as_posix() for part in parts for path in (ROOT / part).rglob("*.py")}
+    assert sorted(folder for folder in folders if f"`{folder}/`" not in rows) == []
