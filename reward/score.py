@@ -125,22 +125,14 @@ class Score:
 
     @staticmethod
     def abstained(
-        reason: str,
-        *,
-        evidence: Sequence[Evidence] = (),
-        parts: Mapping[str, Score] | None = None,
-        cause: Cause = "",
+        reason: str, *, evidence: Sequence[Evidence] = (), parts: Mapping[str, Score] | None = None, cause: Cause = ""
     ) -> Score:
         """An expert cannot determine an answer, or the edit made it undecidable (`cause="edit"`)."""
         return Score(None, "abstained", reason, parts or {}, evidence=tuple(evidence), cause=cause)
 
     @staticmethod
     def failed(
-        reason: str,
-        *,
-        evidence: Sequence[Evidence] = (),
-        parts: Mapping[str, Score] | None = None,
-        cause: Cause = "",
+        reason: str, *, evidence: Sequence[Evidence] = (), parts: Mapping[str, Score] | None = None, cause: Cause = ""
     ) -> Score:
         """An expert could not answer, maybe because of the edit, as a judge that refuses; or only for reasons of
         infrastructure (`cause="infrastructure"`).

@@ -205,11 +205,7 @@ def test_numpy_integers_make_the_same_crop_as_plain_ones():
 
 
 @pytest.mark.parametrize(
-    ("how", "resample"),
-    [
-        ("lanczos", PIL.Image.Resampling.LANCZOS),
-        ("bicubic", PIL.Image.Resampling.BICUBIC),
-    ],
+    ("how", "resample"), [("lanczos", PIL.Image.Resampling.LANCZOS), ("bicubic", PIL.Image.Resampling.BICUBIC)]
 )
 def test_resizing_is_pillows(how, resample):
     image = picture(1, 20, 10)

@@ -186,10 +186,7 @@ def png(width, height, rows, depth=8):
 BOMB, LESSER_BOMB = png(60_000, 60_000, b""), png(16_000, 10_000, b"")
 UNREADABLE = {
     "zero bytes": (b"", "is empty (zero bytes)"),
-    "text": (
-        b"not a picture at all",
-        "is not an image that can be read: save it as PNG (what is read here: PNG,",
-    ),
+    "text": (b"not a picture at all", "is not an image that can be read: save it as PNG (what is read here: PNG,"),
     "truncated PNG": (encoded(pil())[:-40], "is damaged"),
     "truncated JPEG": (encoded(PIL.Image.effect_noise((64, 64), 90), "JPEG")[:-400], "is damaged"),
     "only a header": (png(100, 100, b""), "is damaged"),

@@ -73,10 +73,7 @@ def test_a_line_with_everything_is_a_sample(folder):
     (sample,) = read(folder, row)
     assert isinstance(sample, EditSample)
     blue = Task("color_alter", object="cup", value="blue")
-    assert sample.operations == (
-        Operation("Make the cup blue", task=blue),
-        Operation("Sharpen it", "Apply Filter"),
-    )
+    assert sample.operations == (Operation("Make the cup blue", task=blue), Operation("Sharpen it", "Apply Filter"))
     assert sample.plan == EditPlan((PlannedOperation("color_alter", target=Target("cup"), value="blue"),))
     assert sample.targets == (Box(0.25, 0.25, 0.5, 0.5),)
     assert (sample.target_text, sample.hint, sample.dimensions) == ("TEA", "the cup is blue", ("local_attribute",))

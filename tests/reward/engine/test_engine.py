@@ -27,9 +27,7 @@ SOON = 20.0  # seconds: timeout of immediate events, for slow machines
 
 STEPS = st.lists(st.integers(0, 40), max_size=4).map(tuple)
 TREE = st.recursive(
-    st.lists(STEPS, max_size=3),
-    lambda tree: st.lists(STEPS | st.lists(tree, max_size=3), max_size=3),
-    max_leaves=6,
+    st.lists(STEPS, max_size=3), lambda tree: st.lists(STEPS | st.lists(tree, max_size=3), max_size=3), max_leaves=6
 )
 TREES = st.lists(TREE, min_size=1, max_size=24)
 JITTER_S = st.sampled_from([0.0, 0.0005])

@@ -438,10 +438,7 @@ def test_json_that_is_read_is_of_the_schema(text):
     assert parsed is None or 0 <= parsed["score"] <= 10
 
 
-@given(
-    st.integers(0, 10),
-    st.sampled_from(["{}", "**{}**", "{}/10", "Score: {}", "I think so.\nScore: {} out of 10"]),
-)
+@given(st.integers(0, 10), st.sampled_from(["{}", "**{}**", "{}/10", "Score: {}", "I think so.\nScore: {} out of 10"]))
 def test_an_integer_that_is_plainly_said_is_read(number, words):
     assert read(TEN, words.format(number)) == number
     assert read(GRADED, f"So:\n```json\n{json.dumps({'score': number})}\n```") == {"score": number}

@@ -101,8 +101,7 @@ def test_neither_yes_nor_no_fails(text):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ['{"flaws": 2}', '```json\n{"flaws": 2}\n```', ' {"flaws":2} ', 'Here it is: {"flaws": 2,} I hope so.'],
+    "text", ['{"flaws": 2}', '```json\n{"flaws": 2}\n```', ' {"flaws":2} ', 'Here it is: {"flaws": 2,} I hope so.']
 )
 def test_json_is_read(text):
     reply = parse_reply(FLAWS, text)

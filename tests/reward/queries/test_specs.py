@@ -125,10 +125,7 @@ def test_a_table_nests():
 
 def test_what_is_as_by_default_is_left_out():
     assert spec_of(SameAspect()) == {"use": "guard-same-aspect"}
-    assert spec_of(NotBlank(min_contrast_ratio=0.5)) == {
-        "use": "guard-not-blank",
-        "min_contrast_ratio": 0.5,
-    }
+    assert spec_of(NotBlank(min_contrast_ratio=0.5)) == {"use": "guard-not-blank", "min_contrast_ratio": 0.5}
 
 
 def test_lists_come_back_as_tuples():

@@ -13,12 +13,7 @@ from editcritic.reward import Operation, Reward, Score
 from editcritic.reward.metrics import all_guards
 from editcritic.reward.metrics.compose import Gate
 from editcritic.reward.metrics.operations import PerOperation
-from editcritic.reward.training.advantages import (
-    Advantages,
-    advantages,
-    credit_advantages,
-    training_values,
-)
+from editcritic.reward.training.advantages import Advantages, advantages, credit_advantages, training_values
 
 from ..fakes import Fake, Rated, Says, picture, sample
 
