@@ -16,8 +16,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import ConfigDict, Field, TypeAdapter, with_config
 
 from .boxes import Box
-from .sample import Position, TaskType
-from .sample_limits import MAX_TEXT, check_count, check_length, check_number
+from .sample import MAX_TEXT, Position, TaskType, check_count, check_length, check_number
 
 OperationType = Literal[
     TaskType,  # EdiVal's nine

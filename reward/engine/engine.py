@@ -20,12 +20,11 @@ from ..queries.expert import Expert
 from ..sample import EditSample
 from ..score import Score
 from .answer_log import AnswerLog
-from .daemon_threads import start_daemon
-from .engine_stats import Stats
-from .expert_queue import PrepareExpert, ResetCircuit, RunningProgram
+from .expert_queue import PrepareExpert, ResetCircuit, RunningProgram, Stats
 from .nested_calls import calling
 from .program import Program
 from .scheduler import Scheduler
+from .workers import start_daemon
 
 
 class Engine:

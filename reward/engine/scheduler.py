@@ -24,7 +24,6 @@ from ..queries.outcomes import Abstention, Failure
 from ..score import Score
 from .answer_cache import AnswerCache
 from .answer_log import AnswerLog, AskedQuery, LogError
-from .engine_stats import Stats
 from .expert_queue import (
     ExpertQueue,
     InFlightCall,
@@ -34,6 +33,7 @@ from .expert_queue import (
     SchedulerEvent,
     SharedOutcome,
     SharedProgram,
+    Stats,
     StopScheduler,
 )
 from .nested_calls import deadlocked_programs

@@ -15,7 +15,7 @@ import pytest
 
 from editcritic.reward import AnswerLog, Box, EditSample, Engine, Reward, Score, ask
 from editcritic.reward import image as images
-from editcritic.reward.engine import daemon_threads
+from editcritic.reward.engine import workers
 from editcritic.reward.engine.feature_cache import FeatureCache
 from editcritic.reward.experts.annotated import Annotated
 from editcritic.reward.experts.judging.sent_images import Base64ImageCache
@@ -282,7 +282,7 @@ def submissions() -> tuple[Any, Callable[[], object]]:
 def threads() -> tuple[Any, Callable[[], object]]:
     parent = os.getpid()
     # In the parent it would stop the engines that other tests share.
-    return daemon_threads._stops_lock, lambda: os.getpid() != parent and daemon_threads._stop_all()
+    return workers._stops_lock, lambda: os.getpid() != parent and workers._stop_all()
 
 
 @pytest.mark.parametrize("name", HELD)

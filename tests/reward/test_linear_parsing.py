@@ -129,9 +129,7 @@ def parsers() -> dict[str, Callable[[str], object]]:
     from editcritic.reward.metrics.new_text import _INJECTION_PATTERN
     from editcritic.reward.planners.rule_planner import RulePlanner
     from editcritic.reward.queries.parsing import parse_integer, parse_json, parse_option, parse_yes_no
-    from editcritic.reward.queries.refusals import refuses
-    from editcritic.reward.queries.reply_text import final_answer
-    from editcritic.reward.queries.reported_speech import is_asserted, quotations
+    from editcritic.reward.queries.reported_speech import final_answer, is_asserted, quotations, refuses
     from editcritic.reward.queries.response_formats import Reply
 
     schema, rules = json.dumps(plan_schema()), RulePlanner()

@@ -11,8 +11,7 @@ from editcritic.integrations.trainers.trainer_reward import score_samples
 from editcritic.reward import Box, EditSample, Operation, Pools, Reward, Task
 from editcritic.reward.edit_plan import EditPlan, PlannedOperation, Target, plan_from_json
 from editcritic.reward.queries import Measurement
-from editcritic.reward.sample_files import InvalidLine, read_samples
-from editcritic.reward.sample_limits import (
+from editcritic.reward.sample import (
     MAX_BOXES,
     MAX_INSTRUCTION,
     MAX_ITEMS,
@@ -23,6 +22,7 @@ from editcritic.reward.sample_limits import (
     MAX_TEXT,
     SampleTooLarge,
 )
+from editcritic.reward.sample_files import InvalidLine, read_samples
 
 from .fakes import Fake, Rated, picture
 

@@ -13,8 +13,8 @@ import pytest
 from editcritic.benchmarks.suites.image_index import INDEX_FILE, SuiteImage, decode_images, is_padded
 from editcritic.reward import Image, ImageError
 from editcritic.reward import image as image_module
+from editcritic.reward.digests import record_checksum
 from editcritic.reward.image_decoding import decode_with_profile
-from editcritic.reward.record_checksum import record_checksum
 
 from .edival.layout import png
 from .tiny_suite import picture

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from editcritic.reward.audit.intervals import Mean, mean_interval, mean_of, rate_interval
+from editcritic.reward.audit.findings import Mean, mean_interval, mean_of, rate_interval
 from editcritic.reward.bootstrap_intervals import resampled_rows, wilson_interval
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from editcritic.reward import AnswerLog, Box, EditPlan, Engine, Image, PlannedOperation, Score, Target, ask
 from editcritic.reward.engine.answer_log import SCHEMA, LogError
-from editcritic.reward.engine.engine_stats import Stats
+from editcritic.reward.engine.expert_queue import Stats
 from editcritic.reward.queries import (
     Abstention,
     Detect,

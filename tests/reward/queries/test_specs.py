@@ -16,7 +16,7 @@ from editcritic.reward.metrics import Gate, Minimum, Threshold, WeightedMean
 from editcritic.reward.metrics.guards import NotACopy, NotBlank, SameAspect
 from editcritic.reward.queries import specs
 from editcritic.reward.queries.specs import entry_point_names
-from editcritic.reward.tomllib_compat import tomllib
+from editcritic.reward.toml_files import tomllib
 
 from .. import fakes
 from ..fakes import Fake, Rated, Says, Seeded, picture, sample

@@ -16,9 +16,8 @@ from editcritic.reward import EditSample, Image, Reward, Score
 from editcritic.reward.audit.trials import TrialMaker
 from editcritic.reward.training.audit_probe import AuditProbe, HackGains, HackTracker
 from editcritic.reward.training.image_statistics import image_statistics, mean_absolute_difference
-from editcritic.reward.training.monitored_reward import MonitoredReward
 from editcritic.reward.training.reward_hacking_monitor import RewardHackingMonitor
-from editcritic.reward.training.step_monitor import StepMonitor
+from editcritic.reward.training.step_monitor import MonitoredReward, StepMonitor
 
 from ..fakes import Fake, Rated, known, sample
 from .policies import HACKS, Edit, Policy, photos

@@ -19,9 +19,8 @@ import pytest
 
 from editcritic.reward import EditSample, Image, Reward, Score
 from editcritic.reward.training.alarm import MONITORED, Alarm
-from editcritic.reward.training.monitored_reward import MonitoredReward
 from editcritic.reward.training.reward_hacking_monitor import GroupReservoir, RewardHackingMonitor
-from editcritic.reward.training.step_monitor import StepMonitor
+from editcritic.reward.training.step_monitor import MonitoredReward, StepMonitor
 
 from ..fakes import Fake, Rated, Says, known, picture, sample
 from .policies import HACKS, Policy
