@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
+from pydantic import ConfigDict, with_config
+
 from .boxes import Box
 from .image import Image
 
@@ -113,7 +115,11 @@ TASK_TYPES: tuple[TaskType, ...] = get_args(TaskType)
 Position = Literal["left", "right", "above", "below"]
 POSITIONS: tuple[Position, ...] = get_args(Position)
 
+STRICT = ConfigDict(extra="forbid")
+"""Of dataclasses that are read from JSON."""
 
+
+@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class Task:
     """An instruction as a task type with slots (EdiVal, Table 2). Unused slots stay None.
@@ -170,6 +176,7 @@ _REQUIRED_SLOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
+@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class Pools:
     """The objects of a scene after some turns (EdiVal, section 2.3).
@@ -185,6 +192,7 @@ class Pools:
     background: bool = True
 
 
+@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class Operation:
     """One edit of a compound instruction (an atomic instruction of Complex-Edit).
@@ -203,8 +211,8 @@ def _empty_mapping() -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class EditSample:
-    """One edit to score. Immutable. Raises ValueError without a source, and beyond the limits above, whoever made it: what a stranger sends is
-    compared, matched and shown to models word by word.
+    """One edit to score. Immutable. Raises ValueError without a source, and beyond the limits above: what a
+    stranger sends is compared, matched and shown to models word by word.
 
     id: identifies the sample in results.
     instruction: the editor's prompt, verbatim.

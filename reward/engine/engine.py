@@ -21,10 +21,9 @@ from ..sample import EditSample
 from ..score import Score
 from .answer_log import AnswerLog
 from .expert_queue import PrepareExpert, ResetCircuit, RunningProgram, Stats
-from .nested_calls import calling
 from .program import Program
 from .scheduler import Scheduler
-from .workers import start_daemon
+from .workers import calling, start_daemon
 
 
 class Engine:

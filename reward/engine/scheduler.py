@@ -18,11 +18,12 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from ..image import ImageError
+from ..lru_cache import LruCache
 from ..queries.expert import AsyncExpert, Expert, expert_of_role, rewrites_queries
 from ..queries.kinds import Answer, Outcome, Query
 from ..queries.outcomes import Abstention, Failure
+from ..queries.serialization import approximate_bytes
 from ..score import Score
-from .answer_cache import AnswerCache
 from .answer_log import AnswerLog, AskedQuery, LogError
 from .expert_queue import (
     ExpertQueue,
@@ -35,8 +36,8 @@ from .expert_queue import (
     SharedProgram,
     Stats,
     StopScheduler,
+    deadlocked_programs,
 )
-from .nested_calls import deadlocked_programs
 from .program import Ask, Failed, Gather, RunOnce, Unanswered, score_without_value
 from .shared_database import DATABASE_ERRORS
 from .workers import CallReport, ExpertLoop, ExpertThread, LoopWorker, Worker, format_exception_line
@@ -58,7 +59,9 @@ class Scheduler:
         self.stopped = False
         self.queues: dict[str, ExpertQueue] = {}
         self._log = log
-        self._cache = AnswerCache(cache_bytes)
+        self._cache: LruCache[tuple[str, str], Answer | Abstention] = LruCache(
+            cache_bytes, approximate_bytes, least=1 if cache_bytes else 0
+        )
         self._breaker = breaker
         self._cooldown = cooldown_s
         self._reproducible = reproducible
@@ -272,7 +275,7 @@ class Scheduler:
     def _enqueue_or_answer(
         self, task: RunningProgram, slot: int, query: Query[Any], digest: str, queue: ExpertQueue
     ) -> None:
-        answer = self._cache.get(queue.id, digest)
+        answer = self._cache.get((queue.id, digest))
         if answer is not None:
             self._stats.cache_hits += 1
             self._set_outcome(task, slot, answer)
@@ -314,7 +317,7 @@ class Scheduler:
             if answer is not None:
                 self._stats.cache_hits += 1
                 self._stats.unique -= 1
-                self._cache.put(queue.id, query.digest, answer)
+                self._cache.put((queue.id, query.digest), answer)
                 self._deliver(queue, query, answer)
             elif type(query) not in queue.kinds:
                 kinds = ", ".join(kind.kind for kind in queue.kinds)
@@ -403,7 +406,7 @@ class Scheduler:
                 answered.append((query, outcome))
         cacheable = answered if queue.has_same_id else []
         for query, outcome in cacheable:
-            self._cache.put(queue.id, query.digest, outcome)
+            self._cache.put((queue.id, query.digest), outcome)
         if cacheable and self._log is not None:
             with self._log_errors():
                 self._log.put(queue.id, cacheable)

@@ -133,12 +133,16 @@ def _check_vectors(kind: str, answer: Embeddings, count: int) -> None:
         raise InvalidAnswer(f"{kind} got vectors with NaN or infinity")
 
 
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
 def _is_box(box: object) -> bool:
-    return isinstance(box, Box) and isinstance(box.label, str)
+    return isinstance(box, Box) and _is_text(box.label)
 
 
 def _is_line(line: object) -> bool:
-    return isinstance(line, TextLine) and isinstance(line.text, str) and _is_box(line.box)
+    return isinstance(line, TextLine) and _is_text(line.text) and _is_box(line.box)
 
 
 def _check_measured(query: Query[Measurement], answer: Measurement) -> None:

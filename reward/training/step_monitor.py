@@ -14,7 +14,6 @@ import copy
 import json
 import logging
 import os
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from typing import Any
 from ..atomic_files import write_atomically
 from ..base_reward import BaseReward
 from ..card import Card
-from ..forks import at_fork, was_held
+from ..forks import ForkSafeLock
 from ..regular_files import read_regular, require_no_link
 from ..sample import EditSample
 from ..score import Score, Scores
@@ -122,15 +121,8 @@ class StepMonitor:
             self._load(self._state)
 
     def _begin(self) -> None:
-        self._collecting, self._observing = threading.Lock(), threading.Lock()
+        self._collecting, self._observing = ForkSafeLock(), ForkSafeLock()
         self._clear()
-        at_fork(self, StepMonitor._in_child)
-
-    def _in_child(self) -> None:
-        if was_held(self._collecting):
-            self._collecting = threading.Lock()
-        if was_held(self._observing):
-            self._observing = threading.Lock()
 
     def _clear(self) -> None:
         self._groups: list[str] = []

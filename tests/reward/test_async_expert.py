@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from editcritic.reward import AnswerLog, Engine, ImageError, Score, ask
+from editcritic.reward import Engine, ImageError, Score
 from editcritic.reward.engine import ask_many
 from editcritic.reward.queries import AsyncExpert, ExpertDown, Failure, Measurement, Rate
 from editcritic.reward.queries.kinds import Query
@@ -164,14 +164,6 @@ def test_a_malformed_answer_is_a_failure():
     assert "rate expects Measurement, got str" in score.reason
 
 
-def test_answers_already_had_are_not_asked_again(tmp_path):
-    expert = Served()
-    for _ in range(2):
-        with AnswerLog(tmp_path / "log") as log, Engine(log=log) as engine:
-            run_all(engine, [scores_of(number) for number in range(9)], expert)
-    assert sum(expert.seen.values()) == 9
-
-
 def test_what_it_counts_is_in_the_stats():
     expert = Served()
     with Engine() as engine:
@@ -245,13 +237,3 @@ def test_it_answers_a_batch_where_an_event_loop_runs_already():
 
     assert asyncio.run(notebook()) == [known(question(1)), known(question(2))]
     assert expert.closed == 1
-
-
-def test_a_program_may_ask_it_together_with_others():
-    def program():
-        first, second = yield from ask(question(1), question(2))
-        return Score.of((first.value or 0.0) - (second.value or 0.0))
-
-    with Engine() as engine:
-        (score,) = run_all(engine, [program()], Served())
-    assert score.value == (known(question(1)).value or 0.0) - (known(question(2)).value or 0.0)

@@ -13,10 +13,6 @@ from editcritic.reward.metrics import Gate, WeightedMean, all_guards
 from .fakes import Says
 
 
-def test_a_signature_names_metric_and_version():
-    assert Card("edival-if", 2, "followed the instruction").signature == "edival-if@2"
-
-
 @pytest.mark.parametrize(
     ("bounds", "share"),
     [

@@ -80,9 +80,6 @@ def im_in_webp(width: int, height: int) -> bytes:
     return sound[:16] + header.encode() + b"\x1a" + bytes(500)
 
 
-# -- formats ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF"])
 def test_the_first_bytes_decide_the_format(kind: str) -> None:
     picture = read_header(encoded(kind))
@@ -140,9 +137,6 @@ def test_a_pil_image_that_was_opened_and_not_used_has_the_limits_of_files() -> N
         assert Image.of(PIL.Image.open(io.BytesIO(data))) == Image.of(data) == Image.of(used)
 
 
-# -- sizes ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("size", "says"),
     [
@@ -160,14 +154,6 @@ def test_a_size_is_refused_by_the_header(size: tuple[int, int], says: str) -> No
             read(png(*size, png_chunk(b"IDAT")), "x")
 
 
-@pytest.mark.parametrize("size", [(32_768, 164), (200, 1), (1, 200)])
-def test_a_panorama_is_read(size: tuple[int, int]) -> None:
-    pixels = np.zeros((size[1], size[0], 3), np.uint8)
-    buffer = io.BytesIO()
-    PIL.Image.fromarray(pixels).save(buffer, "PNG")
-    assert Image.of(buffer.getvalue()).size == size
-
-
 def test_what_is_said_twice_is_damage() -> None:
     canvas = b"VP8X" + struct.pack("<I", 10) + bytes(4) + (39).to_bytes(3, "little") * 2
     webp = encoded("WEBP", lossless=True)
@@ -181,9 +167,6 @@ def test_what_is_said_twice_is_damage() -> None:
             Image.of(crafted)
         with pytest.raises(ImageError, match="is damaged"):
             decode_stored(crafted, "x")
-
-
-# -- work -------------------------------------------------------------------------------------------------------------
 
 
 def test_scans_of_a_progressive_jpeg_are_counted() -> None:
@@ -260,9 +243,6 @@ def test_a_lossless_webp_may_take_what_its_pixels_take_and_not_what_its_codes_co
         picture = read_header(b"RIFF" + struct.pack("<I", len(body) + 4) + b"WEBP" + body)
         assert picture.size == (6000, 6000)
         assert 2 < encoded_images.decoding_seconds(picture) < 2.5
-
-
-# -- metadata ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [2, 3, 5, 7, 99])
@@ -346,9 +326,6 @@ def test_an_orientation_counts_wherever_it_is_written() -> None:
         assert np.array_equal(Image.of(with_segments(segment(0xE1, head))).pixels, jpeg)
 
 
-# -- TIFF, GIF, BMP ---------------------------------------------------------------------------------------------------
-
-
 def tiff(**changes: tuple[int, int, int]) -> bytes:
     """A TIFF whose tag, as in `t259`, has another type, count and value."""
     data = bytearray(encoded("TIFF", compression="tiff_lzw"))
@@ -386,8 +363,6 @@ def test_tags_of_a_tiff_that_decide_no_pixel_are_dropped(caplog: pytest.LogCaptu
         assert Image.of(bytes(data)) == Image.of(RAMP)
     assert caplog.text == ""
 
-
-# -- fuzz -------------------------------------------------------------------------------------------------------------
 
 SEEDS = [
     encoded(),

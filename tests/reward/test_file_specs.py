@@ -39,8 +39,6 @@ from .queries.test_specs import EXPERT_OPTIONS, EXPERTS, REWARDS, SPECS
 
 JUDGE = {"use": "openai", "model": "m", "base_url": "http://127.0.0.1:8000/v1"}
 
-# -- what is refused ---------------------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize(
     ("spec", "named", "typed"),
@@ -210,9 +208,6 @@ def test_names_are_followed_into_classes_only() -> None:
             find_target(path)
 
 
-# -- what our specs name -----------------------------------------------------------------------------------------------
-
-
 def uses(value: Any) -> Iterator[str]:
     """All that plain data of specs builds."""
     if isinstance(value, Mapping):
@@ -328,8 +323,6 @@ def test_the_address_of_hosted_experts_is_theirs() -> None:
     for value in HOSTED:
         assert EntryPoint("x", value, "x").load() is openai_judge.OpenAIJudge
 
-
-# -- options -----------------------------------------------------------------------------------------------------------
 
 CHECKED = {
     "annotations": "a path",

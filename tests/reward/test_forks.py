@@ -16,12 +16,12 @@ import pytest
 from editcritic.reward import AnswerLog, Box, EditSample, Engine, Reward, Score, ask
 from editcritic.reward import image as images
 from editcritic.reward.engine import workers
-from editcritic.reward.engine.feature_cache import FeatureCache
 from editcritic.reward.experts.annotated import Annotated
 from editcritic.reward.experts.judging.sent_images import Base64ImageCache
 from editcritic.reward.experts.loading import checkpoint, cpu_cores
 from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.experts.upscalers import BestAvailableUpscaler
+from editcritic.reward.lru_cache import FeatureCache
 from editcritic.reward.queries import Judge, Message, YesNo
 
 from ..forked import SOON, forked, needs_fork
@@ -144,9 +144,6 @@ def test_scores_that_were_begun_before_the_fork_are_an_error_in_the_child() -> N
 
     assert "begun before this process was forked" in forked(go_on)
     assert next(stream).value == first.value
-
-
-# -- experts ----------------------------------------------------------------------------------------------------------
 
 
 def rated(judge: OpenAIJudge, engine: Engine, draw: int) -> str:
@@ -305,8 +302,6 @@ def test_a_lock_that_a_thread_of_the_parent_holds_is_free_in_the_child(name: str
         thread.join(SOON)
     use()
 
-
-# -- the end ----------------------------------------------------------------------------------------------------------
 
 EXITING = """
 import os, sys

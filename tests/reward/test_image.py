@@ -143,9 +143,6 @@ def test_a_picture_of_nan_is_no_mistake_of_the_caller():
     assert not isinstance(caught.value, PixelFormatError)
 
 
-# -- crops and resizes ------------------------------------------------------------------------------------------------
-
-
 @st.composite
 def crops_of_crops(draw):
     pixels = draw(PIXELS)
@@ -233,9 +230,6 @@ def test_crops_of_equal_pictures_are_computed_once(monkeypatch):
     assert len(computed) == 2
 
 
-# -- images in files --------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def decoded(monkeypatch):
     """The names of decoded files; the cache is new."""
@@ -246,7 +240,7 @@ def decoded(monkeypatch):
         return decode_with_profile(data, name, **options)
 
     monkeypatch.setattr(image_module, "decode_with_profile", noted)
-    monkeypatch.setattr(image_module, "_cache", image_module._PixelCache(10_000))
+    monkeypatch.setattr(image_module, "_cache", image_module.pixel_cache(10_000))
     return names
 
 
@@ -277,7 +271,7 @@ def test_pixels_of_files_are_decoded_again_when_they_were_driven_out(tmp_path, d
     images = [Image.open(saved(tmp_path / f"{seed}.png", seed)) for seed in range(100)]
     for seed, image in enumerate(images):
         assert np.array_equal(image.pixels, picture(seed).pixels)
-    assert image_module._cache._bytes <= 10_000 < 100 * 192
+    assert image_module._cache.used <= 10_000 < 100 * 192
     assert len(decoded) > 150
 
 
@@ -307,9 +301,6 @@ def test_threads_may_look_at_one_picture_at_once(tmp_path, decoded):
         assert set(pool.map(lambda crop: (crop.digest, crop.pixels.tobytes()), crops * 4)) == {
             (picture(1).crop(0, 0, 4, 4).digest, picture(1).pixels[:4, :4].tobytes())
         }
-
-
-# -- images without pixels --------------------------------------------------------------------------------------------
 
 
 def test_an_unseen_picture_equals_the_one_that_was_seen():
@@ -344,7 +335,7 @@ def test_what_one_recording_knows_is_not_known_to_another():
     image = picture(16)
     crop = image.crop(1, 1, 6, 6)
     assert Image.from_digest(image.digest, image.size, derived_digests(crop)).crop(1, 1, 6, 6) == crop
-    image_module._derivations._digests.clear()
+    image_module._derivations.clear()
     assert Image.from_digest(image.digest, image.size).crop(1, 1, 6, 6) != crop
 
 
@@ -364,9 +355,6 @@ def test_a_picture_says_its_size_and_the_start_of_its_digest():
 def test_a_picture_equals_nothing_else():
     assert picture() != picture().digest
     assert picture(1) != picture(2)
-
-
-# -- derived images ---------------------------------------------------------------------------------------------------
 
 
 def test_a_turned_picture_is_mirrored_first_and_then_turned_clockwise():

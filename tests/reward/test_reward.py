@@ -37,9 +37,6 @@ def expected(batch):
     return [alone(Rated()(edit), known).with_signature("rated@1") for edit in batch]
 
 
-# -- batches and streams ----------------------------------------------------------------------------------------------
-
-
 def test_a_batch_is_scored_in_its_order_and_carries_ids_and_costs():
     expert = Fake(jitter_s=0.001, batch=3, concurrency=3)
     batch = samples(20) + samples(5)
@@ -87,11 +84,6 @@ def test_a_bug_in_a_metric_is_raised():
         Reward(Buggy(Score.of(1)), {})(samples(3))
 
 
-def test_an_empty_batch_has_no_scores():
-    scores = Reward(Rated(), {"preference": Fake()})([])
-    assert (list(scores), scores.ids, scores.values) == ([], (), [])
-
-
 def test_rewards_that_share_an_engine_share_answers():
     expert = Fake()
     with Engine() as engine:
@@ -130,9 +122,6 @@ def test_answers_are_kept_in_the_log_of_a_reward(tmp_path):
 def test_a_reward_is_called_by_the_name_of_its_metric():
     reward = Reward(Rated(), {"preference": Fake()})
     assert (reward.__name__, reward.card.name) == ("rated", "rated")
-
-
-# -- invalid arguments ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -201,9 +190,6 @@ def test_what_is_no_metric_or_no_expert_is_refused():
         Reward.of("tests.reward.fakes:Seeded")
     with pytest.raises(SpecError, match="is not an Expert"):
         Reward.of("tests.reward.fakes:Rated", {"preference": "tests.reward.fakes:Rated"})
-
-
-# -- too many failures ------------------------------------------------------------------------------------------------
 
 
 class Outage(Fake):
@@ -312,11 +298,6 @@ def test_after_stopping_no_expert_is_asked_behind_the_back_of_who_offloads_it():
     assert len(expert.calls) == expert.asked_before + 1 < 40
 
 
-def test_few_scores_are_no_reason_to_stop():
-    batch = samples(15)
-    assert Reward(Rated(), {"preference": failing(batch)}, max_failure_rate=0.0)(batch).count("failed") == 15
-
-
 def test_failures_count_over_the_last_64_scores_of_all_batches():
     reward = Reward(Rated(), {"preference": failing(samples(100, 500))}, max_failure_rate=0.5)
     for start in (0, 100, 200):
@@ -408,14 +389,6 @@ def test_patience_ends_with_what_was_computed(pauses):
     assert are_growing(pauses)
 
 
-def test_patience_waits_no_longer_than_a_quarter_of_a_minute_at_a_time(pauses):
-    reward = Reward(Rated(), {"preference": Outage(samples(20))}, on_failures="wait", outage_timeout_s=300.0)
-    with pytest.raises(TooManyFailures):
-        reward(samples(20))
-    assert 7.5 <= max(pauses) <= 15
-    assert sum(pauses) == pytest.approx(300)
-
-
 @pytest.mark.parametrize("count", [1, 3, 40])
 def test_an_outage_is_one_period_for_a_call_of_any_size_and_its_beginning_minutes_and_end_are_logged(
     pauses, caplog, count
@@ -449,9 +422,6 @@ def test_few_that_fail_are_waited_for_where_the_circuit_of_their_expert_is_open(
     reward = Reward(Rated(), {"preference": Fake(rule)}, on_failures="wait", max_in_flight=1)
     assert list(reward(batch)) == expected(batch)
     assert len(pauses) == 2
-
-
-# -- single edits -----------------------------------------------------------------------------------------------------
 
 
 def test_one_edit_is_scored_in_a_line(tmp_path):

@@ -36,7 +36,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return decode_with_profile(data, name, **options)
 
     monkeypatch.setattr(image_module, "decode_with_profile", counted)
-    monkeypatch.setattr(image_module, "_cache", image_module._PixelCache(limit_bytes=0))
+    monkeypatch.setattr(image_module, "_cache", image_module.pixel_cache(0))
     return names
 
 

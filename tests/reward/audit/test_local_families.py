@@ -92,9 +92,6 @@ def inverted(area: tuple[int, int, int, int]) -> Callable[[Pixels], Pixels]:
     return change
 
 
-# -- damage elsewhere -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_the_change_itself_stays_to_the_bit(name: str) -> None:
     for photograph, edit in demo_edits().items():
@@ -175,9 +172,6 @@ def test_an_object_as_long_as_a_strip_is_painted_over() -> None:
     assert pictures("wrong-instance", AuditedEdit(replace(edit.sample, boxes={}))) == [None] * 3
 
 
-# -- changes undone ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", [*UNDONE, "unchanged-source"])
 def test_a_copy_of_the_source_has_nothing_to_undo(name: str) -> None:
     edit = with_edit("green-coffee", lambda pixels: pixels)
@@ -243,9 +237,6 @@ def test_what_is_misplaced_is_missing_at_its_place() -> None:
     for pixels in made("misplaced", edit):
         assert (differs(pixels, edit.before) & edit.changed).sum() <= 0.1 * edit.changed.sum()
         assert differs(pixels, edit.before).sum() > 0.5 * edit.changed.sum()
-
-
-# -- the wrong one of two ---------------------------------------------------------------------------------------------
 
 
 def eyes() -> list[tuple[int, int, int, int]]:
@@ -314,9 +305,6 @@ def test_a_thing_without_its_like_has_no_wrong_instance() -> None:
     assert pictures("wrong-instance", AuditedEdit(replace(audited("green-coffee").sample, boxes={}))) == [None] * 3
 
 
-# -- applied twice ----------------------------------------------------------------------------------------------------
-
-
 def test_the_editor_is_asked_once_for_its_own_output() -> None:
     sample = audited("remove-patch").sample
     seen: list[EditSample] = []
@@ -354,9 +342,6 @@ def test_without_an_editor_the_change_is_exaggerated_where_that_is_seen() -> Non
         assert not differs(pixels, edit.after)[~edit.changed].any()
     white_and_black = with_edit("remove-patch", lambda pixels: np.where(pixels > 127, 255, 0).astype(np.uint8))
     assert pictures("applied-twice", white_and_black) == [None] * 3
-
-
-# -- other pictures, words and panels ---------------------------------------------------------------------------------
 
 
 def test_an_edit_of_the_same_picture_is_no_other_edit() -> None:
@@ -409,9 +394,6 @@ def test_the_name_is_what_is_new_and_then_what_is_changed() -> None:
     coloured = EditPlan((PlannedOperation("color_alter", target=cat, value="green"),))
     for plan, names in ((replaced, ["brown dog", "cat"]), (coloured, ["green", "cat"])):
         assert AuditedEdit(replace(audited("blue-eyes").sample, plan=plan)).request.names() == names
-
-
-# -- what the instruction asks for ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

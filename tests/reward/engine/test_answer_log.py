@@ -11,7 +11,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from editcritic.reward import AnswerLog, Box, EditPlan, Engine, Image, PlannedOperation, Score, Target, ask
@@ -21,18 +20,13 @@ from editcritic.reward.queries import (
     Abstention,
     Detect,
     Detections,
-    Embed,
-    Embeddings,
-    Mask,
     Measure,
     Measurement,
     Plan,
     Rate,
     ReadText,
     RecognizedText,
-    Region,
     Reply,
-    Segment,
 )
 from editcritic.reward.queries.kinds import Answer, Query, TextLine
 
@@ -67,26 +61,6 @@ def test_answers_come_back_as_they_were_when_the_log_is_opened_again(tmp_path):
     with AnswerLog(tmp_path / "log") as log:
         assert log.get("judge@1", [*queries, question(99)]) == {query.digest: answer for query, answer in ANSWERS}
         assert log.get("judge@2", queries) == {}
-
-
-def test_vectors_come_back_to_the_bit(tmp_path):
-    values = np.random.default_rng(0).normal(size=(3, 50)).astype(np.float32)
-    with AnswerLog(tmp_path / "log") as log:
-        query = Embed(PICTURE, (Region(), Region(), Region()))
-        log.put("features", [(query, Embeddings(values, np.arange(3)))])
-        (embeddings,) = log.get("features", [query]).values()
-    assert isinstance(embeddings, Embeddings)
-    assert (embeddings.values.tobytes(), embeddings.patches.tolist()) == (values.tobytes(), [0, 1, 2])
-
-
-def test_masks_come_back_as_they_were(tmp_path):
-    values = np.random.default_rng(0).random((17, 23)) > 0.5
-    query = Segment(picture(1, 23, 17), "cup")
-    with AnswerLog(tmp_path / "log") as log:
-        log.put("segmenter", [(query, Mask(values, 0.1 + 0.2))])
-        (mask,) = log.get("segmenter", [query]).values()
-    assert isinstance(mask, Mask)
-    assert (mask.values.tolist(), mask.score) == (values.tolist(), 0.1 + 0.2)
 
 
 def test_any_number_of_answers_is_looked_up(tmp_path):
@@ -145,9 +119,6 @@ def test_processes_may_make_a_log_at_the_same_moment(tmp_path):
     runs = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) for _ in range(3)]
     errors = [run.communicate(timeout=60)[1] for run in runs]
     assert [run.returncode for run in runs] == [0, 0, 0], errors
-
-
-# -- invalid files ----------------------------------------------------------------------------------------------------
 
 
 def text_file(path):
@@ -221,9 +192,6 @@ def test_a_log_of_an_older_schema_is_refused_and_left_as_it_is(tmp_path):
     with pytest.raises(LogError, match=f"{path} has schema 2, this version reads {SCHEMA}: use a new file"):
         AnswerLog(path)
     assert path.read_bytes() == before
-
-
-# -- damage -----------------------------------------------------------------------------------------------------------
 
 
 def damaged(path, statements):
@@ -357,9 +325,6 @@ def test_what_cannot_be_asked_again_is_an_error_when_it_is_damaged(table, column
             read(log)
         with pytest.raises(LogError, match=f"{path} is damaged"):
             log.verify()
-
-
-# -- recordings -------------------------------------------------------------------------------------------------------
 
 
 def rates(image):

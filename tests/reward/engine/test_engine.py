@@ -99,9 +99,6 @@ def test_a_question_that_is_on_its_way_is_joined():
     assert list(expert.seen.values()) == [1]
 
 
-# -- the log ----------------------------------------------------------------------------------------------------------
-
-
 @settings(max_examples=30)
 @given(trees=TREES, cache_bytes=st.sampled_from([1, 2**30]), describe=st.booleans())
 def test_scores_are_the_same_without_a_log_with_a_cold_and_with_a_warm_one(trees, cache_bytes, describe):
@@ -194,9 +191,6 @@ def test_a_log_that_breaks_costs_the_log_and_not_the_scores(tmp_path):
         assert run_all(engine, [asks(2)], expert) == [alone(asks(2), known)]
 
 
-# -- memory -----------------------------------------------------------------------------------------------------------
-
-
 def test_run_takes_programs_as_there_is_room():
     alive: weakref.WeakSet[Any] = weakref.WeakSet()
     window, max_alive = 8, 0
@@ -266,9 +260,6 @@ def test_no_picture_is_held_when_its_sample_is_done(tmp_path):
         assert pixels() is None
 
 
-# -- threads and shutdown ---------------------------------------------------------------------------------------------
-
-
 def test_many_threads_submit_at_once():
     expert = Fake(known, batch=5, jitter_s=0.0005)
     with Engine() as engine, ThreadPoolExecutor(8) as pool:
@@ -279,15 +270,6 @@ def test_many_threads_submit_at_once():
         scores = list(pool.map(submit, range(8)))
     assert scores == [[alone(asks(n, n + worker), known) for n in range(40)] for worker in range(8)]
     assert set(expert.seen.values()) == {1}
-
-
-def test_two_engines_know_nothing_of_each_other():
-    expert = Fake(known)
-    with Engine() as first, Engine() as second:
-        assert run_all(first, [asks(1)], expert) == run_all(second, [asks(1)], expert)
-        first.close()
-        assert run_all(second, [asks(2)], expert) == [alone(asks(2), known)]
-    assert sorted(expert.seen.values()) == [1, 2]
 
 
 def started_by(action):

@@ -225,8 +225,6 @@ def test_others_ship_rewards_under_a_name(monkeypatch):
         build("moved")
 
 
-# -- another process --------------------------------------------------------------------------------------------------
-
 OTHER = """
 import json, pickle, sys
 reward, samples = pickle.load(sys.stdin.buffer)

@@ -38,8 +38,6 @@ def same(left: Advantages, right: Advantages) -> None:
     np.testing.assert_array_equal(left.informative, right.informative)
 
 
-# -- examples ---------------------------------------------------------------------------------------------------------
-
 REFUSED = Score.failed("the judge refused")
 DOWN = Score.failed("no answer within 600 s", cause="infrastructure")
 DARK = Score.abstained("too dark to tell")
@@ -98,14 +96,6 @@ def test_metrics_are_of_groups_and_noise():
     assert set(nothing.metrics.values()) == {0.0}
 
 
-def test_the_same_words_about_another_picture_are_another_group():
-    samples = [sample("one", sources=(picture(0),)), sample("two", sources=(picture(5),))]
-    assert samples[0].instruction == samples[1].instruction
-    result = advantages([0.0, 1.0], [edit.group for edit in samples])
-    assert result.values.tolist() == [0.0, 0.0]
-    assert result.degenerate_groups == 1.0
-
-
 def test_where_nobody_has_a_value_an_abstention_has_none_either():
     result = advantages([DARK, DARK, DOWN], ["a"] * 3)
     assert not result.scored.any()
@@ -137,9 +127,6 @@ def test_edits_that_abstain_fare_as_the_worst_edits_there_can_be(values, hidden,
     if len(hidden & set(range(len(values)))) < len(values):
         spoiled = advantages(scores, ["a"] * len(values), lowest=0.0).values
         np.testing.assert_array_equal(spoiled, advantages(worst, ["a"] * len(values)).values)
-
-
-# -- properties -------------------------------------------------------------------------------------------------------
 
 
 @given(ROWS, OPTIONS)
@@ -219,9 +206,6 @@ def test_no_row_is_ever_a_nan(rows, scale):
     assert all(number >= 0 and math.isfinite(number) for number in numbers.values())
 
 
-# -- a judge's noise --------------------------------------------------------------------------------------------------
-
-
 def noisy_scores(
     signal: float, noise: float, groups: int = 400, of_each: int = 8
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
@@ -262,9 +246,6 @@ def test_shrinking_comes_nearer_to_what_a_judge_without_noise_would_say(signal):
     }
     assert errors["shrink"] < errors["plain"]
     assert errors["shrink"] < errors["floor"]
-
-
-# -- credits ----------------------------------------------------------------------------------------------------------
 
 
 def credited(*values: float | None) -> Score:
@@ -316,9 +297,6 @@ def test_a_cheat_that_a_guard_rejects_is_worse_off_than_an_honest_failure():
     assert len(scores[1].credits) == 2
     for result in credit_advantages(scores, [edit.group for edit in samples]).values():
         assert result.values[0] < 0
-
-
-# -- invalid arguments ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

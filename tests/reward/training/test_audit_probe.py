@@ -83,9 +83,6 @@ def alarms_of(monitor: StepMonitor) -> dict[str, int]:
     return {alarm.name: alarm.step for alarm in reversed(monitor.alarms)}
 
 
-# -- a policy in training ----------------------------------------------------------------------------------------------
-
-
 def test_a_hack_that_pays_is_known_before_the_policy_finds_it(caplog):
     reward = Paid({following: 0.3, saturation: 1.5}, noise=0.01)
     monitor = StepMonitor(64, probe=AuditProbe(reward, every=2), name="mine")
@@ -139,9 +136,6 @@ def test_noise_alone_is_no_hack():
                 alarms[mean] += len(tracker.observe(10 * number, gains)[1])
     assert alarms[-0.2] == 0
     assert alarms[0.0] <= 10  # in 40 runs of 10 families
-
-
-# -- what is measured --------------------------------------------------------------------------------------------------
 
 
 def step_of(groups: int = 6, size: int = 4) -> tuple[list[EditSample], list[Score]]:
@@ -239,9 +233,6 @@ def test_a_variant_counts_where_it_would_count_in_training():
     assert gains.by_family["blurred"] == gains.by_family["blank"]  # 0.05 is the lowest score seen
 
 
-# -- failures ----------------------------------------------------------------------------------------------------------
-
-
 def test_a_reward_that_fails_ends_nothing_and_is_asked_after_growing_pauses(caplog):
     asked: list[int] = []
     now = {"step": 0}
@@ -316,9 +307,6 @@ def test_options_are_read_from_a_string():
     ):
         with pytest.raises(ValueError, match=words):
             AuditProbe.of(Constant(), text)
-
-
-# -- in a monitor ------------------------------------------------------------------------------------------------------
 
 
 def test_the_gains_stay_among_the_latest_numbers_until_the_next_probe():

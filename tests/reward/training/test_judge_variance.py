@@ -89,9 +89,6 @@ def reward_of(metric: Any, rule: Any) -> tuple[Reward, Fake]:
     return Reward(metric, {"judge": expert, "preference": expert}), expert
 
 
-# -- measurements -----------------------------------------------------------------------------------------------------
-
-
 def test_the_noise_of_a_judge_is_found_with_an_interval_that_holds_it():
     reward, _ = reward_of(Asked(), wavering)
     noise = measure_judge_variance(reward, samples(64))
@@ -176,9 +173,6 @@ def test_what_is_measured_is_what_advantages_take():
     assert corrected.noise_variance_share > 0.7
 
 
-# -- queries ----------------------------------------------------------------------------------------------------------
-
-
 def test_the_first_repeat_is_what_the_reward_says_and_nothing_is_asked_twice():
     reward, expert = reward_of(Asked(draws=3), wavering)
     batch = samples(5)
@@ -218,9 +212,6 @@ def test_a_failure_fails_its_repeat_as_it_would_any_score():
     scores = Reward(ResampledMetric(reward.metric, 0), reward.experts, engine=reward.engine)(samples(20))
     assert list(scores) == list(reward(samples(20)))
     assert scores.count("abstained") > 0
-
-
-# -- the arithmetic ---------------------------------------------------------------------------------------------------
 
 
 def test_the_standard_deviation_is_pooled_by_degrees_of_freedom():

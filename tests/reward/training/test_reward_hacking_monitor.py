@@ -56,9 +56,6 @@ def names(monitor: RewardHackingMonitor) -> set[str]:
     return {alarm.name for alarm in monitor.alarms}
 
 
-# -- no alarm ---------------------------------------------------------------------------------------------------------
-
-
 def test_batches_that_do_not_change_raise_no_alarm():
     """100 runs of 200 steps; fewer than 1 in 20 may raise an alarm."""
     random = np.random.default_rng(0)
@@ -139,9 +136,6 @@ def test_rewards_that_no_longer_differ_within_groups_say_little_about_agreement(
     assert "agreement" not in names(monitor)
 
 
-# -- alarms -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("hack", HACKS)
 def test_a_hack_is_heard_of_soon(hack):
     name, change = HACKS[hack]
@@ -212,9 +206,6 @@ def test_an_alarm_says_what_it_saw_and_what_that_may_mean():
     assert alarm.message.endswith("below that for 5 steps, now 0.00392: the source is copied")
 
 
-# -- probes ------------------------------------------------------------------------------------------------------------
-
-
 def probed(
     change: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]], *, count: int = 180
 ) -> RewardHackingMonitor:
@@ -267,9 +258,6 @@ def test_a_watch_that_was_saved_knows_its_probe():
     assert again.observe_probe(5, scores, later) == monitor.observe_probe(5, scores, later)
     assert again.alarms == monitor.alarms
     assert [alarm.name for alarm in again.alarms] == ["probe/heldout"]
-
-
-# -- logs -------------------------------------------------------------------------------------------------------------
 
 
 def test_what_is_logged_is_plain_numbers_and_nothing_that_is_not_known():
@@ -343,9 +331,6 @@ def test_a_watch_that_was_saved_goes_on_as_if_it_had_never_stopped():
         assert second.alarms == uninterrupted.alarms
     assert uninterrupted.alarms
     assert all(isinstance(alarm, Alarm) for alarm in uninterrupted.alarms)
-
-
-# -- small drifts and invalid options ---------------------------------------------------------------------------------
 
 
 def test_a_drift_too_small_to_matter_is_none_however_steady_the_number_was():

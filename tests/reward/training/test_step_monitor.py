@@ -38,9 +38,6 @@ def names(monitor: StepMonitor) -> set[str]:
     return {alarm.name for alarm in monitor.alarms}
 
 
-# -- alarms -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_an_honest_policy_that_learns_raises_no_alarm(seed):
     policy = Policy(seed, rise=0.05)
@@ -122,9 +119,6 @@ def test_every_alarm_has_an_action():
     assert all(Alarm(0, name, 4.0, 3.0, "").action for name in (*MONITORED, *others))
 
 
-# -- steps ------------------------------------------------------------------------------------------------------------
-
-
 def test_steps_are_cut_from_calls_of_any_size_and_thread():
     edits = [edit.sample for edit in Policy(0).step(0)]
     whole, parts, threads = (StepMonitor(16) for _ in range(3))
@@ -189,9 +183,6 @@ def test_the_history_of_a_long_run_is_bounded_and_covers_it():
     assert monitor.history[-1][0] >= 2996
 
 
-# -- the held-out reward ----------------------------------------------------------------------------------------------
-
-
 def test_a_held_out_reward_that_fails_is_left_out_for_growing_times_and_training_goes_on(caplog):
     calls: list[int] = []
     current = {"step": 0, "works": False}
@@ -223,9 +214,6 @@ def test_a_step_that_cannot_be_observed_is_counted_and_ends_nothing(monkeypatch,
     monitor.add([sample()] * 8, [Score.of(0.5)] * 8)
     assert (monitor.steps, monitor.dropped) == (1, 1)
     assert "step 0 was not observed" in caplog.text
-
-
-# -- state ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_restarted_trainer_goes_on_as_if_it_had_never_stopped(tmp_path):
@@ -300,9 +288,6 @@ def test_a_monitor_of_an_earlier_version_is_read():
         old = RewardHackingMonitor.from_json({**data, "schema": schema})
         assert (old.baseline, old.to_json()["schema"]) == (7, 4)
         data.pop("rewards", None)
-
-
-# -- as a reward ------------------------------------------------------------------------------------------------------
 
 
 def rewards() -> tuple[Reward, MonitoredReward]:
