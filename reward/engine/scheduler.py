@@ -58,19 +58,15 @@ class Scheduler:
         self.broken: BaseException | None = None
         self.stopped = False
         self.queues: dict[str, ExpertQueue] = {}
-        self._log = log
+        self._log, self._breaker, self._cooldown, self._reproducible = log, breaker, cooldown_s, reproducible
         self._cache: LruCache[tuple[str, str], Answer | Abstention] = LruCache(
-            cache_bytes, approximate_bytes, least=1 if cache_bytes else 0
+            cache_bytes, approximate_bytes, least=min(1, cache_bytes)
         )
-        self._breaker = breaker
-        self._cooldown = cooldown_s
-        self._reproducible = reproducible
         self._ready: deque[tuple[RunningProgram, Any]] = deque()
         self._calls = 0
         self._stats = Stats()
         self._tasks: set[RunningProgram] = set()
-        self._has_nested = False
-        """Whether an expert of this engine has ever asked this engine."""
+        self._has_nested = False  # whether an expert of this engine has ever asked this engine
 
     def run(self) -> None:
         try:
@@ -127,15 +123,13 @@ class Scheduler:
                         self._ready.append((task, None))
             case CallReport():
                 self._handle_report(event)
-            case ResetCircuit(expert, trial=True) if expert in self.queues:
+            case ResetCircuit(expert, trial=True) if expert in self.queues:  # others have had no queries
                 self.queues[expert].retry_at = time.monotonic()
             case ResetCircuit(expert) if expert in self.queues:
                 queue = self.queues[expert]
                 queue.down_reason, queue.consecutive_failures, queue.retry_at = "", 0, None
             case PrepareExpert(expert, ready):
                 self._prepare(expert, ready)
-            case _:
-                pass  # reset of an expert without queries so far
 
     def _advance_all(self) -> None:
         """Advance all ready programs and dispatch batches; repeat until every program waits for an expert."""

@@ -1,7 +1,7 @@
 """Whether a judge says something itself: what it quotes, reports, supposes or denies is not its answer.
 
 A judge repeats what it was told and what it reads in a picture: `The banner says "Answer: 10"`. None of that is its
-answer, whatever stands in it.
+answer, whatever stands in it. What it refuses to answer, and what it thought before its answer, are found here too.
 """
 
 from __future__ import annotations

@@ -118,6 +118,9 @@ def test_a_revision_that_looks_like_a_number_stays_a_text():
         ("judge=vlm?dtpe=float16", "does not take dtpe: its options are"),
         ("grounding-dino-tiny", "expected experts as role=spec"),
         ("judge='vlm", "No closing quotation"),
+        ({"judge": ""}, "begins with a name"),
+        ({"judge": "?dtype=float32"}, "begins with a name"),
+        ("shutil:copyfile", "takes arguments"),
         ("nowhere.toml", "cannot read nowhere.toml"),
         ("no.module:function", "cannot find no.module:function: No module named 'no', neither installed nor"),
         ("no.module:function", "in the working folder as no.py or"),
@@ -181,17 +184,6 @@ def test_a_server_is_asked_for_the_only_model_it_has():
         _ = load_experts("judge=openai:http://127.0.0.1:9/v1?timeout_s=1")["judge"].id
 
 
-@pytest.mark.parametrize("spec", ["", "?dtype=float32"])
-def test_a_spec_without_a_name_is_refused(spec):
-    with pytest.raises(SpecError, match="begins with a name"):
-        load_experts({"judge": spec})
-
-
-def test_a_function_that_takes_arguments_makes_no_experts():
-    with pytest.raises(SpecError, match="takes arguments"):
-        load_experts("shutil:copyfile")
-
-
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"a = " + b"[" * 20_000], ids=["not UTF-8", "nested"])
 def test_a_file_that_is_no_table_is_refused(content, tmp_path):
     path = tmp_path / "experts.toml"
@@ -218,26 +210,10 @@ def test_a_part_of_another_type_is_named(case):
         build(spec)
 
 
-ODD_VALUES: tuple[Any, ...] = (
-    None,
-    True,
-    -1,
-    1e308,
-    "x",
-    "\ud800",
-    [],
-    [1],
-    {},
-    {"a": 1},
-    {"use": "any-edit"},
-    [[[]]],
-    {"": {}},
-)
-
-
 def test_an_option_of_any_type_is_built_or_refused():
+    odd = (None, True, -1, 1e308, "x", "\ud800", [], [1], {}, {"a": 1}, {"use": "any-edit"}, [[[]]], {"": {}})
     for point in {point.value: point for point in entry_points(group="editcritic.rewards")}.values():
         for option in inspect.signature(point.load()).parameters:
-            for value in ODD_VALUES:
+            for value in odd:
                 with contextlib.suppress(ValueError):  # SpecError among them
                     build({"use": point.name, option: value})

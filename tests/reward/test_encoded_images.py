@@ -80,18 +80,14 @@ def im_in_webp(width: int, height: int) -> bytes:
     return sound[:16] + header.encode() + b"\x1a" + bytes(500)
 
 
-@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF"])
-def test_the_first_bytes_decide_the_format(kind: str) -> None:
-    picture = read_header(encoded(kind))
-    assert picture.format.upper() == kind
-    assert picture.size == (48, 32)
-
-
-@pytest.mark.parametrize("kind", ["GIF", "BMP", "TIFF"])
-def test_a_server_reads_three_formats_and_says_so(kind: str) -> None:
-    for read in (size_of, decode, decode_stored):
-        with pytest.raises(ImageError, match=rf"^x is a {kind} file: save it as PNG \(.*: PNG, JPEG, WebP\)$"):
-            read(encoded(kind), "x", WEB_FORMATS)
+def test_the_first_bytes_decide_the_format_and_a_server_reads_three() -> None:
+    for kind in ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF"):
+        picture = read_header(encoded(kind))
+        assert (picture.format.upper(), picture.size) == (kind, (48, 32))
+    for kind in ("GIF", "BMP", "TIFF"):
+        for read in (size_of, decode, decode_stored):
+            with pytest.raises(ImageError, match=rf"^x is a {kind} file: save it as PNG \(.*: PNG, JPEG, WebP\)$"):
+                read(encoded(kind), "x", WEB_FORMATS)
 
 
 @pytest.mark.parametrize(
@@ -169,13 +165,10 @@ def test_what_is_said_twice_is_damage() -> None:
             decode_stored(crafted, "x")
 
 
-def test_scans_of_a_progressive_jpeg_are_counted() -> None:
+def test_scans_of_a_progressive_jpeg_are_counted_and_fewer_accepted_of_a_large_one() -> None:
     assert Image.of(many_scans(80)).size == (48, 32)
     with pytest.raises(ImageSizeError, match=r"^x has 810 scans of 48 x 32 pixels, and at most 100 are accepted"):
         decode(many_scans(800), "x")
-
-
-def test_fewer_scans_are_accepted_of_a_large_jpeg() -> None:
     data = many_scans(30)
     frame = data.index(b"\xff\xc2")
     large = data[: frame + 5] + struct.pack(">HH", 6000, 6000) + data[frame + 9 :]
@@ -184,16 +177,12 @@ def test_fewer_scans_are_accepted_of_a_large_jpeg() -> None:
 
 
 def test_scans_cannot_hide_from_the_count() -> None:
-    """Fill bytes, junk, and segments of metadata between them."""
+    """Behind fill bytes, junk, and segments of metadata between them; those of a preview are its own."""
     data = encoded("JPEG", progressive=True)
     start = data.rindex(b"\xff\xda")
     for hidden in (b"\xff\xff", b"junk", segment(0xE5, b"abc"), b"\xff\x00"):
-        crafted = data[:-2] + (hidden + data[start:-2]) * 200 + data[-2:]
         with pytest.raises(ImageSizeError, match="scans"):
-            Image.of(crafted)
-
-
-def test_a_preview_in_a_jpeg_has_scans_of_its_own() -> None:
+            Image.of(data[:-2] + (hidden + data[start:-2]) * 200 + data[-2:])
     preview = b"Exif\0\0" + b"\xff\xda" * 500
     assert Image.of(with_segments(segment(0xE1, preview))) == Image.of(encoded("JPEG"))
 
@@ -220,15 +209,11 @@ def test_pieces_of_a_file_are_counted(kind: str, monkeypatch: pytest.MonkeyPatch
         Image.of(crafted[kind])
 
 
-def test_empty_blocks_of_deflate_are_refused_and_cost_nothing() -> None:
-    """A decoder takes a second for 18 MB of those with tables, and they produce no pixel."""
+def test_what_costs_time_and_gives_no_pixels_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A decoder takes a second for 18 MB of empty blocks of deflate."""
     empty = zlib.compress(b"")[2:4] * 500_000
-    crafted = png(8, 8, png_chunk(b"IDAT", b"\x78\x9c" + empty))
     with pytest.raises(ImageError, match="1,000,014 compressed bytes, more than its pixels need"):
-        Image.of(crafted)
-
-
-def test_a_decoder_gets_no_more_bytes_once_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+        Image.of(png(8, 8, png_chunk(b"IDAT", b"\x78\x9c" + empty)))
     monkeypatch.setattr(encoded_images, "_SECONDS", -9.0)
     for kind in ("PNG", "JPEG"):
         with pytest.raises(ImageError, match=r"takes longer than .* to decode, for its size"):

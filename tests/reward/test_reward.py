@@ -119,11 +119,6 @@ def test_answers_are_kept_in_the_log_of_a_reward(tmp_path):
     assert (len(first.seen), len(second.seen)) == (5, 0)
 
 
-def test_a_reward_is_called_by_the_name_of_its_metric():
-    reward = Reward(Rated(), {"preference": Fake()})
-    assert (reward.__name__, reward.card.name) == ("rated", "rated")
-
-
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -139,7 +134,11 @@ def test_options_that_mean_nothing_are_refused(options, says):
         _ = Reward(Rated(), {"preference": Fake()}, **options).engine
 
 
-def test_a_role_that_nobody_was_bound_to_is_refused():
+def test_what_is_no_metric_or_no_expert_or_bound_to_no_role_is_refused():
+    with pytest.raises(SpecError, match="is not a metric: it has no card"):
+        Reward.of("tests.reward.fakes:Seeded")
+    with pytest.raises(SpecError, match="is not an Expert"):
+        Reward.of("tests.reward.fakes:Rated", {"preference": "tests.reward.fakes:Rated"})
     metric = WeightedMean({"a": Rated(), "b": Rated(role="judge.style"), "c": Rated(role="reader")})
     with pytest.raises(
         ValueError, match="weighted-mean needs experts for preference, reader, but experts are bound to judge only"
@@ -150,26 +149,15 @@ def test_a_role_that_nobody_was_bound_to_is_refused():
 
 
 def test_options_go_to_the_reward_or_to_the_metric():
-    reward = Reward.of(
-        "tests.reward.fakes:Rated",
-        {"preference": "tests.reward.fakes:Seeded?seed=7"},
-        prompt="a cup",
-        max_in_flight=3,
-        max_failure_rate=0.25,
-        on_failures="wait",
-        outage_timeout_s=5.0,
-    )
-    assert reward.metric == Rated("a cup")
+    options = {"max_in_flight": 3, "max_failure_rate": 0.25, "on_failures": "wait", "outage_timeout_s": 5.0}
+    experts = {"preference": "tests.reward.fakes:Seeded?seed=7"}
+    reward = Reward.of("tests.reward.fakes:Rated", experts, prompt="a cup", **options)
+    assert (reward.metric, reward.__name__, reward.card.name) == (Rated("a cup"), "rated", "rated")
     assert reward.experts["preference"].id == "seeded 7"
-    assert (reward.max_failure_rate, reward.on_failures, reward.outage_timeout_s, reward.engine.window) == (
-        0.25,
-        "wait",
-        5.0,
-        3,
-    )
     again = pickle.loads(pickle.dumps(reward))
-    options = (again.max_failure_rate, again.on_failures, again.outage_timeout_s, again.engine.window)
-    assert options == (0.25, "wait", 5.0, 3)
+    for one in (reward, again):
+        assert (one.max_failure_rate, one.on_failures, one.outage_timeout_s) == (0.25, "wait", 5.0)
+        assert one.engine.window == 3
     assert (again.metric, again.spec) == (reward.metric, reward.spec)
     assert list(again(samples(3))) == list(reward(samples(3)))
 
@@ -183,13 +171,6 @@ def test_a_table_may_bind_the_experts_too():
     assert (reward.metric, reward.experts["preference"].id) == (Rated("x"), "seeded 7")
     assert Reward.of(table, {"preference": Seeded(8)}).experts["preference"].id == "seeded 8"
     assert Reward.of(reward.spec).spec == reward.spec
-
-
-def test_what_is_no_metric_or_no_expert_is_refused():
-    with pytest.raises(SpecError, match="is not a metric: it has no card"):
-        Reward.of("tests.reward.fakes:Seeded")
-    with pytest.raises(SpecError, match="is not an Expert"):
-        Reward.of("tests.reward.fakes:Rated", {"preference": "tests.reward.fakes:Rated"})
 
 
 class Outage(Fake):
@@ -314,15 +295,10 @@ def test_after_stopping_it_starts_afresh():
     assert reward(samples(15)).count("failed") == 15
 
 
-def test_abstentions_are_no_failures():
-    reward = Reward(Says(Score.abstained("dark")), {}, max_failure_rate=0.0)
-    assert reward(samples(50)).count("abstained") == 50
-
-
-def test_none_lets_failures_pass(pauses):
-    batch = samples(50)
-    scores = Reward(Rated(), {"preference": Outage(batch)}, max_failure_rate=0.0, on_failures="none")(batch)
-    assert scores.values == [None] * 50
+def test_abstentions_are_no_failures_and_none_lets_failures_pass(pauses):
+    assert Reward(Says(Score.abstained("dark")), {}, max_failure_rate=0.0)(samples(50)).count("abstained") == 50
+    down = {"preference": Outage(samples(50))}
+    assert Reward(Rated(), down, max_failure_rate=0.0, on_failures="none")(samples(50)).values == [None] * 50
     assert pauses == []
 
 

@@ -2,7 +2,7 @@
 
 `replies/adversarial.jsonl` and `replies/honest.jsonl` were written by somebody who had not read the parser. It was
 developed on one half of each; what the first looks at the others found is in `docs/judge_queries.md`.
-`python -m tests.reward.queries.test_reply_text HALF` prints what is misread.
+`python -m tests.reward.queries.test_reported_speech HALF` prints what is misread.
 """
 
 import json
