@@ -211,7 +211,7 @@ def test_a_part_of_another_type_is_named(case):
 
 
 def test_an_option_of_any_type_is_built_or_refused():
-    odd = (None, True, -1, 1e308, "x", "\ud800", [], [1], {}, {"a": 1}, {"use": "any-edit"}, [[[]]], {"": {}})
+    odd: Any = (None, True, -1, 1e308, "x", "\ud800", [], [1], {}, {"a": 1}, {"use": "any-edit"}, [[[]]], {"": {}})
     for point in {point.value: point for point in entry_points(group="editcritic.rewards")}.values():
         for option in inspect.signature(point.load()).parameters:
             for value in odd:

@@ -187,6 +187,13 @@ def test_trust_in_nothing_or_in_what_is_no_path_is_none(tmp_path: Path, monkeypa
             require_trusted({"judge": f"vlm:{text}"}, tmp_path / "f.toml")
 
 
+def test_nothing_is_imported_to_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "loud.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(SpecError, match="the module loud"):
+        require_trusted({"use": "loud:X"}, "f.toml")
+
+
 def test_names_are_followed_into_classes_only() -> None:
     assert find_target("editcritic.reward.image:Image.open")
     for path in ("editcritic.benchmarks.run.run_journal:os.system", "os:path.join", "os:system.__call__"):

@@ -225,8 +225,8 @@ def held(name: str) -> tuple[Any, Callable[[], object]]:
             return reward._engine_lock, lambda: reward([sample()]).values
         case "submissions":
             return reward.engine._scheduler.submit_lock, lambda: reward([sample()]).values
-    # In the parent it would stop the engines that other tests share.
-    return workers._stops_lock, lambda: os.getpid() != parent and workers._stop_all()
+        case _:  # in the parent it would stop the engines that other tests share
+            return workers._stops_lock, lambda: os.getpid() != parent and workers._stop_all()
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,8 @@ def test_the_limit_holds_and_every_answer_is_right(batches, limit):
 
 
 def test_threads_may_ask_at_once():
-    cache, wrong = features(400), []
+    cache = features(400)
+    wrong: list[object] = []
 
     def work(seed):
         order = np.random.default_rng(seed)

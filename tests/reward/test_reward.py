@@ -6,6 +6,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -149,7 +150,7 @@ def test_what_is_no_metric_or_no_expert_or_bound_to_no_role_is_refused():
 
 
 def test_options_go_to_the_reward_or_to_the_metric():
-    options = {"max_in_flight": 3, "max_failure_rate": 0.25, "on_failures": "wait", "outage_timeout_s": 5.0}
+    options: Any = {"max_in_flight": 3, "max_failure_rate": 0.25, "on_failures": "wait", "outage_timeout_s": 5.0}
     experts = {"preference": "tests.reward.fakes:Seeded?seed=7"}
     reward = Reward.of("tests.reward.fakes:Rated", experts, prompt="a cup", **options)
     assert (reward.metric, reward.__name__, reward.card.name) == (Rated("a cup"), "rated", "rated")

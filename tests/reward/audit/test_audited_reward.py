@@ -132,7 +132,8 @@ class Wordless(Exception):
 def test_values_of_any_sequence_or_generator_are_scores():
     row = [0.5, 0.25, 0.0] * 2
     for values in (Column(), (value for value in row), np.array(row), torch.tensor(row)):
-        assert [score.value for score in AuditedReward(lambda samples, values=values: values)(EDITS)] == row
+        scorer: Any = lambda samples, values=values: values  # noqa: E731
+        assert [score.value for score in AuditedReward(scorer)(EDITS)] == row
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ JSON: list[tuple[str, Any]] = [
     *((text, {"score": 7}) for text in SEVEN),
     *((text, None) for text in NO_JSON),
 ]
-TABLES = [
+TABLES: list[tuple[ResponseFormat, dict[Any, Any]]] = [
     *((YesNo(), YES_NO), (LEVELS, LEVEL), (TEN, TEN_GRADES), (ASKED, ASKED_GRADES), (HUNDRED, HUNDRED_GRADES)),
     (FIVE, FIVE_GRADES),
 ]

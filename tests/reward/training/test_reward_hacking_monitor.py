@@ -325,7 +325,7 @@ def test_a_watch_that_was_saved_goes_on_as_if_it_had_never_stopped():
 def test_options_lists_and_states_that_mean_nothing_are_refused():
     for options in ({"baseline": 4}, {"patience": 0}, {"z_limit": 0}, {"max_images": 0}):
         with pytest.raises(ValueError, match="baseline >= 5, patience >= 1, z_limit > 0 and max_images >= 1"):
-            RewardHackingMonitor(**options)  # type: ignore[arg-type]
+            RewardHackingMonitor(**options)
     with pytest.raises(ValueError, match="got 1 samples, 2 scores and 1 held-out scores"):
         RewardHackingMonitor().observe(0, [sample()], [1.0, 1.0], [1.0])
     with pytest.raises(ValueError, match="has schema 0, expected 4: start a new one"):
