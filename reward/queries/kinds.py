@@ -13,7 +13,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Generic, Literal, TypeVar, cast, get_args
+from typing import Any, ClassVar, Generic, Literal, TypeVar, cast, get_args, get_origin
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,13 +45,14 @@ class Query(Generic[A]):
 
     role: ClassVar[str]
     kind: ClassVar[str]
-    answer_type: ClassVar[type]
-    optional: ClassVar[tuple[str, ...]] = ()
+    _answer_type: ClassVar[type] = object
+    _optional: ClassVar[tuple[str, ...]] = ()
     """Fields that the description has only where they are not empty."""
 
     def __init_subclass__(cls) -> None:
-        bases: Any = vars(cls)["__orig_bases__"]
-        cls.answer_type = get_args(bases[0])[0]
+        for base in vars(cls).get("__orig_bases__", ()):
+            if get_origin(base) is Query:
+                cls._answer_type = get_args(base)[0]
 
     @property
     def images(self) -> tuple[Image, ...]:
@@ -61,7 +62,7 @@ class Query(Generic[A]):
     def describe(self) -> dict[str, Any]:
         """The query as JSON, images by digest. Queries with equal kind and description are identical."""
         values = {field.name: getattr(self, field.name) for field in fields(cast("Any", self))}
-        return {name: _plain(value) for name, value in values.items() if value or name not in self.optional}
+        return {name: _plain(value) for name, value in values.items() if value or name not in self._optional}
 
     @property
     def digest(self) -> str:
@@ -80,8 +81,8 @@ class Query(Generic[A]):
 
     def check(self, answer: object) -> None:
         """Raise `InvalidAnswer` unless `answer` is a valid, finite answer to this query."""
-        if not isinstance(answer, self.answer_type):
-            raise InvalidAnswer(f"{self.kind} expects {self.answer_type.__name__}, got {type(answer).__name__}")
+        if not isinstance(answer, self._answer_type):
+            raise InvalidAnswer(f"{self.kind} expects {self._answer_type.__name__}, got {type(answer).__name__}")
         self._check(cast("A", answer))
 
     def _check(self, answer: A) -> None:
@@ -468,7 +469,7 @@ class Remains(Query[Measurement]):
     unchanged: bool = False
     role: ClassVar[str] = "changes"
     kind: ClassVar[str] = "remains"
-    optional = ("unchanged",)
+    _optional = ("unchanged",)
     _check = _check_measured
 
 
@@ -587,7 +588,7 @@ class ReadText(Query[RecognizedText]):
     wanted: str = ""
     role: ClassVar[str] = "reader"
     kind: ClassVar[str] = "read_text"
-    optional = ("wanted",)
+    _optional = ("wanted",)
 
     def _check(self, answer: RecognizedText) -> None:
         lines: Any = answer.lines
@@ -619,7 +620,7 @@ class Rate(Query[Measurement]):
     sources: tuple[Image, ...] = ()
     role: ClassVar[str] = "preference"
     kind: ClassVar[str] = "rate"
-    optional = ("sources",)
+    _optional = ("sources",)
 
     @property
     def images(self) -> tuple[Image, ...]:
