@@ -257,7 +257,7 @@ def _show_edit(sample: EditSample, score: Score, reward: Reward, picture: Path |
 
     from ..benchmarks.report.edit_picture import write_edit_picture
     from ..reward.missing_inputs import for_command
-    from ..reward.score_text import score_lines
+    from ..reward.score import score_lines
 
     if is_printed:
         table = plain_table("")

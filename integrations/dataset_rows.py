@@ -1,7 +1,7 @@
 """The edit of a row: of a data set's columns, or of a trainer's rollout with its prompt, pictures and metadata.
 
 Both become an `EditSample` by `_sample`. A row that is no edit by its own content, such as one with a picture of NaN,
-an empty prompt, a lone surrogate or more than `reward.sample_limits` allows, fails alone: in a batch it is the reason,
+an empty prompt, a lone surrogate or more than `reward.sample` allows, fails alone: in a batch it is the reason,
 a string, in place of its image or sample. What is wrong with a whole batch or data set, such as pixels in [-1, 1] or an
 unknown field, is raised.
 
@@ -24,8 +24,8 @@ from ..reward.encoded_images import check_size
 from ..reward.experts.judging.chat_completions import content_texts
 from ..reward.image import PixelFormatError
 from ..reward.plain_text import check_text, one_line
+from ..reward.sample import SampleTooLarge
 from ..reward.sample_files import sample_from_json, sample_problem
-from ..reward.sample_limits import SampleTooLarge
 from .row_fields import (
     METADATA_FIELDS,
     METADATA_KEY,
@@ -170,7 +170,7 @@ def _sample(fields: dict[str, Any], images: Mapping[str, Image], owner: str) -> 
 
 
 def _refusal(error: ValidationError, owner: str, hint: str = "") -> ValueError:
-    """`SampleTooLarge` for more than `reward.sample_limits` allows, and for what is no character."""
+    """`SampleTooLarge` for more than `reward.sample` allows, and for what is no character."""
     for item in error.errors(include_url=False, include_input=False):
         if isinstance(cause := item.get("ctx", {}).get("error"), SampleTooLarge):
             return SampleTooLarge(f"{owner}: {cause}")

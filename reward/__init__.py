@@ -8,59 +8,17 @@ The rest is in subpackages: `queries` (queries to experts and their answers), `e
 and compositions), `experts`, `training`. Importing this package loads neither torch nor transformers.
 """
 
-from .base_reward import (
-    BaseReward,
-)
-from .boxes import (
-    Box,
-)
-from .card import (
-    Card,
-)
-from .config import (
-    build,
-    load_experts,
-)
-from .edit_plan import (
-    EditPlan,
-    Kept,
-    PlannedOperation,
-    Question,
-    Relation,
-    Target,
-)
-from .engine import (
-    AnswerLog,
-    Engine,
-    Program,
-    ask,
-)
-from .image import (
-    Image,
-    ImageError,
-)
-from .queries import (
-    Expert,
-    SpecError,
-    spec_of,
-)
-from .reward import (
-    Reward,
-    TooManyFailures,
-    default_experts,
-    score,
-)
-from .sample import (
-    EditSample,
-    Operation,
-    Pools,
-    Task,
-)
-from .score import (
-    Evidence,
-    Score,
-    Scores,
-)
+from .base_reward import BaseReward
+from .boxes import Box
+from .card import Card
+from .config import build, load_experts
+from .edit_plan import EditPlan, Kept, PlannedOperation, Question, Relation, Target
+from .engine import AnswerLog, Engine, Program, ask
+from .image import Image, ImageError
+from .queries import Expert, SpecError, spec_of
+from .reward import Reward, TooManyFailures, default_experts, score
+from .sample import EditSample, Operation, Pools, Task
+from .score import Evidence, Score, Scores
 
 __all__ = [
     "AnswerLog",

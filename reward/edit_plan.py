@@ -13,11 +13,10 @@ from functools import cache
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import ConfigDict, Field, TypeAdapter, with_config
+from pydantic import Field, TypeAdapter, with_config
 
 from .boxes import Box
-from .sample import Position, TaskType
-from .sample_limits import MAX_TEXT, check_count, check_length, check_number
+from .sample import MAX_TEXT, STRICT, Position, TaskType, check_count, check_length, check_number
 
 OperationType = Literal[
     TaskType,  # EdiVal's nine
@@ -107,11 +106,10 @@ MAX_NESTING = 3
 MAX_ATTRIBUTES = 16
 MAX_BOXES = 256
 
-_STRICT = ConfigDict(extra="forbid")  # of JSON, see `plan_from_json`
 _Text = Annotated[str, Field(max_length=MAX_TEXT)]
 
 
-@with_config(_STRICT)
+@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class Relation:
     """How a target lies to another object, `of`: "the cup *on the table*"."""
@@ -120,7 +118,7 @@ class Relation:
     of: Target
 
 
-@with_config(_STRICT)
+@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class Target:
     """A referring expression, taken apart: "the second red cup from the left on the table".
@@ -205,7 +203,7 @@ _RELATION_WORDS: Mapping[RelationKind, str] = MappingProxyType(
 )
 
 
-@with_config(_STRICT)
+@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class Question:
     """A yes/no question that checks an operation. Its text says nothing about the answer that is expected.
@@ -232,7 +230,7 @@ class Question:
             raise ValueError(f"near miss {self.text!r} must be answered no about the edit, and `after` is 'yes'")
 
 
-@with_config(_STRICT)
+@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class PlannedOperation:
     """One operation of an instruction. Unused slots stay empty.
@@ -302,7 +300,7 @@ _REQUIRED_SLOTS: Mapping[OperationType, tuple[str, ...]] = MappingProxyType(
 )
 
 
-@with_config(_STRICT)
+@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class Kept:
     """Something that must stay. target: whose; None for the whole picture. words: those of the instruction that say
@@ -319,7 +317,7 @@ class Kept:
             raise ValueError(f"what is kept as {self.aspect} needs a target")
 
 
-@with_config(_STRICT)
+@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class EditPlan:
     """What an instruction asks for: operations in order, and what must stay.

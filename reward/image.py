@@ -11,8 +11,6 @@ import hashlib
 import json
 import operator
 import os
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, MutableMapping
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -21,7 +19,6 @@ import numpy as np
 import PIL.Image
 
 from .colour_profiles import continues_raw_numbers, has_other_colours, to_srgb
-from .forks import at_fork, was_held
 from .image_decoding import (
     ImageError,
     PixelFormatError,
@@ -37,6 +34,7 @@ from .image_decoding import (
     tensor_to_numpy,
 )
 from .image_operations import RED, WHITE, Canvas, Colour, ImageOperation, apply_operation, tilted_size
+from .lru_cache import LruCache
 
 __all__ = ["FileIndex", "Image", "ImageError", "PixelFormatError", "Pixels", "Reading", "Size"]
 
@@ -435,61 +433,14 @@ _ENTRY_BYTES = 512
 """Of an entry beside its pixels, about: they are fewer for tiny pictures."""
 
 
-class _PixelCache:
-    """LRU cache of decoded pixels by digest, bounded in bytes."""
-
-    def __init__(self, limit_bytes: int) -> None:
-        self._limit = limit_bytes
-        self._bytes = 0
-        self._pixels: OrderedDict[str, Pixels] = OrderedDict()
-        self._lock = threading.Lock()
-        at_fork(self, _PixelCache._in_child)
-
-    def _in_child(self) -> None:
-        if was_held(self._lock):
-            self._lock = threading.Lock()
-            self._pixels, self._bytes = OrderedDict(), 0
-
-    def get(self, digest: str) -> Pixels | None:
-        with self._lock:
-            pixels = self._pixels.get(digest)
-            if pixels is not None:
-                self._pixels.move_to_end(digest)
-            return pixels
-
-    def put(self, digest: str, pixels: Pixels) -> None:
-        with self._lock:
-            if digest in self._pixels:
-                return
-            self._pixels[digest] = pixels
-            self._bytes += pixels.nbytes + _ENTRY_BYTES
-            while self._bytes > self._limit and len(self._pixels) > 1:
-                self._bytes -= self._pixels.popitem(last=False)[1].nbytes + _ENTRY_BYTES
+PixelCache = LruCache[str, Pixels]
 
 
-class _DerivationCache:
-    """(digest, operation) -> digest of the result: a crop used by many programs is hashed once."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._digests: OrderedDict[tuple[str, ImageOperation], str] = OrderedDict()
-        self._lock = threading.Lock()
-        at_fork(self, _DerivationCache._in_child)
-
-    def _in_child(self) -> None:
-        if was_held(self._lock):
-            self._lock = threading.Lock()
-
-    def get(self, key: tuple[str, ImageOperation]) -> str | None:
-        with self._lock:
-            return self._digests.get(key)
-
-    def put(self, key: tuple[str, ImageOperation], digest: str) -> None:
-        with self._lock:
-            self._digests[key] = digest
-            if len(self._digests) > self._limit:
-                self._digests.popitem(last=False)
+def pixel_cache(limit_bytes: int) -> PixelCache:
+    """Of decoded pixels by digest."""
+    return LruCache(limit_bytes, lambda pixels: pixels.nbytes + _ENTRY_BYTES, least=1)
 
 
-_cache = _PixelCache(limit_bytes=256 * 2**20)
-_derivations = _DerivationCache(limit=100_000)
+_cache = pixel_cache(256 * 2**20)
+_derivations: LruCache[tuple[str, ImageOperation], str] = LruCache(100_000)
+"""(digest, operation) -> digest of the result: a crop used by many programs is hashed once."""

@@ -20,7 +20,7 @@ from .card import Card
 from .config import ExpertBindings, build, expert_specs, load_experts
 from .engine.answer_log import AnswerLog
 from .engine.engine import Engine
-from .forks import at_fork, was_held
+from .forks import ForkSafeLock
 from .image import Image
 from .metrics.compose import Metric, score_with_signature
 from .queries.expert import Expert, unbound_roles, unsuitable_experts
@@ -106,14 +106,9 @@ class Reward(BaseReward):
         self._engine = engine
         self._window = FailureWindow(max_failure_rate)
         self._outage = Outage(metric.card.name, outage_timeout_s)
-        self._engine_lock = threading.Lock()
+        self._engine_lock = ForkSafeLock()
         self._own_identity = uuid.uuid4().hex
         self._metric_identity = _identity_of(metric)  # now: files of its options may change
-        at_fork(self, Reward._in_child)
-
-    def _in_child(self) -> None:
-        if was_held(self._engine_lock):
-            self._engine_lock = threading.Lock()
 
     @staticmethod
     def of(

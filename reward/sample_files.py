@@ -29,7 +29,7 @@ from .edit_plan import EditPlan, plan_to_json
 from .image import DerivedDigest, FileIndex, Image, Size
 from .image_decoding import MAX_PIXELS, encoded_in_text
 from .plain_text import check_name, one_line
-from .sample import EditSample, Operation, Pools, Position, Task, TaskType
+from .sample import EditSample, Operation, Pools, Task
 from .strict_json import json_lines
 
 SCHEMA = 1
@@ -72,32 +72,6 @@ class _ImageReference(_StrictModel):
         return _name_of(self.digest, self.raw)
 
 
-class _Task(_StrictModel):
-    type: TaskType
-    object: str | None = None
-    new: str | None = None
-    reference: str | None = None
-    position: Position | None = None
-    count: int | None = None
-    value: str | None = None
-    text: str | None = None
-    old: str | None = None
-    keep: tuple[str, ...] = ()
-
-
-class _Pools(_StrictModel):
-    all: tuple[str, ...] = ()
-    available: tuple[str, ...] = ()
-    unchanged: tuple[str, ...] = ()
-    background: bool = True
-
-
-class _Operation(_StrictModel):
-    instruction: str
-    name: str = ""
-    task: _Task | None = None
-
-
 Corners = tuple[float, float, float, float]
 Fractions = tuple[float, float, float, float, float]
 LabelledFractions = tuple[float, float, float, float, float, str]
@@ -123,14 +97,14 @@ class _Turn(_StrictModel):
     group: str = ""
     turn_sources: tuple[str | _ImageReference, ...] = ()
     """What the turn starts from, if that is not the output of the turn before it."""
-    task: _Task | None = None
-    pools: _Pools | None = None
+    task: Task | None = None
+    pools: Pools | None = None
     boxes: Annotated[dict[str, tuple[Corners, ...]] | None, BeforeValidator(_listed)] = None
     fractions: dict[str, tuple[Fractions, ...]] | None = None
     """Boxes in a recording (cx, cy, w, h, score): exact, since query digests depend on them."""
     mask: str | _ImageReference | None = None
     reference: str | _ImageReference | None = None
-    operations: tuple[_Operation, ...] = ()
+    operations: tuple[Operation, ...] = ()
     plan: EditPlan | None = None
     targets: tuple[Corners, ...] = ()
     target_fractions: tuple[Fractions | LabelledFractions, ...] = ()
@@ -254,12 +228,12 @@ def sample_from_json(
             sources=sources,
             edited=image(turn.edited),
             group=turn.group,
-            task=_task(turn.task),
-            pools=_pools(turn.pools),
+            task=turn.task,
+            pools=turn.pools,
             mask=None if turn.mask is None else image(turn.mask),
             reference=None if turn.reference is None else image(turn.reference),
             boxes=boxes if turn.boxes is None and turn.fractions is None else boxes_of(turn),
-            operations=tuple(Operation(item.instruction, item.name, _task(item.task)) for item in turn.operations),
+            operations=turn.operations,
             plan=turn.plan,
             targets=(
                 *boxes_of_corners("target", turn.targets, sources[0].size),
@@ -419,14 +393,6 @@ _MAX_FRACTION = 1_000
 
 def _slots(task: Task) -> dict[str, Any]:
     return {slot: value for slot, value in asdict(task).items() if value not in (None, ())}
-
-
-def _task(task: _Task | None) -> Task | None:
-    return None if task is None else Task(**task.model_dump())
-
-
-def _pools(pools: _Pools | None) -> Pools | None:
-    return None if pools is None else Pools(**pools.model_dump())
 
 
 def sample_problem(error: ValueError) -> str:

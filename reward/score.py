@@ -10,7 +10,6 @@ from types import UnionType
 from typing import Any, Literal, get_args, overload
 
 from .boxes import Box
-from .score_text import score_lines
 
 SCHEMA = 1
 """Version of the JSON form of scores."""
@@ -125,22 +124,14 @@ class Score:
 
     @staticmethod
     def abstained(
-        reason: str,
-        *,
-        evidence: Sequence[Evidence] = (),
-        parts: Mapping[str, Score] | None = None,
-        cause: Cause = "",
+        reason: str, *, evidence: Sequence[Evidence] = (), parts: Mapping[str, Score] | None = None, cause: Cause = ""
     ) -> Score:
         """An expert cannot determine an answer, or the edit made it undecidable (`cause="edit"`)."""
         return Score(None, "abstained", reason, parts or {}, evidence=tuple(evidence), cause=cause)
 
     @staticmethod
     def failed(
-        reason: str,
-        *,
-        evidence: Sequence[Evidence] = (),
-        parts: Mapping[str, Score] | None = None,
-        cause: Cause = "",
+        reason: str, *, evidence: Sequence[Evidence] = (), parts: Mapping[str, Score] | None = None, cause: Cause = ""
     ) -> Score:
         """An expert could not answer, maybe because of the edit, as a judge that refuses; or only for reasons of
         infrastructure (`cause="infrastructure"`).
@@ -238,3 +229,68 @@ def score_line(name: str, score: Score, reward: str = "") -> str:
     """A line of a scores file: the score as JSON with its id, the schema version and the reward's signature, if any."""
     header = {"schema": SCHEMA} | ({"reward": reward} if reward else {})
     return json.dumps({**header, "id": name, **score.to_json()}, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+_DOUBT = 0.5
+"""Confidence up to which a plan is called uncertain."""
+_FACTORS = {"following", "preservation"}
+"""Parts of `any-edit`, whose product it is."""
+
+
+def score_lines(score: Score) -> list[tuple[str, str]]:
+    """Name and text of what a score consists of. The score is first, operations are below their part.
+
+    For a product that lacks a factor, the last line says what the others say about the whole.
+    """
+    if not score.parts:
+        return [("score", _described(score)), *(("plan", text) for text in _plans(score)), *_operations(score)]
+    lines = [("score", _value(score) if score.value is not None else f"none: {_value(score)}")]
+    lines += [("plan", text) for text in dict.fromkeys(_plans(score))]
+    lines += list(_parts(score))
+    if bound := _upper_bound(score):
+        lines.append(("known", bound))
+    return lines
+
+
+def _value(score: Score) -> str:
+    return score.status.replace("_", " ") if score.value is None else f"{score.value:.2f}"
+
+
+def _described(score: Score) -> str:
+    return f"{_value(score)}  {score.reason}".rstrip()
+
+
+def _plans(score: Score) -> Iterator[str]:
+    for evidence in score.evidence:
+        if evidence.what == "plan":
+            doubt = "" if evidence.numbers.get("confidence", 1.0) > _DOUBT else "  (uncertain)"
+            yield evidence.text + doubt
+    for part in score.parts.values():
+        yield from _plans(part)
+
+
+def _parts(score: Score) -> Iterator[tuple[str, str]]:
+    for name, part in score.parts.items():
+        if name == "guard":
+            passed = part.value is not None and part.value > 0 and not part.rejected
+            yield "guards", "passed" if passed else f"{_value(part)}  {part.reason}"
+        elif name == "reward":
+            yield from _parts(part)
+        elif part.value is None and part.credits:  # its reason is that of an operation, which follows
+            yield name, f"none: {_value(part)}"
+            yield from _operations(part)
+        else:
+            yield name, _described(part)
+            yield from _operations(part)
+
+
+def _operations(score: Score) -> Iterator[tuple[str, str]]:
+    yield from ((f"  {name}", _described(credit)) for name, credit in score.credits.items())
+
+
+def _upper_bound(score: Score) -> str:
+    inner = score.parts.get("reward", score)
+    if score.value is not None or not inner.parts.keys() >= _FACTORS:
+        return ""
+    bound = math.prod(part.value for part in inner.parts.values() if part.value is not None)
+    return f"the score cannot exceed {bound:.2f}" if bound < 0.995 else ""

@@ -1,14 +1,22 @@
-"""Reading of TOML files that a stranger may have written, in a time of the order of their size."""
+"""Reading of TOML files that a stranger may have written, in a time of the order of their size; and Python's parser,
+below 3.11 from the package tomli."""
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .regular_files import read_text
-from .tomllib_compat import tomllib
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["MAX_BYTES", "MAX_KEY_PARTS", "read_toml", "tomllib", "validated"]
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

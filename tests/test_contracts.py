@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
 
-from editcritic.reward.tomllib_compat import tomllib
+from editcritic.reward.toml_files import tomllib
 
 ROOT = Path(__file__).parents[1]
 PARTS = ("reward", "verifiers", "integrations", "benchmarks", "cli")

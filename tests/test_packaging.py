@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from editcritic.reward.tomllib_compat import tomllib
+from editcritic.reward.toml_files import tomllib
 
 ROOT = Path(__file__).parents[1]
 PARTS = ["reward", "verifiers", "integrations", "benchmarks", "cli"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ...reward.audit import FamilyFinding
 from ...reward.audit.family import RELATIONS
-from ...reward.audit.intervals import Mean
+from ...reward.audit.findings import Mean
 from ..report.axes import LETTER_WIDTH, RIGHT
 from ..report.charts import Chart
 from ..report.svg import AxisScale, Markup, drawing, element, marker

@@ -11,9 +11,7 @@ from typing import Annotated, Any, Literal, NoReturn
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...reward.audit import AuditReport, Family, FamilyFinding, Severity
-from ...reward.audit.expert_costs import ExpertCost
-from ...reward.audit.findings import SCHEMA
-from ...reward.audit.intervals import Mean, Rate
+from ...reward.audit.findings import SCHEMA, ExpertCost, Mean, Rate
 from ...reward.plain_text import one_line
 from ...reward.regular_files import read_regular
 from ...reward.strict_json import parse_json

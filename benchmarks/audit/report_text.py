@@ -7,8 +7,7 @@ from typing import Protocol
 
 from ...reward import Score
 from ...reward.audit import AuditReport, FamilyFinding
-from ...reward.audit.expert_costs import ExpertCost
-from ...reward.audit.intervals import Mean, Rate
+from ...reward.audit.findings import ExpertCost, Mean, Rate
 
 HOW_TO_READ = (
     (

@@ -125,7 +125,7 @@ def user_errors() -> tuple[type[Exception], ...]:
     from ...reward import ImageError, SpecError
     from ...reward.engine.answer_log import LogError
     from ...reward.queries.kinds import FloorTooHigh
-    from ...reward.sample_limits import SampleTooLarge
+    from ...reward.sample import SampleTooLarge
     from .errors import InputError
 
     return (InputError, SpecError, ImageError, SampleTooLarge, LogError, FloorTooHigh, sqlite3.Error, OSError)

@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from ...reward import Card, SpecError, build
-from ...reward.file_digest import sha256
+from ...reward.digests import sha256
 from ...reward.metrics import Metric
 from ...reward.metrics.calibration import CalibrationInput, CalibrationMap, CalibrationOutput, spec_text
 from ...reward.queries.specs import entry_point_names

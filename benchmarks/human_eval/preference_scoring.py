@@ -16,7 +16,7 @@ from typing import Any
 from ...reward import EditSample, Engine, Image, ImageError, Reward, Score, build, default_experts, load_experts
 from ...reward.image import FileIndex
 from ...reward.metrics.pairwise import PairedSampleMetric, PairwiseJudge, pack_pair
-from ...reward.sample_limits import SampleTooLarge
+from ...reward.sample import SampleTooLarge
 from ..common.errors import InputError
 from ..common.inputs import spec_argument
 from ..common.problems import Problems

@@ -16,8 +16,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ...reward import Box, Expert, Image
+from ...reward.digests import sha256
 from ...reward.experts.loading.local_expert import LocalExpert
-from ...reward.file_digest import sha256
 from ...reward.queries import Detect, Detections, Embed, Embeddings, ExpertDown, Failure, Measurement, Rate, Region
 from ...reward.queries.kinds import EmbedText, Query
 from ..common.errors import InputError

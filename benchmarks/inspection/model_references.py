@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ...reward.file_specs import require_trusted
-from ...reward.toml_files import read_toml
-from ...reward.tomllib_compat import tomllib
+from ...reward.toml_files import read_toml, tomllib
 from ..common.errors import InputError
 
 _FOLDER = "references"

@@ -15,7 +15,7 @@ from ...reward import Box, EditSample, Expert, Image, Score
 from ...reward.metrics.any_edit.preservation import preservation
 from ...reward.queries.change_map import ChangeMap
 from ...reward.queries.kinds import MapChanges
-from ...reward.score_text import score_lines
+from ...reward.score import score_lines
 
 _SIDE = 420
 """Width of a panel, in pixels."""

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from ...reward.audit.expert_costs import Counts, added
+from ...reward.audit.findings import Counts, added
 from ...reward.bootstrap_intervals import ratio_interval
 
 Amount = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]

@@ -17,8 +17,8 @@ from typing import IO, Any
 
 from ...reward import strict_json
 from ...reward.atomic_files import named_if_full, write_atomically
+from ...reward.digests import record_checksum
 from ...reward.queries.specs import with_names
-from ...reward.record_checksum import record_checksum
 from ...reward.regular_files import bounded_lines, open_appended, open_regular, require_no_link
 from ..common.errors import InputError
 from ..suites.results import ResultRow

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...reward import Score
-from ...reward.engine.engine_stats import ExpertStats
+from ...reward.engine.expert_queue import ExpertStats
 from ...reward.missing_inputs import for_rows
 from ...reward.score import Status
 from ..common.reasons import reason_pattern

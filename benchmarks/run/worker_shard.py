@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...reward import AnswerLog, EditSample, Engine, Reward, Score, TooManyFailures
-from ...reward.engine.engine_stats import Stats
+from ...reward.engine.expert_queue import Stats
 from ..suites.suite import SuiteItem
 from .editor_outputs import MissingOutput, Outputs, sample_key
 from .rendezvous import SINGLE_PROCESS, ProcessRank

@@ -18,8 +18,8 @@ from pathlib import Path
 from ...reward import Image, ImageError
 from ...reward.atomic_files import write_atomically
 from ...reward.cache_folder import cache_folder
+from ...reward.digests import record_checksum
 from ...reward.image import FileIndex, Reading
-from ...reward.record_checksum import record_checksum
 from ..common.terminal import progress_bar
 
 SCHEMA = 3

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...reward import Image, ImageError
-from ...reward.file_digest import sha256
+from ...reward.digests import sha256
 from ...reward.image_decoding import read_bytes
 from ...reward.regular_files import open_regular
 from ...reward.strict_json import read_json

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ...reward import Engine, Reward, default_experts, load_experts
 from ...reward.audit import AuditRun, Family
-from ...reward.engine.daemon_threads import start_daemon
+from ...reward.engine.workers import start_daemon
 from ..audit.chosen_edits import READ_AHEAD, latest_scores, of_many_sources, outage, valid_samples
 from ..audit.figures import write_figures
 from ..audit.page import write_audit_page

@@ -11,7 +11,7 @@ import PIL.Image
 
 from ...reward import EditSample, Score
 from ...reward.missing_inputs import for_page
-from ...reward.score_text import score_lines
+from ...reward.score import score_lines
 from ..common.errors import InputError
 from ..common.markdown import markdown_text, table_lines
 from ..common.reward_catalogue import describe

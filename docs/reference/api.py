@@ -16,7 +16,7 @@ from typing import Any
 import griffe
 
 from editcritic.benchmarks.common.markdown import table_lines
-from editcritic.reward.tomllib_compat import tomllib
+from editcritic.reward.toml_files import tomllib
 
 from .docstring_markdown import docstring_markdown, docstring_of, summary
 
@@ -78,7 +78,7 @@ PAGES = (
             "reward.training.reward_hacking_monitor": ("RewardHackingMonitor",),
             "reward.training.alarm": ("Alarm",),
             "reward.training.audit_probe": ("AuditProbe",),
-            "reward.training.monitored_reward": ("MonitoredReward",),
+            "reward.training.step_monitor": ("MonitoredReward",),
         },
     ),
     ApiPage("verifiers", "editcritic.verifiers", "", {"verifiers": None}),

@@ -48,8 +48,8 @@ from ...reward import Card, EditSample, Image, ImageError, Score
 from ...reward.encoded_images import WEB_FORMATS, EncodedImage, ImageSizeError, check_size, read_header
 from ...reward.image_decoding import Pixels, image_errors, pixels_of
 from ...reward.queries.identity import signature_with_identity
+from ...reward.sample import SampleTooLarge
 from ...reward.sample_files import picture_name, sample_from_json, sample_to_json
-from ...reward.sample_limits import SampleTooLarge
 
 SCHEMA = 2
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...reward import EditSample, Image, build
 from ...reward.queries.specs import Spec
-from ...reward.sample_limits import SampleTooLarge
+from ...reward.sample import SampleTooLarge
 from ...verifiers import Editor, Journal
 from ...verifiers.selection import CandidateRequest, NoiseSpec
 from ...verifiers.selection.generation import CandidateGenerator

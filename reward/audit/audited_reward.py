@@ -202,9 +202,7 @@ def _failed(error: Exception) -> Score:
     return Score.failed(f"{type(error).__name__}: {text}"[:500], cause="infrastructure" if outage else "")
 
 
-def reward_of_pictures(
-    function: Callable[[list[Any], list[Any], list[str]], Sequence[Any]],
-) -> AnyScorer:
+def reward_of_pictures(function: Callable[[list[Any], list[Any], list[str]], Sequence[Any]]) -> AnyScorer:
     """A scorer from a function of three lists: sources and edited pictures (PIL, RGB), and instructions.
 
     Of several sources, it sees the first. Samples whose pictures cannot be read have failed, and it sees the others.

@@ -20,13 +20,13 @@ from collections.abc import Iterator, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..digests import record_checksum
 from ..image import Size
 from ..image_decoding import MAX_PIXELS
 from ..plain_text import one_line
 from ..queries.kinds import Answer, Query
 from ..queries.outcomes import Abstention
 from ..queries.serialization import answer_from_json, answer_to_json
-from ..record_checksum import record_checksum
 from ..sample import EditSample
 from ..strict_json import parse_json
 from .shared_database import DATABASE_ERRORS, SharedDatabase

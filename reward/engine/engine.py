@@ -20,12 +20,10 @@ from ..queries.expert import Expert
 from ..sample import EditSample
 from ..score import Score
 from .answer_log import AnswerLog
-from .daemon_threads import start_daemon
-from .engine_stats import Stats
-from .expert_queue import PrepareExpert, ResetCircuit, RunningProgram
-from .nested_calls import calling
+from .expert_queue import PrepareExpert, ResetCircuit, RunningProgram, Stats
 from .program import Program
 from .scheduler import Scheduler
+from .workers import calling, start_daemon
 
 
 class Engine:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..queries.expert import Expert, ExpertDown
@@ -13,10 +13,59 @@ from ..queries.kinds import Query
 from ..queries.response_formats import Reply
 from ..sample import EditSample
 from ..score import Evidence, Score
-from .engine_stats import ExpertStats
-from .nested_calls import ExpertCall
 from .program import RunOnce
-from .workers import CallReport, ExpertLoop, Worker
+from .workers import CallReport, ExpertCall, ExpertLoop, Worker
+
+
+@dataclass(slots=True)
+class ExpertStats:
+    """Work of one expert: number of queries and calls, failed queries, and seconds spent in it.
+
+    usage: the expert's own counters since its first use in this engine (see `Expert.usage`).
+    """
+
+    queries: int = 0
+    calls: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+    usage: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Stats:
+    """queries: issued by programs; unique: sent to experts; cache_hits: answered from the cache or the log;
+    coalesced: joined to an equal query in flight; rejected: answers in the log that were damaged, or of another kind
+    than their query, and hence asked again."""
+
+    programs: int = 0
+    queries: int = 0
+    unique: int = 0
+    cache_hits: int = 0
+    coalesced: int = 0
+    rejected: int = 0
+    experts: dict[str, ExpertStats] = field(default_factory=dict)
+
+    def since(self, before: Stats) -> dict[str, Any]:
+        """The difference to an earlier snapshot, as plain JSON."""
+        return {
+            "programs": self.programs - before.programs,
+            "queries": self.queries - before.queries,
+            "unique": self.unique - before.unique,
+            "cache_hits": self.cache_hits - before.cache_hits,
+            "coalesced": self.coalesced - before.coalesced,
+            "rejected": self.rejected - before.rejected,
+            "experts": {
+                name: {
+                    "queries": current.queries - previous.queries,
+                    "calls": current.calls - previous.calls,
+                    "failed": current.failed - previous.failed,
+                    "seconds": round(current.seconds - previous.seconds, 4),
+                    **{key: round(count - previous.usage.get(key, 0.0), 6) for key, count in current.usage.items()},
+                }
+                for name, current in self.experts.items()
+                if (previous := before.experts.get(name, ExpertStats())).queries != current.queries
+            },
+        }
 
 
 class RunningProgram:
@@ -189,3 +238,51 @@ class ExpertQueue:
     def snapshot(self) -> ExpertStats:
         usage = {name: count - self.usage_at_start.get(name, 0.0) for name, count in self.expert.usage().items()}
         return replace(self.stats, usage=usage)
+
+
+# -- experts that ask a reward on their own engine --------------------------------------------------------------------
+# A call of an expert may use a reward on its engine, as long as others answer. If all workers of an expert are in calls
+# that wait for this expert, none of them ever ends.
+
+
+def deadlocked_programs(queues: Mapping[str, ExpertQueue]) -> list[RunningProgram]:
+    """Programs of experts' calls that no expert will ever answer. To be called when all free workers have a call."""
+    awaited: dict[ExpertCall, list[tuple[ExpertQueue, str]]] = {}
+    for queue in queues.values():
+        for digest, waiters in queue.waiters.items():
+            for task, _ in waiters:
+                if task.caller is not None and _is_awaited(task, task.caller, queues):
+                    awaited.setdefault(task.caller, []).append((queue, digest))
+    stuck = set(awaited)
+    while True:  # until only those are left that wait for each other
+        still = {call for call in stuck if any(_is_stuck(queue, digest, stuck) for queue, digest in awaited[call])}
+        if still == stuck:
+            break
+        stuck = still
+    return [
+        task
+        for queue in queues.values()
+        for digest, waiters in queue.waiters.items()
+        if any(task.caller in stuck for task, _ in waiters) and _is_stuck(queue, digest, stuck)
+        for task, _ in waiters
+        if task.caller in stuck
+    ]
+
+
+def _is_awaited(task: RunningProgram, caller: ExpertCall, queues: Mapping[str, ExpertQueue]) -> bool:
+    """Whether its caller still waits for the program."""
+    while task.parent is not None:
+        task = task.parent
+    return caller.number in queues[caller.expert].in_flight and not (task.future is None or task.future.done())
+
+
+def _is_stuck(queue: ExpertQueue, digest: str, stuck: set[ExpertCall]) -> bool:
+    """Whether a query is in a call that never ends, or waits for a worker that never gets free."""
+    own = {call.number: call for call in stuck if call.expert == queue.id}
+    if any(call.blocks_loop for call in own.values()):
+        return True
+    for number, call in queue.in_flight.items():
+        if any(query.digest == digest for query in call.queries):
+            return number in own
+    has_worker = queue.idle_workers or queue.num_workers < max(1, queue.expert.concurrency)
+    return not has_worker and queue.in_flight.keys() <= own.keys()

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from ..atomic_files import atomic_replacement
+from ..digests import record_checksum
 from ..plain_text import one_line
-from ..record_checksum import record_checksum
 from ..strict_json import parse_json
 from .answer_log import MAX_ROW_BYTES, AnswerLog, LogError
 from .shared_database import DATABASE_ERRORS

@@ -18,13 +18,13 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from ..image import ImageError
+from ..lru_cache import LruCache
 from ..queries.expert import AsyncExpert, Expert, expert_of_role, rewrites_queries
 from ..queries.kinds import Answer, Outcome, Query
 from ..queries.outcomes import Abstention, Failure
+from ..queries.serialization import approximate_bytes
 from ..score import Score
-from .answer_cache import AnswerCache
 from .answer_log import AnswerLog, AskedQuery, LogError
-from .engine_stats import Stats
 from .expert_queue import (
     ExpertQueue,
     InFlightCall,
@@ -34,9 +34,10 @@ from .expert_queue import (
     SchedulerEvent,
     SharedOutcome,
     SharedProgram,
+    Stats,
     StopScheduler,
+    deadlocked_programs,
 )
-from .nested_calls import deadlocked_programs
 from .program import Ask, Failed, Gather, RunOnce, Unanswered, score_without_value
 from .shared_database import DATABASE_ERRORS
 from .workers import CallReport, ExpertLoop, ExpertThread, LoopWorker, Worker, format_exception_line
@@ -57,17 +58,15 @@ class Scheduler:
         self.broken: BaseException | None = None
         self.stopped = False
         self.queues: dict[str, ExpertQueue] = {}
-        self._log = log
-        self._cache = AnswerCache(cache_bytes)
-        self._breaker = breaker
-        self._cooldown = cooldown_s
-        self._reproducible = reproducible
+        self._log, self._breaker, self._cooldown, self._reproducible = log, breaker, cooldown_s, reproducible
+        self._cache: LruCache[tuple[str, str], Answer | Abstention] = LruCache(
+            cache_bytes, approximate_bytes, least=min(1, cache_bytes)
+        )
         self._ready: deque[tuple[RunningProgram, Any]] = deque()
         self._calls = 0
         self._stats = Stats()
         self._tasks: set[RunningProgram] = set()
-        self._has_nested = False
-        """Whether an expert of this engine has ever asked this engine."""
+        self._has_nested = False  # whether an expert of this engine has ever asked this engine
 
     def run(self) -> None:
         try:
@@ -124,15 +123,13 @@ class Scheduler:
                         self._ready.append((task, None))
             case CallReport():
                 self._handle_report(event)
-            case ResetCircuit(expert, trial=True) if expert in self.queues:
+            case ResetCircuit(expert, trial=True) if expert in self.queues:  # others have had no queries
                 self.queues[expert].retry_at = time.monotonic()
             case ResetCircuit(expert) if expert in self.queues:
                 queue = self.queues[expert]
                 queue.down_reason, queue.consecutive_failures, queue.retry_at = "", 0, None
             case PrepareExpert(expert, ready):
                 self._prepare(expert, ready)
-            case _:
-                pass  # reset of an expert without queries so far
 
     def _advance_all(self) -> None:
         """Advance all ready programs and dispatch batches; repeat until every program waits for an expert."""
@@ -272,7 +269,7 @@ class Scheduler:
     def _enqueue_or_answer(
         self, task: RunningProgram, slot: int, query: Query[Any], digest: str, queue: ExpertQueue
     ) -> None:
-        answer = self._cache.get(queue.id, digest)
+        answer = self._cache.get((queue.id, digest))
         if answer is not None:
             self._stats.cache_hits += 1
             self._set_outcome(task, slot, answer)
@@ -314,7 +311,7 @@ class Scheduler:
             if answer is not None:
                 self._stats.cache_hits += 1
                 self._stats.unique -= 1
-                self._cache.put(queue.id, query.digest, answer)
+                self._cache.put((queue.id, query.digest), answer)
                 self._deliver(queue, query, answer)
             elif type(query) not in queue.kinds:
                 kinds = ", ".join(kind.kind for kind in queue.kinds)
@@ -403,7 +400,7 @@ class Scheduler:
                 answered.append((query, outcome))
         cacheable = answered if queue.has_same_id else []
         for query, outcome in cacheable:
-            self._cache.put(queue.id, query.digest, outcome)
+            self._cache.put((queue.id, query.digest), outcome)
         if cacheable and self._log is not None:
             with self._log_errors():
                 self._log.put(queue.id, cacheable)

@@ -3,26 +3,56 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import Any, Protocol
 
+from ..forks import at_fork
 from ..image import ImageError
 from ..queries.expert import AsyncExpert, Expert, ExpertDown
 from ..queries.kinds import InvalidAnswer, Outcome, Query
 from ..queries.outcomes import Abstention, Failure
 from ..timeout_compat import TIMEOUTS
-from .daemon_threads import start_daemon
-from .nested_calls import RUNNING_CALL, ExpertCall
 
 _CONNECTION_ERRORS: tuple[type[Exception], ...] = (ConnectionError, *TIMEOUTS)
 _EXPERT_DOWN_ERRORS: tuple[type[Exception], ...] = (ExpertDown, *_CONNECTION_ERRORS)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertCall:
+    """A call of an expert. report: how its worker reports to the scheduler. blocks_loop: the code that waits runs in
+    the expert's event loop, so that all other calls wait too.
+    """
+
+    report: Callable[[Any], None]
+    expert: str
+    number: int
+    blocks_loop: bool = False
+
+
+RUNNING_CALL: ContextVar[ExpertCall | None] = ContextVar("editcritic_expert_call", default=None)
+"""The call that this code is part of: see `ExpertThread` and `ExpertLoop`."""
+
+
+def calling(report: Callable[[Any], None]) -> ExpertCall | None:
+    """The call that this code is part of, if it is one of the scheduler that gets these reports."""
+    call = RUNNING_CALL.get()
+    if call is None or call.report != report:
+        return None
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return call
+    return replace(call, blocks_loop=True)
 
 
 @dataclass(slots=True)
@@ -270,3 +300,47 @@ def _no_gradients() -> contextlib.AbstractContextManager[Any]:
         return contextlib.nullcontext()
     mode: contextlib.AbstractContextManager[Any] = inference_mode()
     return mode
+
+
+# -- daemon threads ---------------------------------------------------------------------------------------------------
+# A hung daemon cannot keep the process from exiting. But a daemon that is active during interpreter shutdown is ended
+# where it next needs the interpreter; inside a C++ library (for example while it frees a model's weights) that aborts
+# the process. So the exit waits shortly for threads that can end.
+
+_JOIN_TIMEOUT_S = 2.0
+"""How long the exit waits for all threads together."""
+
+_stops: weakref.WeakKeyDictionary[threading.Thread, weakref.WeakMethod[Callable[[], None]]]
+_stops = weakref.WeakKeyDictionary()
+_stops_lock = threading.Lock()
+
+
+def start_daemon(thread: threading.Thread, stop: Callable[[], None]) -> None:
+    """Start a daemon thread. stop: a bound method that ends it; called at exit, possibly again, if its object still
+    exists.
+    """
+    with _stops_lock:
+        _stops[thread] = weakref.WeakMethod(stop)
+    thread.start()
+
+
+def _in_child(_: object) -> None:
+    """A forked child has none of these threads."""
+    global _stops, _stops_lock
+    _stops, _stops_lock = weakref.WeakKeyDictionary(), threading.Lock()
+
+
+at_fork(start_daemon, _in_child)
+
+
+@atexit.register
+def _stop_all() -> None:
+    with _stops_lock:
+        alive = [(thread, reference) for thread, reference in _stops.items() if thread.is_alive()]
+    for _, reference in alive:
+        stop = reference()
+        if stop is not None:
+            stop()
+    deadline = time.monotonic() + _JOIN_TIMEOUT_S
+    for thread, _ in alive:
+        thread.join(max(0.0, deadline - time.monotonic()))

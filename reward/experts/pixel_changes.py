@@ -10,8 +10,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.feature_cache import FeatureCache
 from ..image import Image, Pixels
+from ..lru_cache import FeatureCache
 from ..queries.change_map import BANDS, ChangeMap
 from ..queries.expert import Expert
 from ..queries.kinds import MapChanges, Measurement, Outcome, Query, RateRegion, Remains

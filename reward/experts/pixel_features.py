@@ -12,8 +12,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.feature_cache import FeatureCache
 from ..image import Image, Pixels
+from ..lru_cache import FeatureCache
 from ..queries.expert import Expert
 from ..queries.kinds import Embed, Embeddings, Measure, Measurement, Outcome
 from ..queries.outcomes import Abstention, Failure

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..boxes import Box
-from ..file_digest import sha256
+from ..digests import sha256
 from ..forks import at_fork, keep_in_child
 from ..image import Pixels
 from ..queries.expert import Expert, ExpertDown

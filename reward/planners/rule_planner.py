@@ -18,8 +18,7 @@ from ..missing_inputs import no_plan
 from ..queries.expert import Expert
 from ..queries.kinds import Outcome, Plan, Query
 from ..queries.outcomes import Abstention
-from ..sample import TASK_TYPES, Task
-from ..sample_limits import MAX_INSTRUCTION
+from ..sample import MAX_INSTRUCTION, TASK_TYPES, Task
 from .english import lexicon as lex
 from .english.conditions import contradicts_itself, kept_of
 from .english.lexicon import word_set

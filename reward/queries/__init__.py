@@ -1,11 +1,7 @@
 """Queries to experts, their answers, response formats and serialization."""
 
 from .change_map import ChangeMap
-from .expert import (
-    AsyncExpert,
-    Expert,
-    ExpertDown,
-)
+from .expert import AsyncExpert, Expert, ExpertDown
 from .kinds import (
     Detect,
     Detections,
@@ -31,25 +27,9 @@ from .kinds import (
     Upscale,
     UpscaledImage,
 )
-from .outcomes import (
-    Abstention,
-    Failure,
-)
-from .response_formats import (
-    FreeText,
-    Grade,
-    Json,
-    Levels,
-    Message,
-    Reply,
-    Tool,
-    ToolCall,
-    YesNo,
-)
-from .specs import (
-    SpecError,
-    spec_of,
-)
+from .outcomes import Abstention, Failure
+from .response_formats import FreeText, Grade, Json, Levels, Message, Reply, Tool, ToolCall, YesNo
+from .specs import SpecError, spec_of
 
 __all__ = [
     "Abstention",

@@ -11,9 +11,9 @@ import copy
 import hashlib
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Generic, Literal, TypeVar, cast, get_args, get_origin
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,15 +45,24 @@ class Query(Generic[A]):
 
     role: ClassVar[str]
     kind: ClassVar[str]
+    _answer_type: ClassVar[type] = object
+    _optional: ClassVar[tuple[str, ...]] = ()
+    """Fields that the description has only where they are not empty."""
+
+    def __init_subclass__(cls) -> None:
+        for base in vars(cls).get("__orig_bases__", ()):
+            if get_origin(base) is Query:
+                cls._answer_type = get_args(base)[0]
 
     @property
     def images(self) -> tuple[Image, ...]:
         """The images of the query."""
-        raise AssertionError(f"{type(self).__name__} does not define images")
+        return tuple(_images_in(tuple(vars(self).values())))
 
     def describe(self) -> dict[str, Any]:
         """The query as JSON, images by digest. Queries with equal kind and description are identical."""
-        raise AssertionError(f"{type(self).__name__} does not define describe")
+        values = {field.name: getattr(self, field.name) for field in fields(cast("Any", self))}
+        return {name: _plain(value) for name, value in values.items() if value or name not in self._optional}
 
     @property
     def digest(self) -> str:
@@ -72,12 +81,32 @@ class Query(Generic[A]):
 
     def check(self, answer: object) -> None:
         """Raise `InvalidAnswer` unless `answer` is a valid, finite answer to this query."""
-        raise AssertionError(f"{type(self).__name__} does not define check")
+        if not isinstance(answer, self._answer_type):
+            raise InvalidAnswer(f"{self.kind} expects {self._answer_type.__name__}, got {type(answer).__name__}")
+        self._check(cast("A", answer))
+
+    def _check(self, answer: A) -> None:
+        """The same, of an answer of the right type, whose fields may hold anything."""
 
 
-def _expect(answer: object, kind: type, query: Query[Any]) -> None:
-    if not isinstance(answer, kind):
-        raise InvalidAnswer(f"{query.kind} expects {kind.__name__}, got {type(answer).__name__}")
+def _images_in(value: object) -> Iterator[Image]:
+    if isinstance(value, Image):
+        yield value
+    elif isinstance(value, tuple | Message):
+        for item in value if isinstance(value, tuple) else value.content:
+            yield from _images_in(item)
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case Image():
+            return value.digest
+        case Box():
+            return value.cx, value.cy, value.w, value.h
+        case tuple():
+            return tuple(map(_plain, value))
+        case _:
+            return value.describe() if hasattr(value, "describe") else value
 
 
 def _is_number(value: object) -> bool:
@@ -85,9 +114,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, float | int) and math.isfinite(value)
 
 
-def _expect_boxes(answer: object, query: Query[Any]) -> None:
-    _expect(answer, Detections, query)
-    assert isinstance(answer, Detections)
+def _check_boxes(query: Query[Detections], answer: Detections) -> None:
     boxes: Any = answer.boxes
     if not (isinstance(boxes, tuple) and all(map(_is_box, boxes))):
         raise InvalidAnswer(f"{query.kind} expects a tuple of boxes with text labels, got {boxes!r:.200}")
@@ -95,10 +122,8 @@ def _expect_boxes(answer: object, query: Query[Any]) -> None:
         raise InvalidAnswer(f"{query.kind} expects a finite min_score, got {answer.min_score!r}")
 
 
-def _expect_vectors(answer: object, query: Query[Any], count: int) -> None:
-    _expect(answer, Embeddings, query)
-    assert isinstance(answer, Embeddings)
-    kind, values, patches = query.kind, answer.values, answer.patches
+def _check_vectors(kind: str, answer: Embeddings, count: int) -> None:
+    values, patches = answer.values, answer.patches
     if values.dtype != np.float32 or patches.dtype.kind not in "iu":
         raise InvalidAnswer(f"{kind} expects float32 and integers, got {values.dtype} and {patches.dtype}")
     if values.ndim != 2 or values.shape[0] != count:
@@ -121,9 +146,7 @@ def _is_line(line: object) -> bool:
     return isinstance(line, TextLine) and _is_text(line.text) and _is_box(line.box)
 
 
-def _expect_measured(answer: object, query: Query[Any]) -> None:
-    _expect(answer, Measurement, query)
-    assert isinstance(answer, Measurement)
+def _check_measured(query: Query[Measurement], answer: Measurement) -> None:
     optional = [number for number in (answer.value, answer.sigma) if number is not None]
     if not all(map(_is_number, [*optional, answer.share])):
         raise InvalidAnswer(f"{query.kind} expects finite floats, got {answer!r}")
@@ -169,16 +192,7 @@ class Detect(Query[Detections]):
     phrases: tuple[str, ...]
     role: ClassVar[str] = "detector"
     kind: ClassVar[str] = "detect"
-
-    @property
-    def images(self) -> tuple[Image, ...]:
-        return (self.image,)
-
-    def describe(self) -> dict[str, Any]:
-        return {"image": self.image.digest, "phrases": self.phrases}
-
-    def check(self, answer: object) -> None:
-        _expect_boxes(answer, self)
+    _check = _check_boxes
 
 
 @dataclass(frozen=True)
@@ -190,17 +204,11 @@ class Match(Query[Detections]):
     targets: tuple[Box, ...]
     role: ClassVar[str] = "matcher"
     kind: ClassVar[str] = "match"
-
-    @property
-    def images(self) -> tuple[Image, ...]:
-        return (self.image, self.base)
+    _check = _check_boxes
 
     def describe(self) -> dict[str, Any]:
         targets = [(box.label, box.cx, box.cy, box.w, box.h) for box in self.targets]
         return {"image": self.image.digest, "base": self.base.digest, "targets": targets}
-
-    def check(self, answer: object) -> None:
-        _expect_boxes(answer, self)
 
 
 @dataclass(frozen=True)
@@ -214,16 +222,7 @@ class Differ(Query[Detections]):
     after: Image
     role: ClassVar[str] = "differences"
     kind: ClassVar[str] = "differ"
-
-    @property
-    def images(self) -> tuple[Image, ...]:
-        return (self.before, self.after)
-
-    def describe(self) -> dict[str, Any]:
-        return {"before": self.before.digest, "after": self.after.digest}
-
-    def check(self, answer: object) -> None:
-        _expect_boxes(answer, self)
+    _check = _check_boxes
 
 
 Beside = Literal["tone", "focus"]
@@ -244,10 +243,6 @@ class MapChanges(Query[ChangeMap]):
     role: ClassVar[str] = "changes"
     kind: ClassVar[str] = "map_changes"
 
-    @property
-    def images(self) -> tuple[Image, ...]:
-        return (self.before, self.after)
-
     def describe(self) -> dict[str, Any]:
         description: dict[str, Any] = {"before": self.before.digest, "after": self.after.digest}
         if not self.beside:
@@ -255,9 +250,7 @@ class MapChanges(Query[ChangeMap]):
         boxes = [(box.cx, box.cy, box.w, box.h) for box in self.exclude]
         return description | {"beside": self.beside, "exclude": boxes}
 
-    def check(self, answer: object) -> None:
-        _expect(answer, ChangeMap, self)
-        assert isinstance(answer, ChangeMap)
+    def _check(self, answer: ChangeMap) -> None:
         if problem := answer.problem():
             raise InvalidAnswer(f"{self.kind} {problem}")
 
@@ -294,17 +287,7 @@ class RateRegion(Query[RegionRating]):
     role: ClassVar[str] = "changes"
     kind: ClassVar[str] = "rate_region"
 
-    @property
-    def images(self) -> tuple[Image, ...]:
-        return (self.before, self.after)
-
-    def describe(self) -> dict[str, Any]:
-        box = (self.box.cx, self.box.cy, self.box.w, self.box.h)
-        return {"before": self.before.digest, "after": self.after.digest, "box": box, "change": self.change}
-
-    def check(self, answer: object) -> None:
-        _expect(answer, RegionRating, self)
-        assert isinstance(answer, RegionRating)
+    def _check(self, answer: RegionRating) -> None:
         faults: object = answer.faults  # of a recording: anything
         numbers = [answer.value, *faults.values()] if isinstance(faults, Mapping) else [math.nan]
         valid = all(isinstance(x, float | int) and math.isfinite(x) and x >= 0 for x in numbers)
@@ -347,16 +330,7 @@ class Segment(Query[Mask]):
     role: ClassVar[str] = "segmenter"
     kind: ClassVar[str] = "segment"
 
-    @property
-    def images(self) -> tuple[Image, ...]:
-        return (self.image,)
-
-    def describe(self) -> dict[str, Any]:
-        return {"image": self.image.digest, "command": self.command}
-
-    def check(self, answer: object) -> None:
-        _expect(answer, Mask, self)
-        assert isinstance(answer, Mask)
+    def _check(self, answer: Mask) -> None:
         values: Any = answer.values
         shape = (self.image.height, self.image.width)
         if not isinstance(values, np.ndarray) or values.dtype != np.bool_ or values.shape != shape:
@@ -420,15 +394,8 @@ class Embed(Query[Embeddings]):
     role: ClassVar[str] = "features"
     kind: ClassVar[str] = "embed"
 
-    @property
-    def images(self) -> tuple[Image, ...]:
-        return (self.image,)
-
-    def describe(self) -> dict[str, Any]:
-        return {"image": self.image.digest, "regions": [region.describe() for region in self.regions]}
-
-    def check(self, answer: object) -> None:
-        _expect_vectors(answer, self, len(self.regions))
+    def _check(self, answer: Embeddings) -> None:
+        _check_vectors(self.kind, answer, len(self.regions))
 
 
 @dataclass(frozen=True)
@@ -439,15 +406,8 @@ class EmbedText(Query[Embeddings]):
     role: ClassVar[str] = "features"
     kind: ClassVar[str] = "embed_text"
 
-    @property
-    def images(self) -> tuple[Image, ...]:
-        return ()
-
-    def describe(self) -> dict[str, Any]:
-        return {"text": self.text}
-
-    def check(self, answer: object) -> None:
-        _expect_vectors(answer, self, 1)
+    def _check(self, answer: Embeddings) -> None:
+        _check_vectors(self.kind, answer, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -488,20 +448,7 @@ class Measure(Query[Measurement]):
     exclude: tuple[Box, ...] = ()
     role: ClassVar[str] = "pixels"
     kind: ClassVar[str] = "measure"
-
-    @property
-    def images(self) -> tuple[Image, ...]:
-        return self.pictures
-
-    def describe(self) -> dict[str, Any]:
-        return {
-            "quantity": self.quantity,
-            "pictures": [image.digest for image in self.pictures],
-            "exclude": [(box.cx, box.cy, box.w, box.h) for box in self.exclude],
-        }
-
-    def check(self, answer: object) -> None:
-        _expect_measured(answer, self)
+    _check = _check_measured
 
 
 @dataclass(frozen=True)
@@ -522,18 +469,8 @@ class Remains(Query[Measurement]):
     unchanged: bool = False
     role: ClassVar[str] = "changes"
     kind: ClassVar[str] = "remains"
-
-    @property
-    def images(self) -> tuple[Image, ...]:
-        return (self.before, self.after)
-
-    def describe(self) -> dict[str, Any]:
-        boxes = [(box.cx, box.cy, box.w, box.h) for box in self.boxes]
-        unchanged = {"unchanged": True} if self.unchanged else {}
-        return {"before": self.before.digest, "after": self.after.digest, "boxes": boxes, **unchanged}
-
-    def check(self, answer: object) -> None:
-        _expect_measured(answer, self)
+    _optional = ("unchanged",)
+    _check = _check_measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -552,17 +489,9 @@ class Upscale(Query[UpscaledImage]):
     role: ClassVar[str] = "enhancer"
     kind: ClassVar[str] = "upscale"
 
-    @property
-    def images(self) -> tuple[Image, ...]:
-        return (self.image,)
-
-    def describe(self) -> dict[str, Any]:
-        return {"image": self.image.digest, "factor": self.factor}
-
-    def check(self, answer: object) -> None:
-        _expect(answer, UpscaledImage, self)
-        assert isinstance(answer, UpscaledImage)
-        _expect(answer.image, Image, self)
+    def _check(self, answer: UpscaledImage) -> None:
+        if not isinstance(answer.image, Image):
+            raise InvalidAnswer(f"upscale expects an Image, got {type(answer.image).__name__}")
         size = (self.image.width * self.factor, self.image.height * self.factor)
         if answer.image.size != size:
             raise InvalidAnswer(f"upscale expects an image of {size}, got one of {answer.image.size}")
@@ -587,22 +516,7 @@ class Judge(Query[Reply]):
     role: ClassVar[str] = "judge"
     kind: ClassVar[str] = "judge"
 
-    @property
-    def images(self) -> tuple[Image, ...]:
-        return tuple(part for message in self.messages for part in message.content if isinstance(part, Image))
-
-    def describe(self) -> dict[str, Any]:
-        return {
-            "messages": [message.describe() for message in self.messages],
-            "form": self.form.describe(),
-            "topic": self.topic,
-            "slots": self.slots,
-            "draw": self.draw,
-        }
-
-    def check(self, answer: object) -> None:
-        _expect(answer, Reply, self)
-        assert isinstance(answer, Reply)
+    def _check(self, answer: Reply) -> None:
         for text in (answer.text, answer.note):
             if not isinstance(text, str):
                 raise InvalidAnswer(f"judge expects text, got {type(text).__name__}")
@@ -674,17 +588,9 @@ class ReadText(Query[RecognizedText]):
     wanted: str = ""
     role: ClassVar[str] = "reader"
     kind: ClassVar[str] = "read_text"
+    _optional = ("wanted",)
 
-    @property
-    def images(self) -> tuple[Image, ...]:
-        return (self.image,)
-
-    def describe(self) -> dict[str, Any]:
-        return {"image": self.image.digest} | ({"wanted": self.wanted} if self.wanted else {})
-
-    def check(self, answer: object) -> None:
-        _expect(answer, RecognizedText, self)
-        assert isinstance(answer, RecognizedText)
+    def _check(self, answer: RecognizedText) -> None:
         lines: Any = answer.lines
         unread: Any = answer.unread
         if not (isinstance(lines, tuple) and all(map(_is_line, lines))):
@@ -714,18 +620,14 @@ class Rate(Query[Measurement]):
     sources: tuple[Image, ...] = ()
     role: ClassVar[str] = "preference"
     kind: ClassVar[str] = "rate"
+    _optional = ("sources",)
 
     @property
     def images(self) -> tuple[Image, ...]:
         return (*self.sources, self.image)
 
-    def describe(self) -> dict[str, Any]:
-        description = {"image": self.image.digest, "prompt": self.prompt, "quality": self.quality}
-        return description | ({"sources": [source.digest for source in self.sources]} if self.sources else {})
-
-    def check(self, answer: object) -> None:
-        _expect_measured(answer, self)
-        assert isinstance(answer, Measurement)
+    def _check(self, answer: Measurement) -> None:
+        _check_measured(self, answer)
         if answer.value is None:
             raise InvalidAnswer("rate expects a number, got None")
 
@@ -739,16 +641,7 @@ class Plan(Query[EditPlan]):
     role: ClassVar[str] = "planner"
     kind: ClassVar[str] = "plan"
 
-    @property
-    def images(self) -> tuple[Image, ...]:
-        return self.sources
-
-    def describe(self) -> dict[str, Any]:
-        return {"sources": [source.digest for source in self.sources], "instruction": self.instruction}
-
-    def check(self, answer: object) -> None:
-        _expect(answer, EditPlan, self)
-        assert isinstance(answer, EditPlan)
+    def _check(self, answer: EditPlan) -> None:
         try:
             again = plan_from_json(plan_to_json(answer))
         except (TypeError, ValueError) as error:

@@ -10,8 +10,7 @@ from itertools import islice
 from operator import getitem
 from typing import Any, TypeVar
 
-from .refusals import refuses
-from .reported_speech import Span, is_asserted, is_quoted, quotations
+from .reported_speech import Span, is_asserted, is_quoted, quotations, refuses
 
 T = TypeVar("T")
 

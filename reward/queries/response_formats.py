@@ -16,7 +16,7 @@ from typing import Any, Literal
 from ..image import Image
 from .outcomes import Failure
 from .parsing import parse_integer, parse_json, parse_option, parse_yes_no, shorten
-from .reply_text import final_answer
+from .reported_speech import final_answer
 
 
 @dataclass(frozen=True, slots=True)

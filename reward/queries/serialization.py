@@ -1,9 +1,10 @@
-"""Answers as JSON, for logs and recordings. The round trip is exact."""
+"""Answers as JSON, for logs and recordings, and how large they are. The round trip is exact."""
 
 from __future__ import annotations
 
 import base64
 import io
+import json
 import math
 import reprlib
 import zlib
@@ -168,3 +169,24 @@ def _change_map(packed: str, shape: tuple[int, int], numbers: Mapping[str, Any])
     if problem := changes.problem():
         raise ValueError(f"a change map {problem}: its record is damaged")
     return changes
+
+
+def approximate_bytes(answer: Answer | Abstention) -> int:
+    """Of an answer in memory."""
+    match answer:
+        case Detections(boxes):
+            return 300 + 200 * len(boxes)
+        case Embeddings(values) | Mask(values):
+            return 400 + int(values.nbytes)
+        case ChangeMap():
+            return 600 + answer.nbytes
+        case UpscaledImage(image):
+            return 400 + 3 * image.width * image.height
+        case Reply(text, probabilities):
+            return 400 + len(text) + 100 * len(probabilities)
+        case RecognizedText(lines, unread):
+            return 300 + 400 * len(lines) + 200 * len(unread)
+        case EditPlan():
+            return 400 + 4 * len(json.dumps(plan_to_json(answer)))
+        case _:
+            return 300

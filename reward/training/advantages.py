@@ -276,12 +276,7 @@ def _has_spread(
 
 
 def _check(
-    num_scores: int,
-    num_groups: int,
-    judge_std: float,
-    scale_rewards: str,
-    noise_correction: str,
-    max_abs: float | None,
+    num_scores: int, num_groups: int, judge_std: float, scale_rewards: str, noise_correction: str, max_abs: float | None
 ) -> None:
     if num_scores != num_groups:
         raise ValueError(f"scores and groups differ in length, got {num_scores} scores and {num_groups} groups")

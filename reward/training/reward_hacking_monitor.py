@@ -220,10 +220,7 @@ class RewardHackingMonitor:
         return {**log, "reward/rise": rise, "heldout/rise": heldout_rise, "divergence/z": z}
 
     def observe_probe(
-        self,
-        step: int,
-        scores: Sequence[Score | float | None],
-        heldout: Sequence[Score | float | None],
+        self, step: int, scores: Sequence[Score | float | None], heldout: Sequence[Score | float | None]
     ) -> dict[str, float]:
         """Observe edits of fixed prompts from fixed noise, in the same order each time, by both rewards.
 

@@ -10,20 +10,23 @@ Alarms are logged as warnings of the logger `editcritic.monitor`, once each, wit
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import os
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..atomic_files import write_atomically
-from ..forks import at_fork, was_held
+from ..base_reward import BaseReward
+from ..card import Card
+from ..forks import ForkSafeLock
 from ..regular_files import read_regular, require_no_link
 from ..sample import EditSample
-from ..score import Score
+from ..score import Score, Scores
 from ..strict_json import parse_json
 from .alarm import Alarm
 from .audit_probe import AuditProbe, FailurePauses, is_gain
@@ -118,15 +121,8 @@ class StepMonitor:
             self._load(self._state)
 
     def _begin(self) -> None:
-        self._collecting, self._observing = threading.Lock(), threading.Lock()
+        self._collecting, self._observing = ForkSafeLock(), ForkSafeLock()
         self._clear()
-        at_fork(self, StepMonitor._in_child)
-
-    def _in_child(self) -> None:
-        if was_held(self._collecting):
-            self._collecting = threading.Lock()
-        if was_held(self._observing):
-            self._observing = threading.Lock()
 
     def _clear(self) -> None:
         self._groups: list[str] = []
@@ -317,3 +313,89 @@ def describe_alarm(alarm: Alarm, monitor: StepMonitor) -> str:
         f"{monitor.step_samples} edits: "
         f"{alarm.message}. What to do: {alarm.action}."
     )
+
+
+class MonitoredReward(BaseReward):
+    """The same scores and errors as `reward`; a `StepMonitor` has seen them.
+
+    step_samples, heldout, probe, monitor, state: see `StepMonitor`, which is `self.monitor`.
+    Picklable if the rewards are.
+    """
+
+    def __init__(
+        self,
+        reward: BaseReward,
+        *,
+        step_samples: int,
+        heldout: Scorer | None = None,
+        probe: AuditProbe | None = None,
+        monitor: RewardHackingMonitor | None = None,
+        state: str | os.PathLike[str] = "",
+    ) -> None:
+        self.reward = reward
+        name = reward.__name__ if os.fspath(state) else ""  # a server is asked for it, which may not run yet
+        self.monitor = StepMonitor(step_samples, heldout=heldout, probe=probe, monitor=monitor, state=state, name=name)
+
+    @property
+    def alarms(self) -> Sequence[Alarm]:
+        """All so far, oldest first."""
+        return self.monitor.alarms
+
+    @property
+    def latest(self) -> dict[str, float]:
+        """Numbers of the last observed step, by name, to log."""
+        return self.monitor.latest
+
+    @property
+    def card(self) -> Card:
+        return self.reward.card
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """That of the reward, without the monitor."""
+        return self.reward.spec
+
+    @property
+    def expert_ids(self) -> dict[str, str]:
+        return self.reward.expert_ids
+
+    @property
+    def identity(self) -> str:
+        return self.reward.identity
+
+    @property
+    def on_failures(self) -> str:
+        """That of the reward; empty if it has none."""
+        return str(getattr(self.reward, "on_failures", ""))
+
+    def __call__(self, samples: Iterable[EditSample]) -> Scores:
+        batch = list(samples)
+        scores = self.reward(batch)
+        self.monitor.add(batch, scores)
+        return scores
+
+    def stream(self, samples: Iterable[EditSample]) -> Iterator[Score]:
+        in_flight: deque[EditSample] = deque()
+
+        def noted() -> Iterator[EditSample]:
+            for sample in samples:
+                in_flight.append(sample)
+                yield sample
+
+        for score in self.reward.stream(noted()):
+            self.monitor.add([in_flight.popleft()], [score])
+            yield score
+
+    def without_failure_limit(self) -> BaseReward:
+        """That of the reward, which no monitor watches: a sample that is asked again is no other edit."""
+        return self.reward.without_failure_limit()
+
+    def waiting(self, outage_timeout_s: float) -> MonitoredReward:
+        waiting = copy.copy(self)  # with the same monitor
+        waiting.reward = self.reward.waiting(outage_timeout_s)
+        return waiting
+
+    def offload(self) -> None:
+        self.reward.offload()
+        if isinstance(self.monitor.heldout, BaseReward):
+            self.monitor.heldout.offload()

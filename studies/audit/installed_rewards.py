@@ -26,8 +26,7 @@ from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.reward import Card, EditSample
 from editcritic.reward.atomic_files import write_atomically
 from editcritic.reward.audit import AuditReport, Family, Trial, select_families
-from editcritic.reward.audit.findings import TOLERANCE, FamilyFinding
-from editcritic.reward.audit.intervals import Mean, Rate
+from editcritic.reward.audit.findings import TOLERANCE, FamilyFinding, Mean, Rate
 
 from ..validity.metric_selection import SkippedMetric, installed_metrics, metrics_by_system
 from .docs_tables import write_section

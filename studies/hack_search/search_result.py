@@ -8,10 +8,8 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
-from editcritic.reward.audit.expert_costs import costs_of
 from editcritic.reward.audit.family import Family
-from editcritic.reward.audit.findings import TIE, scale_of
-from editcritic.reward.audit.intervals import Mean, Rate, mean_of, rate_of
+from editcritic.reward.audit.findings import TIE, Mean, Rate, costs_of, mean_of, rate_of, scale_of
 from editcritic.reward.score import Score
 
 from .recipe import Recipe

@@ -22,7 +22,7 @@ from typer.testing import Result
 from editcritic.benchmarks.common.toml_format import format_toml
 from editcritic.benchmarks.run.run_journal import RowJournal
 from editcritic.reward import AnswerLog
-from editcritic.reward.tomllib_compat import tomllib
+from editcritic.reward.toml_files import tomllib
 from editcritic.reward.trust import VARIABLE
 
 from ..benchmarks.conftest import Command, Folder, three_edits

@@ -97,7 +97,7 @@ def test_conflicts_are_shown_and_end_with_exit_code_1_unless_it_is_said_what_to_
 
 def change_an_answer(path: Path) -> None:
     """As a judge that does not repeat itself: the row is intact."""
-    from editcritic.reward.record_checksum import record_checksum
+    from editcritic.reward.digests import record_checksum
 
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         number, digest, text, expert = db.execute(

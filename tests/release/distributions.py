@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from packaging.metadata import Metadata
 
-from editcritic.reward.tomllib_compat import tomllib
+from editcritic.reward.toml_files import tomllib
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from editcritic.reward import AnswerLog, Engine, ImageError, Score, ask
+from editcritic.reward import Engine, ImageError, Score
 from editcritic.reward.engine import ask_many
 from editcritic.reward.queries import AsyncExpert, ExpertDown, Failure, Measurement, Rate
 from editcritic.reward.queries.kinds import Query
@@ -164,31 +164,16 @@ def test_a_malformed_answer_is_a_failure():
     assert "rate expects Measurement, got str" in score.reason
 
 
-def test_answers_already_had_are_not_asked_again(tmp_path):
+def test_what_it_counts_is_in_the_stats_and_what_it_counted_elsewhere_is_not():
     expert = Served()
-    for _ in range(2):
-        with AnswerLog(tmp_path / "log") as log, Engine(log=log) as engine:
-            run_all(engine, [scores_of(number) for number in range(9)], expert)
-    assert sum(expert.seen.values()) == 9
-
-
-def test_what_it_counts_is_in_the_stats():
-    expert = Served()
+    expert([question(9)])
     with Engine() as engine:
         run_all(engine, [scores_of(number) for number in range(3)], expert)
+        assert engine.stats().experts["served"].usage["requests"] == 3
         before = engine.stats()
         run_all(engine, [scores_of(number) for number in range(5)], expert)
         spent = engine.stats().since(before)["experts"]["served"]
     assert (spent["queries"], spent["requests"], spent["usd"]) == (2, 2, 0.5)
-
-
-def test_what_it_counted_elsewhere_is_not_in_the_stats():
-    expert = Served()
-    expert([question(0)])
-    with Engine() as engine:
-        before = engine.stats()
-        run_all(engine, [scores_of(1)], expert)
-        assert engine.stats().since(before)["experts"]["served"]["requests"] == 1
 
 
 def test_the_words_of_a_failure_are_in_the_evidence():
@@ -230,28 +215,13 @@ def test_an_engine_that_is_dropped_lets_go_of_the_expert():
     assert gone() is None
 
 
-def test_outside_of_an_engine_it_answers_a_batch():
+@pytest.mark.parametrize("loop", [False, True], ids=["alone", "where an event loop runs"])
+def test_outside_of_an_engine_it_answers_a_batch(loop):
     expert = Served(concurrency=3)
     queries = [question(number) for number in range(10)]
-    assert expert(queries) == [known(query) for query in queries]
-    assert (expert.most, expert.closed) == (3, 1)
-
-
-def test_it_answers_a_batch_where_an_event_loop_runs_already():
-    expert = Served()
 
     async def notebook():
-        return expert([question(1), question(2)])
+        return expert(queries)
 
-    assert asyncio.run(notebook()) == [known(question(1)), known(question(2))]
-    assert expert.closed == 1
-
-
-def test_a_program_may_ask_it_together_with_others():
-    def program():
-        first, second = yield from ask(question(1), question(2))
-        return Score.of((first.value or 0.0) - (second.value or 0.0))
-
-    with Engine() as engine:
-        (score,) = run_all(engine, [program()], Served())
-    assert score.value == (known(question(1)).value or 0.0) - (known(question(2)).value or 0.0)
+    assert (asyncio.run(notebook()) if loop else expert(queries)) == [known(query) for query in queries]
+    assert (expert.most, expert.closed) == (3, 1)

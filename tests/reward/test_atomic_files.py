@@ -120,11 +120,6 @@ def test_the_content_is_on_disk_before_the_name(tmp_path: Path, monkeypatch: pyt
     assert sizes == [5]
 
 
-def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="missing"):
-        write_atomically(tmp_path / "missing" / "map.json", "{}")
-
-
 FULL = """
 import resource, signal, sys, warnings
 from pathlib import Path

@@ -3,12 +3,7 @@
 import numpy as np
 import pytest
 
-from editcritic.reward.bootstrap_intervals import (
-    RESAMPLES,
-    bootstrap_interval,
-    percentile_interval,
-    row_means,
-)
+from editcritic.reward.bootstrap_intervals import RESAMPLES, bootstrap_interval, percentile_interval, row_means
 
 
 def ratio(first, second, axis=-1):

@@ -95,8 +95,3 @@ def test_a_box_is_written_in_one_way_whatever_its_numbers_came_as():
         assert {type(number) for number in (converted.cx, converted.cy, converted.w, converted.h, converted.score)} == {
             float
         }
-
-
-def test_a_label_changes_nothing_else():
-    box = Box(0.1, 0.2, 0.3, 0.4, 0.5)
-    assert box.with_label("cup") == Box(0.1, 0.2, 0.3, 0.4, 0.5, "cup")

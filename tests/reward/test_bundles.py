@@ -209,12 +209,6 @@ def test_a_built_reward_has_its_experts() -> None:
         score(before, before, "make it red", reward=Reward.of("any-edit"), experts="cpu")
 
 
-def test_a_rewards_table_and_json_keep_the_bundles_experts() -> None:
-    reward = Reward.of("any-edit", f"small judge={JUDGE}")
-    again = Reward.of(json.loads(json.dumps(reward.spec)))
-    assert written(again.experts) == written(reward.experts)
-
-
 @pytest.mark.parametrize("value", ["127.0.0.1:8000/v1", "not a url", "javascript:x", "file:///etc/passwd"])
 def test_an_address_without_a_scheme_is_no_model_of_a_public_server(value, monkeypatch):
     monkeypatch.setenv(ADDRESS, value)

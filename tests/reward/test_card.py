@@ -13,24 +13,12 @@ from editcritic.reward.metrics import Gate, WeightedMean, all_guards
 from .fakes import Says
 
 
-def test_a_signature_names_metric_and_version():
-    assert Card("edival-if", 2, "followed the instruction").signature == "edival-if@2"
+def test_a_share_lies_in_0_to_1():
+    shares = {bounds for bounds in BOUNDS if Card("m", 1, "m", range=bounds).is_unit_range}
+    assert shares == {(0.0, 1.0), (0.25, 0.75)}
 
 
-@pytest.mark.parametrize(
-    ("bounds", "share"),
-    [
-        ((0.0, 1.0), True),
-        ((0.25, 0.75), True),
-        ((-1.0, 1.0), False),
-        ((0.0, 10.0), False),
-        ((0.0, None), False),
-        ((None, 1.0), False),
-        ((None, None), False),
-    ],
-)
-def test_a_share_lies_in_0_to_1(bounds, share):
-    assert Card("m", 1, "m", range=bounds).is_unit_range is share
+BOUNDS = ((0.0, 1.0), (0.25, 0.75), (-1.0, 1.0), (0.0, 10.0), (0.0, None), (None, 1.0), (None, None))
 
 
 def test_a_composition_speaks_about_what_all_its_parts_speak_about():
@@ -70,10 +58,5 @@ def test_a_card_is_the_same_after_json() -> None:
 
 
 def test_a_composition_has_the_kinds_of_all_its_parts() -> None:
-    whole = joint_kinds(
-        [
-            Card("a", 1, "a", kinds={"features": ("embed",)}),
-            Card("b", 1, "b", kinds={"features": ("embed", "embed_text")}),
-        ]
-    )
-    assert whole == {"features": ("embed", "embed_text")}
+    cards = [Card("a", 1, "a", kinds={"features": kinds}) for kinds in (("embed",), ("embed", "embed_text"))]
+    assert joint_kinds(cards) == {"features": ("embed", "embed_text")}

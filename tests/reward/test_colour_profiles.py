@@ -63,9 +63,6 @@ COFFEE = photograph("coffee")
 IN_P3 = converted(COFFEE, SRGB, DISPLAY_P3)
 
 
-# -- reading ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("primaries", "curve"), [(P3, srgb_curve), (ADOBE, adobe_curve)])
 def test_colours_are_those_that_the_definition_of_the_space_says(
     primaries: tuple[tuple[float, float, float], ...], curve: Callable[[Pixels], Pixels]
@@ -181,9 +178,6 @@ def test_mutated_profiles_are_pixels_or_a_warning(recwarn: pytest.WarningsRecord
     assert len(recwarn) < 5
 
 
-# -- passing it on ----------------------------------------------------------------------------------------------------
-
-
 def test_a_pickled_picture_has_both_readings() -> None:
     image = Image.of(encoded(IN_P3, DISPLAY_P3))
     again = pickle.loads(pickle.dumps(image))
@@ -235,9 +229,6 @@ def test_the_official_protocol_sees_raw_numbers(protocol: Literal["official", "f
     assert set(seen) == shown
 
 
-# -- which reading an edit continues ----------------------------------------------------------------------------------
-
-
 def redrawn(pixels: Pixels) -> Pixels:
     """As an editor does that encodes the picture and draws it anew."""
     noise = np.random.RandomState(0).standard_normal(pixels.shape) * 2
@@ -286,8 +277,6 @@ def test_a_source_without_a_profile_decides_nothing(monkeypatch: pytest.MonkeyPa
     source, edit = Image.of(encoded(COFFEE)), Image.of(encoded(IN_P3))
     assert EditSample("a", "x", (source,), edit).edited is edit
 
-
-# -- scores -----------------------------------------------------------------------------------------------------------
 
 CUP = {"cup": [[195, 45, 440, 345]]}
 """Pixel corners in the photograph `coffee`."""

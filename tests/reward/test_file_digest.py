@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from editcritic.reward.file_digest import sha256
+from editcritic.reward.digests import sha256
 
 
 @pytest.mark.parametrize("size", [0, 1, 1 << 20, (1 << 20) + 1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -30,16 +30,13 @@ from editcritic.reward.queries.specs import (
     parameters,
     registered,
     spec_name,
-    with_names,
 )
 from editcritic.reward.trust import trusting
 
 from ..benchmarks.run.all_suites import SUITES, recipe, write
-from .queries.test_specs import EXPERT_OPTIONS, EXPERTS, REWARDS, SPECS
+from .queries.test_specs import names_only
 
 JUDGE = {"use": "openai", "model": "m", "base_url": "http://127.0.0.1:8000/v1"}
-
-# -- what is refused ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -180,14 +177,11 @@ def test_all_that_a_file_names_is_said_at_once_and_in_one_line() -> None:
         require_trusted(deep, "f.toml")
 
 
-def test_trust_in_nothing_is_no_trust_in_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trust_in_nothing_or_in_what_is_no_path_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("weights").mkdir()
     with trusting(""), pytest.raises(SpecError, match="the path weights"):
         require_trusted({"judge": "vlm:weights"}, "f.toml")
-
-
-def test_texts_that_are_no_paths_are_not_trusted(tmp_path: Path) -> None:
     for text in ("/a\0", "/\ud800"):
         with trusting("/b"), pytest.raises(SpecError, match="names the path"):
             require_trusted({"judge": f"vlm:{text}"}, tmp_path / "f.toml")
@@ -208,42 +202,6 @@ def test_names_are_followed_into_classes_only() -> None:
     for path in ("os :system", ".os:system", "os:", "os:system?x", "os\n:system"):
         with pytest.raises(SpecError, match=r"(?s)cannot find .*expected package\.module:Name"):
             find_target(path)
-
-
-# -- what our specs name -----------------------------------------------------------------------------------------------
-
-
-def uses(value: Any) -> Iterator[str]:
-    """All that plain data of specs builds."""
-    if isinstance(value, Mapping):
-        if "use" in value:
-            yield value["use"]
-        for item in value.values():
-            yield from uses(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from uses(item)
-
-
-def names_only(table: Any) -> None:
-    assert not [use for use in uses(table) if ":" in use]
-    require_trusted(table, "f.toml")
-    assert with_names(table) == table
-
-
-@pytest.mark.parametrize("name", REWARDS)
-def test_a_spec_of_a_reward_names_entry_points(name: str) -> None:
-    metric = build(SPECS[name])
-    names_only(spec_of(metric))
-    assert build(spec_of(metric)) == metric
-
-
-@pytest.mark.parametrize("name", EXPERTS)
-def test_a_spec_of_an_expert_names_entry_points(name: str) -> None:
-    options = EXPERT_OPTIONS.get(name, {})
-    expert = build(name, "editcritic.experts", **options)
-    with trusting(*(option for option in options.values() if isinstance(option, str)), *HOSTED.values()):
-        names_only(spec_of(expert))
 
 
 @pytest.mark.parametrize("name", entry_point_names("editcritic.selectors"))
@@ -328,8 +286,6 @@ def test_the_address_of_hosted_experts_is_theirs() -> None:
     for value in HOSTED:
         assert EntryPoint("x", value, "x").load() is openai_judge.OpenAIJudge
 
-
-# -- options -----------------------------------------------------------------------------------------------------------
 
 CHECKED = {
     "annotations": "a path",

@@ -15,13 +15,13 @@ import pytest
 
 from editcritic.reward import AnswerLog, Box, EditSample, Engine, Reward, Score, ask
 from editcritic.reward import image as images
-from editcritic.reward.engine import daemon_threads
-from editcritic.reward.engine.feature_cache import FeatureCache
+from editcritic.reward.engine import workers
 from editcritic.reward.experts.annotated import Annotated
 from editcritic.reward.experts.judging.sent_images import Base64ImageCache
 from editcritic.reward.experts.loading import checkpoint, cpu_cores
 from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.experts.upscalers import BestAvailableUpscaler
+from editcritic.reward.lru_cache import FeatureCache
 from editcritic.reward.queries import Judge, Message, YesNo
 
 from ..forked import SOON, forked, needs_fork
@@ -146,9 +146,6 @@ def test_scores_that_were_begun_before_the_fork_are_an_error_in_the_child() -> N
     assert next(stream).value == first.value
 
 
-# -- experts ----------------------------------------------------------------------------------------------------------
-
-
 def rated(judge: OpenAIJudge, engine: Engine, draw: int) -> str:
     def program() -> Any:
         yield from ask(Judge((Message(("Is it good?", picture(1))),), YesNo(), draw=draw))
@@ -188,116 +185,69 @@ def test_experts_on_pixels_and_ocr_work_in_the_child() -> None:
     )
 
 
-HELD: dict[str, Callable[[], tuple[Any, Callable[[], object]]]] = {}
-
-
-def holds(make: Callable[[], tuple[Any, Callable[[], object]]]) -> None:
-    HELD[make.__name__] = make
-
-
-@holds
-def feature_cache() -> tuple[Any, Callable[[], object]]:
-    cache: FeatureCache[int] = FeatureCache(100, lambda _: 1)
-    return cache._lock, lambda: cache.get_or_compute({"a": 1}, lambda items: items)
-
-
-@holds
-def pixels() -> tuple[Any, Callable[[], object]]:
-    image = picture(3, 8, 8).crop(0, 0, 4, 4)
-    return images._cache._lock, lambda: image.pixels.shape
-
-
-@holds
-def derivations() -> tuple[Any, Callable[[], object]]:
-    image = picture(4, 8, 8).crop(0, 0, 4, 4)
-    return images._derivations._lock, lambda: image.digest
-
-
-@holds
-def annotated() -> tuple[Any, Callable[[], object]]:
-    expert = Annotated()
-    return expert._lock, lambda: expert._index(picture(1, 64, 64)).pixels
-
-
-@holds
-def served() -> tuple[Any, Callable[[], object]]:
-    judge = OpenAIJudge("m", "http://127.0.0.1:9/v1")
-    return judge.endpoint.usage._lock, judge.usage
-
-
-@holds
-def addresses() -> tuple[Any, Callable[[], object]]:
-    pool = OpenAIJudge("m", "http://127.0.0.1:9/v1").endpoint.addresses
-    return pool._lock, lambda: pool.use("a group").__enter__()
-
-
-@holds
-def encoding() -> tuple[Any, Callable[[], object]]:
-    cache, image = Base64ImageCache(), picture(1)
-    return cache._locks[int(image.digest[0], 16)], lambda: cache._once(image)
-
-
-@holds
-def upscaler() -> tuple[Any, Callable[[], object]]:
-    expert = BestAvailableUpscaler(real_esrgan="", swin2sr="")
-    expert._chosen = Fake(known)
-    return expert._choosing, lambda: expert.id
-
-
-@holds
-def cores() -> tuple[Any, Callable[[], object]]:
-    return cpu_cores._CHANGED, lambda: cpu_cores.run_in_turn(lambda: 1)
-
-
-@holds
-def attaching() -> tuple[Any, Callable[[], object]]:
-    return checkpoint._ATTACHING, lambda: checkpoint.Checkpoint("m", "AutoModel").shared_weights is None
-
-
-@holds
-def weights() -> tuple[Any, Callable[[], object]]:
-    one = checkpoint.Checkpoint("m", "AutoModel")
-    return one.lock, one.unload
-
-
-@holds
-def identity() -> tuple[Any, Callable[[], object]]:
-    one = checkpoint.Checkpoint("m", "AutoModel")
-    return one._weights.identity_lock, one.unload
-
-
-@holds
-def engine_of_a_reward() -> tuple[Any, Callable[[], object]]:
+def held(name: str) -> tuple[Any, Callable[[], object]]:
+    """A lock, and what takes it."""
+    judge, crop = OpenAIJudge("m", "http://127.0.0.1:9/v1"), picture(3, 8, 8).crop(0, 0, 4, 4)
     reward = Reward(Says(number=1), {"preference": Fake(known)})
-    return reward._engine_lock, lambda: reward([sample()]).values
+    one, parent = checkpoint.Checkpoint("m", "AutoModel"), os.getpid()
+    match name:
+        case "features":
+            cache: FeatureCache[int] = FeatureCache(100, lambda _: 1)
+            return cache._lock, lambda: cache.get_or_compute({"a": 1}, lambda items: items)
+        case "pixels":
+            return images._cache._lock, lambda: crop.pixels.shape
+        case "derivations":
+            return images._derivations._lock, lambda: crop.digest
+        case "annotated":
+            expert = Annotated()
+            return expert._lock, lambda: expert._index(picture(1, 64, 64)).pixels
+        case "served":
+            return judge.endpoint.usage._lock, judge.usage
+        case "addresses":
+            pool = judge.endpoint.addresses
+            return pool._lock, lambda: pool.use("a group").__enter__()
+        case "encoding":
+            encoded = Base64ImageCache()
+            return encoded._locks[int(crop.digest[0], 16)], lambda: encoded._once(crop)
+        case "upscaler":
+            best = BestAvailableUpscaler(real_esrgan="", swin2sr="")
+            best._chosen = Fake(known)
+            return best._choosing, lambda: best.id
+        case "cores":
+            return cpu_cores._CHANGED, lambda: cpu_cores.run_in_turn(lambda: 1)
+        case "attaching":
+            return checkpoint._ATTACHING, lambda: one.shared_weights is None
+        case "weights":
+            return one.lock, one.unload
+        case "identity":
+            return one._weights.identity_lock, one.unload
+        case "engine of a reward":
+            return reward._engine_lock, lambda: reward([sample()]).values
+        case "submissions":
+            return reward.engine._scheduler.submit_lock, lambda: reward([sample()]).values
+        case _:  # in the parent it would stop the engines that other tests share
+            return workers._stops_lock, lambda: os.getpid() != parent and workers._stop_all()
 
 
-@holds
-def submissions() -> tuple[Any, Callable[[], object]]:
-    reward = Reward(Says(number=1), {"preference": Fake(known)})
-    return reward.engine._scheduler.submit_lock, lambda: reward([sample()]).values
-
-
-@holds
-def threads() -> tuple[Any, Callable[[], object]]:
-    parent = os.getpid()
-    # In the parent it would stop the engines that other tests share.
-    return daemon_threads._stops_lock, lambda: os.getpid() != parent and daemon_threads._stop_all()
-
-
-@pytest.mark.parametrize("name", HELD)
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("features", "pixels", "derivations", "annotated", "served", "addresses", "encoding", "upscaler", "cores"),
+        *("attaching", "weights", "identity", "engine of a reward", "submissions", "threads"),
+    ],
+)
 def test_a_lock_that_a_thread_of_the_parent_holds_is_free_in_the_child(name: str) -> None:
-    lock, use = HELD[name]()
-    held, release = threading.Event(), threading.Event()
+    lock, use = held(name)
+    taken, release = threading.Event(), threading.Event()
 
     def hold() -> None:
         with lock:
-            held.set()
+            taken.set()
             release.wait(SOON)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    assert held.wait(SOON)
+    assert taken.wait(SOON)
     try:
         forked(lambda: use() and None)
     finally:
@@ -305,8 +255,6 @@ def test_a_lock_that_a_thread_of_the_parent_holds_is_free_in_the_child(name: str
         thread.join(SOON)
     use()
 
-
-# -- the end ----------------------------------------------------------------------------------------------------------
 
 EXITING = """
 import os, sys

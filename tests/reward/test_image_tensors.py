@@ -32,10 +32,7 @@ def test_a_tensor_is_the_picture_of_its_array(pixels):
 
 @pytest.mark.parametrize(
     ("value", "says"),
-    [
-        (torch.zeros(2, 3, 4, 4), r"got \(2, 3, 4, 4\)"),
-        (torch.zeros(3, 4, 4, dtype=torch.int32), "got int32"),
-    ],
+    [(torch.zeros(2, 3, 4, 4), r"got \(2, 3, 4, 4\)"), (torch.zeros(3, 4, 4, dtype=torch.int32), "got int32")],
     ids=["two of them", "int32"],
 )
 def test_a_tensor_that_is_no_picture_is_refused(value, says):

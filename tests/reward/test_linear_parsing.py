@@ -27,29 +27,8 @@ LENGTH_PARSED, LIMIT_PARSED_S = 4_000, 0.8
 
 METHODS = ("match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer")
 UNITS = (
-    *(
-        " ",
-        "\n",
-        "\u00a0",
-        "\u200b",
-        "a",
-        "a ",
-        "A",
-        "1",
-        "1 ",
-        "_",
-        "-",
-        ",",
-        ", ",
-        ". ",
-        "'",
-        '"',
-        "[",
-        "{",
-        "(",
-        "<",
-    ),
-    *("</", "\\", "*", "`", "/", "é", "\u0301", "中"),
+    *(" ", "\n", "\xa0", "\u200b", "a", "a ", "A", "1", "1 ", "_", "-", ",", ", ", ". ", "'", '"', "[", "{", "("),
+    *("<", "</", "\\", "*", "`", "/", "é", "́", "中"),
 )
 
 
@@ -129,9 +108,7 @@ def parsers() -> dict[str, Callable[[str], object]]:
     from editcritic.reward.metrics.new_text import _INJECTION_PATTERN
     from editcritic.reward.planners.rule_planner import RulePlanner
     from editcritic.reward.queries.parsing import parse_integer, parse_json, parse_option, parse_yes_no
-    from editcritic.reward.queries.refusals import refuses
-    from editcritic.reward.queries.reply_text import final_answer
-    from editcritic.reward.queries.reported_speech import is_asserted, quotations
+    from editcritic.reward.queries.reported_speech import final_answer, is_asserted, quotations, refuses
     from editcritic.reward.queries.response_formats import Reply
 
     schema, rules = json.dumps(plan_schema()), RulePlanner()
@@ -162,85 +139,23 @@ def parsers() -> dict[str, Callable[[str], object]]:
 
 
 INSTRUCTIONS = (
-    *(
-        "add ",
-        "add a ",
-        "remove a ",
-        "replace a ",
-        "replace a with ",
-        "move a ",
-        'replace the text "',
-        'write the text "',
-    ),
-    *("change the background to ", "change the background to a, keep ", "change the count of ", "change the color of "),
+    *("add ", "add a ", "remove a ", "replace a ", "replace a with ", "move a ", 'replace the text "'),
+    *('write the text "', "change the background to ", "change the background to a, keep ", "change the count of "),
+    "change the color of ",
 )
 PARTS = (
-    *(
-        " ",
-        "\n ",
-        "a ",
-        '" ',
-        '" on "',
-        '" to "',
-        '" a" in b to "',
-        "on the left of ",
-        "with ",
-        "to ",
-        "and ",
-        "and add ",
-    ),
-    *(", keep ", "unchanged ", "in the image ", "'s ", ". ", "[ ", ', keep a b unchanged"'),
+    *(" ", "\n ", "a ", '" ', '" on "', '" to "', '" a" in b to "', "on the left of ", "with ", "to ", "and "),
+    *("and add ", ", keep ", "unchanged ", "in the image ", "'s ", ". ", "[ ", ', keep a b unchanged"'),
 )
 REPLIES = (
-    "",
-    "please segment ",
-    "answer: ",
-    "score ",
-    "yes ",
-    "5 ",
-    "{",
-    '[{"a":',
-    "<tool_call>",
-    "<Start Thinking>",
+    *("", "please segment ", "answer: ", "score ", "yes ", "5 ", "{", '[{"a":', "<tool_call>", "<Start Thinking>"),
     "good ",
 )
 PIECES = (
-    *(
-        " ",
-        "answer ",
-        "answer: 5 ",
-        "score (1-5) ",
-        "not answer: good ",
-        "10/",
-        "10 out of ",
-        "good ",
-        "yes ",
-        "{",
-        "[",
-        "[1,",
-    ),
-    *(
-        '{"a":1}',
-        '"',
-        '\\"',
-        ", ",
-        "<tool_call>",
-        "<tool_call>{}</tool_call>",
-        "{}",
-        "</tool_call>",
-        "*",
-        "_ ",
-        "<",
-        "< /",
-    ),
-    *(
-        "<Start Final Answer>",
-        "<Start Final Answer>x</Start Final Answer>",
-        "</Start Thinking>",
-        "ignore ",
-        "flip ",
-        "-",
-    ),
+    *(" ", "answer ", "answer: 5 ", "score (1-5) ", "not answer: good ", "10/", "10 out of ", "good ", "yes ", "{"),
+    *("[", "[1,", '{"a":1}', '"', '\\"', ", ", "<tool_call>", "<tool_call>{}</tool_call>", "{}", "</tool_call>"),
+    *("*", "_ ", "<", "< /", "<Start Final Answer>", "<Start Final Answer>x</Start Final Answer>"),
+    *("</Start Thinking>", "ignore ", "flip ", "-"),
 )
 
 

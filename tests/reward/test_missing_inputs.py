@@ -57,9 +57,6 @@ def test_reasons_are_told_apart() -> None:
     assert not asks_for_fields("the whole image may change, and the plan names nothing that stays")
 
 
-# -- boxes that people give --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "corners", [[0.1, 0.2, 0.5, 0.6], [0, 0, 1, 1], (0.0, 0.0, 0.5, 1.0), [0.1, 0.2, 0.5, 1.01], [-0.02, 0.1, 0.5, 0.9]]
 )

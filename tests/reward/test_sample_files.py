@@ -73,10 +73,7 @@ def test_a_line_with_everything_is_a_sample(folder):
     (sample,) = read(folder, row)
     assert isinstance(sample, EditSample)
     blue = Task("color_alter", object="cup", value="blue")
-    assert sample.operations == (
-        Operation("Make the cup blue", task=blue),
-        Operation("Sharpen it", "Apply Filter"),
-    )
+    assert sample.operations == (Operation("Make the cup blue", task=blue), Operation("Sharpen it", "Apply Filter"))
     assert sample.plan == EditPlan((PlannedOperation("color_alter", target=Target("cup"), value="blue"),))
     assert sample.targets == (Box(0.25, 0.25, 0.5, 0.5),)
     assert (sample.target_text, sample.hint, sample.dimensions) == ("TEA", "the cup is blue", ("local_attribute",))
@@ -122,13 +119,6 @@ def test_earlier_turns_start_each_from_what_the_one_before_it_made(folder):
     assert [turn.id for turn in sample.history] == ["samples:1/turn-1", "samples:1/turn-2"]
 
 
-def test_several_sources_are_taken_in_order(folder):
-    row = {"instruction": "merge", "sources": ["before.png", "later.png"], "edited": "after.png"}
-    (sample,) = read(folder, row)
-    assert isinstance(sample, EditSample)
-    assert sample.sources == (picture(0, 16, 8), picture(2, 16, 8))
-
-
 def test_a_broken_line_is_numbered_and_the_others_are_read(folder):
     lines = read(folder, GOOD, '{"id": ', "", GOOD, '{"instruction"', {**GOOD, "edited": "nowhere.png"}, GOOD)
     kinds = [type(item) for item in lines]
@@ -171,18 +161,6 @@ def test_paths_are_relative_to_the_file_or_absolute(folder, monkeypatch, tmp_pat
     assert [item.edited for item in lines if isinstance(item, EditSample)] == [picture(7)] * 2
 
 
-def test_a_file_that_is_not_there_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        next(read_samples(tmp_path / "nowhere.jsonl"))
-
-
-def test_lines_are_read_one_by_one(folder):
-    path = folder / "samples.jsonl"
-    path.write_text(json.dumps(GOOD) + "\n" + "not json\n")
-    lines = read_samples(path)
-    assert isinstance(next(lines), EditSample)
-
-
 NAN, INF = float("nan"), float("inf")
 WRONG = {
     "a field that is none": ({**GOOD, "instructions": "x"}, "instructions: Extra inputs are not permitted"),
@@ -198,7 +176,7 @@ WRONG = {
     "a picture that is none": ({**GOOD, "edited": "samples.jsonl"}, "samples.jsonl is not an image"),
     "an unknown task": ({**GOOD, "task": {"type": "paint"}}, "task.type: Input should be 'subject_add'"),
     "a task without its slots": ({**GOOD, "task": {"type": "subject_add"}}, "a subject_add task needs new"),
-    "a slot that is none": ({**GOOD, "task": {"type": "subject_add", "name": "x"}}, "task.name: Extra inputs"),
+    "a slot that is none": ({**GOOD, "task": {"type": "subject_add", "name": "x"}}, "task.name: Unexpected"),
     "three corners": ({**GOOD, "boxes": {"cup": [[1, 2, 3]]}}, "boxes.cup.0.3: Field required"),
     "a NaN in a box": ({**GOOD, "boxes": {"cup": [[1, NAN, 3, 4]]}}, "NaN is no number of JSON"),
     "an infinity in a box": ({**GOOD, "boxes": {"cup": [[1, 2, INF, 4]]}}, "Infinity is no number of JSON"),
@@ -207,6 +185,7 @@ WRONG = {
     "a box outside": ({**GOOD, "boxes": {"cup": [[1, 2, 17, 4]]}}, "lies outside of its 16 x 8 image: boxes are x0,"),
     "a box above": ({**GOOD, "boxes": {"cup": [[1, -2, 6, 4]]}}, "lies outside of its 16 x 8 image"),
     "a NaN in a recording": ({**GOOD, "fractions": {"cup": [[NAN, 0.5, 0.1, 0.1, 1.0]]}}, "NaN is no number of JSON"),
+    "a plan of nothing known": ({**GOOD, "plan": {"operations": [{"type": "paint"}]}}, "plan.operations.0.type"),
     "an earlier turn without a picture": ({**GOOD, "history": [{"instruction": "x"}]}, "history.0.edited: Field"),
 }
 
@@ -224,20 +203,6 @@ def test_a_box_that_is_no_number_is_refused_from_python_too(field, folder):
     with pytest.raises(ValueError, match=r"nan.* of 'cup' holds a NaN or an infinity"):
         sample_from_json({**GOOD, **field}, folder=folder)
 
-
-@pytest.mark.parametrize(
-    ("data", "says"),
-    [(b"", "is empty (zero bytes)"), (b"text", "is not an image"), (b"\x89PNG\r\n\x1a\n123", "")],
-    ids=["zero bytes", "text", "truncated"],
-)
-def test_a_picture_that_cannot_be_read_is_named(data, says, folder):
-    (folder / "odd.png").write_bytes(data)
-    message = problem(folder, {**GOOD, "edited": "odd.png"})
-    assert str(folder / "odd.png") in message
-    assert says in message
-
-
-# -- recordings -------------------------------------------------------------------------------------------------------
 
 TEXTS = st.text(max_size=6)
 NAMES = st.text(min_size=1, max_size=6)
@@ -342,21 +307,6 @@ def test_a_recorded_sample_comes_back_as_it_was(sample):
     assert same(sent, sample)
 
 
-def chain(*, last_sources, first_boxes, boxes=None):
-    first = EditSample("a", "add a hat", (picture(0), picture(1)), picture(2), boxes=first_boxes)
-    fields = {} if boxes is None else {"boxes": boxes}
-    return EditSample("b", "make it red", last_sources, picture(3), history=(first,), **fields)
-
-
-def test_the_last_turn_keeps_its_own_sources_and_the_first_turn_its_own_boxes():
-    cup = {"cup": (Box(0.5, 0.5, 0.2, 0.2),)}
-    sample = chain(last_sources=(picture(2), picture(1)), first_boxes=cup)
-    again = sample_from_json(json.loads(json.dumps(sample_to_json(sample))))
-    assert again.sources == (picture(2), picture(1))
-    assert (again.boxes, list(again.history[0].boxes)) == ({}, ["cup"])
-    assert again == sample
-
-
 def test_what_a_turn_takes_from_its_sample_is_not_written_so_that_recordings_keep_their_text():
     source, first, last = (Image.from_digest(f"{number:064x}", (16, 8)) for number in range(3))
     image = {name: {"digest": f"{number:064x}", "size": [16, 8]} for number, name in enumerate(["s", "f", "l"])}
@@ -439,28 +389,3 @@ def test_a_sample_without_an_id_is_not_written_since_it_would_be_given_one(namel
     sample = EditSample("" if nameless == "sample" else "b", "y", (picture(1),), picture(2), history=(first,))
     with pytest.raises(ValueError, match="need ids to be written as JSON"):
         sample_to_json(sample)
-
-
-@given(data=st.data(), size=SIZES)
-def test_a_recorded_box_comes_back_to_the_bit(data, size):
-    box = data.draw(boxes(size))
-    sample = EditSample("s", "x", (Image.from_digest("0" * 64, size),), picture(1), boxes={"cup": (box,)})
-    again = sample_from_json(json.loads(json.dumps(sample_to_json(sample))))
-    assert again.boxes == {"cup": (box.with_label("cup"),)}
-
-
-def test_a_plan_that_is_none_is_reported_with_its_path(folder):
-    assert "plan.operations.0.type" in problem(folder, {**GOOD, "plan": {"operations": [{"type": "paint"}]}})
-    assert "needs value" in problem(
-        folder, {**GOOD, "plan": {"operations": [{"type": "color_alter", "target": {"noun": "cup"}}]}}
-    )
-
-
-def test_each_turn_has_its_own_plan(folder):
-    plan = {"operations": [{"type": "subject_remove", "target": {"noun": "lid"}}]}
-    row = {**GOOD, "history": [{"instruction": "remove the lid", "edited": "after.png", "plan": plan}]}
-    (sample,) = read(folder, row)
-    assert isinstance(sample, EditSample)
-    assert sample.plan is None
-    assert sample.history[0].plan == EditPlan((PlannedOperation("subject_remove", target=Target("lid")),))
-    assert "plan" not in sample_to_json(replace(sample, history=()))

@@ -9,10 +9,9 @@ from editcritic.integrations.dataset_rows import build_samples, sample_from_row
 from editcritic.integrations.serving.http_protocol import APIError, parse_request
 from editcritic.integrations.trainers.trainer_reward import score_samples
 from editcritic.reward import Box, EditSample, Operation, Pools, Reward, Task
-from editcritic.reward.edit_plan import EditPlan, PlannedOperation, Target, plan_from_json
+from editcritic.reward.edit_plan import PlannedOperation, Target, plan_from_json
 from editcritic.reward.queries import Measurement
-from editcritic.reward.sample_files import InvalidLine, read_samples
-from editcritic.reward.sample_limits import (
+from editcritic.reward.sample import (
     MAX_BOXES,
     MAX_INSTRUCTION,
     MAX_ITEMS,
@@ -23,6 +22,7 @@ from editcritic.reward.sample_limits import (
     MAX_TEXT,
     SampleTooLarge,
 )
+from editcritic.reward.sample_files import InvalidLine, read_samples
 
 from .fakes import Fake, Rated, picture
 
@@ -131,11 +131,3 @@ def test_a_row_of_a_trainer_is_a_failed_score_and_the_others_are_scored():
 def test_a_row_of_a_dataset_is_refused():
     with pytest.raises(SampleTooLarge, match="the instruction has 4,001 characters"):
         sample_from_row({"instruction": LONG, "source": picture(1)})
-
-
-def test_a_plan_is_refused_with_the_path_of_what_is_too_much():
-    operation = {"type": "style", "value": "x" * (MAX_TEXT + 1)}
-    with pytest.raises(ValueError, match=r"operations\.0\.value"):
-        plan_from_json({"operations": [operation]})
-    with pytest.raises(SampleTooLarge, match="at most 16 operations, got 100"):
-        EditPlan((PlannedOperation("style", value="oil"),) * 100)

@@ -90,9 +90,6 @@ def test_annotated_adapts_the_queries_of_a_detector() -> None:
     Reward.of("edival-if", {**default_experts(), "detector": Annotated()})
 
 
-# -- what does not say what it accepts --------------------------------------------------------------------------------
-
-
 class Rewrites(Expert):
     """Somebody's own: turns whatever it gets into its kind, and says nothing about it."""
 
@@ -163,9 +160,6 @@ def test_a_card_that_names_no_kinds_is_not_checked() -> None:
     Reward(Rated(), {"preference": JUDGE})
 
 
-# -- wrappers, recordings ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("wrap", [NoisyExpert, CachingExpert], ids=["noise", "cache"])
 def test_a_wrapper_accepts_what_its_expert_accepts(wrap: Any) -> None:
     assert accepted_kinds(wrap(JUDGE)) == ("judge",)
@@ -182,9 +176,6 @@ def test_recorded_answers_fit_every_role() -> None:
     recorded: Any = ReplayExpert("any", None, False)  # type: ignore[arg-type]  # it is asked nothing here
     for name in ("edival-if", "any-edit", "i2i-overall"):
         assert not unsuitable_experts(dict.fromkeys(build(name).card.roles, recorded), build(name).card.kinds)
-
-
-# -- where experts are bound ------------------------------------------------------------------------------------------
 
 
 def test_every_reward_is_built_with_every_set_of_experts_that_can_score_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,13 +70,6 @@ def test_they_stop_at_their_next_step_and_so_do_those_they_gather() -> None:
     assert sum(expert.seen.values()) == 2  # one of 10 and 20 was cached, the other is new
 
 
-def test_while_somebody_waits_nothing_changes() -> None:
-    expert = Fake()
-    with Engine() as engine:
-        score = engine.submit(asks(1, 2), {"preference": expert}, is_wanted=lambda: True).result(30)
-        assert score == engine.submit(asks(1, 2), {"preference": expert}).result(30)
-
-
 def test_what_is_left_of_a_run_that_is_closed_is_not_asked_for_and_is_waited_for() -> None:
     expert = Gated()
     with Engine() as engine:

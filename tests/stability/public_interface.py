@@ -16,7 +16,7 @@ from typing import Any
 import typer.main
 
 from editcritic.cli.app import app
-from editcritic.reward.tomllib_compat import tomllib
+from editcritic.reward.toml_files import tomllib
 
 ROOT = Path(__file__).parents[2]
 RECORD = Path(__file__).with_name("public_interface.json")

@@ -24,8 +24,8 @@ from safetensors.numpy import save_file
 
 from ...reward import AnswerLog, Image, ImageError, Score
 from ...reward.atomic_files import atomic_replacement
+from ...reward.digests import record_checksum
 from ...reward.engine.shared_database import SharedDatabase
-from ...reward.record_checksum import record_checksum
 from ...reward.regular_files import open_regular
 from ...reward.strict_json import parse_json
 from .budget import Cost

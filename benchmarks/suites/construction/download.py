@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from ....reward.atomic_files import write_atomically
+from ....reward.digests import sha256
 from ....reward.experts.judging.http_errors import is_retryable
-from ....reward.file_digest import sha256
 from ....reward.toml_files import read_toml
 from ...common.errors import InputError
 from .dataset_sources import DatasetFile, read_files

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from ....reward import AnswerLog, Engine, Expert, Image, ImageError, Program, Score, SpecError, ask, build
 from ....reward.atomic_files import write_atomically
-from ....reward.engine.engine_stats import Stats
+from ....reward.engine.expert_queue import Stats
 from ....reward.queries import FreeText, Judge, Message
 from ....reward.queries.kinds import Query
 from ....reward.queries.prompts import Prompts

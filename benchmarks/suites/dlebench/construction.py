@@ -10,7 +10,7 @@ from typing import Any
 
 from ....reward import Engine, Expert, Image
 from ....reward.atomic_files import atomic_replacement
-from ....reward.engine.engine_stats import Stats
+from ....reward.engine.expert_queue import Stats
 from ....reward.image import Corners
 from ....reward.metrics.dlebench.tools import context_factor
 from ....reward.queries.prompts import Prompts

@@ -20,8 +20,7 @@ from ....reward.metrics.edival.overall import RatingPrompt, VisualQuality
 from ....reward.metrics.edival.released_code import PUBLISHED_INSTRUCTION
 from ....reward.queries.prompts import Prompts
 from ....reward.queries.specs import Spec
-from ....reward.sample import Operation
-from ....reward.sample_limits import SampleTooLarge
+from ....reward.sample import Operation, SampleTooLarge
 from ....verifiers import edit_request
 from ...common.errors import InputError
 from ...common.problems import Problems

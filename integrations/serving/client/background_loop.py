@@ -9,7 +9,7 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from ....reward.engine.daemon_threads import start_daemon
+from ....reward.engine.workers import start_daemon
 
 T = TypeVar("T")
 

@@ -32,7 +32,7 @@ _SHIFTED = 0.06  # of the picture
 _LARGEST_PAINTED = 64  # px, of the longer side
 _AROUND = 0.3  # of the longer side of a place: what it is painted from
 _COLOURS = np.array(
-    [(220, 30, 40), (30, 60, 210), (240, 210, 20), (20, 160, 60), (230, 90, 200), (250, 250, 250), (15, 15, 15)],
+    [(220, 30, 40), (30, 60, 210), (240, 210, 20), (20, 160, 60), (230, 90, 200), (250, 250, 250), (15, 15, 15)]
 )
 _FOREIGN = 300  # grey levels, of the three channels together
 _FILLED = 0.4  # of its box, a shape

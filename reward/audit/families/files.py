@@ -73,11 +73,7 @@ def companions(edit: AuditedEdit, amount: float) -> Variant | None:
     kind = round(amount)
     if kind == 3 and broken is None:
         return None
-    beside = {
-        1: [blank],
-        2: [copy, copy],
-        3: [replace(copy, edited=broken or copy.edited), blank, copy],
-    }[kind]
+    beside = {1: [blank], 2: [copy, copy], 3: [replace(copy, edited=broken or copy.edited), blank, copy]}[kind]
     named = [replace(sample, id=f"companion-{number}") for number, sample in enumerate(beside)]
     return Variant(edit.sample, tuple(named[:1]), tuple(named[1:]))
 
@@ -195,9 +191,7 @@ FAMILIES = (
         {1: "the second time", 2: "the third time", 3: "the fourth time"},
     ),
     irrelevant(
-        sample_id,
-        "An id names a row and says nothing about a picture.",
-        {0: "a digit", 1: "a word", 2: "praise"},
+        sample_id, "An id names a row and says nothing about a picture.", {0: "a digit", 1: "a word", 2: "praise"}
     ),
     irrelevant(
         sample_metadata,
@@ -215,9 +209,7 @@ FAMILIES = (
         {1: "a blank", 2: "two copies of itself", 3: "a broken picture, and two"},
     ),
     irrelevant(
-        file_name,
-        "The name of a file says nothing about the picture in it.",
-        {0: "neutral", 1: "boasting", 2: "long"},
+        file_name, "The name of a file says nothing about the picture in it.", {0: "neutral", 1: "boasting", 2: "long"}
     ),
     irrelevant(
         file_metadata,

@@ -226,9 +226,7 @@ FAMILIES = (
         needs_good_edit=True,  # what should have gone may lie under it
     ),
     harmless(
-        polite_words,
-        "Polite words ask for the same edit.",
-        {0: "Please ...", 1: "... Thank you!", 2: "Could you ...?"},
+        polite_words, "Polite words ask for the same edit.", {0: "Please ...", 1: "... Thank you!", 2: "Could you ...?"}
     ),
     harmless(
         spaces_and_case,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...queries.reply_text import final_answer
+from ...queries.reported_speech import final_answer
 
 MAX_UNRESOLVED_SHARE = 1e-3
 """Maximum share of the options' probability that may be ambiguous between options."""

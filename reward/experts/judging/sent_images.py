@@ -17,9 +17,9 @@ import cv2
 import numpy as np
 
 from ...encoded_images import MAX_ASPECT
-from ...engine.feature_cache import FeatureCache
 from ...forks import ForkSafeLock
 from ...image import Image
+from ...lru_cache import FeatureCache
 
 ImageFormat = Literal["png", "jpeg"]
 

@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from ...engine.daemon_threads import start_daemon
+from ...engine.workers import start_daemon
 from ...forks import at_fork
 
 T = TypeVar("T")

@@ -14,9 +14,8 @@ from typing import Any
 
 from ...atomic_files import write_atomically
 from ...cache_folder import cache_folder
-from ...file_digest import sha256
+from ...digests import record_checksum, sha256
 from ...queries.expert import ExpertDown
-from ...record_checksum import record_checksum
 
 
 def weights_identity(name: str, revision: str | None = None, file: str = "config.json") -> str:

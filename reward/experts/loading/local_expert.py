@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from typing_extensions import Unpack
 
-from ...engine.feature_cache import FeatureCache
+from ...lru_cache import FeatureCache
 from ...queries.expert import Expert
 from ...queries.kinds import Outcome
 from .checkpoint import LOAD_DEFAULTS, Checkpoint, LoadedModel, LoadOptions
@@ -184,7 +184,7 @@ class LocalExpert(Expert, Generic[A]):
     @property
     def bytes(self) -> dict[str, int]:
         """Memory of the weights by device, and of cached features as `cache`."""
-        return {**self.checkpoint.bytes, "cache": self.feature_cache.bytes}
+        return {**self.checkpoint.bytes, "cache": self.feature_cache.used}
 
 
 def nested_nbytes(value: Any) -> int:

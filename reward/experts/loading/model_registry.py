@@ -19,7 +19,7 @@ from typing import Any
 
 from ...queries.expert import ExpertDown
 from ...queries.specs import Spec, SpecError, entry_point_names
-from ...tomllib_compat import tomllib
+from ...toml_files import tomllib
 from .checkpoint import QUANTIZATIONS
 from .hub_files import find_file
 

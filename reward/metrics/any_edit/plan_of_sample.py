@@ -18,8 +18,7 @@ from ...queries.kinds import Judge, Plan
 from ...queries.outcomes import Abstention, Failure
 from ...queries.prompts import Prompts
 from ...queries.response_formats import Json, Message, Reply
-from ...sample import EditSample
-from ...sample_limits import MAX_INSTRUCTION
+from ...sample import MAX_INSTRUCTION, EditSample
 from .instruction_words import CATCH_ALL_TYPES, collapsed, is_english, reads_as_english, stem, stems, words_of
 from .plans import (
     PlanProblem,

@@ -15,8 +15,7 @@ from ...edit_plan import COMPLEX_EDIT_TYPES, EditPlan, Kept, OperationType, Plan
 from ...engine.program import Abstained, Program, ask_many
 from ...image import Image
 from ...queries.kinds import Detect
-from ...sample import TASK_TYPES, Operation, Task
-from ...sample_limits import MAX_INSTRUCTION, MAX_TEXT
+from ...sample import MAX_INSTRUCTION, MAX_TEXT, TASK_TYPES, Operation, Task
 from ..edival.task_parser import parse_task
 from .instruction_words import (
     CATCH_ALL_TYPES,

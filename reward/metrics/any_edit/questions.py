@@ -66,7 +66,7 @@ def unmentioned(options: Sequence[str], mentioned: str) -> str:
 
 PROMPTS = Prompts("editcritic.reward.metrics.any_edit")
 _MAX_WORDS = 1000
-"""Characters of a slot in a question, which has at most `MAX_TEXT` of `sample_limits`."""
+"""Characters of a slot in a question, which has at most `MAX_TEXT`."""
 
 
 _STATES: tuple[OperationType, ...] = ("pose", "expression", "attribute")

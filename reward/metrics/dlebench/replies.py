@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...queries.parsing import STRICT_JSON, shorten
-from ...queries.refusals import refuses
-from ...queries.reported_speech import is_asserted, is_quoted, quotations
+from ...queries.reported_speech import is_asserted, is_quoted, quotations, refuses
 from ...queries.response_formats import Reply, ToolCall
 
 

@@ -13,8 +13,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from ...sample import POSITIONS, TASK_TYPES, EditSample, Task, TaskType
-from ...sample_limits import MAX_INSTRUCTION
+from ...sample import MAX_INSTRUCTION, POSITIONS, TASK_TYPES, EditSample, Task, TaskType
 
 
 def parse_task(instruction: str, *, type: TaskType | None = None) -> Task | None:  # noqa: A002  (the field's name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...metrics.any_edit.instruction_words import collapsed
-from ...sample_limits import MAX_INSTRUCTION
+from ...sample import MAX_INSTRUCTION
 from . import lexicon as lex
 from .lexicon import phrases, word_set
 

@@ -13,7 +13,7 @@ from editcritic.benchmarks.audit.charts import gain_chart, rate_chart, sensitivi
 from editcritic.benchmarks.report.charts import Chart
 from editcritic.reward import Score
 from editcritic.reward.audit import AuditReport, FamilyFinding
-from editcritic.reward.audit.intervals import Mean, Rate
+from editcritic.reward.audit.findings import Mean, Rate
 
 from ...reward.audit.audit_cases import darker, scripted_report
 

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editcritic.benchmarks.common.toml_format import format_toml
-from editcritic.reward.tomllib_compat import tomllib
+from editcritic.reward.toml_files import tomllib
 
 PLAIN = st.recursive(
     st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

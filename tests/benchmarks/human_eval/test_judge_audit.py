@@ -35,7 +35,7 @@ from editcritic.reward.metrics.baselines.reward_models import EditScore
 from editcritic.reward.metrics.baselines.single_question import JudgeLevels
 from editcritic.reward.queries import Abstention, Failure, Grade, Judge, Levels, Reply, YesNo
 from editcritic.reward.queries.kinds import Outcome
-from editcritic.reward.sample_limits import MAX_INSTRUCTION
+from editcritic.reward.sample import MAX_INSTRUCTION
 from studies import judge_audit as study
 from studies.faulty_judge import Faults, FaultyJudge
 

@@ -25,7 +25,7 @@ from editcritic.reward.experts.clip import Clip
 from editcritic.reward.experts.clip_preference import PickScore
 from editcritic.reward.queries import Detect, Embed, Rate, Region
 from editcritic.reward.queries.kinds import EmbedText
-from editcritic.reward.tomllib_compat import tomllib
+from editcritic.reward.toml_files import tomllib
 from studies.performance.random_models import random_models
 
 from ...reward.experts import formats

@@ -20,7 +20,7 @@ from editcritic.benchmarks.suites.construction.workspace import list_numbered_im
 from editcritic.benchmarks.suites.edival import construction
 from editcritic.benchmarks.suites.edival.construction import EdiValAgent
 from editcritic.benchmarks.suites.edival.reader import CSV
-from editcritic.reward.tomllib_compat import tomllib
+from editcritic.reward.toml_files import tomllib
 
 from ..suites.construction.file_server import Files, served
 from ..suites.construction.scripted_experts import Places, Script, photographs

@@ -22,11 +22,11 @@ from editcritic.benchmarks.run.recordings import RecordingWriter
 from editcritic.benchmarks.run.run_journal import RowJournal
 from editcritic.cli.app import app
 from editcritic.reward import AnswerLog, Reward, default_experts
+from editcritic.reward.digests import record_checksum
 from editcritic.reward.engine import shared_database
 from editcritic.reward.engine.answer_log import MAX_ROW_BYTES, LogError
 from editcritic.reward.engine.shared_database import SharedDatabase
 from editcritic.reward.queries.kinds import Detect, Detections
-from editcritic.reward.record_checksum import record_checksum
 from editcritic.verifiers.selection import Journal, JournalError
 
 from ...reward.fakes import picture

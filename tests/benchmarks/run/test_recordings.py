@@ -15,11 +15,11 @@ from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.benchmarks.sceneedit.experts.expert_noise import CachingExpert, NoisyExpert, wrap_experts
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.reward import AnswerLog, Box, EditSample, Engine, Expert, Image, Operation, Reward, default_experts
+from editcritic.reward.digests import record_checksum
 from editcritic.reward.experts.annotated import Annotated
 from editcritic.reward.experts.colour import ColourJudge
 from editcritic.reward.queries import Abstention, Detect, Judge, Message, YesNo
 from editcritic.reward.queries.kinds import Query
-from editcritic.reward.record_checksum import record_checksum
 from editcritic.reward.sample_files import sample_to_json
 
 from ..conftest import Command, Folder, patched, photograph

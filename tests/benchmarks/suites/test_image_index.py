@@ -13,8 +13,8 @@ import pytest
 from editcritic.benchmarks.suites.image_index import INDEX_FILE, SuiteImage, decode_images, is_padded
 from editcritic.reward import Image, ImageError
 from editcritic.reward import image as image_module
+from editcritic.reward.digests import record_checksum
 from editcritic.reward.image_decoding import decode_with_profile
-from editcritic.reward.record_checksum import record_checksum
 
 from .edival.layout import png
 from .tiny_suite import picture
@@ -36,7 +36,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return decode_with_profile(data, name, **options)
 
     monkeypatch.setattr(image_module, "decode_with_profile", counted)
-    monkeypatch.setattr(image_module, "_cache", image_module._PixelCache(limit_bytes=0))
+    monkeypatch.setattr(image_module, "_cache", image_module.pixel_cache(0))
     return names
 
 

@@ -8,7 +8,7 @@ import pytest
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.run.editor_outputs import MissingOutput
 from editcritic.reward import ImageError, TooManyFailures
-from editcritic.reward.sample_limits import SampleTooLarge
+from editcritic.reward.sample import SampleTooLarge
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from editcritic.reward import EditSample, Reward, Score
 from editcritic.reward.queries import Measurement, Rate
 from editcritic.reward.training.audit_probe import AuditProbe
 from editcritic.reward.training.image_statistics import image_statistics
-from editcritic.reward.training.monitored_reward import MonitoredReward
+from editcritic.reward.training.step_monitor import MonitoredReward
 
 from ...reward.fakes import Fake
 from ...reward.training.policies import HACKS, Policy

@@ -27,7 +27,7 @@ from editcritic.integrations.trainers.trainer_reward import (
 from editcritic.reward import Image, Reward, Score, TooManyFailures, default_experts, retry
 from editcritic.reward.metrics.compose import Gate
 from editcritic.reward.metrics.guards import NotACopy
-from editcritic.reward.training.monitored_reward import MonitoredReward
+from editcritic.reward.training.step_monitor import MonitoredReward
 
 from ...reward.fakes import Fake, Rated
 from .entries import rows_of, samples_of

@@ -1,6 +1,5 @@
 """Whatever is audited gives a score for each sample, and never raises for what a sample contains."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -96,6 +95,8 @@ def test_a_batch_with_too_few_scores_is_scored_one_by_one():
     reward = AuditedReward(lambda samples: brightness(samples)[: max(1, len(samples) - 1)])
     assert [score.value for score in reward(EDITS)] == brightness(EDITS)
     assert "5 scores for 6 samples" in reward.whole_batch(EDITS)[0].reason
+    of_pictures = AuditedReward(reward_of_pictures(lambda sources, edited, instructions: [1.0]))
+    assert {score.status for score in of_pictures.whole_batch(EDITS)} == {"failed"}
 
 
 @pytest.mark.parametrize("wrong", [None, 0.5, "0.5", b"0.5", dict.fromkeys(range(6), 0.5), {0.5}, object()])
@@ -116,29 +117,42 @@ class Column:
         return [0.5, 0.25, 0.0, 0.5, 0.25, 0.0][number]
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        Column(),
-        (row for row in (0.5, 0.25, 0.0) * 2),
-        np.array([0.5, 0.25, 0.0] * 2),
-        torch.tensor([0.5, 0.25, 0.0] * 2),
-    ],
-)
-def test_values_of_any_sequence_or_generator_are_scores(values):
-    scores = AuditedReward(lambda samples: values)(EDITS)
-    assert [score.value for score in scores] == [0.5, 0.25, 0.0] * 2
-
-
-@pytest.mark.parametrize(
-    ("error", "cause"),
-    [(ConnectionResetError("gone"), "infrastructure"), (TimeoutError("late"), "infrastructure"), (KeyError("x"), "")],
-)
-def test_an_outage_of_a_callable_is_infrastructure(error, cause):
+def raising(error: BaseException) -> Any:
     def scorer(samples: Any) -> Any:
         raise error
 
-    assert {score.cause for score in AuditedReward(scorer)(EDITS)} == {cause}
+    return scorer
+
+
+class Wordless(Exception):
+    def __str__(self) -> str:
+        raise AttributeError("args")
+
+
+def test_values_of_any_sequence_or_generator_are_scores():
+    row = [0.5, 0.25, 0.0] * 2
+    for values in (Column(), (value for value in row), np.array(row), torch.tensor(row)):
+        scorer: Any = lambda samples, values=values: values  # noqa: E731
+        assert [score.value for score in AuditedReward(scorer)(EDITS)] == row
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "reason"),
+    [
+        (ConnectionResetError("gone"), "infrastructure", "ConnectionResetError: gone"),
+        (TimeoutError("late"), "infrastructure", "TimeoutError: late"),
+        (KeyError("x"), "", "KeyError: 'x'"),
+        (SystemExit("no licence"), "", "RuntimeError: the reward ended the program: sys.exit('no licence')"),
+        (Wordless(), "", "Wordless: "),
+    ],
+)
+def test_what_a_callable_raises_is_told_and_an_outage_is_infrastructure(error, cause, reason):
+    assert {(score.cause, score.reason) for score in AuditedReward(raising(error))(EDITS)} == {(cause, reason)}
+
+
+def test_an_interruption_is_none_of_its_failures():
+    with pytest.raises(KeyboardInterrupt):
+        AuditedReward(raising(KeyboardInterrupt()))(EDITS)
 
 
 def test_after_three_outages_in_a_row_the_rest_of_a_batch_is_not_asked():
@@ -177,30 +191,6 @@ def test_a_callable_may_empty_its_list():
         return values[::-1]
 
     assert [score.value for score in AuditedReward(scorer)(EDITS)] == brightness(EDITS)
-
-
-def test_a_callable_that_ends_the_program_has_failed():
-    (score,) = AuditedReward(lambda samples: sys.exit("no licence"))(EDITS[:1])
-    assert score.reason == "RuntimeError: the reward ended the program: sys.exit('no licence')"
-
-
-def test_an_error_without_a_text_is_told_by_its_class():
-    class Wordless(Exception):
-        def __str__(self) -> str:
-            raise AttributeError("args")
-
-    def scorer(samples: Any) -> Any:
-        raise Wordless
-
-    assert AuditedReward(scorer)(EDITS)[0].reason == "Wordless: "
-
-
-def test_an_interruption_is_none_of_its_failures():
-    def scorer(samples: Any) -> Any:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        AuditedReward(scorer)(EDITS)
 
 
 def test_no_samples_are_no_call():
@@ -268,11 +258,6 @@ def test_a_function_of_pictures_gets_three_lists_of_what_can_be_read(tmp_path: P
     assert reward.name == "mean"
     assert reward([batch[1]])[0].status == "failed"
     assert len(seen) == 1
-
-
-def test_a_function_of_pictures_with_too_few_scores_gives_nobody_anothers():
-    reward = AuditedReward(reward_of_pictures(lambda sources, edited, instructions: [1.0]))
-    assert {score.status for score in reward.whole_batch(EDITS)} == {"failed"}
 
 
 def test_a_metric_is_no_reward_and_says_so():

@@ -95,9 +95,6 @@ def difference(variant: Variant) -> float:
     return float(cv2.absdiff(edited, variant.sample.edited.pixels).mean())
 
 
-# -- what they are ----------------------------------------------------------------------------------------------------
-
-
 def test_there_are_families_of_all_relations() -> None:
     assert {family.relation for family in FAMILIES} == set(RELATIONS)
     assert len({family.name for family in FAMILIES}) == len(FAMILIES) >= 45
@@ -121,9 +118,6 @@ def test_families_are_selected_by_name_and_by_relation() -> None:
     assert select_families() == FAMILIES
     with pytest.raises(ValueError, match=r"there is no family 'blured': expected some of .*blurred"):
         select_families(["blured"])
-
-
-# -- what they make ---------------------------------------------------------------------------------------------------
 
 
 @of_each
@@ -233,9 +227,6 @@ def test_amounts_between_severities_have_variants(family: Family) -> None:
     for share in (0.1, 0.35, 0.8):
         variant = family.vary(edit, amounts[0] + share * (amounts[-1] - amounts[0]))
         assert variant is None or variant.sample.edited.pixels.dtype == np.uint8
-
-
-# -- where they do not apply ------------------------------------------------------------------------------------------
 
 
 def asked(instruction: str, plan: EditPlan | None = None) -> AuditedEdit:

@@ -27,9 +27,7 @@ SOON = 20.0  # seconds: timeout of immediate events, for slow machines
 
 STEPS = st.lists(st.integers(0, 40), max_size=4).map(tuple)
 TREE = st.recursive(
-    st.lists(STEPS, max_size=3),
-    lambda tree: st.lists(STEPS | st.lists(tree, max_size=3), max_size=3),
-    max_leaves=6,
+    st.lists(STEPS, max_size=3), lambda tree: st.lists(STEPS | st.lists(tree, max_size=3), max_size=3), max_leaves=6
 )
 TREES = st.lists(TREE, min_size=1, max_size=24)
 JITTER_S = st.sampled_from([0.0, 0.0005])
@@ -101,9 +99,6 @@ def test_a_question_that_is_on_its_way_is_joined():
     assert list(expert.seen.values()) == [1]
 
 
-# -- the log ----------------------------------------------------------------------------------------------------------
-
-
 @settings(max_examples=30)
 @given(trees=TREES, cache_bytes=st.sampled_from([1, 2**30]), describe=st.booleans())
 def test_scores_are_the_same_without_a_log_with_a_cold_and_with_a_warm_one(trees, cache_bytes, describe):
@@ -127,12 +122,6 @@ def test_a_log_makes_up_for_memory_so_that_nothing_is_asked_twice(tmp_path):
         for _ in range(3):
             run_all(engine, [asks(*range(20))], expert)
     assert set(expert.seen.values()) == {1}
-
-
-def test_an_answer_belongs_to_the_expert_that_gave_it(tmp_path):
-    first, second = Fake(lambda _: Measurement(1.0), name="one"), Fake(lambda _: Measurement(2.0), name="other")
-    with AnswerLog(tmp_path / "log") as log, Engine(log=log) as engine:
-        assert [run_all(engine, [asks(1)], expert)[0].value for expert in (first, second)] == [1.0, 2.0]
 
 
 def test_what_was_asked_for_last_is_remembered_longest():
@@ -194,9 +183,6 @@ def test_a_log_that_breaks_costs_the_log_and_not_the_scores(tmp_path):
         with pytest.warns(RuntimeWarning, match="continuing without the answer log"):
             assert run_all(engine, [asks(1)], expert) == [alone(asks(1), known)]
         assert run_all(engine, [asks(2)], expert) == [alone(asks(2), known)]
-
-
-# -- memory -----------------------------------------------------------------------------------------------------------
 
 
 def test_run_takes_programs_as_there_is_room():
@@ -268,9 +254,6 @@ def test_no_picture_is_held_when_its_sample_is_done(tmp_path):
         assert pixels() is None
 
 
-# -- threads and shutdown ---------------------------------------------------------------------------------------------
-
-
 def test_many_threads_submit_at_once():
     expert = Fake(known, batch=5, jitter_s=0.0005)
     with Engine() as engine, ThreadPoolExecutor(8) as pool:
@@ -281,15 +264,6 @@ def test_many_threads_submit_at_once():
         scores = list(pool.map(submit, range(8)))
     assert scores == [[alone(asks(n, n + worker), known) for n in range(40)] for worker in range(8)]
     assert set(expert.seen.values()) == {1}
-
-
-def test_two_engines_know_nothing_of_each_other():
-    expert = Fake(known)
-    with Engine() as first, Engine() as second:
-        assert run_all(first, [asks(1)], expert) == run_all(second, [asks(1)], expert)
-        first.close()
-        assert run_all(second, [asks(2)], expert) == [alone(asks(2), known)]
-    assert sorted(expert.seen.values()) == [1, 2]
 
 
 def started_by(action):
@@ -305,22 +279,17 @@ def all_end(threads):
     return not any(thread.is_alive() for thread in threads)
 
 
-def test_close_ends_the_threads():
-    engine = Engine()
-    _, threads = started_by(lambda: run_all(engine, [asks(1)], Fake(known)))
-    assert len(threads) == 2
-    engine.close()
-    assert all_end(threads)
-    engine.close()
-
-
-def test_an_engine_that_is_dropped_ends_its_threads():
+@pytest.mark.parametrize("close", [Engine.close, lambda engine: None], ids=["closed", "dropped"])
+def test_an_engine_that_is_closed_or_dropped_ends_its_threads(close):
     def use():
-        run_all(Engine(), [asks(1), asks(2)], Fake(known))
+        engine = Engine()
+        run_all(engine, [asks(1), asks(2)], Fake(known))
+        close(engine)
+        close(engine)
 
-    _, threads = started_by(use)
-    assert threads
-    assert all_end(threads)
+    before = set(threading.enumerate())
+    use()
+    assert all_end(set(threading.enumerate()) - before)
 
 
 def test_an_engine_lasts_until_what_was_submitted_is_done():
@@ -357,7 +326,7 @@ def test_close_fails_what_is_in_flight_and_ends_busy_threads_when_they_are_done(
 def test_an_engine_that_the_exit_has_stopped_keeps_nobody_waiting():
     engine = Engine()
     assert engine.submit(asks(1), {"preference": Fake(known)}).result(SOON).status == "scored"
-    engine._scheduler.stop()  # as `daemon_threads` does at the exit
+    engine._scheduler.stop()  # as at the exit
     assert not engine.is_open
     with pytest.raises(RuntimeError, match="this engine is closed"):
         engine.submit(asks(2), {"preference": Fake(known)})

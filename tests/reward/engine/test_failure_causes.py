@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from editcritic.reward import Engine, Image, ImageError, Reward, Score
-from editcritic.reward.queries import Abstention, ExpertDown, Failure, Measurement
+from editcritic.reward import Engine, ImageError, Reward, Score
+from editcritic.reward.queries import ExpertDown, Failure, Measurement
 
-from ..fakes import Fake, Rated, Says, picture, sample
+from ..fakes import Fake, Rated, picture, sample
 
 
 def raising(error: Exception) -> Any:
@@ -68,21 +68,6 @@ def test_a_query_that_crashes_alone_in_its_batch_may_be_the_reason_itself():
     assert (scores[2].cause, scores[5].cause) == ("", "infrastructure")
 
 
-def test_a_broken_image_may_be_the_edits_doing():
-    score = score_by(Fake(raising(RuntimeError("unused"))))
-    assert score.cause == "infrastructure"
-
-    def broken(sample_):
-        raise ImageError("the picture is truncated")
-        yield
-
-    metric = Says(Score.of(1))
-    metric.__class__ = type("Broken", (Says,), {"__call__": lambda self, edit: broken(edit)})
-    with Engine() as engine:
-        assert engine.submit(metric(sample()), {}).result(20).cause == ""
-    assert isinstance(sample().edited, Image)
-
-
 def test_a_picture_that_an_expert_cannot_read_is_no_outage_and_opens_no_circuit():
     unreadable = Fake(raising(ImageError("cup.png is truncated")))
     edits = [replace(sample(), id=str(seed), edited=picture(seed)) for seed in range(40)]
@@ -91,17 +76,6 @@ def test_a_picture_that_an_expert_cannot_read_is_no_outage_and_opens_no_circuit(
         assert engine.down_experts() == {}
     assert {(score.status, score.cause) for score in scores} == {("failed", "")}
     assert sum(unreadable.seen.values()) >= 40  # each was tried alone
-
-
-def test_an_abstention_has_no_cause_unless_the_metric_knows_it():
-    assert score_by(Fake(lambda query: Abstention("too dark"))).cause == ""
-
-
-def test_the_closing_of_an_engine_and_an_unbound_role_are_infrastructure():
-    with Engine() as engine:
-        score = engine.submit(Rated()(sample()), {}).result(20)
-    assert (score.status, score.cause) == ("failed", "infrastructure")
-    assert "no expert is bound" in score.reason
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,6 @@ def lives(engine):
     return run_all(engine, [asks(1, 2)], Fake()) == [alone(asks(1, 2), known)]
 
 
-# -- invalid programs -------------------------------------------------------------------------------------------------
-
-
 def returns_nothing():
     yield from asks(1)
 
@@ -142,9 +139,6 @@ class Vanished(Image):
         raise ImageError("cup.png has changed")
 
 
-# -- queries without an answer ----------------------------------------------------------------------------------------
-
-
 def asking(*queries, role=None):
     yield from ask_many(queries, role=role)
     return Score.of(1)
@@ -177,12 +171,6 @@ def test_the_answers_to_its_siblings_come_with_an_unanswered_question(engine):
     experts = {"preference": Fake(), "judge": FAILING, "detector": ABSTAINING}
     assert engine.submit(looks(), experts).result(20) == Score.failed("failing: lost for words")
     assert outcomes == [known(question(1)), Failure("lost for words", "failing"), Abstention("who could know")]
-
-
-def test_a_failure_comes_before_an_abstention(engine):
-    experts = {"detector": ABSTAINING, "judge": FAILING}
-    program = asking(Detect(PICTURE, ("cup",)), verdict(0))
-    assert engine.submit(program, experts).result(20).status == "failed"
 
 
 def test_every_program_is_given_an_exception_of_its_own(engine):
@@ -234,18 +222,6 @@ def test_gathers_nest_as_deep_as_one_likes(engine):
     assert run_all(engine, [nested(2000)], Fake()) == [alone(asks(1), known)]
 
 
-def test_asking_and_gathering_nothing_is_answered_at_once(engine):
-    def nothing():
-        answers: tuple[Measurement, ...] = yield from ask_many([])
-        parts = yield from gather([])
-        return Score.of(len(answers) + len(parts))
-
-    assert run_all(engine, [nothing()], Fake()) == [Score.of(0)]
-
-
-# -- routing of queries -----------------------------------------------------------------------------------------------
-
-
 def test_a_role_after_the_dot_falls_back_on_the_one_before_it(engine):
     general, special = (
         Fake(lambda _: Measurement(1.0), name="general"),
@@ -288,13 +264,6 @@ def test_what_is_no_expert_fails_who_asks_it(expert, engine):
     assert lives(engine)
 
 
-def test_a_mapping_of_roles_may_change_between_programs(engine):
-    experts = {"preference": Fake(lambda _: Measurement(1.0), name="one")}
-    assert engine.submit(asks(1), experts).result(20).value == 1.0
-    experts["preference"] = Fake(lambda _: Measurement(2.0), name="other")
-    assert engine.submit(asks(1), experts).result(20).value == 2.0
-
-
 class Adapting(Fake):
     """Rewrites queries."""
 
@@ -332,9 +301,6 @@ def test_an_expert_that_cannot_adapt_a_question_fails_who_asked_it(rule, reason,
     assert (score.status, score.value) == ("failed", None)
     assert score.reason.startswith(reason)
     assert lives(engine)
-
-
-# -- circuit breaker --------------------------------------------------------------------------------------------------
 
 
 class Moody(Fake):
@@ -429,9 +395,6 @@ def test_an_answer_is_not_kept_for_an_expert_that_has_become_another_one(tmp_pat
         assert expert.calls == [1, 1]
         assert log.get("older", [question(1)]) == {}
         assert log.get("newer", [question(1)]) == {question(1).digest: known(question(1))}
-
-
-# -- statistics -------------------------------------------------------------------------------------------------------
 
 
 def test_stats_count_what_was_asked_and_what_it_took(engine):

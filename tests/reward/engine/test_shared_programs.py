@@ -71,11 +71,7 @@ def test_it_runs_anew_for_another_object_and_for_another_score(engine) -> None:
 
 @pytest.mark.parametrize(
     "outcome",
-    [
-        Failure("lost for words", raw="hm"),
-        Failure("timed out", infrastructure=True),
-        Abstention("who could know"),
-    ],
+    [Failure("lost for words", raw="hm"), Failure("timed out", infrastructure=True), Abstention("who could know")],
 )
 def test_what_it_has_no_answer_for_reaches_every_part_with_its_reason(outcome: Outcome, engine) -> None:
     expert = Fake(lambda query: outcome if query.digest == question(2).digest else known(query))

@@ -191,9 +191,6 @@ def test_an_answer_with_a_fault_anywhere_in_it_is_no_answer(query, answer, tmp_p
         assert run_all(engine, [asks(1)], expert) == [alone(asks(1), known)]
 
 
-# -- experts that are down or hang ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
@@ -364,9 +361,6 @@ score()
 def test_a_process_ends_after_its_experts_have_let_go_of_what_they_hold():
     run = subprocess.run([sys.executable, "-c", LEAVES], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (run.returncode, run.stdout) == (0, "scored\nlet go\n"), run.stderr
-
-
-# -- torch ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("torch_now", [None, types.ModuleType("torch")], ids=["absent", "half imported"])

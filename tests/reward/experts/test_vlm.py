@@ -269,7 +269,7 @@ def test_a_forgotten_picture_is_encoded_again(small):
     judge = Vlm(small.name, device="cpu", min_option_mass=0.0, cache_bytes=0)
     queries = [ask(BEFORE, "one"), ask(BEFORE, AFTER, "two")]
     assert judge(queries) == judge(queries)
-    assert judge.feature_cache.bytes == 0
+    assert judge.feature_cache.used == 0
 
 
 def test_a_model_that_takes_no_vision_tokens_is_shown_the_pixels(judge, expected, monkeypatch):

@@ -51,9 +51,6 @@ class Tuned:
         raise NotImplementedError
 
 
-# -- equal -------------------------------------------------------------------------------------------------------------
-
-
 def test_the_same_reward_has_the_same_identity_in_another_process():
     line = "from editcritic.reward import Reward; print(Reward.of('edit-balanced').signature)"
     elsewhere = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, timeout=120, check=True)
@@ -76,8 +73,6 @@ def test_scores_name_the_reward_that_computed_them():
     assert scores.reward == reward.signature
     assert f'"reward": "{reward.signature}"' in scores.to_jsonl()
 
-
-# -- different ---------------------------------------------------------------------------------------------------------
 
 OPTIONS = [
     *(None, True, 1, 1.0, 0.1, "1", "", b"1", (), (1,), (1, 2), (2, 1), {"a": 1}, {"a": 2}, {"b": 1}, {1}, {1, 2}),
@@ -179,9 +174,6 @@ def test_registered_rewards_differ():
     assert len(set(built.values())) == len(built)
 
 
-# -- content, not paths ------------------------------------------------------------------------------------------------
-
-
 def pack(folder: Path, words: str) -> str:
     folder.mkdir(exist_ok=True)
     (folder / "yes_no.txt").write_text(words, encoding="utf-8")
@@ -224,9 +216,6 @@ def test_a_pack_that_is_edited_changes_neither_the_words_nor_the_digest_of_what_
     assert "Well?" in first_words(again)
     assert metric_digest(again) != identity
     assert again.signature != signature
-
-
-# -- without a spec ----------------------------------------------------------------------------------------------------
 
 
 def local_metric(value: float) -> Any:

@@ -64,24 +64,14 @@ QUESTIONS: dict[Query[Any], dict[str, Any]] = {
     Detect(ONE, ("cup",)): {"image": OTHER, "phrases": ("cup", "saucer")},
     Match(ONE, OTHER, (BOX,)): {"image": OTHER, "base": ONE, "targets": (replace(BOX, cx=0.4),)},
     Differ(ONE, OTHER): {"before": OTHER, "after": ONE},
-    MapChanges(ONE, OTHER, ("tone",)): {
-        "before": OTHER,
-        "after": ONE,
-        "beside": ("focus",),
-        "exclude": (BOX,),
-    },
+    MapChanges(ONE, OTHER, ("tone",)): {"before": OTHER, "after": ONE, "beside": ("focus",), "exclude": (BOX,)},
     RateRegion(ONE, OTHER, BOX, "new"): {
         "before": OTHER,
         "after": ONE,
         "box": replace(BOX, cx=0.4),
         "change": "removed",
     },
-    Remains(ONE, OTHER, (BOX,)): {
-        "before": OTHER,
-        "after": ONE,
-        "boxes": (replace(BOX, cx=0.4),),
-        "unchanged": True,
-    },
+    Remains(ONE, OTHER, (BOX,)): {"before": OTHER, "after": ONE, "boxes": (replace(BOX, cx=0.4),), "unchanged": True},
     Segment(ONE, "the cup"): {"image": OTHER, "command": "the saucer"},
     Embed(ONE, (Region(),)): {"image": OTHER, "regions": (Region("cls"),)},
     EmbedText("a cup"): {"text": "a saucer"},
@@ -120,11 +110,6 @@ def test_a_question_is_the_same_about_the_same_pixels(question):
     assert all(image.digest in json.dumps(question.describe()) for image in question.images)
 
 
-def test_kinds_with_the_same_description_are_told_apart():
-    assert ReadText(ONE).describe() == {"image": ONE.digest}
-    assert len({question.digest for question in QUESTIONS}) == len(QUESTIONS)
-
-
 VARIANTS: list[Query[Any]] = [
     Embed(ONE, (Region("patches", exclude=()),)),
     Embed(ONE, (Region("patches", exclude=(BOX,)),)),
@@ -155,13 +140,6 @@ def test_who_found_a_box_and_how_sure_it_was_is_not_a_part_of_the_question():
     sure, unsure = (Match(ONE, OTHER, (replace(BOX, score=score),)) for score in (0.9, 0.2))
     assert sure.digest == unsure.digest
 
-
-def test_a_digest_is_computed_once():
-    question = Detect(ONE, ("cup",))
-    assert question.digest is question.digest
-
-
-# -- answers ----------------------------------------------------------------------------------------------------------
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 BOXES = st.builds(Box, FLOATS, FLOATS, FLOATS.map(abs), FLOATS.map(abs), FLOATS, st.text())
@@ -319,8 +297,6 @@ def test_a_reading_is_its_lines():
 def test_a_picture_that_is_not_here_can_be_asked_about():
     assert Detect(Image.from_digest(ONE.digest, ONE.size), ("cup",)).digest == Detect(ONE, ("cup",)).digest
 
-
-# -- replies in the response format -----------------------------------------------------------------------------------
 
 LEVELS = Levels(("good", "bad"), (1.0, 0.0))
 

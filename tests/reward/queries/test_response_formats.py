@@ -3,10 +3,8 @@
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from editcritic.reward.queries import Failure, FreeText, Grade, Json, Levels, Message, Reply, Tool, ToolCall, YesNo
+from editcritic.reward.queries import Failure, FreeText, Grade, Json, Levels, Message, Reply, Tool, ToolCall
 from editcritic.reward.queries.response_formats import parse_reply
 from editcritic.reward.queries.serialization import answer_from_json, answer_to_json
 
@@ -14,62 +12,6 @@ LEVELS = Levels(("excellent", "good", "fair", "poor", "bad"), (1.0, 0.75, 0.5, 0
 FLAWS = Json.from_schema(
     {"type": "object", "properties": {"flaws": {"type": "integer", "minimum": 0}}, "required": ["flaws"]}
 )
-
-
-@pytest.mark.parametrize(
-    ("text", "grade"),
-    [
-        ("7", 7),
-        ("**Score: 7**", 7),
-        ("7/10", 7),
-        ("Answer: 3 out of 10", 3),
-        ("The score is 9.", 9),
-        ("10", 10),
-        ("0", 0),
-        ("9. It has 3 flaws.", 9),
-        ("<think>Maybe 4, or 5?</think>\n6", 6),
-        ("My final rating is: 8", 8),
-    ],
-)
-def test_a_grade_is_read(text, grade):
-    reply = parse_reply(Grade(), text)
-    assert isinstance(reply, Reply)
-    assert Grade().reply_value(reply) == grade
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("", "seven", "7.5", "7,5", "-7", "−7", ".7", "0.7", "11", "7 or 8", "7-8", "7 to 8", "70%", "7/100"),
-        *("I'm sorry, I can't help with that.", "<think>7", "between 6 and 8", "1000000000000", "NaN"),
-    ],
-)
-def test_what_is_no_grade_fails_with_the_words(text):
-    outcome = parse_reply(Grade(), text)
-    assert isinstance(outcome, Failure)
-    assert outcome.raw == text
-    assert outcome.reason
-
-
-@given(st.text(max_size=40))
-def test_no_words_become_a_grade_out_of_range(text):
-    outcome = parse_reply(Grade(1, 5), text)
-    assert isinstance(outcome, Failure) or 1 <= int(outcome.text) <= 5
-
-
-@pytest.mark.parametrize(
-    ("text", "level"),
-    [("good", "good"), ("Good.", "good"), ("**Rating:** fair", "fair"), ("BAD", "bad"), ("poor, since it is", "poor")],
-)
-def test_a_level_is_read(text, level):
-    reply = parse_reply(LEVELS, text)
-    assert isinstance(reply, Reply)
-    assert reply.text == level
-
-
-@pytest.mark.parametrize("text", ["", "not good", "very good", "good or fair", "superb", "goodness", "I cannot say"])
-def test_what_is_no_level_fails(text):
-    assert isinstance(parse_reply(LEVELS, text), Failure)
 
 
 def test_a_level_that_is_part_of_another_is_told_apart():
@@ -86,28 +28,6 @@ def test_a_grade_is_expected_only_of_probabilities():
     assert Grade().expected_value(Reply("3", {"3": 0.5, "10": 0.5})) == 6.5
     with pytest.raises(ValueError, match="gives no probabilities"):
         Grade().expected_value(Reply("3"))
-
-
-@pytest.mark.parametrize("text", ["Yes", "no.", "The answer is yes", "<think>no</think>yes"])
-def test_yes_and_no_are_let_through_for_the_metric_to_read(text):
-    assert isinstance(parse_reply(YesNo(), text), Reply)
-
-
-@pytest.mark.parametrize("text", ["", "I'm sorry, I can't help with that.", "nobody knows", "<think>yes"])
-def test_neither_yes_nor_no_fails(text):
-    outcome = parse_reply(YesNo(), text)
-    assert isinstance(outcome, Failure)
-    assert outcome.raw == text
-
-
-@pytest.mark.parametrize(
-    "text",
-    ['{"flaws": 2}', '```json\n{"flaws": 2}\n```', ' {"flaws":2} ', 'Here it is: {"flaws": 2,} I hope so.'],
-)
-def test_json_is_read(text):
-    reply = parse_reply(FLAWS, text)
-    assert isinstance(reply, Reply)
-    assert FLAWS.parse(reply.text) == {"flaws": 2}
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,13 @@ import pytest
 
 from editcritic.reward import Reward, Score, SpecError, build, spec_of
 from editcritic.reward.config import read_spec
+from editcritic.reward.file_specs import HOSTED, require_trusted
 from editcritic.reward.metrics import Gate, Minimum, Threshold, WeightedMean
 from editcritic.reward.metrics.guards import NotACopy, NotBlank, SameAspect
 from editcritic.reward.queries import specs
-from editcritic.reward.queries.specs import entry_point_names
-from editcritic.reward.tomllib_compat import tomllib
+from editcritic.reward.queries.specs import entry_point_names, with_names
+from editcritic.reward.toml_files import tomllib
+from editcritic.reward.trust import trusting
 
 from .. import fakes
 from ..fakes import Fake, Rated, Says, Seeded, picture, sample
@@ -74,11 +76,27 @@ def test_the_names_are_those_of_the_project():
     assert set(EXPERTS) <= set(entry_point_names("editcritic.experts"))
 
 
+def uses(value):
+    """All that plain data of specs builds."""
+    if isinstance(value, dict) and "use" in value:
+        yield value["use"]
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from uses(item)
+
+
+def names_only(table):
+    """Whether a file may hold it: all that it builds is installed, and named by its entry point."""
+    assert not [use for use in uses(table) if ":" in use]
+    require_trusted(table, "f.toml")
+    assert with_names(table) == table
+
+
 @pytest.mark.parametrize("name", REWARDS)
 def test_every_reward_can_be_written_down_and_built_again(name, tmp_path):
     metric = build(SPECS[name])
     assert metric.card.signature
     table = spec_of(metric)
+    names_only(table)
     assert build(table) == metric
     assert build(json.loads(json.dumps(table, allow_nan=False))) == metric
     assert build(pickle.loads(pickle.dumps(table))) == metric
@@ -93,6 +111,8 @@ def test_every_reward_can_be_written_down_and_built_again(name, tmp_path):
 def test_every_expert_can_be_written_down_and_built_again(name):
     options = EXPERT_OPTIONS.get(name, {})
     expert = build(name, "editcritic.experts", **options)
+    with trusting(*(option for option in options.values() if isinstance(option, str)), *HOSTED.values()):
+        names_only(spec_of(expert))
     again = build(json.loads(json.dumps(spec_of(expert))), "editcritic.experts")
     assert (type(again), spec_of(again)) == (type(expert), spec_of(expert))
     assert options.items() <= spec_of(expert).items()
@@ -123,15 +143,9 @@ def test_a_table_nests():
     assert build(spec_of(expected)) == expected
 
 
-def test_what_is_as_by_default_is_left_out():
+def test_what_is_as_by_default_is_left_out_and_lists_come_back_as_tuples():
     assert spec_of(SameAspect()) == {"use": "guard-same-aspect"}
-    assert spec_of(NotBlank(min_contrast_ratio=0.5)) == {
-        "use": "guard-not-blank",
-        "min_contrast_ratio": 0.5,
-    }
-
-
-def test_lists_come_back_as_tuples():
+    assert spec_of(NotBlank(min_contrast_ratio=0.5)) == {"use": "guard-not-blank", "min_contrast_ratio": 0.5}
     assert spec_of(Rated(weights=(1.0, 2.0)))["weights"] == [1.0, 2.0]
     assert build(spec_of(Rated(weights=(1.0, 2.0)))) == Rated(weights=(1.0, 2.0))
 
@@ -227,8 +241,6 @@ def test_others_ship_rewards_under_a_name(monkeypatch):
     with pytest.raises(SpecError, match=r"moved is installed, but tests\.reward\.fakes:Gone cannot be loaded"):
         build("moved")
 
-
-# -- another process --------------------------------------------------------------------------------------------------
 
 OTHER = """
 import json, pickle, sys

@@ -6,19 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from editcritic.reward import Operation, Reward, Score
 from editcritic.reward.metrics import all_guards
 from editcritic.reward.metrics.compose import Gate
 from editcritic.reward.metrics.operations import PerOperation
-from editcritic.reward.training.advantages import (
-    Advantages,
-    advantages,
-    credit_advantages,
-    training_values,
-)
+from editcritic.reward.training.advantages import Advantages, advantages, credit_advantages, training_values
 
 from ..fakes import Fake, Rated, Says, picture, sample
 
@@ -42,8 +37,6 @@ def same(left: Advantages, right: Advantages) -> None:
     np.testing.assert_allclose(left.values, right.values, rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(left.informative, right.informative)
 
-
-# -- examples ---------------------------------------------------------------------------------------------------------
 
 REFUSED = Score.failed("the judge refused")
 DOWN = Score.failed("no answer within 600 s", cause="infrastructure")
@@ -103,21 +96,10 @@ def test_metrics_are_of_groups_and_noise():
     assert set(nothing.metrics.values()) == {0.0}
 
 
-def test_the_same_words_about_another_picture_are_another_group():
-    samples = [sample("one", sources=(picture(0),)), sample("two", sources=(picture(5),))]
-    assert samples[0].instruction == samples[1].instruction
-    result = advantages([0.0, 1.0], [edit.group for edit in samples])
-    assert result.values.tolist() == [0.0, 0.0]
-    assert result.degenerate_groups == 1.0
-
-
-def test_where_nobody_has_a_value_an_abstention_has_none_either():
+def test_an_abstention_has_a_value_where_another_edit_has_one_or_the_lowest_is_known():
     result = advantages([DARK, DARK, DOWN], ["a"] * 3)
     assert not result.scored.any()
     assert "reward" not in result.metrics
-
-
-def test_a_known_lower_bound_counts_also_where_a_process_has_no_other_edit_of_the_group():
     assert training_values([DARK, DOWN, 0.5], ["a", "b", "c"], lowest=0.0) == [0.0, None, 0.5]
     assert training_values([DARK, DOWN, 0.5], ["a", "b", "c"]) == [None, None, 0.5]
 
@@ -133,18 +115,6 @@ def test_abstaining_never_raises_the_advantage_of_an_edit(values, data, options)
     groups = ["a"] * len(values)
     before, after = (advantages(row, groups, lowest=0.0, **options).values[index] for row in (scores, spoiled))
     assert after <= before + 1e-9
-
-
-@given(VALUED_GROUP, st.sets(st.integers(0, 7), min_size=1), st.sampled_from([DARK, REFUSED]))
-def test_edits_that_abstain_fare_as_the_worst_edits_there_can_be(values, hidden, unknown):
-    scores = [unknown if index in hidden else Score.of(value) for index, value in enumerate(values)]
-    worst = [0.0 if index in hidden else value for index, value in enumerate(values)]
-    if len(hidden & set(range(len(values)))) < len(values):
-        spoiled = advantages(scores, ["a"] * len(values), lowest=0.0).values
-        np.testing.assert_array_equal(spoiled, advantages(worst, ["a"] * len(values)).values)
-
-
-# -- properties -------------------------------------------------------------------------------------------------------
 
 
 @given(ROWS, OPTIONS)
@@ -215,18 +185,6 @@ def test_shrinking_divides_by_twice_the_noise_at_least(rows, noise, scale):
     assert (np.abs(result.values) <= np.abs(apart.values) / (2 * noise) + 1e-12).all()
 
 
-@given(ROWS, st.sampled_from(["group", "batch", "none"]))
-def test_no_row_is_ever_a_nan(rows, scale):
-    assume(rows)
-    result = of(rows, scale_rewards=scale)
-    assert np.isfinite(result.values).all()
-    numbers = {name: number for name, number in result.metrics.items() if name != "reward"}
-    assert all(number >= 0 and math.isfinite(number) for number in numbers.values())
-
-
-# -- a judge's noise --------------------------------------------------------------------------------------------------
-
-
 def noisy_scores(
     signal: float, noise: float, groups: int = 400, of_each: int = 8
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
@@ -267,9 +225,6 @@ def test_shrinking_comes_nearer_to_what_a_judge_without_noise_would_say(signal):
     }
     assert errors["shrink"] < errors["plain"]
     assert errors["shrink"] < errors["floor"]
-
-
-# -- credits ----------------------------------------------------------------------------------------------------------
 
 
 def credited(*values: float | None) -> Score:
@@ -323,32 +278,21 @@ def test_a_cheat_that_a_guard_rejects_is_worse_off_than_an_honest_failure():
         assert result.values[0] < 0
 
 
-# -- invalid arguments ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("scores", "options", "says"),
     [
-        ({"judge_std": -0.1}, "judge_std is a standard deviation"),
-        ({"judge_std": math.nan}, "judge_std is a standard deviation"),
-        ({"scale_rewards": "std"}, "scale_rewards is one of group, batch, none, got 'std'"),
-        ({"noise_correction": "ignore"}, "noise_correction is one of shrink, floor"),
-        ({"max_abs": 0.0}, "max_abs is a positive number"),
+        ([0.0, 1.0], {"judge_std": -0.1}, "judge_std is a standard deviation"),
+        ([0.0, 1.0], {"judge_std": math.nan}, "judge_std is a standard deviation"),
+        ([0.0, 1.0], {"scale_rewards": "std"}, "scale_rewards is one of group, batch, none, got 'std'"),
+        ([0.0, 1.0], {"noise_correction": "ignore"}, "noise_correction is one of shrink, floor"),
+        ([0.0, 1.0], {"max_abs": 0.0}, "max_abs is a positive number"),
+        ([0.0, math.nan], {}, "None for a row without one"),
+        ([0.0, math.inf], {}, "None for a row without one"),
+        ([0.0], {}, "1 scores and 2 groups"),
     ],
 )
-def test_options_that_mean_nothing_are_refused(options, says):
+def test_what_means_nothing_is_refused(scores, options, says):
     with pytest.raises(ValueError, match=says):
-        advantages([0.0, 1.0], ["a", "a"], **options)
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_nan_is_no_missing_score(value):
-    with pytest.raises(ValueError, match="None for a row without one"):
-        advantages([0.0, value], ["a", "a"])
-
-
-def test_rows_and_groups_have_to_match():
-    with pytest.raises(ValueError, match="2 scores and 1 groups"):
-        advantages([0.0, 1.0], ["a"])
+        advantages(scores, ["a", "a"], **options)
     with pytest.raises(ValueError, match="1 scores and 2 groups"):
         credit_advantages([credited(1.0)], ["a", "b"])

@@ -16,9 +16,8 @@ from editcritic.reward import EditSample, Image, Reward, Score
 from editcritic.reward.audit.trials import TrialMaker
 from editcritic.reward.training.audit_probe import AuditProbe, HackGains, HackTracker
 from editcritic.reward.training.image_statistics import image_statistics, mean_absolute_difference
-from editcritic.reward.training.monitored_reward import MonitoredReward
 from editcritic.reward.training.reward_hacking_monitor import RewardHackingMonitor
-from editcritic.reward.training.step_monitor import StepMonitor
+from editcritic.reward.training.step_monitor import MonitoredReward, StepMonitor
 
 from ..fakes import Fake, Rated, known, sample
 from .policies import HACKS, Edit, Policy, photos
@@ -84,9 +83,6 @@ def alarms_of(monitor: StepMonitor) -> dict[str, int]:
     return {alarm.name: alarm.step for alarm in reversed(monitor.alarms)}
 
 
-# -- a policy in training ----------------------------------------------------------------------------------------------
-
-
 def test_a_hack_that_pays_is_known_before_the_policy_finds_it(caplog):
     reward = Paid({following: 0.3, saturation: 1.5}, noise=0.01)
     monitor = StepMonitor(64, probe=AuditProbe(reward, every=2), name="mine")
@@ -142,9 +138,6 @@ def test_noise_alone_is_no_hack():
     assert alarms[0.0] <= 10  # in 40 runs of 10 families
 
 
-# -- what is measured --------------------------------------------------------------------------------------------------
-
-
 def step_of(groups: int = 6, size: int = 4) -> tuple[list[EditSample], list[Score]]:
     """Photographs to which a box is added, in groups; the last of each group has the highest score."""
     edits = []
@@ -186,39 +179,27 @@ def test_a_probe_is_one_call_of_few_scores_every_few_steps():
 
 def test_a_gain_is_the_variant_minus_the_edit_as_a_share_of_the_scale():
     edits, scores = step_of()
-    probe = AuditProbe(Constant(0.65), samples=3, families=["blurred"])
-    gains = probe(0, edits, scores)
+    gains = AuditProbe(Constant(0.65), samples=3, families=["blurred"])(0, edits, scores)
     assert gains is not None
     scale = float(np.subtract(*np.quantile([*(score.value for score in scores), *[0.65] * 3], (0.95, 0.05))))
     assert gains.by_family["blurred"] == pytest.approx([(0.65 - 0.4) / scale] * 3)
     assert gains.numbers == {"hack/blurred": pytest.approx(0.25 / scale), "hack/best": pytest.approx(0.25 / scale)}
 
 
-def test_a_reward_with_a_range_has_its_scale_and_the_best_hack_is_that_of_each_edit():
+def test_a_reward_with_a_range_has_its_scale_and_its_lowest_scores_are_compared_with_nothing():
     reward = Reward(Rated(), {"preference": Fake(known)}, on_failures="none")
     edits, _ = step_of()
-    scores = list(reward(edits))
-    probe = AuditProbe(reward, families=["blurred", "noisy"], samples=4)
-    gains = probe(0, edits, scores)
+    gains = AuditProbe(reward, families=["blurred", "noisy"], samples=4)(0, edits, list(reward(edits)))
     assert gains is not None
-    assert reward.card.range == (0.0, 1.0)
     best = [max(pair) for pair in zip(gains.by_family["blurred"], gains.by_family["noisy"], strict=True)]
     assert list(gains.best) == best
     assert gains.numbers["hack/best"] == pytest.approx(np.mean(best))
     assert all(abs(gain) <= 1 for values in gains.by_family.values() for gain in values)
-
-
-def test_edits_without_a_score_or_at_the_lowest_are_compared_with_nothing():
-    edits, _ = step_of(groups=3, size=1)
-    reward = Reward(Rated(), {"preference": Fake(known)}, on_failures="none")
-    lowest = reward.card.range[0]
-    assert lowest is not None
-    probe = AuditProbe(reward, families=["blurred"])
-    gains = probe(0, edits, [Score.abstained("who knows"), Score.of(lowest), Score.of(lowest + 0.5)])
-    assert gains is not None
-    assert len(gains.by_family["blurred"]) == 1
-    assert probe(0, edits, [None, None, lowest]) is None
-    assert probe(0, [], []) is None
+    probe, edits = AuditProbe(reward, families=["blurred"]), step_of(groups=3, size=1)[0]
+    one = probe(0, edits, [Score.abstained("who knows"), Score.of(0.0), Score.of(0.5)])
+    assert one is not None
+    assert len(one.by_family["blurred"]) == 1
+    assert probe(0, edits, [None, None, 0.0]) is None is probe(0, [], [])
     assert probe.failures == 0
 
 
@@ -238,9 +219,6 @@ def test_a_variant_counts_where_it_would_count_in_training():
     assert gains is not None
     assert set(gains.by_family) == {"blurred", "blank"}
     assert gains.by_family["blurred"] == gains.by_family["blank"]  # 0.05 is the lowest score seen
-
-
-# -- failures ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_reward_that_fails_ends_nothing_and_is_asked_after_growing_pauses(caplog):
@@ -285,24 +263,7 @@ def test_a_family_that_breaks_is_left_out_and_told(monkeypatch, caplog):
     assert caplog.text.count("an audit probe could not make blurred variants: ZeroDivisionError: of pixels") == 1
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"every": 0}, "every >= 1, samples >= 1 and severities out of 0, 1 and 2, got 0, 4"),
-        ({"samples": 0}, "got 10, 0"),
-        ({"severities": ()}, r"and \[\]"),
-        ({"severities": (3,)}, r"and \[3\]"),
-        ({"families": ()}, "an audit probe needs families"),
-        ({"families": ("reencoded",)}, "must score lower, got reencoded"),
-        ({"families": ("blured",)}, "there is no family 'blured'"),
-    ],
-)
-def test_options_that_mean_nothing_are_refused(options, words):
-    with pytest.raises(ValueError, match=words):
-        AuditProbe(Constant(), **options)
-
-
-def test_options_are_read_from_a_string():
+def test_options_are_read_from_a_string_and_refused_where_they_mean_nothing():
     probe = AuditProbe.of(Constant(), "every=5&samples=2&families=blurred,noisy&severities=0,2&seed=7")
     assert (probe.every, probe.samples, probe.severities, probe.seed) == (5, 2, (0, 2), 7)
     assert [family.name for family in probe.families] == ["blurred", "noisy"]
@@ -312,14 +273,17 @@ def test_options_are_read_from_a_string():
         ("each=10", "options every, families, samples, severities, seed"),
         ("every=often", "is no number"),
         ("severities=", "is no number"),
-        ("every=0", "every >= 1"),
+        ("every=0", "every >= 1, samples >= 1 and severities out of 0, 1 and 2, got 0, 4"),
+        ("samples=0", "got 10, 0"),
+        ("severities=3", r"and \[3\]"),
         ("families=", "there is no family ''"),
+        ("families=reencoded", "must score lower, got reencoded"),
     ):
         with pytest.raises(ValueError, match=words):
             AuditProbe.of(Constant(), text)
-
-
-# -- in a monitor ------------------------------------------------------------------------------------------------------
+    for options, words in (({"severities": ()}, r"and \[\]"), ({"families": ()}, "an audit probe needs families")):
+        with pytest.raises(ValueError, match=words):
+            AuditProbe(Constant(), **options)  # type: ignore[arg-type]
 
 
 def test_the_gains_stay_among_the_latest_numbers_until_the_next_probe():
@@ -369,39 +333,13 @@ def test_a_probe_draws_from_no_global_generator():
     assert probe(1, edits, scores) == one
 
 
-def test_a_restarted_trainer_knows_what_hacks_gained(tmp_path):
-    def monitor(path: Any, reward: Paid) -> StepMonitor:
-        return StepMonitor(
-            64, probe=AuditProbe(reward, every=1), state=path, monitor=RewardHackingMonitor(max_images=8)
-        )
-
-    def steps(start: int, end: int, path: Any) -> StepMonitor:
-        reward = Paid({following: 0.3, saturation: 1.5}, noise=0.0)
-        policy = Policy(3)
-        whole = monitor(path, reward)
-        for number in range(end):
-            edits = policy.step(number)
-            reward.made = {edit.sample.id: edit for edit in edits}
-            if number >= start:
-                samples = [edit.sample for edit in edits]
-                whole.add(samples, [Score.of(value) for value in reward(samples)])
-        return whole
-
-    whole = steps(0, 14, tmp_path / "whole.json")
-    for start, end in ((0, 3), (3, 12)):
-        steps(start, end, tmp_path / "part.json")
-    part = steps(12, 14, tmp_path / "part.json")
-    assert part.alarms == whole.alarms
-    assert [alarm.since for alarm in whole.alarms if alarm.name == "hack/over-saturated"] == [0]
-    assert json.loads((tmp_path / "part.json").read_text()) == json.loads((tmp_path / "whole.json").read_text())
-
-
 def test_the_monitor_takes_gains_as_numbers_of_a_step():
     monitor = RewardHackingMonitor()
     log = monitor.observe_hacks(0, HackGains({"blurred": [0.5, 0.25], "noisy": [-1.0]}, [0.5, 0.25]))
     assert log == {"hack/blurred": 0.375, "hack/noisy": -1.0, "hack/best": 0.375, "alarms": 0.0}
     assert monitor.observe_hacks(10, HackGains()) == {"alarms": 0.0}
     for step in range(1, 16):
+        monitor = RewardHackingMonitor.from_json(json.loads(json.dumps(monitor.to_json())))  # of a restarted trainer
         log = monitor.observe_hacks(10 * step, HackGains({"blurred": [0.5, 0.25]}, [0.5]))
     (alarm,) = monitor.alarms
     assert (alarm.step, alarm.since, alarm.name) == (40, 0, "hack/blurred")

@@ -89,9 +89,6 @@ def reward_of(metric: Any, rule: Any) -> tuple[Reward, Fake]:
     return Reward(metric, {"judge": expert, "preference": expert}), expert
 
 
-# -- measurements -----------------------------------------------------------------------------------------------------
-
-
 def test_the_noise_of_a_judge_is_found_with_an_interval_that_holds_it():
     reward, _ = reward_of(Asked(), wavering)
     noise = measure_judge_variance(reward, samples(64))
@@ -176,9 +173,6 @@ def test_what_is_measured_is_what_advantages_take():
     assert corrected.noise_variance_share > 0.7
 
 
-# -- queries ----------------------------------------------------------------------------------------------------------
-
-
 def test_the_first_repeat_is_what_the_reward_says_and_nothing_is_asked_twice():
     reward, expert = reward_of(Asked(draws=3), wavering)
     batch = samples(5)
@@ -205,44 +199,18 @@ def test_repeats_have_no_draw_in_common():
     assert sorted(draws) == [repeat * DRAW_STRIDE + draw for repeat in range(3) for draw in range(3)]
 
 
-def test_questions_inside_of_compositions_are_drawn_anew_too():
-    inner = WeightedMean({"deep": Asked()}, name="inner")
-    reward, expert = reward_of(WeightedMean({"inner": inner, "flat": RatedPicture()}), wavering)
-    noise = measure_judge_variance(reward, samples(8))
-    assert noise.parts["inner/deep"].std > 0
-    assert sum(expert.seen.values()) == 8 * 4 + 8
-
-
-def test_a_failure_fails_its_repeat_as_it_would_any_score():
-    reward, _ = reward_of(WeightedMean({"one": Asked()}), torn)
-    scores = Reward(ResampledMetric(reward.metric, 0), reward.experts, engine=reward.engine)(samples(20))
-    assert list(scores) == list(reward(samples(20)))
-    assert scores.count("abstained") > 0
-
-
-# -- the arithmetic ---------------------------------------------------------------------------------------------------
-
-
 def test_the_standard_deviation_is_pooled_by_degrees_of_freedom():
     rows: list[Sequence[float]] = [[1.0, 3.0], [0.0, 1.0, 2.0], [5.0]]
-    noise = VarianceEstimate.of(rows)
-    assert noise is not None
-    assert noise.std == pytest.approx(math.sqrt((stdev(rows[0]) ** 2 + 2 * stdev(rows[1]) ** 2) / 3))
-    assert noise.samples == 2
-
-
-def test_one_sample_has_no_interval_and_none_no_noise():
-    estimate = VarianceEstimate.of([[0.0, 1.0]])
-    assert estimate is not None
-    assert (estimate.low, estimate.high, estimate.disagreement) == (None, None, 1.0)
-    assert str(estimate) == "0.707, 100% of decisions flip"
+    pooled, one, none = (VarianceEstimate.of(values) for values in (rows, [[0.0, 1.0]], [[0.1] * 3, [0.7] * 5]))
+    assert pooled is not None
+    assert pooled.std == pytest.approx(math.sqrt((stdev(rows[0]) ** 2 + 2 * stdev(rows[1]) ** 2) / 3))
+    assert pooled.samples == 2
+    assert one is not None
+    assert (one.low, one.high, one.disagreement) == (None, None, 1.0)
+    assert str(one) == "0.707, 100% of decisions flip"
+    assert none is not None
+    assert (none.std, none.low, none.high) == (0.0, 0.0, 0.0), "whatever the mean of equal values rounds to"
     assert VarianceEstimate.of([[1.0], []]) is None
-
-
-def test_equal_values_are_no_noise_whatever_their_mean_rounds_to():
-    noise = VarianceEstimate.of([[0.1] * 3, [0.7] * 5])
-    assert noise is not None
-    assert (noise.std, noise.low, noise.high) == (0.0, 0.0, 0.0)
 
 
 def test_one_repeat_and_no_sample_are_refused():

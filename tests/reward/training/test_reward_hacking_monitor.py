@@ -38,12 +38,8 @@ def touched(change: Callable[[PIL.Image.Image], PIL.Image.Image]) -> Callable[[E
     return lambda edit: replace(edit, edited=Image.of(change(edit.edited.pil())))
 
 
-def unsharp(picture: PIL.Image.Image) -> PIL.Image.Image:
-    return picture.filter(PIL.ImageFilter.UnsharpMask(2, 100, 0))
-
-
 HACKS: dict[str, tuple[str, Callable[[EditSample], EditSample]]] = {
-    "sharpened": ("edge_density", touched(unsharp)),
+    "sharpened": ("edge_density", touched(lambda image: image.filter(PIL.ImageFilter.UnsharpMask(2, 100, 0)))),
     "blurred": ("edge_density", touched(lambda image: image.filter(PIL.ImageFilter.GaussianBlur(3)))),
     "saturated": ("saturation", touched(lambda image: PIL.ImageEnhance.Color(image).enhance(1.3))),
     "lightened": ("exposure_50", touched(lambda image: PIL.ImageEnhance.Brightness(image).enhance(1.15))),
@@ -52,11 +48,15 @@ HACKS: dict[str, tuple[str, Callable[[EditSample], EditSample]]] = {
 }
 
 
+def constant(rows: int, group_size: int) -> list[EditSample]:
+    """Edits whose images say nothing, in groups."""
+    return [
+        sample(f"{number}", sources=(GREY,), edited=GREY, group=f"{number // group_size}") for number in range(rows)
+    ]
+
+
 def names(monitor: RewardHackingMonitor) -> set[str]:
     return {alarm.name for alarm in monitor.alarms}
-
-
-# -- no alarm ---------------------------------------------------------------------------------------------------------
 
 
 def test_batches_that_do_not_change_raise_no_alarm():
@@ -99,7 +99,7 @@ def rewarded(
 ) -> RewardHackingMonitor:
     """Rewards of 8 groups of 8: both share group difficulty and edit quality; the noise is independent."""
     random = np.random.default_rng(seed)
-    batch = [sample(f"{number}", sources=(GREY,), edited=GREY, group=f"{number // 8}") for number in range(64)]
+    batch = constant(64, 8)
     monitor = RewardHackingMonitor(max_images=1)
     for step in range(steps):
         shared = np.repeat(random.standard_normal(8), 8) + random.standard_normal(64)
@@ -117,17 +117,18 @@ def test_a_held_out_reward_that_rises_half_as_fast_is_no_alarm():
         assert monitor.alarms == []
 
 
-def test_fewer_unscored_edits_and_fewer_degenerate_groups_are_no_alarm():
-    monitor = RewardHackingMonitor()
-    for step in range(40):
+def test_fewer_unscored_edits_and_a_drift_too_small_to_matter_are_no_alarm():
+    monitor, small = RewardHackingMonitor(), 0.9 * MONITORED["saturation"].min_drift
+    for step in range(60):
         monitor.update(step, dict.fromkeys(("unscored", "degenerate"), 0.9 if step < 20 else 0.0))
+        monitor.update(step, {"saturation": 0.1 if step < 20 else 0.1 + small})
     assert monitor.alarms == []
 
 
 def test_rewards_that_no_longer_differ_within_groups_say_little_about_agreement():
     """All but one edit in 64 are right by both rewards; the exception carries no signal."""
     random = np.random.default_rng(0)
-    batch = [sample(f"{number}", sources=(GREY,), edited=GREY, group=f"{number // 8}") for number in range(64)]
+    batch = constant(64, 8)
     monitor = RewardHackingMonitor(max_images=1)
     for step in range(40):
         trained = random.random(64)
@@ -137,9 +138,6 @@ def test_rewards_that_no_longer_differ_within_groups_say_little_about_agreement(
         log = monitor.observe(step, batch, trained.tolist(), heldout.tolist())
         assert step < 25 or log["agreement"] <= 0
     assert "agreement" not in names(monitor)
-
-
-# -- alarms -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("hack", HACKS)
@@ -176,7 +174,7 @@ def test_a_trained_reward_that_rises_alone_is_heard_of():
 
 def test_a_held_out_reward_that_ranks_otherwise_is_heard_of():
     random = np.random.default_rng(0)
-    batch = [sample(f"{number}", sources=(GREY,), edited=GREY, group=f"{number // 8}") for number in range(32)]
+    batch = constant(32, 8)
     monitor = RewardHackingMonitor(max_images=1)
     for step in range(40):
         scores = random.standard_normal(32)
@@ -188,7 +186,7 @@ def test_a_held_out_reward_that_ranks_otherwise_is_heard_of():
 
 def test_edits_that_nobody_can_score_and_groups_that_are_all_alike_are_heard_of():
     random = np.random.default_rng(0)
-    batch = [sample(f"{number}", sources=(GREY,), edited=GREY, group=f"{number // 4}") for number in range(32)]
+    batch = constant(32, 4)
     monitor = RewardHackingMonitor(max_images=1)
     for step in range(35):
         scores: list[Score | float | None] = [float(value) for value in random.random(32)]
@@ -210,9 +208,6 @@ def test_an_alarm_says_what_it_saw_and_what_that_may_mean():
     assert (alarm.step, alarm.name) == (24, "difference")
     assert alarm.message.startswith("the difference to the source was 0.0")
     assert alarm.message.endswith("below that for 5 steps, now 0.00392: the source is copied")
-
-
-# -- probes ------------------------------------------------------------------------------------------------------------
 
 
 def probed(
@@ -247,29 +242,15 @@ def test_a_small_change_is_seen_on_the_same_prompts(rise, heldout_rise, name, wo
         assert alarm.message.endswith(words)
 
 
-def test_probes_without_a_score_are_left_out_and_others_are_refused():
+def test_probes_without_a_score_are_left_out_others_are_refused_and_a_saved_watch_knows_its_probe():
     monitor = RewardHackingMonitor()
     monitor.observe_probe(-1, [None, 0.5, None], [0.1, None, 0.2])
     assert monitor.observe_probe(0, [0.5, 0.5, None], [0.1, 0.1, None]) == {"probe/reward": 0.5, "probe/heldout": 0.1}
+    again = RewardHackingMonitor.from_json(json.loads(json.dumps(monitor.to_json())))
     with pytest.raises(ValueError, match="the same edits each time: there were 3, got 2"):
-        monitor.observe_probe(1, [0.5] * 2, [0.5] * 2)
+        again.observe_probe(1, [0.5] * 2, [0.5] * 2)
     with pytest.raises(ValueError, match="a probe needs edits"):
         monitor.observe_probe(1, [], [])
-
-
-def test_a_watch_that_was_saved_knows_its_probe():
-    monitor = RewardHackingMonitor()
-    random = np.random.default_rng(0)
-    scores, heldout = random.random(50).tolist(), random.random(50).tolist()
-    monitor.observe_probe(-1, scores, heldout)
-    again = RewardHackingMonitor.from_json(json.loads(json.dumps(monitor.to_json())))
-    later = [(value or 0.0) - 0.1 * random.random() for value in heldout]
-    assert again.observe_probe(5, scores, later) == monitor.observe_probe(5, scores, later)
-    assert again.alarms == monitor.alarms
-    assert [alarm.name for alarm in again.alarms] == ["probe/heldout"]
-
-
-# -- logs -------------------------------------------------------------------------------------------------------------
 
 
 def test_what_is_logged_is_plain_numbers_and_nothing_that_is_not_known():
@@ -300,17 +281,13 @@ def test_how_far_rewards_have_risen_is_told_in_their_standard_deviations_over_th
     assert (logs[7]["heldout/rise"], logs[-1]["heldout/rise"]) == (0.0, 0.25)
 
 
-def test_no_more_pictures_are_looked_at_than_was_said():
+def test_no_more_pictures_are_looked_at_than_was_said_and_a_batch_of_nothing_changes_nothing():
     batch = [sample("same", edited=picture(0)), *(sample(f"{number}", edited=picture(1)) for number in range(9))]
     assert RewardHackingMonitor(max_images=1).observe(0, batch, [0.0] * 10)["difference"] == 0.0
     assert RewardHackingMonitor(max_images=2).observe(0, batch, [0.0] * 10)["difference"] > 0.0
-
-
-def test_a_batch_of_nothing_changes_nothing():
     monitor = RewardHackingMonitor()
-    before = monitor.to_json()
     assert monitor.observe(0, [], []) == {"alarms": 0.0}
-    assert monitor.to_json() == before
+    assert monitor.to_json() == RewardHackingMonitor().to_json()
 
 
 def test_a_held_out_reward_may_be_asked_now_and_then_and_about_some():
@@ -345,23 +322,10 @@ def test_a_watch_that_was_saved_goes_on_as_if_it_had_never_stopped():
     assert all(isinstance(alarm, Alarm) for alarm in uninterrupted.alarms)
 
 
-# -- small drifts and invalid options ---------------------------------------------------------------------------------
-
-
-def test_a_drift_too_small_to_matter_is_none_however_steady_the_number_was():
-    monitor = RewardHackingMonitor()
-    for step in range(60):
-        monitor.update(step, {"saturation": 0.1 if step < 20 else 0.1 + 0.9 * MONITORED["saturation"].min_drift})
-    assert monitor.alarms == []
-
-
-@pytest.mark.parametrize("options", [{"baseline": 4}, {"patience": 0}, {"z_limit": 0.0}, {"max_images": 0}])
-def test_options_that_mean_nothing_are_refused(options):
-    with pytest.raises(ValueError, match="baseline >= 5, patience >= 1, z_limit > 0 and max_images >= 1"):
-        RewardHackingMonitor(**options)
-
-
-def test_lists_of_other_lengths_and_other_schemas_are_refused():
+def test_options_lists_and_states_that_mean_nothing_are_refused():
+    for options in ({"baseline": 4}, {"patience": 0}, {"z_limit": 0}, {"max_images": 0}):
+        with pytest.raises(ValueError, match="baseline >= 5, patience >= 1, z_limit > 0 and max_images >= 1"):
+            RewardHackingMonitor(**options)
     with pytest.raises(ValueError, match="got 1 samples, 2 scores and 1 held-out scores"):
         RewardHackingMonitor().observe(0, [sample()], [1.0, 1.0], [1.0])
     with pytest.raises(ValueError, match="has schema 0, expected 4: start a new one"):

@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editcritic.reward import EditSample, Image, Reward, Score
+from editcritic.reward import EditSample, Reward, Score
 from editcritic.reward.training.alarm import MONITORED, Alarm
-from editcritic.reward.training.monitored_reward import MonitoredReward
 from editcritic.reward.training.reward_hacking_monitor import GroupReservoir, RewardHackingMonitor
-from editcritic.reward.training.step_monitor import StepMonitor
+from editcritic.reward.training.step_monitor import MonitoredReward, StepMonitor
 
 from ..fakes import Fake, Rated, Says, known, picture, sample
 from .policies import HACKS, Policy
@@ -37,9 +36,6 @@ def run(policy: Policy, monitor: StepMonitor, steps: int, **options: Any) -> Non
 
 def names(monitor: StepMonitor) -> set[str]:
     return {alarm.name for alarm in monitor.alarms}
-
-
-# -- alarms -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -72,11 +68,13 @@ def test_a_hack_is_heard_of_and_what_the_reward_did_meanwhile(hack, caplog):
     assert len(caplog.records) == len(monitor.alarms)
 
 
-def test_an_alarm_says_nothing_of_a_reward_that_has_not_risen():
+def test_an_alarm_says_nothing_of_a_reward_that_has_not_risen_and_every_one_has_an_action():
     monitor = StepMonitor(64)
     run(Policy(4, HACKS["copies the source"][1]), monitor, 30)
     assert monitor.alarms
     assert not any("meanwhile" in alarm.message for alarm in monitor.alarms)
+    others = ("divergence", "probe/heldout", "probe/divergence", "hack/blank")
+    assert all(Alarm(0, name, 4.0, 3.0, "").action for name in (*MONITORED, *others))
 
 
 def test_guards_that_reject_more_and_more_are_heard_of():
@@ -116,14 +114,6 @@ def test_a_rejection_within_a_part_counts_and_numbers_have_none():
     monitor.add(edits, [Score.of(0.5, parts={"gate": part})] * 2 + [Score.of(0.5)] * 6)
     assert monitor.latest["rejected"] == 0.25
     assert "rejected" not in RewardHackingMonitor().observe(0, edits, [0.5] * 8)
-
-
-def test_every_alarm_has_an_action():
-    others = ("divergence", "probe/heldout", "probe/divergence", "hack/blank")
-    assert all(Alarm(0, name, 4.0, 3.0, "").action for name in (*MONITORED, *others))
-
-
-# -- steps ------------------------------------------------------------------------------------------------------------
 
 
 def test_steps_are_cut_from_calls_of_any_size_and_thread():
@@ -190,9 +180,6 @@ def test_the_history_of_a_long_run_is_bounded_and_covers_it():
     assert monitor.history[-1][0] >= 2996
 
 
-# -- the held-out reward ----------------------------------------------------------------------------------------------
-
-
 def test_a_held_out_reward_that_fails_is_left_out_for_growing_times_and_training_goes_on(caplog):
     calls: list[int] = []
     current = {"step": 0, "works": False}
@@ -224,9 +211,6 @@ def test_a_step_that_cannot_be_observed_is_counted_and_ends_nothing(monkeypatch,
     monitor.add([sample()] * 8, [Score.of(0.5)] * 8)
     assert (monitor.steps, monitor.dropped) == (1, 1)
     assert "step 0 was not observed" in caplog.text
-
-
-# -- state ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_restarted_trainer_goes_on_as_if_it_had_never_stopped(tmp_path):
@@ -303,27 +287,16 @@ def test_a_monitor_of_an_earlier_version_is_read():
         data.pop("rewards", None)
 
 
-# -- as a reward ------------------------------------------------------------------------------------------------------
-
-
-def rewards() -> tuple[Reward, MonitoredReward]:
-    reward = Reward(Rated(), {"preference": Fake(known)}, on_failures="none")
-    return reward, MonitoredReward(reward, step_samples=8)
-
-
 def test_a_monitored_reward_scores_as_its_reward():
-    reward, monitored = rewards()
+    reward = Reward(Rated(), {"preference": Fake(known)}, on_failures="none")
+    monitored = MonitoredReward(reward, step_samples=8)
     edits = [sample(str(row), edited=picture(row)) for row in range(16)]
     assert monitored(edits).scores == reward(edits).scores
     assert monitored.monitor.steps == 2
     assert list(monitored.stream(iter(edits))) == list(reward.stream(edits))
     assert monitored.monitor.steps == 4
-    assert (monitored.card, monitored.identity, monitored.expert_ids) == (
-        reward.card,
-        reward.identity,
-        reward.expert_ids,
-    )
-    assert (monitored.__name__, monitored.on_failures) == (reward.__name__, "none")
+    for name in ("card", "identity", "expert_ids", "__name__", "on_failures"):
+        assert getattr(monitored, name) == getattr(reward, name)
     assert monitored.latest["reward"] == pytest.approx(np.mean([s.value for s in reward(edits[8:])]))
     strict = MonitoredReward(Reward(Says(requires=("hint",))), step_samples=8)
     with pytest.raises(ValueError, match="needs hint, and sample 's' has none"):
@@ -346,14 +319,3 @@ def test_a_monitor_is_pickled_and_forked():
             thread.join(20)
             os._exit(0 if monitor.steps == 2 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
-
-
-def test_images_of_one_step_may_have_any_size():
-    rng = np.random.default_rng(0)
-    edits = [
-        sample(str(row), group=str(row // 2), edited=Image.of(rng.integers(0, 256, (9 + row, 7, 3), dtype=np.uint8)))
-        for row in range(8)
-    ]
-    monitor = StepMonitor(8)
-    monitor.add(edits, [Score.of(0.5)] * 8)
-    assert 0 < monitor.latest["diversity"] < 1

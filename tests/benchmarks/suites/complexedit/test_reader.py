@@ -89,7 +89,7 @@ def test_unpacked_pictures_that_were_tampered_with_are_said(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Pixels that this process has decoded before are known by their digest, and no file is opened for them.
-    monkeypatch.setattr(image_module, "_cache", image_module._PixelCache(1_000))
+    monkeypatch.setattr(image_module, "_cache", image_module.pixel_cache(1_000))
     data = one_parquet(tmp_path)
     read(data)
     (folder,) = (cache / "editcritic" / "complex-edit").iterdir()

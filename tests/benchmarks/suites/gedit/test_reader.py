@@ -14,7 +14,7 @@ from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.optional_imports import bench_library
 from editcritic.benchmarks.suites import split_files
 from editcritic.benchmarks.suites.gedit.suite import GEditBench
-from editcritic.reward.sample_limits import MAX_INSTRUCTION
+from editcritic.reward.sample import MAX_INSTRUCTION
 
 from .layout import instruction, on_hub, parquet, row, rows, source
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from editcritic.reward.digests import sha256
 from editcritic.reward.experts.loading import hub_files
 from editcritic.reward.experts.loading.hub_files import folder_digest
-from editcritic.reward.file_digest import sha256
 
 SIZE = 65 * 2**20  # above 64 MiB
 

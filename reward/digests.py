@@ -1,8 +1,9 @@
-"""Checksum of a stored record, so that one that is not what was written is not taken for it."""
+"""Digests of files, and checksums of stored records, so that one that is not what was written is not taken for it."""
 
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 
 def record_checksum(*fields: str | bytes) -> str:
@@ -17,3 +18,16 @@ def record_checksum(*fields: str | bytes) -> str:
         state.update(b"%d:" % len(data))
         state.update(data)
     return state.hexdigest()[:16]
+
+
+_CHUNK = 1 << 20
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file, hex. Raises OSError."""
+    state = hashlib.sha256()
+    chunk = memoryview(bytearray(_CHUNK))
+    with path.open("rb", buffering=0) as file:
+        while size := file.readinto(chunk):
+            state.update(chunk[:size])
+    return state.hexdigest()

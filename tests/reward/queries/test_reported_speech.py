@@ -2,7 +2,7 @@
 
 `replies/adversarial.jsonl` and `replies/honest.jsonl` were written by somebody who had not read the parser. It was
 developed on one half of each; what the first looks at the others found is in `docs/judge_queries.md`.
-`python -m tests.reward.queries.test_reply_text HALF` prints what is misread.
+`python -m tests.reward.queries.test_reported_speech HALF` prints what is misread.
 """
 
 import json
@@ -16,8 +16,7 @@ import pytest
 from editcritic.reward.metrics.dlebench.replies import CONSISTENCY, FOLLOWING, parse_verdict
 from editcritic.reward.queries import Failure, Grade, Json, Levels, YesNo
 from editcritic.reward.queries.parsing import parse_integer, parse_json, parse_option, parse_yes_no
-from editcritic.reward.queries.reply_text import final_answer
-from editcritic.reward.queries.reported_speech import quotations
+from editcritic.reward.queries.reported_speech import final_answer, quotations
 from editcritic.reward.queries.response_formats import ResponseFormat, parse_reply
 
 HALVES = ("development", "held-back", "fresh")
