@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -222,6 +223,16 @@ def _resolved(target: Target, antecedent: Target | None) -> Target | None:
 Operations = list[PlannedOperation]
 
 
+def joined(parts: Iterable[Operations | None]) -> Operations | None:
+    """The operations of all parts; None where one of these is not read."""
+    operations: Operations = []
+    for part in parts:
+        if part is None:
+            return None
+        operations += part
+    return operations
+
+
 @dataclass(slots=True)
 class Request:
     """A clause while it is read. words: of the whole clause. note: how it shall be done. antecedent: what "it" is.
@@ -247,6 +258,10 @@ class Request:
         if kind in TASK_TYPES and (loose or self.note):
             made = replace(made, questions=own_questions(made))
         return [made]
+
+    def on(self, phrase: Phrase | None, kind: OperationType, **slots: Any) -> Operations | None:
+        """One operation on an object; None without the object."""
+        return None if phrase is None else self.operation(kind, target=phrase.target, **slots)
 
     def target(self, tokens: Tokens) -> Phrase | None:
         """The object that all the tokens name; pronouns stand for what was named before."""

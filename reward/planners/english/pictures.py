@@ -144,10 +144,7 @@ def rotate(verb: str, tokens: Tokens, request: Request) -> Operations | None:
         return None
     if request.is_scene(tokens[:end]):
         return request.operation("rotate", target=Target("image"), value=" ".join(tail))
-    target = request.known(tokens[:end])
-    if target is None:
-        return None
-    return request.operation("rotate", target=target.target, value=" ".join(tail))
+    return request.on(request.known(tokens[:end]), "rotate", value=" ".join(tail))
 
 
 _ROTATION_WORDS = word_set(
@@ -184,8 +181,7 @@ def zoom(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     if not tokens or scene_end(tokens, 0) == len(tokens):
         return request.operation("zoom", value=value)
     if words[0] in ("on", "to", "onto", "from", "of"):
-        target = request.target(tokens[1:])
-        return None if target is None else request.operation("zoom", target=target.target, value=value)
+        return request.on(request.target(tokens[1:]), "zoom", value=value)
     return None
 
 
@@ -224,10 +220,7 @@ def resize(verb: str, tokens: Tokens, request: Request) -> Operations | None:
         return None
     if request.is_scene(tokens[:end]):
         return None
-    target = request.known(tokens[:end])
-    if target is None:
-        return None
-    return request.operation("resize", target=target.target, value=" ".join([verb, *tail]))
+    return request.on(request.known(tokens[:end]), "resize", value=" ".join([verb, *tail]))
 
 
 _RESIZE_WORDS = word_set("by to slightly up down half twice double its original size the percent a bit little of")

@@ -224,10 +224,7 @@ def text_said(tokens: Tokens, request: Request) -> Operations | None:
     """`(make) the sign say "OPEN"`."""
     if len(tokens) < 3 or not tokens[-1].is_quote or tokens[-2].word not in ("say", "read"):
         return None
-    target = request.target(tokens[:-2])
-    if target is None:
-        return None
-    return request.operation("text_change", target=target.target, text=tokens[-1].text, loose=True)
+    return request.on(request.target(tokens[:-2]), "text_change", text=tokens[-1].text, loose=True)
 
 
 def text_removed(tokens: Tokens, request: Request) -> Operations | None:

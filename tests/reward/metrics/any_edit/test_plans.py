@@ -309,7 +309,7 @@ def test_quoted_texts_are_told_from_apostrophes(sentence, plain, quoted):
     assert split_quotes(sentence) == (plain, quoted)
 
 
-FORMS = "cups cup, berries berry, running run, making make, coloured color, boxes box".split(", ")
+FORMS = ["cups cup", "berries berry", "running run", "making make", "coloured color", "boxes box"]
 
 
 @pytest.mark.parametrize("forms", FORMS)
