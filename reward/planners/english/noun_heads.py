@@ -86,19 +86,13 @@ def _determiner(words: list[str], draft: Draft) -> int:
         draft.size, draft.article = ("largest" if words[1] in lex.LARGER_OF else "smallest"), "the"
         return size
     if word_at(words, index) in lex.POSSESSIVES:
-        pronoun = words[index]
-        if pronoun in lex.PERSON_PRONOUNS:
-            draft.relation = Relation("part", Target(lex.PERSON_PRONOUNS[pronoun]))
-            draft.article = "the"
-            index += 1
-        elif pronoun == "its":
-            draft.relation = Relation("part", Target("it"))
-            draft.article = "the"
+        owner = "it" if words[index] == "its" else lex.PERSON_PRONOUNS.get(words[index])
+        if owner is not None:
+            draft.relation, draft.article = Relation("part", Target(owner)), "the"
             index += 1
     elif word_at(words, index) in lex.DETERMINERS:
         draft.article = "a" if words[index] in ("a", "an", "some", "another", "any") else "the"
-        if words[index] == "another":
-            draft.loose = True
+        draft.loose = words[index] == "another"
         index += 1
         if words[index : index + 1] == words[index - 1 : index]:  # "the the"
             index += 1
@@ -135,13 +129,8 @@ def _continues(words: list[str], index: int, begin: int) -> bool:
     """Whether the word at an index still belongs to the noun phrase."""
     word = words[index]
     if word in ("and", "&", ","):
-        before, after = words[index - 1] if index > begin else "", words[index + 1] if index + 1 < len(words) else ""
-        return (
-            before in lex.ADJECTIVES
-            and after in lex.ADJECTIVES
-            and index + 2 < len(words)
-            and words[index + 2] not in lex.STOPS
-        )
+        joins = index > begin and words[index - 1] in lex.ADJECTIVES and word_at(words, index + 1) in lex.ADJECTIVES
+        return joins and index + 2 < len(words) and words[index + 2] not in lex.STOPS
     if word in lex.NUMBERS and index > begin and words[index - 1] != "number":
         return False  # "the cat | three times"
     if word in ("can", "cans") and index:
@@ -150,11 +139,9 @@ def _continues(words: list[str], index: int, begin: int) -> bool:
         return False  # "the star left of the heart"
     if word in ("right", "just") and index > begin and words[index + 1 : index + 2] in _AFTER_RIGHT:
         return False  # "the star | right behind the heart"
-    if word in lex.STOPS or not (word[0].isalnum()):
+    if word in lex.STOPS or word in _VERBS or not word[0].isalnum():
         return False
-    if word in _VERBS:
-        return False
-    return not (word.endswith("ly") and word not in _NOUNS_IN_LY)
+    return not word.endswith("ly") or word in _NOUNS_IN_LY
 
 
 _VERBS = word_set("remove delete add replace insert erase extract make keep")
@@ -167,9 +154,7 @@ _NOUNS_IN_LY = word_set(
 
 def _without_located(core: list[str], after: str = "") -> list[str]:
     """The words up to a participle after the noun: "the person | sitting on the bench". after: the next word."""
-    for index, word in enumerate(core):
-        if index == 0:
-            continue
+    for index, word in enumerate(core[1:], 1):
         is_last = index + 1 == len(core)
         if word == "set" and is_last and (core[index - 1] in _SETS or after not in lex.PREPOSITIONS):
             continue  # "the chess set"
@@ -181,12 +166,7 @@ def _without_located(core: list[str], after: str = "") -> list[str]:
             return core[:index]
         if word in lex.HOLDING or (word in lex.LOCATED and (is_last or core[index - 1] not in lex.ADJECTIVES)):
             return core[:index]
-        if (
-            word.endswith(("ing", "ed"))
-            and word not in lex.ADJECTIVES
-            and core[index - 1] not in lex.ADJECTIVES
-            and is_last
-        ):
+        if is_last and word.endswith(("ing", "ed")) and lex.ADJECTIVES.isdisjoint(core[index - 1 :]):
             if word in _NOUNS_IN_ING:
                 continue
             person = next((number for number, one in enumerate(core) if one in lex.PERSONS), index - 1)
@@ -292,18 +272,13 @@ def _fill(core: list[str], draft: Draft) -> bool:
         words = words[1:]
     if len(words) == 1 and words[0] in lex.COLORS - lex.OBJECT_COLORS:
         return False  # "replace red with blue"
-    if (
-        core[-1] in _WHERE
-        or _OPEN & set(core)
-        or any(word.startswith("non-") and word[4:] in lex.COLORS for word in core)
-    ):
+    is_other_color = any(word.startswith("non-") and word[4:] in lex.COLORS for word in core)
+    if core[-1] in _WHERE or _OPEN & set(core) or is_other_color:
         return False
     if "and" in words or not words or words[-1] in ("one", "ones", "thing", "things", "stuff"):
         return False
-    if len(words) > MAX_NOUN_WORDS or (len(words) == 1 and words[0] in _NO_NOUNS):
-        return False
     draft.nouns = words
-    return True
+    return len(words) <= MAX_NOUN_WORDS and not (len(words) == 1 and words[0] in _NO_NOUNS)
 
 
 _WHERE = word_set("outdoors indoors outside inside upstairs downstairs nearby here there overhead away elsewhere")

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from ...edit_plan import Place, RelationKind
 from . import lexicon as lex
 from .lexicon import phrases, word_set
-from .sentences import Tokens, scene_end, words_in
+from .sentences import Tokens, scene_end, word_at, words_in
 
 
 def place_at(tokens: Tokens, start: int) -> tuple[Place, int, bool] | None:
@@ -26,6 +26,9 @@ def place_at(tokens: Tokens, start: int) -> tuple[Place, int, bool] | None:
     return place, index, both
 
 
+_AT_SIDES = word_set("on in at to from near towards toward onto into by across along")
+
+
 def _side_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | None:
     """A side: place, index after it, whether two places were named, whether a noun such as "side" follows."""
     words = words_in(tokens[start : start + 8])
@@ -34,12 +37,9 @@ def _side_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | None
         index = 1
     if words[index : index + 2] == ["close", "to"]:
         index += 1
-    if words[index : index + 1] and words[index] in (
-        *("on", "in", "at", "to", "from", "near", "towards", "toward", "onto", "into", "by", "across", "along"),
-    ):
-        index += 1
-    else:
+    if word_at(words, index) not in _AT_SIDES:
         return None
+    index += 1
     has_article = words[index : index + 1] == ["the"]
     if has_article:
         index += 1
@@ -67,12 +67,8 @@ def _side_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | None
         index += 1
         if words[index : index + 1] == ["side"]:
             index += 1
-    if (
-        not has_noun
-        and index < len(words)
-        and words[index] not in lex.STOPS | lex.LOCATED | lex.HOLDING | {"next"}
-        and words[index][0].isalnum()
-    ):
+    after = word_at(words, index)
+    if not has_noun and after[:1].isalnum() and after not in lex.STOPS | lex.LOCATED | lex.HOLDING | {"next"}:
         return None  # "in the left hand", "on the bottom shelf"
     return place, start + index, both, has_noun
 
@@ -102,11 +98,7 @@ def _depth_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | Non
     index += has_noun
     if words[index:] and words[index] not in lex.STOPS | lex.LOCATED | lex.HOLDING and words[index][0].isalnum():
         return None  # "at the front door"
-    if (
-        words[index : index + 1] == ["and"]
-        and words[index + 1 : index + 2]
-        and words[index + 1] in {*_DEPTHS, *lex.SIDES}
-    ):
+    if word_at(words, index) == "and" and word_at(words, index + 1) in {*_DEPTHS, *lex.SIDES}:
         return None  # "in the front and middle ground"
     return place, start + index, both, has_noun
 
@@ -128,12 +120,8 @@ _MULTIWORD: Mapping[tuple[str, ...], RelationKind] = MappingProxyType(
 def relation_at(tokens: Tokens, start: int) -> tuple[RelationKind, int, bool] | None:
     """A relation: its kind, the index after its words, and whether the kind leaves some of them out."""
     words = tuple(words_in(tokens[start : start + 8]))
-    if (
-        words
-        and words[0] in ("directly", "just", "right")
-        and len(words) > 1
-        and words[1] in lex.PREPOSITIONS.keys() - {"of"}
-    ):
+    first, after = word_at(words, 0), word_at(words, 1)
+    if first in ("directly", "just", "right") and after in lex.PREPOSITIONS.keys() - {"of"}:
         found = relation_at(tokens, start + 1)
         return None if found is None else (found[0], found[1], True)
     for phrase, kind in _MULTIWORD.items():
@@ -144,26 +132,16 @@ def relation_at(tokens: Tokens, start: int) -> tuple[RelationKind, int, bool] | 
         place, index, both, _ = side
         if index < len(tokens) and tokens[index].word == "of" and place in lex.SIDE_RELATIONS:
             is_towards = tokens[start].word in ("towards", "toward", "near")
-            if is_towards or tokens[index - 1].word in lex.SIDE_NOUNS - {
-                "side"
-            }:  # "near the right edge of the lake" is within it
+            if is_towards or tokens[index - 1].word in lex.SIDE_NOUNS - {"side"}:
+                # "near the right edge of the lake" is within it
                 return ("beside" if tokens[start].word == "near" else "in"), index + 1, True
             return lex.SIDE_RELATIONS[place], index + 1, both or place not in ("left", "right")
         return None
-    after = words[1] if len(words) > 1 else ""
-    if (
-        words
-        and words[0] in lex.HOLDING - {"with"}
-        and after not in lex.PREPOSITIONS
-        and after not in lex.OTHER_PREPOSITIONS
-    ):
+    if first in lex.HOLDING - {"with"} and after not in lex.PREPOSITIONS.keys() | lex.OTHER_PREPOSITIONS:
         return "with", start + 1, True
-    if words[:2] == ("along", "with"):
+    if words[:2] == ("along", "with") or first not in lex.PREPOSITIONS or first == "without":
         return None
-    if words and words[0] in lex.PREPOSITIONS and words[0] != "without":
-        kept = words[0] in _PLAIN
-        return lex.PREPOSITIONS[words[0]], start + 1, not kept
-    return None
+    return lex.PREPOSITIONS[first], start + 1, first not in _PLAIN
 
 
 _PLAIN = word_set("on in above below beside behind with of near under beneath underneath at by upon into onto over")

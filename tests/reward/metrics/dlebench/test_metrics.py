@@ -209,6 +209,10 @@ def test_an_enhancer_that_fails_fails_the_score():
     assert (score.status, "out of memory" in score.reason) == ("failed", True)
 
 
+class Anybody(Fake):
+    kinds = (*Fake.kinds, Upscale)
+
+
 def judged_by_pixels(query):
     """A judge that sees whether the last image but the reference is blue at its centre."""
     if not isinstance(query, Judge):
@@ -222,7 +226,7 @@ def test_swapping_two_samples_swaps_their_scores_and_what_is_shared_is_asked_onc
     good, bad = edit(), edit(edited=patched(SOURCE, PLACE, colour=(250, 0, 0)))
     labels = []
     for samples in ([good, bad], [bad, good]):
-        expert = Fake(judged_by_pixels)
+        expert = Anybody(judged_by_pixels)
         with Engine() as engine:
             scores = run_all(engine, [score_with_signature(Oracle(), s) for s in samples], expert, enhancer=expert)
         labels.append([score.value for score in scores])
