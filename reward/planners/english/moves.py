@@ -7,6 +7,7 @@ from dataclasses import replace
 from ...edit_plan import OperationType, Relation, Target
 from . import lexicon as lex
 from .lexicon import word_set
+from .noun_heads import place_at
 from .noun_phrases import (
     Operations,
     Phrase,
@@ -18,7 +19,6 @@ from .noun_phrases import (
     phrase_at,
     with_pronoun_resolved,
 )
-from .places import place_at
 from .sentences import Token, Tokens, scene_end, text_of, words_in
 from .texts import SIDE_POSITIONS, destination_of, text_removed
 from .values import is_description, plain_text

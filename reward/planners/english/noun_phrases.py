@@ -11,8 +11,7 @@ from ...metrics.any_edit.questions import own_questions
 from ...sample import TASK_TYPES
 from . import lexicon as lex
 from .lexicon import word_set
-from .noun_heads import Draft, head_end
-from .places import place_at, relation_at
+from .noun_heads import Draft, head_end, place_at, relation_at
 from .sentences import Tokens, is_scene, scene_end, text_of, word_at, words_in
 
 

@@ -9,8 +9,8 @@ from ...edit_plan import MAX_NESTING, Relation, Target
 from ...sample import Position
 from . import lexicon as lex
 from .lexicon import word_set
+from .noun_heads import place_at, relation_at
 from .noun_phrases import Operations, Request
-from .places import place_at, relation_at
 from .sentences import Token, Tokens, scene_end, text_of, words_in
 from .values import color_value
 

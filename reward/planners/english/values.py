@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from . import lexicon as lex
 from .lexicon import by_word, word_set
-from .places import place_at
+from .noun_heads import place_at
 from .sentences import Tokens, scene_end, text_of, words_in
 
 
