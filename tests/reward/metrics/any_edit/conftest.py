@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import skimage.data
 
-from editcritic.reward import Box, EditPlan, EditSample, Engine, Expert, Image, Score
+from editcritic.reward import Box, EditPlan, EditSample, Engine, Expert, Image, Score, default_experts
 from editcritic.reward.experts.annotated import Annotated
 from editcritic.reward.experts.pixel_changes import PixelChanges
 from editcritic.reward.experts.pixel_features import PixelFeatures
@@ -28,6 +28,26 @@ def painted(box: Box, colour: Sequence[int] = (30, 60, 220), pixels: Any = PIXEL
     x0, y0, x1, y1 = box.corners((300, 200))
     changed[y0:y1, x0:x1] = colour
     return Image.of(changed)
+
+
+def edit(instruction: str, source: Any, edited: Any, boxes: Mapping[str, Any] | None = None, **fields: Any) -> Any:
+    """A sample of pixels, with boxes as corners in pixels: those of one box, or a list of them."""
+    size = (source.shape[1], source.shape[0])
+    listed = {name: known if isinstance(known, list) else [known] for name, known in (boxes or {}).items()}
+    named = {name: tuple(Box.from_corners(*corners, size) for corners in known) for name, known in listed.items()}
+    pictures = (Image.of(np.ascontiguousarray(one)) for one in (source, edited))
+    return EditSample("s", instruction, (next(pictures),), next(pictures), boxes=named, **fields)
+
+
+def worth(score: Score) -> float:
+    """The value of a score that has one."""
+    assert score.value is not None, score.reason
+    return score.value
+
+
+@pytest.fixture(scope="session")
+def experts() -> dict[str, Expert]:
+    return default_experts()
 
 
 @dataclass
@@ -64,7 +84,7 @@ class Witness(Expert):
             case Detect(image, (phrase,)):
                 if phrase in self.unknown:
                     return Abstention(f"cannot look for {phrase}")
-                boxes = (self.source if self._is_source(image) else self.edited).get(phrase, ())
+                boxes = (self.source if self.is_source(image) else self.edited).get(phrase, ())
                 return Detections(tuple(Box(cx, cy, w, h, p, phrase) for cx, cy, w, h, p in boxes), min_score=0.05)
             case Judge(topic="any-edit/differences"):
                 return Reply(self.differences)
@@ -72,17 +92,17 @@ class Witness(Expert):
                 words = " ".join(value for _, value in slots)
                 for part, (before, after) in self.answers.items():
                     if part in words:
-                        p = before if self._is_source(images[-1]) else after
+                        p = before if self.is_source(images[-1]) else after
                         return Reply("yes" if p >= 0.5 else "no", {"yes": p, "no": 1 - p})
                 return Reply("no", {"yes": 0.0, "no": 1.0})
             case Segment():
                 return Abstention("cannot segment")
             case ReadText(image):
-                return RecognizedText.without_boxes(self.text[0 if self._is_source(image) else 1])
+                return RecognizedText.without_boxes(self.text[0 if self.is_source(image) else 1])
             case _:
                 raise AssertionError(f"nobody asks {query.kind} of it")
 
-    def _is_source(self, image: Image) -> bool:
+    def is_source(self, image: Image) -> bool:
         while image.origin is not None:
             image = image.origin[0]
         return image == self.original
@@ -94,21 +114,14 @@ Scored = Callable[..., Score]
 @pytest.fixture(scope="session")
 def scored() -> Scored:
     """The score of a metric: `scored(metric, plan, edited, witness, **fields of the sample)`."""
-    changes, pixels = PixelChanges(), PixelFeatures()
+    pixel_experts = {"changes": PixelChanges(), "pixels": PixelFeatures(), "matcher": Annotated()}
 
-    def run(metric: Any, plan: EditPlan | None, edited: Image, witness: Expert, **fields: Any) -> Score:
-        words = "" if plan is None else " and ".join(operation.words for operation in plan.operations)
+    def run(metric: Any, plan: EditPlan, edited: Image, witness: Expert, **fields: Any) -> Score:
+        words = " and ".join(operation.words for operation in plan.operations)
         options = {"instruction": words, "sources": (PHOTO,), **fields}
         sample = EditSample("s", edited=edited, plan=plan, **options)
-        pixel_experts = {"changes": changes, "pixels": pixels, "matcher": Annotated()}
-        experts = {**dict.fromkeys(metric.card.roles, witness), **pixel_experts}
         with Engine() as engine:
+            experts = {**dict.fromkeys(metric.card.roles, witness), **pixel_experts}
             return engine.submit(metric(sample), experts, sample).result(timeout=60)
 
     return run
-
-
-@pytest.fixture(scope="session")
-def everywhere() -> Image:
-    """The photograph with other colours everywhere."""
-    return Image.of(np.ascontiguousarray(PIXELS[..., [2, 0, 1]]))

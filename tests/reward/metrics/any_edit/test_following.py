@@ -3,246 +3,195 @@
 import numpy as np
 import pytest
 
-from editcritic.reward import Box, EditSample, Image, Score
+from editcritic.reward import Box, EditSample, Image, Reward
 from editcritic.reward.edit_plan import EditPlan, PlannedOperation, Question, Target
-from editcritic.reward.engine.program import Ask, Program, map_asks
+from editcritic.reward.engine.program import map_asks
+from editcritic.reward.experts.annotated import Annotated
+from editcritic.reward.experts.pixel_changes import PixelChanges
+from editcritic.reward.experts.pixel_features import PixelFeatures
 from editcritic.reward.metrics.any_edit.following import PlanFollowing
+from editcritic.reward.planners.rule_planner import RulePlanner
 from editcritic.reward.queries import Detect, Judge, ReadText
 from editcritic.reward.queries.kinds import MapChanges, RecognizedText
 
-from .conftest import PHOTO, PIXELS, Witness, painted
+from .conftest import PHOTO, PIXELS, Witness, painted, worth
 
 CUP, SPOON = (0.48, 0.4, 0.3, 0.5), (0.1, 0.8, 0.1, 0.2)
+LEFT, RIGHT, ABOVE = (0.2, 0.5, 0.2, 0.3), (0.7, 0.5, 0.2, 0.3), (0.45, 0.1, 0.2, 0.2)
 AT_CUP = Box(*CUP)
 BLUE_CUP = painted(AT_CUP)
+LEFT_GONE = painted(Box(*LEFT))
+BOTH_BLUE = painted(Box(*RIGHT), (20, 50, 200), LEFT_GONE.pixels)
 WRONG = {"green": (0.0, 0.0)}
-
-
-_CUP = Target("cup")
-
-
-def operation(kind="color_alter", target=_CUP, value="blue", **slots):
-    return PlannedOperation(kind, f"make the cup {value}", target=target, value=value, **slots)
-
-
-def question(text="Is it bright?", **fields):
-    return Question(text, **fields)
-
-
-def asked(*questions, kind="attribute", words="make the cup bright"):
-    return EditPlan((PlannedOperation(kind, words, target=Target("cup"), questions=questions),))
-
-
 DONE = '{"differences": [{"what": "the cup is blue", "operation": 1}]}'
 
 
-def test_an_attribute_is_judged_on_the_crop_of_its_target(scored) -> None:
-    witness = Witness(
-        source={"cup": [(*CUP, 0.9)]}, edited={"cup": [(*CUP, 0.9)]}, answers={"cup blue": (0.1, 0.9), **WRONG}
-    )
-    score = scored(PlanFollowing(), EditPlan((operation(),)), BLUE_CUP, witness)
-    assert (score.value or 0.0) > 0.9
-    assert list(score.credits) == ["operation 1"]
-    assert set(witness.topics()) == {"edival/color_pair"}
+def one(kind, words, target=None, **slots):
+    return EditPlan((PlannedOperation(kind, words, target, **slots),))
 
 
-def test_a_judge_that_says_yes_to_a_wrong_colour_too_confirms_nothing(scored) -> None:
-    witness = Witness(
-        source={"cup": [(*CUP, 0.9)]},
-        edited={"cup": [(*CUP, 0.9)]},
-        answers={"cup blue": (0.1, 0.9), "green": (0.2, 0.8)},
-    )
-    score = scored(PlanFollowing(), EditPlan((operation(),)), BLUE_CUP, witness)
-    assert (score.value or 0.0) < 0.25
-    assert "'green'" in score.reason
+def asked(*questions):
+    return one("attribute", "make the cup bright", Target("cup"), questions=questions)
 
 
-def test_what_the_source_shows_already_is_not_applicable(scored) -> None:
-    witness = Witness(
-        source={"cup": [(*CUP, 0.9)]}, edited={"cup": [(*CUP, 0.9)]}, answers={"cup blue": (0.9, 0.9), **WRONG}
-    )
-    score = scored(PlanFollowing(), EditPlan((operation(),)), BLUE_CUP, witness)
-    assert score.status == "not_applicable"
-    assert "the source shows it already: make the cup blue" in score.reason
+def cups(*places, phrase="cup"):
+    return {phrase: [(*place, 0.9) for place in places]}
 
 
-def test_a_change_that_cannot_be_seen_does_not_count(scored) -> None:
-    witness = Witness(
-        source={"cup": [(*CUP, 0.9)]}, edited={"cup": [(*CUP, 0.9)]}, answers={"cup blue": (0.1, 0.9), **WRONG}
-    )
-    speck = painted(Box(0.48, 0.4, 0.004, 0.005), (120, 100, 90))
-    score = scored(PlanFollowing(), EditPlan((operation(),)), speck, witness)
-    assert (score.value or 0.0) < 0.25
-    assert "too small or too pale to be seen" in score.reason
+BRIGHT = Question("Is it bright?")
+BLUE = one("color_alter", "make the cup blue", Target("cup"), value="blue")
+ALL_BLUE = one("color_alter", "make the cups blue", Target("cup", quantity="all"), value="blue")
+LEFT_CUP = one("subject_remove", "remove the left cup", Target("cup", place="left"))
+HORSE = one("subject_remove", "remove the horse", Target("horse"))
+DOG, ANOTHER = (one("subject_add", f"add {words} dog", new=Target("dog")) for words in ("a", "another"))
+BLUE_DOG = one("subject_add", "add a blue dog", new=Target("dog", ("blue",)))
+ASK_DOG = one("subject_add", "add a dog", new=Target("dog"), questions=(Question("Is there a dog?"),))
+ASK_BLUE = one(
+    "color_alter", "make the cup blue", Target("cup"), value="blue", questions=(Question("Is the cup blue?"),)
+)
+STAYS = asked(BRIGHT, Question("Is it a cup?", before="yes", after="yes"))
+BLIND = {"unknown": ("cup",), "differences": DONE}
+SEEN = {"source": cups(CUP), "edited": cups(CUP)}
+TURNED_BLUE = {**SEEN, "answers": {"cup blue": (0.1, 0.9), **WRONG}}
+DOG_SEEN = {"answers": {"a dog?": (0.1, 0.9)}, "unknown": ("dog",)}
+PLACES = [(*CUP, 0.9), (*SPOON, 0.9), (0.85, 0.2, 0.1, 0.1, 0.9)]
+TWO = {"source": cups(LEFT, RIGHT)}
+
+TEXTS = [("STOP SALE", "SALE", True), ("SALE", "SALE", True), ("STOP", "SALE", False), ("STOP SALES", "SALE", False)]
+REPLY = {"answers": {"cup blue": (0.1, 0.9), **WRONG}}
+SURE = {"bright": (0.1, 0.9)}
+BLUE_DOG_SEEN = {"edited": cups(CUP, phrase="blue dog")}
+OTHER_WORDS = {"source": cups(CUP), "answers": {"bright": (0.9, 0.9), "shine": (0.1, 0.9)}, "differences": DONE}
+DOG_LISTED = '{"differences": [{"what": "a dog", "operation": 1}]}'
+MISSED = {"answers": {"this: horse": (0.9, 0.9), "one: remove the horse": (0.1, 0.9), **WRONG}, "differences": DONE}
+SPECK, AT_SPOON = painted(Box(0.48, 0.4, 0.004, 0.005), (120, 100, 90)), painted(Box(*SPOON))
+MISS = asked(BRIGHT, Question("Is it gone?", after="no", near_miss=True))
+CHILD = asked(BRIGHT, Question("Is it brighter than the table?", parent=0))
+CASES = {  # plan, what the witness says, whether it is done, the edit, words of the reason
+    "a colour on the crop": (BLUE, TURNED_BLUE, True),
+    "yes to a wrong colour": (
+        BLUE,
+        {**SEEN, "answers": {"cup blue": (0, 1), "green": (0, 1)}},
+        False,
+        BLUE_CUP,
+        "'green'",
+    ),
+    "a speck": (BLUE, TURNED_BLUE, False, SPECK, "too small or too pale to be seen"),
+    "the left one is gone": (LEFT_CUP, {**TWO, "edited": cups(RIGHT)}, True, LEFT_GONE),
+    "the right one is gone": (LEFT_CUP, {**TWO, "edited": cups(LEFT)}, False, LEFT_GONE),
+    "it is elsewhere now": (LEFT_CUP, {**TWO, "edited": cups(RIGHT, ABOVE)}, False, LEFT_GONE),
+    "one of all": (ALL_BLUE, {**TWO, **REPLY}, False, LEFT_GONE),
+    "all": (ALL_BLUE, {**TWO, **REPLY}, True, BOTH_BLUE),
+    "in other words": (asked(Question("Is it bright?", paraphrase="Does it shine?")), OTHER_WORDS, True),
+    "what stays does": (STAYS, {"answers": {**SURE, "a cup?": (0.8, 0.8)}, **BLIND}, True),
+    "what stays does not": (STAYS, {"answers": {**SURE, "a cup?": (0.8, 0.2)}, **BLIND}, False),
+    "a near miss is true": (MISS, {"answers": {**SURE, "gone": (0.0, 0.9)}, **BLIND}, False),
+    "no parent": (CHILD, {"answers": {"than the table": (0.1, 0.9), "bright": (0.1, 0.2)}, **BLIND}, False),
+    "no detector": (ASK_BLUE, {"answers": {"cup blue?": (0.1, 0.9)}, **BLIND}, True),
+    "no detector of the new": (ASK_DOG, {**DOG_SEEN, "differences": DOG_LISTED}, True),
+    "a new dog": (DOG, {"edited": cups(CUP, phrase="dog")}, True),
+    "more than asked for": (DOG, {"edited": cups(CUP, SPOON, phrase="dog")}, False),
+    "a dog of its colour": (BLUE_DOG, {**BLUE_DOG_SEEN, "answers": {"blue dog blue": (0.0, 0.9)}}, True),
+    "of another": (BLUE_DOG, {**BLUE_DOG_SEEN, "answers": {"blue dog blue": (0.0, 0.1)}}, False),
+    "a judge sees more": (HORSE, MISSED, True),
+    **{
+        f"{n} where there was one": (
+            ANOTHER,
+            {"source": {"dog": PLACES[:1]}, "edited": {"dog": PLACES[:n]}},
+            n == 2,
+            AT_SPOON,
+        )
+        for n in (1, 2, 3)
+    },
+    **{
+        f"{read} for {text}": (one("text_change", f'write "{text}"', text=text), {"text": ("STOP", read)}, holds)
+        for read, text, holds in [*TEXTS, ("STOP STOP SALE", "STOP SALE", True)]
+    },
+}
 
 
-def test_the_left_one_must_go_and_the_others_may_stay(scored) -> None:
-    left, right = (0.2, 0.5, 0.2, 0.3), (0.7, 0.5, 0.2, 0.3)
-    plan = EditPlan((PlannedOperation("subject_remove", "remove the left cup", Target("cup", place="left")),))
-    both = [(*left, 0.9), (*right, 0.9)]
-    gone = painted(Box(*left))
-    right_stays = scored(PlanFollowing(), plan, gone, Witness(source={"cup": both}, edited={"cup": both[1:]}))
-    assert (right_stays.value or 0.0) > 0.75
-    wrong_one = scored(PlanFollowing(), plan, gone, Witness(source={"cup": both}, edited={"cup": both[:1]}))
-    assert (wrong_one.value or 0.0) < 0.25
+@pytest.mark.parametrize("case", CASES)
+def test_an_operation_is_decided(scored, case):
+    plan, witness, holds, *more = CASES[case]
+    score = scored(PlanFollowing(), plan, more[0] if more else BLUE_CUP, Witness(**witness))
+    assert worth(score) > 0.75 if holds else worth(score) < 0.25, score.reason
+    assert not more[1:] or more[1] in score.reason
 
 
-def test_all_of_several_must_have_the_value(scored) -> None:
-    places = [(0.2, 0.5, 0.2, 0.3), (0.7, 0.5, 0.2, 0.3)]
-    plan = EditPlan((operation(target=Target("cup", quantity="all")),))
-    witness = Witness(source={"cup": [(*place, 0.9) for place in places]}, answers={"cup blue": (0.1, 0.9), **WRONG})
-    first = painted(Box(*places[0]))
-    one = scored(PlanFollowing(), plan, first, witness)
-    assert (one.value or 0.0) < 0.25
-    both = scored(PlanFollowing(), plan, painted(Box(*places[1]), (20, 50, 200), first.pixels), witness)
-    assert (both.value or 0.0) > 0.75
+SHOWN = {**SEEN, "answers": {"cup blue": (0.9, 0.9), **WRONG}}
+CONTRADICTED = {"source": cups(CUP), "answers": {"bright": (0.9, 0.9)}, "differences": DONE}
+NO_HORSE = {"answers": {"this: horse": (0.1, 0.1), "remove the horse": (0.1, 0.9)}, "differences": DONE}
+SECOND = one("subject_remove", "remove the second cup", Target("cup", order=2, order_from="left"))
 
 
-def test_half_is_the_mean_and_half_is_that_all_are_done(scored) -> None:
+@pytest.mark.parametrize(
+    ("plan", "edited", "witness", "status", "reason"),
+    [
+        (BLUE, BLUE_CUP, SHOWN, "not_applicable", "the source shows it already: make the cup blue"),
+        (asked(BRIGHT), BLUE_CUP, CONTRADICTED, "failed", "their answers about the source contradict it"),
+        (HORSE, BLUE_CUP, NO_HORSE, "not_applicable", "there is no horse in the source"),
+        (HORSE, PHOTO, NO_HORSE, "not_applicable", "there is no horse in the source"),
+        (SECOND, BLUE_CUP, {"source": cups(CUP), "differences": DONE}, "scored", ""),
+    ],
+)
+def test_what_is_open_or_not_there_has_no_value(scored, plan, edited, witness, status, reason):
+    seen = Witness(**witness)
+    score = scored(PlanFollowing(), plan, edited, seen)
+    assert (score.status, score.cause) == (status, "")
+    assert reason in score.reason
+    if plan is HORSE:
+        assert all(query.images == (PHOTO,) for query in seen.queries if isinstance(query, Judge))
+
+
+def test_half_is_the_mean_and_half_is_that_all_are_done(scored):
     remove = PlannedOperation("subject_remove", "remove the spoon", Target("spoon"))
-    witness = Witness(
-        source={"cup": [(*CUP, 0.9)], "spoon": [(*SPOON, 0.9)]},
-        edited={"cup": [(*CUP, 0.9)], "spoon": [(*SPOON, 0.9)]},
-        answers={"cup blue": (0.1, 0.9), **WRONG},
-    )
-    score = scored(PlanFollowing(), EditPlan((operation(), remove)), BLUE_CUP, witness)
+    there = {**cups(CUP), **cups(SPOON, phrase="spoon")}
+    witness = Witness(source=there, edited=there, answers=TURNED_BLUE["answers"])
+    score = scored(PlanFollowing(), EditPlan((*BLUE.operations, remove)), BLUE_CUP, witness)
     first, second = (credit.value for credit in score.credits.values())
     assert first >= 0.5 > second
     assert score.value == pytest.approx((1 - 0.02 * (2 - 2 * first) + second / 2) / 4)
 
 
-def test_a_question_scores_by_what_changed(scored) -> None:
-    plan = asked(question())
-    witness = Witness(source={"cup": [(*CUP, 0.9)]}, answers={"bright": (0.4, 0.7)}, differences=DONE)
-    score = scored(PlanFollowing(), plan, BLUE_CUP, witness)
-    assert score.credits["operation 1"].value == pytest.approx((0.7 - 0.4) / 0.6)
-    yes_man = Witness(source={"cup": [(*CUP, 0.9)]}, answers={"bright": (0.45, 0.45)}, differences=DONE)
-    assert scored(PlanFollowing(), plan, BLUE_CUP, yes_man).credits["operation 1"].value == 0.0
+def test_a_question_scores_by_what_changed_and_needs_a_difference_in_the_list(scored):
+    def credit(p, listed=DONE, **options):
+        witness = Witness(source=cups(CUP), answers={"bright": p}, differences=listed)
+        score = scored(PlanFollowing(**options), asked(BRIGHT), BLUE_CUP, witness)
+        return score.credits["operation 1"].value, score.reason
+
+    assert credit((0.4, 0.7))[0] == pytest.approx((0.7 - 0.4) / 0.6)
+    assert credit((0.45, 0.45))[0] == 0.0
+    value, reason = credit((0.1, 0.9), '{"differences": []}')
+    assert (value, "none of the differences" in reason) == (0.25, True)
+    assert credit((0.1, 0.9), '{"differences": []}', list_differences=False)[0] > 0.75
 
 
-def test_a_question_that_contradicts_the_source_is_asked_in_other_words(scored) -> None:
-    plan = asked(question(paraphrase="Does it shine?"))
-    witness = Witness(
-        source={"cup": [(*CUP, 0.9)]}, answers={"bright": (0.9, 0.9), "shine": (0.1, 0.9)}, differences=DONE
-    )
-    score = scored(PlanFollowing(), plan, BLUE_CUP, witness)
-    assert (score.value or 0.0) > 0.75
-
-
-def test_an_operation_left_without_questions_fails(scored) -> None:
-    witness = Witness(source={"cup": [(*CUP, 0.9)]}, answers={"bright": (0.9, 0.9)}, differences=DONE)
-    score = scored(PlanFollowing(), asked(question()), BLUE_CUP, witness)
-    assert (score.status, score.cause) == ("failed", "")
-    assert "their answers about the source contradict it" in score.reason
-
-
-def test_a_question_about_what_stays_may_not_lose_its_answer(scored) -> None:
-    plan = asked(question(), question("Is it a cup?", before="yes", after="yes"))
-    kept = Witness(answers={"bright": (0.1, 0.9), "a cup?": (0.8, 0.8)}, unknown=("cup",), differences=DONE)
-    lost = Witness(answers={"bright": (0.1, 0.9), "a cup?": (0.8, 0.2)}, unknown=("cup",), differences=DONE)
-    a, b = (scored(PlanFollowing(), plan, BLUE_CUP, witness).value for witness in (kept, lost))
-    assert a > 0.75
-    assert b < 0.25
-
-
-def test_a_near_miss_that_is_true_means_another_edit_was_made(scored) -> None:
-    plan = asked(question(), question("Is it gone?", after="no", near_miss=True))
-    witness = Witness(answers={"bright": (0.1, 0.9), "gone": (0.0, 0.9)}, unknown=("cup",), differences=DONE)
-    assert scored(PlanFollowing(), plan, BLUE_CUP, witness).value < 0.25
-
-
-def test_a_child_does_not_count_without_its_parent(scored) -> None:
-    plan = asked(question(), question("Is it brighter than the table?", parent=0))
-    witness = Witness(answers={"than the table": (0.1, 0.9), "bright": (0.1, 0.2)}, unknown=("cup",), differences=DONE)
-    score = scored(PlanFollowing(), plan, BLUE_CUP, witness)
-    assert score.credits["operation 1"].value < 0.25
-
-
-def test_an_operation_that_no_listed_difference_belongs_to_was_not_carried_out(scored) -> None:
-    plan = asked(question())
-    witness = Witness(answers={"bright": (0.1, 0.9)}, unknown=("cup",))
-    score = scored(PlanFollowing(), plan, BLUE_CUP, witness)
-    assert score.credits["operation 1"].value == 0.25
-    assert "none of the differences" in score.reason
-    assert scored(PlanFollowing(list_differences=False), plan, BLUE_CUP, witness).value > 0.75
-
-
-def test_without_a_detector_that_can_look_for_it_questions_decide(scored) -> None:
-    plan = EditPlan((operation(questions=(question("Is the cup blue?"),)),))
-    witness = Witness(answers={"cup blue?": (0.1, 0.9)}, unknown=("cup",), differences=DONE)
-    assert scored(PlanFollowing(), plan, BLUE_CUP, witness).value > 0.75
-    assert witness.topics().count("any-edit/edited") >= 2
-
-
-def test_the_plan_and_the_source_are_asked_about_once_for_all_edits_of_a_group(scored) -> None:
-    from editcritic.reward import EditSample, Reward
-    from editcritic.reward.experts.annotated import Annotated
-    from editcritic.reward.experts.pixel_changes import PixelChanges
-    from editcritic.reward.experts.pixel_features import PixelFeatures
-    from editcritic.reward.planners.rule_planner import RulePlanner
-
-    plan = EditPlan((operation(),))
-    edits = [painted(AT_CUP, (30, 60, 200 + n)) for n in range(16)]
-    witness = Witness(
-        source={"cup": [(*CUP, 0.9)]}, edited={"cup": [(*CUP, 0.9)]}, answers={"cup blue": (0.1, 0.9), **WRONG}
-    )
-    changes = PixelChanges()
+def test_the_plan_and_the_source_are_asked_about_once_for_all_edits_of_a_group():
+    edits = [painted(AT_CUP, (30, 60, 200 + number)) for number in range(16)]
+    witness, changes = Witness(**TURNED_BLUE), PixelChanges()
     known = {"changes": changes, "pixels": PixelFeatures(), "planner": RulePlanner(), "matcher": Annotated()}
-    experts = {**dict.fromkeys(PlanFollowing.card.roles, witness), **known}
-    Reward(PlanFollowing(), experts)(
-        [EditSample(str(n), "make the cup blue", (PHOTO,), edit, plan=plan) for n, edit in enumerate(edits)]
+    Reward(PlanFollowing(), {**dict.fromkeys(PlanFollowing.card.roles, witness), **known})(
+        [EditSample(str(n), "make the cup blue", (PHOTO,), edit, plan=BLUE) for n, edit in enumerate(edits)]
     )
-    about_source = [query for query in witness.queries if all(witness._is_source(image) for image in query.images)]
+    about_source = [query for query in witness.queries if all(map(witness.is_source, query.images))]
     assert len(about_source) == 2  # one detection, one question
     assert sum(isinstance(query, Detect) for query in witness.queries) == 1 + 16
     assert changes.usage()["envelopes"] == 1
-    assert MapChanges in changes.kinds
-
-
-def test_without_a_detector_that_knows_what_is_new_questions_decide(scored) -> None:
-    add = PlannedOperation("subject_add", "add a dog", new=Target("dog"), questions=(question("Is there a dog?"),))
-    witness = Witness(
-        answers={"a dog?": (0.1, 0.9)},
-        unknown=("dog",),
-        differences='{"differences": [{"what": "a dog", "operation": 1}]}',
-    )
-    assert (scored(PlanFollowing(), EditPlan((add,)), BLUE_CUP, witness).value or 0.0) > 0.75
-
-
-def test_more_of_something_than_was_asked_for_is_not_what_was_asked_for(scored) -> None:
-    plan = EditPlan((PlannedOperation("subject_add", "add a dog", new=Target("dog")),))
-    one = Witness(edited={"dog": [(*CUP, 0.9)]})
-    two = Witness(edited={"dog": [(*CUP, 0.9), (*SPOON, 0.9)]})
-    assert (scored(PlanFollowing(), plan, BLUE_CUP, one).value or 0.0) > 0.75
-    assert (scored(PlanFollowing(), plan, BLUE_CUP, two).value or 0.0) < 0.25
-
-
-@pytest.mark.parametrize(("p", "holds"), [(0.9, True), (0.1, False)])
-def test_something_new_has_the_colour_of_its_name(p, holds, scored) -> None:
-    plan = EditPlan((PlannedOperation("subject_add", "add a blue dog", new=Target("dog", ("blue",))),))
-    witness = Witness(edited={"blue dog": [(*CUP, 0.9)]}, answers={"blue dog blue": (0.0, p)})
-    assert ((scored(PlanFollowing(), plan, BLUE_CUP, witness).value or 0.0) > 0.75) is holds
+    assert set(witness.topics()) == {"edival/color_pair"}
 
 
 @pytest.mark.parametrize(("opacity", "holds"), [(1.0, True), (0.3, False), (0.04, False), (0.0, False)])
-def test_a_moved_object_looks_as_it_did(opacity, holds, scored) -> None:
-    old, new, table = Box(0.2, 0.5, 0.2, 0.3), Box(0.7, 0.5, 0.2, 0.3), (0.45, 0.5, 0.1, 0.1)
-    source = painted(old, (30, 60, 220), PIXELS * 0 + 200)
-    gone = painted(old, (200, 200, 200), source.pixels)
+def test_a_moved_object_looks_as_it_did(opacity, holds, scored):
+    source = painted(Box(*LEFT), (30, 60, 220), PIXELS * 0 + 200)
+    gone = painted(Box(*LEFT), (200, 200, 200), source.pixels)
     ghost = tuple(opacity * colour + (1 - opacity) * 200 for colour in (30, 60, 220))
-    edited = painted(new, ghost, gone.pixels)
-    operation = PlannedOperation(
-        "position_change", "move it right of the table", Target("box"), position="right", reference=Target("table")
-    )
-    places = {"table": [(*table, 0.9)]}
-    witness = Witness(
-        original=source,
-        source={"box": [(old.cx, old.cy, old.w, old.h, 0.9)], **places},
-        edited={"box": [(new.cx, new.cy, new.w, new.h, 0.9)], **places},
-    )
-    plan = EditPlan((operation,))
+    places = {"table": [(0.45, 0.5, 0.1, 0.1, 0.9)]}
+    witness = Witness(source, {**cups(LEFT, phrase="box"), **places}, {**cups(RIGHT, phrase="box"), **places})
+    slots = {"position": "right", "reference": Target("table")}
+    plan = one("position_change", "move it right of the table", Target("box"), **slots)
+    edited = painted(Box(*RIGHT), ghost, gone.pixels)
     score = scored(PlanFollowing(), plan, edited, witness, sources=(source,), instruction="move the box to the right")
-    assert ((score.value or 0.0) > 0.75) is holds, score.reason
+    assert (worth(score) > 0.75) is holds, score.reason
 
 
 class Observed:
@@ -250,56 +199,25 @@ class Observed:
 
     card = PlanFollowing.card
 
-    def __init__(self) -> None:
-        self.asks: list[Ask] = []
+    def __init__(self):
+        self.asks = []
 
-    def __call__(self, sample: EditSample) -> Program[Score]:
-        return map_asks(PlanFollowing()(sample), self._kept)
-
-    def _kept(self, asked: Ask) -> Ask:
-        self.asks.append(asked)
-        return asked
+    def __call__(self, sample):
+        return map_asks(PlanFollowing()(sample), lambda asked: self.asks.append(asked) or asked)
 
 
-def test_many_copies_are_compared_at_once(scored) -> None:
+def test_many_copies_are_compared_at_once(scored):
     places = [(x / 6, y / 5, 0.06, 0.06, 0.9) for x in range(1, 6) for y in range(1, 5)]
     source, edited = PHOTO, PHOTO
     for place in places[:5]:
         source = painted(Box(*place), pixels=source.pixels)
     for place in places:
         edited = painted(Box(*place), pixels=edited.pixels)
-    plan = EditPlan((PlannedOperation("count_change", "make it 20 cups", Target("cup", quantity="all"), count=20),))
-    witness = Witness(original=source, source={"cup": places[:5]}, edited={"cup": places})
-    metric = Observed()
-    score = scored(metric, plan, edited, witness, sources=(source,))
-    assert (score.value or 0.0) > 0.75, score.reason
-    compared = [len(one.queries) for one in metric.asks if isinstance(one.queries[0], MapChanges)]
+    plan = one("count_change", "make it 20 cups", Target("cup", quantity="all"), count=20)
+    metric, witness = Observed(), Witness(original=source, source={"cup": places[:5]}, edited={"cup": places})
+    assert worth(scored(metric, plan, edited, witness, sources=(source,))) > 0.75
+    compared = [len(ask.queries) for ask in metric.asks if isinstance(ask.queries[0], MapChanges)]
     assert compared == [2 * 12 * 4, 1]  # of 15 copies and 5 originals; and the whole image
-
-
-@pytest.mark.parametrize(("count", "holds"), [(1, False), (2, True), (3, False)])
-def test_another_one_is_one_more_than_there_was(count, holds, scored) -> None:
-    places = [(*CUP, 0.9), (*SPOON, 0.9), (0.85, 0.2, 0.1, 0.1, 0.9)]
-    plan = EditPlan((PlannedOperation("subject_add", "add another dog", new=Target("dog")),))
-    witness = Witness(source={"dog": places[:1]}, edited={"dog": places[:count]})
-    score = scored(PlanFollowing(), plan, painted(Box(*SPOON)), witness)
-    assert ((score.value or 0.0) > 0.75) is holds, score.reason
-
-
-@pytest.mark.parametrize(
-    ("read", "text", "holds"),
-    [
-        ("STOP SALE", "SALE", True),
-        ("SALE", "SALE", True),
-        ("STOP", "SALE", False),
-        ("STOP SALES", "SALE", False),
-        ("STOP STOP SALE", "STOP SALE", True),
-    ],
-)
-def test_a_text_may_stand_beside_those_that_are_there(read, text, holds, scored) -> None:
-    plan = EditPlan((PlannedOperation("text_change", f'write "{text}"', text=text),))
-    score = scored(PlanFollowing(), plan, BLUE_CUP, Witness(text=("STOP", read)))
-    assert ((score.value or 0.0) > 0.75) is holds, score.reason
 
 
 class ReadsInTheWholeOnly(Witness):
@@ -312,78 +230,35 @@ class ReadsInTheWholeOnly(Witness):
         return super()._answer(query)
 
 
-def test_a_text_for_an_object_must_stand_on_it(scored) -> None:
-    plan = EditPlan((PlannedOperation("text_change", 'write "SALE" on the cup', Target("cup"), text="SALE"),))
-    seen = {"cup": [(*CUP, 0.9)]}
-    score = scored(PlanFollowing(), plan, BLUE_CUP, ReadsInTheWholeOnly(source=seen, edited=seen))
-    assert (score.value or 0.0) < 0.25, score.reason
+def test_a_text_for_an_object_must_stand_on_it(scored):
+    plan = one("text_change", 'write "SALE" on the cup', Target("cup"), text="SALE")
+    assert worth(scored(PlanFollowing(), plan, BLUE_CUP, ReadsInTheWholeOnly(**SEEN))) < 0.25
 
 
-def test_one_of_several_that_is_elsewhere_now_was_not_removed(scored) -> None:
-    left, right, elsewhere = (0.2, 0.5, 0.2, 0.3), (0.7, 0.5, 0.2, 0.3), (0.45, 0.1, 0.2, 0.2)
-    plan = EditPlan((PlannedOperation("subject_remove", "remove the left cup", Target("cup", place="left")),))
-    source = {"cup": [(*left, 0.9), (*right, 0.9)]}
-    moved = Witness(source=source, edited={"cup": [(*right, 0.9), (*elsewhere, 0.9)]})
-    assert (scored(PlanFollowing(), plan, painted(Box(*left)), moved).value or 0.0) < 0.25
-
-
-def test_what_shows_in_reverse_was_not_removed(scored) -> None:
+def test_what_shows_in_reverse_was_not_removed(scored):
     """No detector finds the cup in a negative of it."""
-    plan = EditPlan((PlannedOperation("subject_remove", "remove the cup", _CUP),))
-    witness = Witness(source={"cup": [(*CUP, 0.9)]})
+    plan = one("subject_remove", "remove the cup", Target("cup"))
     clean = painted(AT_CUP, (190, 130, 70))
-    gone = scored(PlanFollowing(), plan, clean, witness)
     overdone = clean.pixels + 0.8 * (clean.pixels.astype(float) - PIXELS)
     reversed_cup = Image.of(np.clip(np.rint(overdone), 0, 255).astype(np.uint8))
-    ghost = scored(PlanFollowing(), plan, reversed_cup, witness)
-    assert (gone.value or 0.0) > 0.75
-    assert (ghost.value or 0.0) < 0.5
+    gone, ghost = (scored(PlanFollowing(), plan, it, Witness(source=cups(CUP))) for it in (clean, reversed_cup))
+    assert worth(ghost) < 0.5 < 0.75 < worth(gone)
     assert "in reverse" in ghost.reason
 
 
-def test_a_pair_is_the_first_source_and_the_edit(scored) -> None:
-    plan = asked(question(view="pair"))
-    witness = Witness(answers={"bright": (0.1, 0.9)}, unknown=("cup",), differences=DONE)
+def test_a_pair_is_the_first_source_and_the_edit(scored):
+    witness = Witness(answers={"bright": (0.1, 0.9)}, **BLIND)
+    plan = asked(Question("Is it bright?", view="pair"))
     scored(PlanFollowing(), plan, BLUE_CUP, witness, sources=(PHOTO, painted(Box(*SPOON))))
     pairs = [query.images for query in witness.queries if isinstance(query, Judge)]
-    assert {len(images) for images in pairs} == {2}
-    assert all(images[0] == PHOTO for images in pairs)
+    assert {(len(images), images[0]) for images in pairs} == {(2, PHOTO)}
 
 
-HORSE = PlannedOperation("subject_remove", "remove the horse", Target("horse"))
-
-
-@pytest.mark.parametrize("edited", [BLUE_CUP, PHOTO], ids=["an edit", "a copy"])
-def test_what_is_not_there_cannot_be_removed_whatever_the_edit_shows(scored, edited) -> None:
-    witness = Witness(answers={"this: horse": (0.1, 0.1), "remove the horse": (0.1, 0.9)}, differences=DONE)
-    score = scored(PlanFollowing(), EditPlan((HORSE,)), edited, witness)
-    assert (score.status, score.value) == ("not_applicable", None)
-    assert score.reason == "there is no horse in the source"
-    assert all(query.images == (PHOTO,) for query in witness.queries if isinstance(query, Judge))
-
-
-def test_a_judge_that_sees_what_the_detector_missed_is_believed(scored) -> None:
-    witness = Witness(
-        answers={"this: horse": (0.9, 0.9), "one: remove the horse": (0.1, 0.9), **WRONG}, differences=DONE
-    )
-    score = scored(PlanFollowing(), EditPlan((HORSE,)), BLUE_CUP, witness)
-    assert (score.value or 0.0) > 0.9
-
-
-def test_another_one_of_its_kind_is_no_reason_to_say_that_it_is_absent(scored) -> None:
-    second = Target("cup", order=2, order_from="left")
-    plan = EditPlan((PlannedOperation("subject_remove", "remove the second cup", second),))
-    score = scored(PlanFollowing(), plan, BLUE_CUP, Witness(source={"cup": [(*CUP, 0.9)]}, differences=DONE))
-    assert score.status == "scored"
-
-
-def test_the_plan_is_in_the_evidence_and_a_doubtful_one_in_the_reason(scored) -> None:
-    witness = Witness(
-        source={"cup": [(*CUP, 0.9)]}, edited={"cup": [(*CUP, 0.9)]}, answers={"cup blue": (0.1, 0.9), **WRONG}
-    )
-    sure = scored(PlanFollowing(), EditPlan((operation(),)), BLUE_CUP, witness)
-    (planned,) = [one for one in sure.evidence if one.what == "plan"]
+def test_the_plan_is_in_the_evidence_and_a_doubtful_one_in_the_reason(scored):
+    sure = scored(PlanFollowing(), BLUE, BLUE_CUP, Witness(**TURNED_BLUE))
+    assert list(sure.credits) == ["operation 1"]
+    (planned,) = [item for item in sure.evidence if item.what == "plan"]
     assert (planned.text, planned.numbers) == ("color_alter: cup -> blue", {"confidence": 1.0})
-    doubtful = scored(PlanFollowing(), EditPlan((operation(),), confidence=0.5), BLUE_CUP, witness)
-    assert doubtful.reason == f"the plan is uncertain; {sure.reason}"
-    assert doubtful.value == sure.value
+    doubted = EditPlan(BLUE.operations, confidence=0.5)
+    doubtful = scored(PlanFollowing(), doubted, BLUE_CUP, Witness(**TURNED_BLUE))
+    assert (doubtful.reason, doubtful.value) == (f"the plan is uncertain; {sure.reason}", sure.value)

@@ -1,26 +1,30 @@
-"""The reward on a photograph, with the experts that need no download."""
-
-from __future__ import annotations
+"""The reward on a photograph with the experts that need no download: its value, guards, advice, and what it costs."""
 
 import pickle
 from dataclasses import replace
-from typing import Any
 
 import cv2
 import numpy as np
 import pytest
+import skimage.data
 
-from editcritic.reward import Box, EditSample, Expert, Image, Reward, default_experts, score
+from editcritic.reward import AnswerLog, Box, Card, Engine, Image, Reward, Score, score
 from editcritic.reward.config import build
 from editcritic.reward.edit_plan import EditPlan, PlannedOperation, Target
-from editcritic.reward.metrics.any_edit.overall import any_edit
-from editcritic.reward.queries.kinds import ReadText, RecognizedText, TextLine
+from editcritic.reward.metrics.any_edit import plan_of_sample
+from editcritic.reward.metrics.any_edit.following import PlanFollowing
+from editcritic.reward.metrics.any_edit.overall import AspectAsPlanned, NotACopyAsPlanned, any_edit
+from editcritic.reward.metrics.any_edit.plan_preservation import PlanPreservation
+from editcritic.reward.metrics.any_edit.questions import with_questions
+from editcritic.reward.queries import Abstention, Failure
+from editcritic.reward.queries.kinds import RecognizedText, TextLine
 from editcritic.reward.queries.specs import spec_of
+from studies.preservation.sizes import answers, kontext_size, stretched
 
 from ...fakes import Fake, Says
-from .conftest import PHOTO, PIXELS
+from .conftest import PHOTO, PIXELS, edit, worth
 
-SAUCER = Box.from_corners(38, 33, 240, 195, PHOTO.size)
+SAUCER = (38, 33, 240, 195)
 _INSIDE = np.zeros(PIXELS.shape[:2], np.uint8)
 cv2.ellipse(_INSIDE, (138, 115), (100, 80), 0, 0, 360, 1, -1)  # the saucer ...
 cv2.ellipse(_INSIDE, (146, 68), (60, 66), 0, 0, 360, 0, -1)  # ... without the cup
@@ -29,119 +33,305 @@ BLUE[_INSIDE == 1] = BLUE[_INSIDE == 1][:, ::-1]
 DAMAGED = BLUE.copy()
 DAMAGED[20:80, 240:295] = 255 - DAMAGED[20:80, 240:295]
 SENTENCE = "Change the color of red saucer to blue."
+BOXES = {"red saucer": SAUCER}
 
 
-@pytest.fixture(scope="module")
-def experts() -> dict[str, Expert]:
-    return default_experts()
+def scored(experts, edited, instruction=SENTENCE, boxes=BOXES, metric=None, **fields):
+    reward = Reward(metric or any_edit(), experts, on_failures="none")
+    return reward([edit(instruction, PIXELS, edited, boxes, **fields)])[0]
 
 
-def edit(pixels: Any, name: str = "s", **fields: Any) -> EditSample:
-    options: dict[str, Any] = {"instruction": SENTENCE, "boxes": {"red saucer": (SAUCER,)}, **fields}
-    return EditSample(name, sources=(PHOTO,), edited=Image.of(pixels), **options)
+def plan(kind, words, *more, scope="local", confidence=1.0, **slots):
+    return EditPlan((PlannedOperation(kind, words, **slots), *more), scope=scope, confidence=confidence)
 
 
-def test_a_good_edit_is_worth_more_than_one_that_damages_the_rest(experts) -> None:
-    reward = Reward(any_edit(), experts)
-    good, damaged, copy = reward([edit(BLUE, "good"), edit(DAMAGED, "damaged"), edit(PIXELS, "copy")])
-    assert good.value is not None
-    assert damaged.value is not None
-    assert good.value > 0.9
-    assert 0.05 < damaged.value < 0.6
+def reads(words):
+    """A reader of these words, where there is white ink."""
+
+    def read(query):
+        shows_text = bool((query.image.pixels >= 250).all(axis=2).sum() > 300)
+        return RecognizedText((TextLine(words, Box(0.5, 0.1, 0.8, 0.1, 0.9)),) if shows_text else ())
+
+    return dict.fromkeys(("reader", "reader.guard"), Fake(read, name="reader"))
+
+
+def test_a_good_edit_is_worth_more_than_one_that_damages_the_rest(experts):
+    good, damaged, copy = (scored(experts, pixels) for pixels in (BLUE, DAMAGED, PIXELS))
+    assert worth(good) > 0.9
+    assert 0.05 < worth(damaged) < 0.6
     assert (copy.value, copy.rejected) == (0.0, True)
     assert list(good.credits) == ["operation 1"]
     assert set(good.parts["reward"].parts) == {"following", "preservation", "region"}
+    assert worth(score(PIXELS, BLUE, SENTENCE, boxes={"red saucer": [SAUCER]})) > 0.9
+    rated = scored(experts, BLUE, metric=any_edit(quality=Says(Score.of(0.5), source="a test")))
+    assert rated.value == pytest.approx(worth(good) / 2)
 
 
-def test_an_edit_of_another_size_is_compared_at_the_source_s_size(experts) -> None:
+def test_an_edit_of_another_size_is_compared_at_the_source_s_size(experts):
     larger = Image.of(cv2.resize(DAMAGED, (450, 300), interpolation=cv2.INTER_CUBIC))
-    samples = [
-        replace(edit(DAMAGED, name), edited=one) for name, one in (("a", larger), ("b", larger.resized(300, 200)))
-    ]
-    a, b = (score.parts["reward"].parts["preservation"] for score in Reward(any_edit(), experts)(samples))
-    assert a.value == b.value
-    assert a.value is not None
-    assert 0.05 < a.value < 0.6
+    a, b = (scored(experts, one.pixels).parts["reward"].parts for one in (larger, larger.resized(300, 200)))
+    assert 0.05 < worth(a["preservation"]) == worth(b["preservation"]) < 0.6
 
 
-def test_it_is_what_score_gives() -> None:
-    corners = [SAUCER.corners(PHOTO.size)]
-    assert (score(PIXELS, BLUE, SENTENCE, boxes={"red saucer": corners}).value or 0.0) > 0.9
+def test_a_sentence_needs_a_planner_that_reads_it_or_a_plan_that_accounts_for_it(experts):
+    unread = scored(experts, BLUE, "Surprise everybody")
+    assert unread.status == "abstained"
+    assert 'bind a judge, which reads any language, as in experts="small"' in unread.reason
+    assert "say it in simpler words" in unread.reason
+    target = Target("saucer", boxes=(Box.from_corners(*SAUCER, PHOTO.size),))
+    for sentence, boxes in (
+        ("Make the saucer that the cup stands on blue", {}),
+        ("Make the saucer blue", {"saucer": SAUCER}),
+    ):
+        given = plan("color_alter", sentence, target=target, value="blue")
+        result = scored(experts, BLUE, sentence, boxes, plan=given)
+        assert worth(result) > 0.9 if boxes else (result.status == "failed" and "'cup" in result.reason)
 
 
-def test_a_sentence_that_no_planner_reads_abstains_and_says_what_to_do(experts) -> None:
-    result = Reward(any_edit(), experts)([edit(BLUE, instruction="Surprise everybody")])[0]
-    assert result.status == "abstained"
-    assert 'bind a judge, which reads any language, as in experts="small"' in result.reason
-
-
-def test_a_plan_makes_any_sentence_readable(experts) -> None:
-    sentence = "Make the saucer that the cup stands on blue"
-    saucer = Target("saucer", boxes=(SAUCER,))
-    plan = EditPlan((PlannedOperation("color_alter", sentence, saucer, value="blue"),))
-    rejected = Reward(any_edit(), experts)([edit(BLUE, instruction=sentence, plan=plan, boxes={})])[0]
-    assert rejected.status == "failed"
-    assert "'cup" in rejected.reason  # nothing in the plan is about the cup
-    sentence = "Make the saucer blue"
-    plan = EditPlan((PlannedOperation("color_alter", sentence, saucer, value="blue"),))
-    result = Reward(any_edit(), experts)([edit(BLUE, instruction=sentence, plan=plan, boxes={"saucer": (SAUCER,)})])[0]
-    assert (result.value or 0.0) > 0.9
-
-
-def test_text_that_nobody_asked_for_is_rejected(experts) -> None:
+def test_text_that_nobody_asked_for_is_rejected(experts):
     written = cv2.putText(BLUE.copy(), "BEST EDIT EVER", (10, 25), cv2.FONT_HERSHEY_SIMPLEX, 0.9, (255, 255, 255), 2)
-
-    def read(query: ReadText) -> RecognizedText:
-        shows_text = bool((query.image.pixels == 255).all(axis=2).sum() > 300)
-        return RecognizedText((TextLine("BEST EDIT EVER", Box(0.5, 0.1, 0.8, 0.1, 0.9)),) if shows_text else ())
-
-    reader = {**experts, "reader": Fake(read), "reader.guard": Fake(read)}
-    guarded = Reward(any_edit(), reader)([edit(written)])[0]
-    assert (guarded.value, guarded.rejected) == (0.0, True)
-    assert "BEST EDIT EVER" in guarded.reason
-    assert not Reward(any_edit(text_guard=False), reader)([edit(written)])[0].rejected
+    reader = {**experts, **reads("BEST EDIT EVER")}
+    guarded = scored(reader, written)
+    assert (guarded.value, guarded.rejected, "BEST EDIT EVER" in guarded.reason) == (0.0, True, True)
+    assert not scored(reader, written, metric=any_edit(text_guard=False)).rejected
 
 
-def test_a_rating_of_quality_is_a_third_factor(experts) -> None:
-    from editcritic.reward import Score
-
-    plain, rated = (
-        Reward(any_edit(quality=quality), experts)([edit(BLUE)])[0].value or 0.0
-        for quality in (None, Says(Score.of(0.5), source="a test"))
-    )
-    assert rated == pytest.approx(plain / 2)
-
-
-def test_it_is_built_from_its_spec() -> None:
+def test_it_is_built_from_its_spec_and_names_experts_that_are_missing():
     reward = any_edit(list_differences=False, faces="embedder")
-    assert build(spec_of(reward)) == reward
-    assert pickle.loads(pickle.dumps(reward)) == reward
+    assert build(spec_of(reward)) == pickle.loads(pickle.dumps(reward)) == reward
     assert reward.card.is_unit_range
     assert "An expert that is missing costs" in reward.card.failure_modes
-
-
-def test_experts_that_are_missing_are_named_with_a_way_out() -> None:
     with pytest.raises(ValueError, match=r"any-edit needs experts for .*planner.*\{\*\*default_experts\(\), 'judge'"):
         Reward(any_edit(), {"judge": Fake()})
 
 
-def test_a_score_that_rests_on_an_uncertain_plan_says_so_first(experts) -> None:
-    target = Target("red saucer")
-    plan = EditPlan((PlannedOperation("color_alter", SENTENCE, target, value="blue"),), confidence=0.5)
-    (uncertain,) = Reward(any_edit(), experts)([edit(BLUE, plan=plan)])
-    assert uncertain.reason.startswith("the plan is uncertain; ")
+def test_a_score_that_rests_on_an_uncertain_plan_says_so_first(experts):
+    slots = {"target": Target("red saucer"), "value": "blue"}
+    uncertain, sure = (
+        scored(experts, BLUE, plan=plan("color_alter", SENTENCE, confidence=p, **slots)) for p in (0.5, 1.0)
+    )
     assert "(uncertain)" in str(uncertain)
-    (sure,) = Reward(any_edit(), experts)([edit(BLUE, plan=replace(plan, confidence=1.0))])
-    assert (sure.value, sure.reason) == (uncertain.value, uncertain.reason.partition("; ")[2])
+    assert (sure.value, f"the plan is uncertain; {sure.reason}") == (uncertain.value, uncertain.reason)
 
 
-def test_a_score_prints_its_plan_and_parts(experts) -> None:
-    (damaged,) = Reward(any_edit(), experts)([edit(DAMAGED)])
-    names = [line.split()[0] for line in str(damaged).splitlines()]
+def test_a_score_prints_its_plan_and_parts(experts):
+    names = [line.split()[0] for line in str(scored(experts, DAMAGED)).splitlines()]
     assert names == ["score", "plan", "guards", "following", "operation", "preservation", "region"]
-    (unknown,) = Reward(any_edit(), experts)([edit(DAMAGED, boxes={})])
-    lines = str(unknown).splitlines()
-    assert lines[0].split() == ["score", "none:", "abstained"]
-    assert 'give boxes={"red saucer": [[x0, y0, x1, y1]]}' in str(unknown)
-    (bound,) = (line for line in lines if line.startswith("known"))
-    assert bound.split()[:5] == ["known", "the", "score", "cannot", "exceed"]
+    text = str(scored(experts, DAMAGED, boxes={}))
+    assert text.split()[:3] == ["score", "none:", "abstained"]
+    assert 'give boxes={"red saucer": [[x0, y0, x1, y1]]}' in text
+    assert any(
+        line.startswith("known the score cannot exceed") for line in map(" ".join, map(str.split, text.splitlines()))
+    )
+
+
+# -- the guards of the frame and of copies  --
+
+COFFEE = skimage.data.coffee()
+HALF = PIXELS[:, :150]
+REMOVAL = plan("subject_remove", "Remove the cup", target=Target("cup"))
+CROPS = [plan(kind, "Crop the image to the left half", scope="whole") for kind in ("crop", "reframe")]
+RESIZE = plan("resize", "resize to 512x512", target=Target("image"), value="512x512", scope="whole")
+BRIGHTER = plan("light", "brighten it a bit", value="brightened", scope="whole")
+WATERCOLOR = plan("style", "make it a watercolor", value="watercolor", scope="whole")
+SMALLER = PHOTO.resized(512, 512).pixels
+
+
+@pytest.mark.parametrize(
+    ("metric", "planned", "edited", "value"),
+    [
+        *((AspectAsPlanned(), crop, HALF, 1.0) for crop in CROPS),
+        (AspectAsPlanned(), REMOVAL, HALF, 0.0),
+        (AspectAsPlanned(), REMOVAL, PIXELS, 1.0),
+        (AspectAsPlanned(), None, 255 - PIXELS, 1.0),  # the plan is not asked for where the shape is the same
+        (AspectAsPlanned(), None, HALF, None),
+        (NotACopyAsPlanned(), RESIZE, SMALLER, 1.0),
+        (NotACopyAsPlanned(), BRIGHTER, SMALLER, 1.0),
+        (NotACopyAsPlanned(), WATERCOLOR, SMALLER, 0.0),
+        *((NotACopyAsPlanned(), planned, PIXELS, 0.0) for planned in (RESIZE, BRIGHTER, WATERCOLOR)),
+        (NotACopyAsPlanned(), None, PIXELS ^ np.uint8(1), 0.0),
+    ],
+)
+def test_a_guard_knows_what_the_plan_asks_for(experts, metric, planned, edited, value):
+    words = planned.operations[0].words if planned else "What nobody can plan"
+    assert scored(experts, edited, words, {}, metric, plan=planned).value == value
+
+
+@pytest.mark.parametrize(("rows", "least"), [((31, 369), 0.99), ((100, 300), 0.96)], ids=["16:9", "3:1"])
+def test_an_editor_may_answer_in_its_own_size_but_with_no_other_composition(experts, rows, least):
+    source = COFFEE[slice(*rows)]
+    for name, answer in answers(source, skimage.data.astronaut(), kontext_size(*source.shape[1::-1])):
+        sample = edit("Remove the cup", source, answer, plan=REMOVAL)
+        guard, kept = (Reward(metric, experts)([sample])[0] for metric in (AspectAsPlanned(), PlanPreservation()))
+        if name in ("stretched", "cut"):
+            assert (guard.value, kept.value) == (1.0, pytest.approx(least, abs=0.01)), name
+            assert kept.reason.startswith(f"{name} from {source.shape[1]} x ")
+        else:
+            assert min(guard.value or 0.0, kept.value or 0.0) <= 0.1, name
+
+
+def test_where_nothing_stands_outside_of_the_boxes_nothing_is_elsewhere(experts):
+    source, edited = (np.full((height, 300, 3), 120, np.uint8) for height in (200, 220))
+    source[60:140, 110:190], edited[66:154, 110:190] = (200, 30, 30), (30, 30, 200)
+    blue = plan("color_alter", "Make it blue", target=Target("cup"), value="blue")
+    sample = edit("Make it blue", source, edited, {"cup": (75, 30, 225, 170)}, plan=blue)
+    assert Reward(AspectAsPlanned(), experts)([sample])[0].value == 1.0
+
+
+def test_the_further_the_shapes_are_apart_the_more_is_charged(experts):
+    sides = [(1184, 880), (1024, 768), (1024, 1024), (640, 1024)]  # of a picture of 3:2
+    edits = [edit("Remove the cup", PIXELS, stretched(PIXELS, size), plan=REMOVAL) for size in sides]
+    values = [score.value or 0.0 for score in Reward(PlanPreservation(), experts)(edits)]
+    assert values == sorted(values, reverse=True)
+    assert values[0] > 0.95
+    assert 0.5 < values[2] < 0.75
+    assert values[3] == 0.0
+
+
+# -- advice: boxes only where they decide the score and are not there, else models  --
+
+TINTED = PIXELS.copy()
+TINTED[48:98, 103:185] = TINTED[48:98, 103:185, [1, 0, 2]]
+CUP, SPOON, CORNERS = (70, 20, 210, 130), (10, 110, 90, 190), "[x0, y0, x1, y1]"
+MOVE = "Move the spoon to the left of the cup"
+WOODEN, SMILE = "Make the table wooden", "Make the person smile"
+NO_COLOUR = "Change the color of the cup to red and yellow"
+
+
+def advice(experts, sentence, boxes):
+    """The reason of the abstention; empty for a score."""
+    result = scored(experts, TINTED, sentence, boxes, any_edit(text_guard=False))
+    assert "\n" not in result.reason
+    return result.reason if result.status == "abstained" else ""
+
+
+@pytest.mark.parametrize(
+    ("sentence", "boxes", "argument"),
+    [
+        ("Make the cup blue", {}, f'{{"cup": [{CORNERS}]}}'),
+        ("Remove the spoon from the table", {}, f'{{"spoon": [{CORNERS}]}}'),
+        ("Remove the two spoons", {}, f'{{"spoons": [{CORNERS}, {CORNERS}]}}'),
+        ("Remove the two spoons", {"spoons": SPOON}, f'{{"spoons": [{CORNERS}, {CORNERS}]}}'),
+        (MOVE, {}, f'{{"spoon": [{CORNERS}], "cup": [{CORNERS}]}}'),
+        (MOVE, {"spoon": SPOON}, f'{{"cup": [{CORNERS}]}}'),
+        ("Write 'OPEN' on the cup", {}, f'{{"cup": [{CORNERS}]}}'),
+        ("Remove the watermark", {}, f'{{"watermark": [{CORNERS}]}}'),
+        ("Make the cup blue", {"mug": CUP}, f'{{"cup": [{CORNERS}]}}'),
+        ("Remove the cup on the table", {"cup": [CUP, SPOON]}, f'{{"table": [{CORNERS}]}}'),
+    ],
+)
+def test_boxes_that_decide_are_asked_for(experts, sentence, boxes, argument):
+    reason = advice(experts, sentence, boxes)
+    assert f"give boxes={argument}" in reason or f"all, boxes={argument}" in reason
+    assert ("there is one of 'mug', which the instruction does not name so" in reason) is ("mug" in boxes)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "boxes", "words"),
+    [
+        *(
+            (text, {}, 'experts="laptop"')
+            for text in ("Add a cat", "Replace the cup with a bowl", "Give the man a hat")
+        ),
+        ("Add a cookie to the plate", {"plate": CUP}, 'experts="laptop"'),
+        ("Replace the cup with a bowl", {"cup": CUP}, 'experts="laptop"'),
+        *((text, {}, 'experts="small"') for text in ("Make the cup bigger", "Turn the photo into a sketch")),
+        *((text, {}, 'experts="small"') for text in ("Change the background to a beach", "Remove the text 'OPEN'")),
+        *((text, {text.split()[2]: CUP}, 'experts="small"') for text in ("Make the cup bigger", WOODEN, SMILE)),
+        *((NO_COLOUR, boxes, "cannot tell 'red and yellow'") for boxes in ({}, {"cup": CUP})),
+    ],
+)
+def test_no_box_is_asked_for_where_none_helps(experts, sentence, boxes, words):
+    reason = advice(experts, sentence, boxes)
+    assert words in reason
+    assert "boxes=" not in reason
+
+
+@pytest.mark.parametrize(
+    ("sentence", "boxes"),
+    [
+        ("Make the cup blue", {"cup": CUP}),
+        ("Remove the cup from the table", {"cup": CUP}),
+        ("Make the dog's ear red", {"ear": CUP}),
+        (MOVE, {"spoon": SPOON, "cup": CUP}),
+    ],
+)
+def test_the_boxes_that_are_asked_for_suffice(experts, sentence, boxes):
+    assert not advice(experts, sentence, boxes)
+
+
+# -- what a sample costs: no card, and one plan, which all parts share  --
+
+CROP_AND_WRITE = 'Crop the picture to the left half, and write "OPEN"'
+WRITTEN = cv2.putText(HALF.copy(), "OPEN", (10, 60), cv2.FONT_HERSHEY_SIMPLEX, 1.5, (255, 255, 255), 4)
+OPEN = PlannedOperation("text_change", 'write "OPEN"', text="OPEN")
+PLAN = plan("crop", "Crop the picture to the left half", OPEN, value="left half", scope="whole")
+RECORDED = (
+    "id, query_digest, answer from answers join experts on number = expert_number",
+    "id, sample_digest, query_digest, rewritten from rewritings join experts on number = expert_number",
+    "* from queries",
+    "* from derived_images",
+)
+
+
+def cropped_and_written():
+    """New objects each time. All four parts of the reward need its plan: both guards, following and preservation."""
+    return edit(CROP_AND_WRITE, PIXELS.copy(), WRITTEN.copy())
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """The plans that were made to the end, in order."""
+    plans: list[EditPlan] = []
+    monkeypatch.setattr(plan_of_sample, "with_questions", lambda plan: plans.append(with_questions(plan)) or plans[-1])
+    return plans
+
+
+def test_with_the_default_experts_a_sample_builds_no_card_and_one_plan_cold_and_warm(experts, made, monkeypatch):
+    names: list[str] = []
+    reward = Reward(any_edit(), experts)
+    monkeypatch.setattr(Card, "__post_init__", lambda card: names.append(card.name))
+    (cold,) = reward([edit(SENTENCE, PIXELS, BLUE, BOXES)])
+    assert (cold.status, len(made), names) == ("scored", 1, [])
+    asked = reward.engine.stats()
+    (warm,) = reward([edit(SENTENCE, PIXELS, BLUE, BOXES)])
+    assert (warm, len(made), names) == (cold, 2, [])
+    now = reward.engine.stats()
+    assert (now.unique, now.programs) == (asked.unique, 2)  # all answers were in memory
+    assert now.queries - asked.queries >= 15
+
+
+def test_all_four_parts_that_need_the_plan_get_the_same_one_and_a_sample_twice_is_planned_twice(experts, made):
+    planner = Fake(lambda _: PLAN, name="planner")
+    reward = Reward(any_edit(), {**experts, "planner": planner, **reads("OPEN")})
+    sample = cropped_and_written()
+    (score,) = reward([sample])
+    assert (set(score.parts["guard"].parts), score.parts["guard"].value) == ({"guard", "reward"}, 1.0)
+    assert set(score.parts["reward"].parts) == {"following", "preservation", "region"}
+    assert (len(made), sum(planner.seen.values())) == (1, 1)
+    assert [*reward([sample, sample])] == [score] * 2
+    assert len(made) == 3
+
+
+@pytest.mark.parametrize("metric", [any_edit(), PlanFollowing()])
+@pytest.mark.parametrize(
+    "planned",
+    [PLAN, EditPlan((OPEN,)), Abstention("cannot"), Failure("lost", raw="hm"), Failure("late", infrastructure=True)],
+)
+def test_scores_and_what_is_recorded_are_those_of_parts_that_plan_alone(
+    metric, planned, experts, monkeypatch, tmp_path
+):
+    bound = {**experts, "planner": Fake(lambda _: planned, name="planner"), **reads("OPEN")}
+
+    def outcome(name):
+        with AnswerLog(tmp_path / f"{name}.sqlite", record_queries=True) as log, Engine(log=log) as engine:
+            reward = Reward(metric, bound, engine=engine, on_failures="none")
+            samples = [replace(cropped_and_written(), id=name) for name in "aba"]
+            scores = [*reward(samples[:2]), *reward(samples[2:])]
+            with log._database.lock:
+                return scores, [sorted(log._db.execute(f"select {what}")) for what in RECORDED]
+
+    shared = outcome("shared")
+    monkeypatch.setattr(plan_of_sample, "run_once", lambda part, subject: part(subject))
+    assert outcome("alone") == shared
+    assert len({score.to_json()["status"] for score in shared[0]}) == 1

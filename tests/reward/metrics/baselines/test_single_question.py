@@ -7,21 +7,16 @@ from editcritic.reward.metrics.baselines.single_question import JudgeLevels, Jud
 from editcritic.reward.queries import Failure, Reply
 from editcritic.reward.queries.specs import spec_of
 
-from ...fakes import alone, sample
+from ...fakes import sample
+from ..scripted import heard, words
 
-
-def score_with_queries(metric, one, reply):
-    """What a metric asks about a sample, and its score where that is the reply."""
-    seen = []
-
-    def rule(query):
-        seen.append(query)
-        return reply
-
-    return seen, alone(metric(one), rule)
-
-
-METRICS = [JudgeYesNo(), JudgeQuality(), JudgeLevels(), JudgeRealism()]
+WHOLE = ["source", "edited", "make it blue"]
+METRICS = {
+    JudgeYesNo: ("baselines/yes_no", WHOLE),
+    JudgeQuality: ("baselines/quality", ["edited"]),
+    JudgeLevels: ("baselines/level", WHOLE),
+    JudgeRealism: ("baselines/realism", ["edited", "make it blue"]),
+}
 
 
 @pytest.mark.parametrize(
@@ -36,46 +31,29 @@ METRICS = [JudgeYesNo(), JudgeQuality(), JudgeLevels(), JudgeRealism()]
     ],
 )
 def test_an_answer_is_worth_what_its_form_says(metric, reply, value):
-    score = alone(metric(sample()), lambda query: reply)
-    assert score.value == value
-    assert score.metric == metric.card.signature
-    assert score.evidence[0].text == reply.text
+    score, _ = heard(metric, reply)
+    assert (score.value, score.metric, score.evidence[0].text) == (value, metric.card.signature, reply.text)
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_words_that_are_no_answer_fail_and_are_told(metric):
-    score = alone(metric(sample()), lambda query: Reply("No idea"))
-    assert score.status == "failed"
-    assert "No idea" in score.reason
-    assert alone(metric(sample()), lambda query: Failure("down")).status == "failed"
-
-
-@pytest.mark.parametrize(
-    ("metric", "topic", "seen"),
-    [
-        (JudgeYesNo(), "baselines/yes_no", ["source", "edited", "make it blue"]),
-        (JudgeQuality(), "baselines/quality", ["edited"]),
-        (JudgeLevels(), "baselines/level", ["source", "edited", "make it blue"]),
-        (JudgeRealism(), "baselines/realism", ["edited", "make it blue"]),
-    ],
-)
-def test_the_judge_sees_what_the_paper_shows_it(metric, topic, seen):
-    one = sample()
+def test_the_judge_sees_what_the_paper_shows_it_and_words_that_are_no_answer_fail_and_are_told(metric):
+    one, (topic, seen) = sample(), METRICS[metric]
+    score, (query,) = heard(metric(), Reply("No idea"), one)
     names = {one.source.digest: "source", one.edited.digest: "edited"}
-    (query,), _ = score_with_queries(metric, one, Reply("no"))
-    assert query.topic == topic
-    assert [*(names[image.digest] for image in query.images), *dict(query.slots).values()] == seen
-    assert ("make it blue" in str(query.messages[0].content[-1])) == ("make it blue" in seen)
+    assert (query.topic, [*(names[it.digest] for it in query.images), *dict(query.slots).values()]) == (topic, seen)
+    assert ("make it blue" in words(query)) == ("make it blue" in seen)
+    assert (score.status, "No idea" in score.reason) == ("failed", True)
+    assert heard(metric(), Failure("down"))[0].status == "failed"
 
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_a_prompt_pack_is_asked_and_signed(metric, tmp_path):
     (tmp_path / f"{metric.topic}.txt").write_text("Just say it.", encoding="utf-8")
-    packed = type(metric)(prompts=str(tmp_path))
-    (query,), score = score_with_queries(packed, sample(), Reply("yes"))
-    assert query.messages[0].content[-1] == "Just say it."
-    assert packed.signature.startswith(f"{metric.card.signature}[prompts=")
+    packed = metric(prompts=str(tmp_path))
+    score, (query,) = heard(packed, Reply("yes"))
+    assert words(query) == "Just say it."
+    assert packed.signature.startswith(f"{packed.card.signature}[prompts=")
     assert score.status == "failed" or score.metric == packed.signature
     assert build(spec_of(packed)) == packed
     with pytest.raises(ValueError, match="not a folder"):
-        type(metric)(prompts="nowhere")
+        metric(prompts="nowhere")

@@ -1,7 +1,6 @@
 """Scripted judges of Complex-Edit's questions, and samples to judge. They stand at the expert boundary."""
 
 import json
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from editcritic.reward import EditSample, Engine, Score
@@ -20,7 +19,7 @@ def edit(name: str = "s", **fields: Any) -> EditSample:
     return EditSample(id=name, **options)
 
 
-def verdict(following: int, preservation: int, operations: Sequence[int] = (), why: str = "I looked") -> Reply:
+def verdict(following: int, preservation: int, operations: Any = (), why: str = "I looked") -> Reply:
     """What a judge answers to the alignment judgement; operations: grades of those that were listed."""
     items = [{"operation": f"no. {place}", "score": score} for place, score in enumerate(operations, start=1)]
     reply = {"reasoning": why, **({"operations": items} if items else {})}
@@ -43,49 +42,24 @@ def known(query: Judge) -> Outcome:
             return Reply(str(number % 11))
 
 
-def drawn(*outcomes: Outcome) -> Callable[[Judge], Outcome]:
+def drawn(*outcomes: Outcome) -> Any:
     """A rule: the draws 0, 1, … of whatever is asked come to these."""
     return lambda query: outcomes[query.draw]
 
 
-class Heard(Fake):
-    """A fake that keeps the questions that reached it."""
+def asked(metric: Any, rule: Any = known, *samples: EditSample, **options: Any) -> tuple[list[Score], list[Judge]]:
+    """The scores of samples, side by side in one engine, and the questions that reached the judge, each once."""
+    queries: list[Judge] = []
 
-    def __init__(self, rule: Callable[[Any], Any] = known, **options: Any) -> None:
-        super().__init__(rule, **options)
-        self.queries: list[Judge] = []
+    def answer(query: Judge) -> Outcome:
+        queries.append(query)
+        return rule(query)
 
-    def __call__(self, queries: Sequence[Any]) -> Any:
-        self.queries += queries
-        return super().__call__(queries)
-
-
-def scored(metric: Any, judge: Fake, *samples: EditSample) -> list[Score]:
-    """The scores of samples, side by side in one engine."""
     with Engine() as engine:
-        futures = [engine.submit(metric(sample), {"judge": judge}, sample) for sample in samples]
-        return [future.result(60) for future in futures]
+        experts = {"judge": Fake(answer, **options)}
+        futures = [engine.submit(metric(sample), experts, sample) for sample in samples or [edit()]]
+        return [future.result(60) for future in futures], queries
 
 
-def score_of(metric: Any, rule: Callable[[Any], Any], sample: EditSample | None = None) -> Score:
-    return scored(metric, Fake(rule), sample or edit())[0]
-
-
-def numbers(score: Score, what: str) -> dict[str, float]:
-    """The numbers of the one evidence of that name."""
-    (item,) = [item for item in score.evidence if item.what == what]
-    return dict(item.numbers)
-
-
-def value_of(score: Score) -> float:
-    """The value of a score that has one."""
-    assert score.value is not None, score.reason
-    return score.value
-
-
-def words(query: Judge) -> str:
-    """What the judge is told, after the images."""
-    (message,) = query.messages
-    text = message.content[-1]
-    assert isinstance(text, str)
-    return text
+def score_of(metric: Any, rule: Any, sample: EditSample | None = None) -> Score:
+    return asked(metric, rule, sample or edit())[0][0]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editcritic.benchmarks.suites.suite import published_figures
-from editcritic.reward import Card, spec_of
+from editcritic.reward import spec_of
 from editcritic.reward.config import build
 from editcritic.reward.engine import gather
 from editcritic.reward.metrics.complexedit.judging import DRAWS_PER_SEED, MODES
@@ -22,99 +22,84 @@ from editcritic.reward.queries import Abstention, Failure, Reply
 from editcritic.reward.queries.response_formats import parse_reply
 from editcritic.reward.score import Score
 
-from ...fakes import Fake, alone
-from .scripted_judges import OPERATIONS, Heard, drawn, edit, known, numbers, score_of, scored, verdict, words
+from ...fakes import alone
+from ..scripted import numbers, words
+from .scripted_judges import OPERATIONS, asked, drawn, edit, known, score_of, verdict
 
 ALL = [ComplexEditInstructionFollowing, IdentityPreservation, PerceptualQuality, ComplexEditOverall]
 REFUSED = Failure("I do not rate pictures", raw="Sorry, no.")
-
-# -- options -----------------------------------------------------------------------------------------------------------
+PROBABILITY = {"mode": "token_probability"}
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("metrics", "options", "says"),
     [
-        ({"mode": "guess"}, "complex-edit-.* has no mode 'guess': there are numeric, token_probability, expected"),
-        ({"n": 0}, "needs n >= 1"),
-        ({"max_replacements": -1}, "max_replacements >= 0"),
-        ({"seed": -1}, "seed >= 0"),
-        ({"n": 999}, r"1000 draws per seed, got n \+ max_replacements = 1001: lower n"),
-        ({"mode": "expected", "n": 5}, "sends one query in mode expected, got n=5: leave it out"),
-        ({"mode": "token_probability", "seed": 5, "max_replacements": 1}, "got seed=5, max_replacements=1: leave"),
-        ({"sampling": "greedy"}, "no sampling 'greedy'"),
-        ({"sampling": "deterministic", "n": 3}, "one query by deterministic sampling, got n=3: leave it out"),
-        ({"sampling": "deterministic", "mode": "expected"}, "in mode numeric only"),
-        ({"mode": "expected", "paper": True}, "system prompt in mode numeric only, not in expected"),
-        ({"mode": "expected", "reasoning": True}, "no reasoning in mode expected"),
-        ({"mode": "token_probability", "rubric": False}, "no rubric in mode token_probability"),
-        ({"prompts": "/nowhere/to/be/found"}, "is not a folder"),
+        (ALL, {"mode": "guess"}, "complex-edit-.* has no mode 'guess': there are numeric, token_probability, expected"),
+        (ALL, {"n": 0}, "needs n >= 1"),
+        (ALL, {"max_replacements": -1}, "max_replacements >= 0"),
+        (ALL, {"seed": -1}, "seed >= 0"),
+        (ALL, {"n": 999}, r"1000 draws per seed, got n \+ max_replacements = 1001: lower n"),
+        (ALL, {"mode": "expected", "n": 5}, "sends one query in mode expected, got n=5: leave it out"),
+        (ALL, {**PROBABILITY, "seed": 5, "max_replacements": 1}, "got seed=5, max_replacements=1: leave"),
+        (ALL, {"sampling": "greedy"}, "no sampling 'greedy'"),
+        (ALL, {"sampling": "deterministic", "n": 3}, "one query by deterministic sampling, got n=3: leave it out"),
+        (ALL, {"sampling": "deterministic", "mode": "expected"}, "in mode numeric only"),
+        (ALL, {"mode": "expected", "paper": True}, "system prompt in mode numeric only, not in expected"),
+        (ALL, {"mode": "expected", "reasoning": True}, "no reasoning in mode expected"),
+        (ALL, {**PROBABILITY, "rubric": False}, "no rubric in mode token_probability"),
+        (ALL, {"prompts": "/nowhere/to/be/found"}, "is not a folder"),
+        (ALL[:1], {"mode": "expected", "operations": "listed"}, "numeric with reasoning only"),
+        (ALL[1:2], {"reasoning": False, "operations": "listed"}, "numeric with reasoning only"),
+        (ALL[2:3], {**PROBABILITY, "instruction": True}, "no instruction in mode token"),
+        (ALL[3:], {"mean": "harmonic"}, "complex-edit-o has no mean 'harmonic': there are arithmetic, geo"),
     ],
 )
-def test_options_that_mean_nothing_are_refused(options, says):
-    for metric in ALL:
+def test_options_that_mean_nothing_are_refused(metrics, options, says):
+    for metric in metrics:
         with pytest.raises(ValueError, match=says):
             metric(**options)
 
 
-@pytest.mark.parametrize(
-    ("metric", "options", "says"),
-    [
-        (ComplexEditInstructionFollowing, {"mode": "expected", "operations": "listed"}, "numeric with reasoning only"),
-        (IdentityPreservation, {"reasoning": False, "operations": "listed"}, "numeric with reasoning only"),
-        (PerceptualQuality, {"mode": "token_probability", "instruction": True}, "no instruction in mode token"),
-        (ComplexEditOverall, {"mean": "harmonic"}, "complex-edit-o has no mean 'harmonic': there are arithmetic, geo"),
-    ],
-)
-def test_options_of_one_metric_are_refused_where_they_mean_nothing(metric, options, says):
-    with pytest.raises(ValueError, match=says):
-        metric(**options)
+SHORT = [*zip(ALL, ("if", "ip", "pq", "o"), ("following", "consistency", "quality", "overall"), strict=True)]
 
 
-@pytest.mark.parametrize(
-    ("metric", "short", "aspect"),
-    zip(ALL, ("if", "ip", "pq", "o"), ("following", "consistency", "quality", "overall"), strict=True),
-)
+@pytest.mark.parametrize(("metric", "short", "aspect"), SHORT)
 def test_card_signature_and_spec_say_what_a_metric_is(metric, short, aspect, tmp_path):
-    card = metric.card
+    card, signed = metric.card, f"complex-edit-{short}@{metric.card.version}"
     assert (card.range, card.unit, card.aspect, card.modes) == ((0.0, 10.0), "grade 0-10", aspect, MODES)
-    assert card.roles == ("judge",)
-    assert card.failure_modes
-    assert "section" in card.source
-    signed = f"complex-edit-{short}@{card.version}"
-    assert metric().signature == f"{signed}/numeric"
-    assert metric("expected").signature == f"{signed}/expected"
+    assert (card.roles, bool(card.failure_modes), "section" in card.source) == (("judge",), True, True)
+    assert [metric().signature, metric("expected").signature] == [f"{signed}/numeric", f"{signed}/expected"]
     assert metric(n=5, max_replacements=0).signature == f"{signed}/numeric[n=5, max_replacements=0]"
     (tmp_path / "quality.txt").write_text("How good?", encoding="utf-8")
     packed = metric(prompts=str(tmp_path)).signature
     (tmp_path / "quality.txt").write_text("How well?", encoding="utf-8")
     assert packed.startswith(f"{signed}/numeric[prompts=")
     assert metric(prompts=str(tmp_path)).signature != packed
-    for made in (metric(), metric("expected"), metric(n=3, seed=2, max_replacements=1)):
+    for made in (metric("expected"), metric(n=3, seed=2, max_replacements=1)):
         assert build(json.loads(json.dumps(spec_of(made)))) == made
 
 
 def test_a_pack_changes_the_words_of_every_metric(tmp_path):
     (tmp_path / "rubric_following.txt").write_text("Follow or fail.", encoding="utf-8")
     (tmp_path / "quality.txt").write_text("How good is it? {rubric}", encoding="utf-8")
-    judge = Heard()
-    scored(ComplexEditOverall(n=1, prompts=str(tmp_path)), judge, edit())
-    prompts = {query.topic: words(query) for query in judge.queries}
+    _, queries = asked(ComplexEditOverall(n=1, prompts=str(tmp_path)))
+    prompts = {query.topic: words(query) for query in queries}
     assert "Follow or fail." in prompts["complexedit/alignment"]
     assert prompts["complexedit/quality"].startswith("How good is it? The scale of perceptual quality")
 
 
 def test_cards_quote_the_correlations_of_the_published_table():
     table = published_figures("complexedit")["tables"]
-    rows = table["table2_scoring_methods"]
+    rows = [
+        table["table2_scoring_methods"][row] for row in ("numeric_rubric", "numeric_rubric_cot", "token_probability")
+    ]
     for place, metric in enumerate(ALL[:3]):
-        card: Card = metric.card  # type: ignore[attr-defined]
-        for row in ("numeric_rubric", "numeric_rubric_cot", "token_probability"):
-            assert f"{rows[row][place]:.3f}" in card.source
-    for value in table["metaeval_pairwise_correlation"]["overall_mean"].values():
-        assert f"{value:.3f}" in ComplexEditOverall.card.source
+        assert all(f"{row[place]:.3f}" in metric.card.source for row in rows)
+    overall = table["metaeval_pairwise_correlation"]["overall_mean"].values()
+    assert all(f"{value:.3f}" in ComplexEditOverall.card.source for value in overall)
 
 
-# -- draws -------------------------------------------------------------------------------------------------------------
+# -- draws
 
 
 def quality(*grades):
@@ -122,75 +107,57 @@ def quality(*grades):
     return drawn(*[REFUSED if grade is None else Reply(str(grade)) for grade in grades])
 
 
-def draws(metric, rule=known):
-    judge = Heard(rule)
-    scored(metric, judge, edit())
-    return sorted(query.draw for query in judge.queries)
-
-
-def test_twenty_draws_are_asked_by_default_and_all_at_once():
-    judge = Heard(batch=100)
-    scored(PerceptualQuality(), judge, edit())
-    assert judge.calls == [20]
-    assert sorted(query.draw for query in judge.queries) == list(range(20))
+def draws(rule=known, **options):
+    return sorted(query.draw for query in asked(PerceptualQuality(**options), rule)[1])
 
 
 @given(st.integers(0, 5), st.integers(0, 5), st.integers(1, 12), st.integers(1, 12))
 def test_seeds_have_no_draw_in_common_and_a_larger_n_asks_the_smaller_ones_draws(seed, other, n, more):
-    ours = set(draws(PerceptualQuality(n=n, seed=seed)))
+    ours = set(draws(n=n, seed=seed))
     assert len(ours) == n
-    assert ours <= set(draws(PerceptualQuality(n=n + more, seed=seed)))
-    assert seed == other or not ours & set(draws(PerceptualQuality(n=n + more, seed=other)))
+    assert ours <= set(draws(n=n + more, seed=seed))
+    assert seed == other or not ours & set(draws(n=n + more, seed=other))
 
 
-def test_not_even_replacements_of_one_seed_are_draws_of_the_next():
-    all_fail = Heard(lambda query: REFUSED if query.draw < 3 else Reply("5"))
-    scored(PerceptualQuality(n=DRAWS_PER_SEED - 3, max_replacements=3), all_fail, edit())
-    assert max(query.draw for query in all_fail.queries) == DRAWS_PER_SEED - 1
-    assert min(draws(PerceptualQuality(n=1, seed=1))) == DRAWS_PER_SEED
+def test_twenty_are_asked_by_default_and_not_even_replacements_of_one_seed_are_draws_of_the_next():
+    assert draws() == list(range(20))
+    fails = lambda query: REFUSED if query.draw < 3 else Reply("5")  # noqa: E731
+    assert max(draws(fails, n=DRAWS_PER_SEED - 3, max_replacements=3)) == DRAWS_PER_SEED - 1
+    assert min(draws(n=1, seed=1)) == DRAWS_PER_SEED
 
 
 def test_what_failed_is_replaced_by_the_next_draws_and_noted():
     score = score_of(PerceptualQuality(n=3), quality(2, None, 4, 9))
-    assert score.value == 5.0
-    assert numbers(score, "replaced") == {"measurements": 1.0}
+    assert (score.value, numbers(score, "replaced")) == (5.0, {"measurements": 1.0})
     (failed,) = [item for item in score.evidence if item.what == "measurement that failed"]
     assert (failed.numbers, "I do not rate pictures" in failed.text) == ({"draw": 1.0}, True)
     assert "Sorry, no." in failed.text
     assert numbers(score, "measurements")["n"] == 3.0
     twice = quality(None, 4, None, 8)  # a replacement that fails is replaced as well
-    assert draws(PerceptualQuality(n=2), twice) == [0, 1, 2, 3]
-    assert score_of(PerceptualQuality(n=2), twice).value == 6.0
+    assert (draws(twice, n=2), score_of(PerceptualQuality(n=2), twice).value) == ([0, 1, 2, 3], 6.0)
+    read = alone(PerceptualQuality(n=1)(edit()), drawn(Reply("7 or 8"), Reply("6")))  # no engine, which parses replies
+    assert (read.value, "7 or 8" in str(read.evidence)) == (6.0, True)
 
 
 @pytest.mark.parametrize(
-    ("grades", "n", "max_replacements"),
+    ("grades", "n", "allowed"),
     [((None, 5), 2, 0), ((None, None, 5), 2, 1), ((None, 5, None), 2, 1), ((None, 5, 5, None, None), 3, 2)],
 )
-def test_too_many_failures_fail_the_score_and_nothing_more_is_asked(grades, n, max_replacements):
-    metric = PerceptualQuality(n=n, max_replacements=max_replacements)
-    score = score_of(metric, quality(*grades))
-    allowed = f"{max_replacements + 1} measurements failed, and only {max_replacements} of {n} may be replaced"
+def test_too_many_failures_fail_the_score_and_nothing_more_is_asked(grades, n, allowed):
+    score = score_of(PerceptualQuality(n=n, max_replacements=allowed), quality(*grades))
     assert score.status == "failed"
-    assert allowed in score.reason
+    assert f"{allowed + 1} measurements failed, and only {allowed} of {n} may be replaced" in score.reason
     assert "I do not rate pictures" in score.reason
-    assert [item.text for item in score.evidence] == ["Sorry, no."] * (max_replacements + 1)
-    assert len(draws(metric, quality(*grades))) <= n + max_replacements
-    assert draws(PerceptualQuality(n=5), quality(None, None, None, 5, 5)) == [0, 1, 2, 3, 4]
-
-
-def test_what_cannot_be_read_is_a_failure_even_if_the_engine_let_it_through():
-    score = alone(PerceptualQuality(n=1)(edit()), drawn(Reply("7 or 8"), Reply("6")))
-    assert score.value == 6.0
-    (failed,) = [item.text for item in score.evidence if item.what == "measurement that failed"]
-    assert "7 or 8" in failed
+    assert [item.text for item in score.evidence] == ["Sorry, no."] * (allowed + 1)
+    assert len(draws(quality(*grades), n=n, max_replacements=allowed)) <= n + allowed
+    assert draws(quality(None, None, None, 5, 5), n=5) == [0, 1, 2, 3, 4]
 
 
 def test_an_abstention_is_never_replaced_and_weighs_less_than_too_many_failures():
     rule = drawn(Abstention("too dark"), REFUSED, Reply("5"), Reply("5"))
     score = score_of(PerceptualQuality(n=3), rule)
     assert (score.status, score.value, score.reason) == ("abstained", None, "too dark")
-    assert draws(PerceptualQuality(n=3), rule) == [0, 1, 2]
+    assert draws(rule, n=3) == [0, 1, 2]
     assert score_of(PerceptualQuality(n=3, max_replacements=0), rule).status == "failed"
 
 
@@ -200,22 +167,20 @@ def test_following_and_preservation_replace_the_same_draws_and_share_every_quest
         scores = yield from gather([ComplexEditInstructionFollowing(n=6)(sample), IdentityPreservation(n=6)(sample)])
         return Score.of(0, parts=dict(zip(("if", "ip"), scores, strict=True)))
 
-    judge = Heard(lambda query: REFUSED if query.draw in failing else known(query))
-    (score,) = scored(both, judge, edit())
-    assert set(judge.seen.values()) == {1}
-    statuses = {part.status for part in score.parts.values()}
-    assert len(statuses) == 1
-    if statuses == {"scored"}:
-        assert len(judge.queries) == 6 + len(failing & {query.draw for query in judge.queries})
+    (score,), queries = asked(both, lambda query: REFUSED if query.draw in failing else known(query))
+    assert len({query.digest for query in queries}) == len(queries)
+    (status,) = {part.status for part in score.parts.values()}
+    assert status != "scored" or len(queries) == 6 + len(failing & {query.draw for query in queries})
 
 
 def test_a_judgement_is_not_mixed_from_draws_of_other_samples():
     rule = lambda query: verdict(9, 9) if query.images[1] == edit().edited else verdict(1, 1)  # noqa: E731
-    ours, other = scored(ComplexEditInstructionFollowing(n=5), Fake(rule), edit("a"), edit("b", edited=edit().source))
-    assert (ours.value, other.value) == (9.0, 1.0)
+    other = edit("b", edited=edit().source)
+    scores, _ = asked(ComplexEditInstructionFollowing(n=5), rule, edit("a"), other)
+    assert [score.value for score in scores] == [9.0, 1.0]
 
 
-# -- what a judge may write --------------------------------------------------------------------------------------------
+# -- what a judge may write
 
 LIST = '[{"operation": "Remove the cup", "score": 9}, {"operation": "Turn the wall green", "score": 5}]'
 
@@ -259,23 +224,19 @@ FAILED = {
 
 def worth(text):
     """What the two metrics make of it as their only measurement."""
-    rule = lambda query: parse_reply(query.form, text)  # noqa: E731
-    return [
-        score_of(metric(n=1, max_replacements=0, operations="listed"), rule, edit(operations=OPERATIONS))
-        for metric in ALL[:2]
-    ]
+    rule, sample = lambda query: parse_reply(query.form, text), edit(operations=OPERATIONS)
+    options = {"n": 1, "max_replacements": 0, "operations": "listed"}
+    return [score_of(metric(**options), rule, sample) for metric in ALL[:2]]
 
 
-@pytest.mark.parametrize("name", READ)
-def test_a_plain_answer_is_read(name):
-    following, preservation = worth(READ[name])
-    assert (following.value, preservation.value) == (7.0, 9.0)
-    assert [credit.value for credit in following.credits.values()] == [9.0, 5.0]
-
-
-@pytest.mark.parametrize("grades", [(0, 10), (10, 0), (1, 9)])
-def test_the_grades_are_taken_as_they_are(grades):
-    assert [score.value for score in worth(raw(*map(str, grades)))] == list(grades)
+@pytest.mark.parametrize(
+    ("text", "grades"),
+    [*((text, [7, 9]) for text in READ.values()), (raw("0", "10"), [0, 10]), (raw("10", "0"), [10, 0])],
+)
+def test_a_plain_answer_is_read(text, grades):
+    scores = worth(text)
+    assert [score.value for score in scores] == grades
+    assert [credit.value for credit in scores[0].credits.values()] == [9.0, 5.0]
 
 
 @pytest.mark.parametrize("name", FAILED)

@@ -18,62 +18,35 @@ from editcritic.reward.metrics.complexedit.metrics import (
 from editcritic.reward.queries import Abstention, Failure, FreeText, Grade, Json, Reply, YesNo
 from editcritic.reward.sample import Operation
 
-from ...fakes import picture
-from .scripted_judges import (
-    AFTER,
-    BEFORE,
-    OPERATIONS,
-    Heard,
-    drawn,
-    edit,
-    known,
-    numbers,
-    score_of,
-    scored,
-    value_of,
-    verdict,
-    words,
-)
+from ...fakes import Fake, picture
+from ..scripted import numbers, words
+from .scripted_judges import AFTER, BEFORE, OPERATIONS, asked, drawn, edit, known, score_of, verdict
 
-BOTH = [ComplexEditInstructionFollowing, IdentityPreservation]
 Following = ComplexEditInstructionFollowing
-
-
-def queries_of(metric, sample):
-    judge = Heard()
-    scored(metric, judge, sample)
-    return judge.queries
+BOTH = [Following, IdentityPreservation]
 
 
 def told(query):
     """All that is said to the judge."""
-    return "\n".join(part for message in query.messages for part in message.content if isinstance(part, str))
+    return "\n".join(words(query, place) for place in range(len(query.messages)))
 
 
-def temperature(query):
-    return getattr(query.form, "temperature", None)
+# -- what the judge sees
 
 
-def topics(judge):
-    return Counter(query.topic.removeprefix("complexedit/") for query in judge.queries)
-
-
-# -- following and preservation: what the judge sees -------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("metric", BOTH)
-def test_the_judge_sees_source_edit_and_the_papers_triplet(metric):
+@pytest.mark.parametrize(("metric", "value"), [(Following, 7.0), (IdentityPreservation, 9.0)])
+def test_the_judge_sees_source_edit_and_the_papers_triplet(metric, value):
     """Section 3.1.1: input, output, instruction. A reply with the two grades of figure 16 (a) is all there is."""
-    judge, sample = Heard(lambda query: verdict(7, 9)), edit(operations=OPERATIONS, edited=BEFORE)
-    (score,) = scored(metric(n=3), judge, sample)
-    for query in judge.queries:
+    sample = edit(operations=OPERATIONS, edited=BEFORE)
+    (score,), queries = asked(metric(n=3), lambda query: verdict(7, 9), sample)
+    for query in queries:
         (message,) = query.messages
         assert (message.role, message.content[:2], query.images) == ("user", (BEFORE, BEFORE), (BEFORE, BEFORE))
         assert (query.topic, query.form) == ("complexedit/alignment", judgement_form())
         assert query.slots == (("instruction", sample.instruction), ("operations", "[]"))
         assert "1. Remove the cup" not in words(query)
-    assert (score.value, score.credits) == (7.0 if metric is Following else 9.0, {})
-    text = words(judge.queries[0])
+    assert (score.value, score.credits) == (value, {})
+    text = words(queries[0])
     first, second = text.index("The scale of instruction following"), text.index("The scale of identity preservation")
     assert first < second < text.index("Reason first")
     assert text.count("failed completely") == 2
@@ -81,17 +54,17 @@ def test_the_judge_sees_source_edit_and_the_papers_triplet(metric):
 
 def test_listed_operations_are_in_words_and_slots():
     sample = edit(operations=OPERATIONS, instruction="write {rubric} {0} on it")
-    (query,) = queries_of(Following(n=1, operations="listed"), sample)
+    _, (query,) = asked(Following(n=1, operations="listed"), known, sample)
     assert dict(query.slots)["operations"] == '["Remove the cup", "Turn the wall green"]'
     assert "\nwrite {rubric} {0} on it\n" in words(query)
     assert "\n1. Remove the cup\n2. Turn the wall green\n" in words(query)
     for metric in BOTH:
-        (listed,), (hidden,) = queries_of(metric(n=1, operations="listed"), edit()), queries_of(metric(n=1), edit())
+        (_, (listed,)), (_, (hidden,)) = asked(metric(n=1, operations="listed")), asked(metric(n=1))
         assert listed.digest == hidden.digest, "there is nothing to list"
 
 
 def test_in_the_papers_protocol_rubrics_are_a_system_prompt_and_the_user_gives_the_triplet():
-    for query in queries_of(Following(n=2, paper=True, operations="listed"), edit(operations=OPERATIONS)):
+    for query in asked(Following(n=2, paper=True, operations="listed"), known, edit(operations=OPERATIONS))[1]:
         system, user = query.messages
         assert (system.role, user.role) == ("system", "user")
         assert "The scale of identity preservation:" in system.content[0]
@@ -101,38 +74,30 @@ def test_in_the_papers_protocol_rubrics_are_a_system_prompt_and_the_user_gives_t
         assert "scale" not in user.content[2]
 
 
-def test_the_judge_is_to_reason_before_it_grades():
-    def names(*options, **more):
-        return [*json.loads(judgement_form(*options, **more).schema)["properties"]]
-
-    grades = ["instruction_following", "identity_preservation"]
-    assert (names(3), names()) == (["reasoning", "operations", *grades], ["reasoning", *grades])
-    assert names(reasoning=False) == grades
-
-
-@pytest.mark.parametrize("metric", BOTH)
-def test_an_edit_of_several_pictures_is_not_applicable_and_asks_nobody(metric):
-    judge = Heard()
-    (score,) = scored(metric(), judge, edit(sources=(BEFORE, AFTER)))
-    assert (score.status, judge.queries) == ("not_applicable", [])
-    assert "2 sources" in score.reason
+@pytest.mark.parametrize(
+    ("form", "names"),
+    [
+        (judgement_form(3), ["reasoning", "operations", "instruction_following", "identity_preservation"]),
+        (judgement_form(), ["reasoning", "instruction_following", "identity_preservation"]),
+        (judgement_form(reasoning=False), ["instruction_following", "identity_preservation"]),
+    ],
+)
+def test_the_judge_is_to_reason_before_it_grades(form, names):
+    assert [*json.loads(form.schema)["properties"]] == names
 
 
-# -- what it is worth --------------------------------------------------------------------------------------------------
+# -- what it is worth
 
 
 def test_each_metric_is_the_mean_of_its_own_integer_with_spread_and_reasoning_as_evidence():
     rule = drawn(verdict(2, 9, why="far"), verdict(4, 10, why="near"), verdict(9, 5, why="farther"))
     score = score_of(Following(n=3), rule)
-    assert score.value == pytest.approx(5.0)
-    assert score.metric == "complex-edit-if@3/numeric[n=3]"
+    assert (score.value, score.metric) == (pytest.approx(5.0), "complex-edit-if@3/numeric[n=3]")
     assert score_of(IdentityPreservation(n=3), rule).value == pytest.approx(8.0)
-    assert numbers(score, "measurements") == pytest.approx(
-        {"mean": 5.0, "std": (26 / 3) ** 0.5, "lowest": 2.0, "highest": 9.0, "n": 3.0}
-    )
-    (grades,) = [item.text for item in score.evidence if item.what == "measurements"]
-    (reason,) = [item for item in score.evidence if item.what == "reasoning nearest to the mean"]
-    assert grades == "2 4 9"
+    spread = {"mean": 5.0, "std": (26 / 3) ** 0.5, "lowest": 2.0, "highest": 9.0, "n": 3.0}
+    assert numbers(score, "measurements") == pytest.approx(spread)
+    grades, reason = score.evidence
+    assert (grades.what, grades.text, reason.what) == ("measurements", "2 4 9", "reasoning nearest to the mean")
     assert (reason.text, reason.numbers) == ("near", {"draw": 1.0, "grade": 4.0})
 
 
@@ -141,8 +106,8 @@ def test_operations_are_credited_in_order_with_their_means(rows):
     operations = tuple(Operation(name) for name in ("one", "two", "one"))  # the same twice stays two
     rule, sample = drawn(*[verdict(9, 0, row) for row in rows]), edit(operations=operations)
     score = score_of(Following(n=len(rows), operations="listed"), rule, sample)
-    assert list(score.credits) == ["1: one", "2: two", "3: one"]
     means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+    assert list(score.credits) == ["1: one", "2: two", "3: one"]
     assert [credit.value for credit in score.credits.values()] == pytest.approx(means)
     assert numbers(score.credits["1: one"], "measurements")["lowest"] == min(row[0] for row in rows)
     assert score.value == 9.0  # the judge's, where its operations say otherwise
@@ -160,20 +125,6 @@ def test_nothing_is_noted_where_operations_agree_with_the_value_and_a_list_of_an
         assert (score.value, numbers(score, "replaced")) == (4.0, {"measurements": 1.0})
 
 
-@pytest.mark.parametrize("metric", [Following, IdentityPreservation])
-def test_token_probability_is_the_share_of_yes_times_ten(metric):
-    judge = Heard(lambda query: Reply("yes", {"yes": 0.3, "no": 0.1}, option_mass=0.4))
-    (score,) = scored(metric("token_probability"), judge, edit(operations=OPERATIONS))
-    (query,) = judge.queries
-    assert score.value == pytest.approx(7.5)
-    assert "times 10" in score.reason
-    assert numbers(score, "probabilities") == {"yes": 0.3, "no": 0.1, "mass": 0.4}
-    topic = f"complexedit/{'following' if metric is Following else 'preservation'}_yes_no"
-    assert (query.topic, query.form, query.images) == (topic, YesNo(), (BEFORE, AFTER))
-    assert query.slots == (("instruction", edit().instruction),)
-    assert "reason" not in words(query).lower()
-
-
 @pytest.mark.parametrize(
     ("metric", "topic", "name"),
     [
@@ -181,29 +132,32 @@ def test_token_probability_is_the_share_of_yes_times_ten(metric):
         (IdentityPreservation, "preservation", "identity preservation"),
     ],
 )
-def test_expected_is_the_mean_over_the_probabilities_of_one_question(metric, topic, name):
-    judge = Heard(lambda query: Reply("9", {"2": 0.25, "6": 0.25, "9": 0.5}))
-    (score,) = scored(metric("expected"), judge, edit())
-    (query,) = judge.queries
-    assert score.value == pytest.approx(0.5 + 1.5 + 4.5)
-    assert numbers(score, "probabilities") == {"2": 0.25, "6": 0.25, "9": 0.5}
-    assert (query.topic, query.form, query.images) == (f"complexedit/{topic}", Grade(0, 10), (BEFORE, AFTER))
-    assert getattr(query.form, "criterion", "") == name
+def test_probabilities_are_the_share_of_yes_or_the_mean_over_grades_of_one_question(metric, topic, name):
+    reply = Reply("yes", {"yes": 0.3, "no": 0.1}, option_mass=0.4)
+    (score,), (query,) = asked(metric("token_probability"), lambda query: reply, edit(operations=OPERATIONS))
+    assert (score.value, "times 10" in score.reason) == (pytest.approx(7.5), True)
+    assert numbers(score, "probabilities") == {"yes": 0.3, "no": 0.1, "mass": 0.4}
+    assert (query.topic, query.form, query.images) == (f"complexedit/{topic}_yes_no", YesNo(), (BEFORE, AFTER))
     assert query.slots == (("instruction", edit().instruction),)
+    assert "reason" not in words(query).lower()
+    grades = {"2": 0.25, "6": 0.25, "9": 0.5}
+    (score,), (query,) = asked(metric("expected"), lambda query: Reply("9", grades))
+    assert (score.value, numbers(score, "probabilities")) == (pytest.approx(0.5 + 1.5 + 4.5), grades)
+    assert (query.topic, query.form, query.images) == (f"complexedit/{topic}", Grade(0, 10), (BEFORE, AFTER))
+    assert (query.form.criterion, query.slots) == (name, (("instruction", edit().instruction),))
     assert words(query).count("The scale of") == words(query).count(f"The scale of {name}") == 1
     above_one = score_of(metric("expected"), lambda query: Reply("10", {"10": 1.0, "9": 0.008}))
-    assert 9.9 < value_of(above_one) <= 10.0
+    assert 9.9 < above_one.value <= 10.0
 
 
-@pytest.mark.parametrize("mode", ["token_probability", "expected"])
-def test_a_judge_without_probabilities_fails_with_what_to_do(mode):
-    reply_text = "yes" if mode == "token_probability" else "7"
+@pytest.mark.parametrize(("mode", "reply"), [("token_probability", "yes"), ("expected", "7")])
+def test_a_judge_without_probabilities_fails_with_what_to_do(mode, reply):
     for metric in BOTH:
-        score = score_of(metric(mode), lambda query: Reply(reply_text))
+        score = score_of(metric(mode), lambda query: Reply(reply))
         assert score.status == "failed"
         assert f"mode {mode} needs the judge's probabilities" in score.reason
         assert "use mode numeric, or a judge that gives them" in score.reason
-        assert [item.text for item in score.evidence] == [reply_text]
+        assert [item.text for item in score.evidence] == [reply]
 
 
 @pytest.mark.parametrize("probabilities", [{"yes": 0.0, "no": 0.0}, {"yes": 0.7}, {"no": 0.7}])
@@ -211,24 +165,28 @@ def test_half_of_the_probabilities_is_none(probabilities):
     assert score_of(Following("token_probability"), lambda query: Reply("yes", probabilities)).status == "failed"
 
 
-# -- perceptual quality ------------------------------------------------------------------------------------------------
+# -- perceptual quality
 
 
 @pytest.mark.parametrize(
-    ("mode", "topic", "form"),
+    ("mode", "topic", "form", "count", "value"),
     [
-        ("numeric", "quality", Grade(0, 10, temperature=1.0)),
-        ("expected", "quality", Grade(0, 10)),
-        ("token_probability", "quality_yes_no", YesNo()),
+        ("numeric", "quality", Grade(0, 10, temperature=1.0), 20, 6.5),
+        ("expected", "quality", Grade(0, 10), 1, 7.0),
+        ("token_probability", "quality_yes_no", YesNo(), 1, 2.5),
     ],
 )
-def test_quality_is_asked_of_the_edited_picture_without_instruction_or_reasoning(mode, topic, form):
-    judge = Heard()
+def test_quality_is_asked_of_the_edited_picture_without_instruction_or_reasoning(mode, topic, form, count, value):
+    def rule(query):
+        if query.form == YesNo():
+            return Reply("no", {"yes": 0.2, "no": 0.6})
+        return Reply("8", {"8": 0.75, "4": 0.25}) if query.form == Grade(0, 10) else Reply(str(6 + query.draw % 2))
+
     others = edit("b", sources=(picture(5),), instruction="other")
-    first, second = scored(PerceptualQuality(mode), judge, edit(instruction="xyzzy"), others)
+    (first, second), queries = asked(PerceptualQuality(mode), rule, edit(instruction="xyzzy"), others)
     assert first == second
-    assert len(judge.queries) == (20 if mode == "numeric" else 1)
-    for query in judge.queries:
+    assert (first.value, len(queries)) == (pytest.approx(value), count)
+    for query in queries:
         (message,) = query.messages
         assert message.content[:-1] == (AFTER,)
         assert "xyzzy" not in words(query)
@@ -236,50 +194,32 @@ def test_quality_is_asked_of_the_edited_picture_without_instruction_or_reasoning
         assert (query.slots, query.topic, query.form) == ((), f"complexedit/{topic}", form)
 
 
-def test_the_modes_of_quality_by_hand():
-    def rule(query):
-        if query.form == YesNo():
-            return Reply("no", {"yes": 0.2, "no": 0.6})
-        if query.form == Grade(0, 10):
-            return Reply("8", {"8": 0.75, "4": 0.25})
-        return Reply(str(6 + query.draw % 2))
-
-    values = [score_of(PerceptualQuality(mode), rule).value for mode in ("token_probability", "expected", "numeric")]
-    assert values == pytest.approx([2.5, 7.0, 6.5])
-
-
 def test_quality_with_the_instruction_is_still_of_the_edited_picture_alone():
-    judge, sample = Heard(answered), edit()
-    scored(PerceptualQuality(n=1, instruction=True), judge, sample)
-    scored(PerceptualQuality(n=1), judge, sample)
-    assert [query.images for query in judge.queries] == [(sample.edited,)] * 2
-    assert [sample.instruction in told(query) for query in judge.queries] == [True, False]
+    for options, is_told in (({"instruction": True}, True), ({}, False)):
+        _, (query,) = asked(PerceptualQuality(n=1, **options), answered)
+        assert (query.images, edit().instruction in told(query)) == ((AFTER,), is_told)
 
 
-# -- overall -----------------------------------------------------------------------------------------------------------
+# -- overall
 
 
 @pytest.mark.parametrize(
-    ("mode", "query_count"),
+    ("mode", "counts"),
     [
         ("numeric", {"alignment": 20, "quality": 20}),
         ("expected", {"following": 1, "preservation": 1, "quality": 1}),
         ("token_probability", {"following_yes_no": 1, "preservation_yes_no": 1, "quality_yes_no": 1}),
     ],
 )
-def test_overall_asks_for_the_shared_judgement_once_and_in_other_modes_three_questions(mode, query_count):
-    judge = Heard()
-    (score,) = scored(ComplexEditOverall(mode), judge, edit())
-    assert topics(judge) == query_count
-    assert set(judge.seen.values()) == {1}
+def test_overall_asks_for_the_shared_judgement_once_and_in_other_modes_three_questions(mode, counts):
+    (score,), queries = asked(ComplexEditOverall(mode))
+    assert Counter(query.topic.removeprefix("complexedit/") for query in queries) == counts
     assert (score.status, score.metric) == ("scored", f"complex-edit-o@3/{mode}")
 
 
 @given(*[st.integers(0, 10)] * 3)
 def test_overall_is_the_mean_of_the_parts(following, preservation, quality):
-    def rule(query):
-        return verdict(following, preservation) if query.slots else Reply(str(quality))
-
+    rule = lambda query: verdict(following, preservation) if query.slots else Reply(str(quality))  # noqa: E731
     score = score_of(ComplexEditOverall(n=2, seed=1), rule)
     assert score.value == pytest.approx((following + preservation + quality) / 3)
     parts = {"following": following, "preservation": preservation, "quality": quality}
@@ -289,25 +229,25 @@ def test_overall_is_the_mean_of_the_parts(following, preservation, quality):
     geometric = score_of(ComplexEditOverall(n=2, mean="geometric"), rule)
     assert geometric.value == pytest.approx((following * preservation * quality) ** (1 / 3))
     assert geometric.metric == "complex-edit-o@3/numeric[n=2, mean=geometric]"
-    assert json.dumps(score.to_json(), allow_nan=False)
 
 
-@pytest.mark.parametrize(
-    ("outcome", "status"), [(Failure("down"), "failed"), (Abstention("who could know"), "abstained")]
-)
-@pytest.mark.parametrize("place", ["alignment", "quality"])
+@pytest.mark.parametrize(("outcome", "status"), [(Failure("down"), "failed"), (Abstention("who knows"), "abstained")])
+@pytest.mark.parametrize(("place", "parts"), [("alignment", ["following", "preservation"]), ("quality", ["quality"])])
 @pytest.mark.parametrize("mean", ["arithmetic", "geometric"])
-def test_nothing_is_left_out_of_overall(mean, place, outcome, status):
+def test_nothing_is_left_out_of_overall(mean, place, parts, outcome, status):
     rule = lambda query: outcome if query.topic.endswith(place) else known(query)  # noqa: E731
     score = score_of(ComplexEditOverall(n=2, mean=mean), rule)
     assert (score.status, score.value) == (status, None)
-    lacking = [name for name, part in score.parts.items() if part.status == status]
-    assert lacking == (["quality"] if place == "quality" else ["following", "preservation"])
+    assert [name for name, part in score.parts.items() if part.status == status] == parts
 
 
-def test_an_edit_of_several_pictures_has_no_overall_score():
+def test_an_edit_of_several_pictures_is_not_applicable_and_asks_nobody_but_for_its_quality():
+    sample = edit(sources=(BEFORE, AFTER))
+    for metric in BOTH:
+        (score,), queries = asked(metric(), known, sample)
+        assert (score.status, queries, "2 sources" in score.reason) == ("not_applicable", [], True)
     for mean in ("arithmetic", "geometric"):
-        score = score_of(ComplexEditOverall(n=1, mean=mean), known, edit(sources=(BEFORE, AFTER)))
+        score = score_of(ComplexEditOverall(n=1, mean=mean), known, sample)
         assert (score.status, score.parts["quality"].status) == ("not_applicable", "scored")
 
 
@@ -315,13 +255,13 @@ def test_an_edit_of_several_pictures_has_no_overall_score():
 def test_swapped_samples_have_swapped_scores(order):
     samples = [edit(str(seed), sources=(picture(seed),), edited=picture(seed + 10)) for seed in range(3)]
     for metric in (ComplexEditOverall(n=9), IdentityPreservation("expected")):
-        values = Reward(metric, {"judge": Heard()})(samples).values
+        values = Reward(metric, {"judge": Fake(known)})(samples).values
         assert len(set(values)) == 3
-        swapped = Reward(metric, {"judge": Heard()})([samples[place] for place in order]).values
+        swapped = Reward(metric, {"judge": Fake(known)})([samples[place] for place in order]).values
         assert swapped == [values[place] for place in order]
 
 
-# -- the cells of tables 1 and 2 ---------------------------------------------------------------------------------------
+# -- the cells of tables 1 and 2
 
 
 def answered(query):
@@ -336,30 +276,25 @@ def answered(query):
 @pytest.mark.parametrize("rubric", [False, True])
 def test_the_grid_of_reasoning_and_rubric(reasoning, rubric):
     """By default the best cells of table 2: with rubric, and with reasoning but for quality."""
-    judge = Heard(answered)
-    (score,) = scored(ComplexEditOverall(n=2, reasoning=reasoning, rubric=rubric), judge, edit())
+    (score,), queries = asked(ComplexEditOverall(n=2, reasoning=reasoning, rubric=rubric), answered)
     assert score.value == 7.0
-    assert len(judge.queries) == 4, "two draws of the judgement that following and preservation share, two of quality"
-    for query in judge.queries:
+    assert len(queries) == 4, "two draws of the judgement that following and preservation share, two of quality"
+    for query in queries:
         expected = query.topic.endswith("alignment") if reasoning is None else reasoning
         reasons = isinstance(query.form, Json) and "reasoning" in json.loads(query.form.schema)["properties"]
         assert (reasons, "Reason first" in told(query)) == (expected, expected)
-        assert ("The scale of" in told(query)) == rubric
-        assert temperature(query) == 1.0
-    alignment, quality = (next(q for q in judge.queries if q.topic.endswith(name)) for name in ("alignment", "quality"))
-    assert "At 10 all the changes it asks for are there" in told(alignment), "the ends of the scale are no rubric"
-    assert "10 stands for perfect harmony" in told(quality)
+        assert (("The scale of" in told(query)), query.form.temperature) == (rubric, 1.0)
+    alignment, quality = (next(told(q) for q in queries if q.topic.endswith(name)) for name in ("alignment", "quality"))
+    assert "At 10 all the changes it asks for are there" in alignment, "the ends of the scale are no rubric"
+    assert "10 stands for perfect harmony" in quality
 
 
 def test_deterministic_sampling_asks_once_at_temperature_nought():
-    judge = Heard(answered)
-    (score,) = scored(ComplexEditOverall(sampling="deterministic"), judge, edit())
-    assert [(query.topic, temperature(query), query.draw) for query in judge.queries] == [
-        ("complexedit/alignment", 0.0, 0),
-        ("complexedit/quality", 0.0, 0),
-    ]
+    (score,), queries = asked(ComplexEditOverall(sampling="deterministic"), answered)
+    seen = [(query.topic, query.form.temperature, query.draw) for query in queries]
+    assert seen == [("complexedit/alignment", 0.0, 0), ("complexedit/quality", 0.0, 0)]
     assert score.value == 7.0
-    (failed,) = scored(PerceptualQuality(sampling="deterministic"), Heard(lambda query: Reply("well")), edit())
+    failed = score_of(PerceptualQuality(sampling="deterministic"), lambda query: Reply("well"))
     assert (failed.status, "the deterministic measurement failed" in failed.reason) == ("failed", True)
 
 
@@ -372,14 +307,12 @@ def test_token_probability_after_reasoning_is_the_mean_over_the_reasonings():
         first = query.messages[1].content == ("It is all there.",)
         return Reply("yes", {"yes": 0.9, "no": 0.1} if first else {"yes": 0.2, "no": 0.2})
 
-    judge = Heard(rule)
-    (score,) = scored(Following("token_probability", n=2, reasoning=True), judge, edit())
+    (score,), queries = asked(Following("token_probability", n=2, reasoning=True), rule)
     assert score.value == pytest.approx(7.0)
     expected = {"mean": 0.7, "std": 0.2, "lowest": 0.5, "highest": 0.9, "n": 2}
     assert numbers(score, "measurements") == pytest.approx(expected)
-    reasons, decisions = judge.queries[:2], judge.queries[2:]
-    assert all(temperature(query) == 1.0 and "yes or no" not in told(query) for query in reasons)
-    for query in decisions:
+    assert all(query.form.temperature == 1.0 and "yes or no" not in told(query) for query in queries[:2])
+    for query in queries[2:]:
         assert [message.role for message in query.messages] == ["user", "assistant", "user"]
         assert query.form == YesNo()
         assert query.messages[-1].content == ("Answer with one word: yes or no.",)

@@ -19,7 +19,8 @@ from editcritic.reward.queries.prompts import Prompts
 from editcritic.reward.queries.response_formats import Reply
 from editcritic.reward.queries.specs import spec_of
 
-from ...fakes import run_all
+from ...fakes import Fake, run_all
+from ..scripted import heard, words
 from .scripted_dlebench import (
     DIFFER,
     EDITED,
@@ -29,7 +30,6 @@ from .scripted_dlebench import (
     SIZE,
     SOURCE,
     ZOOM,
-    Anybody,
     Experts,
     box,
     calls,
@@ -39,7 +39,6 @@ from .scripted_dlebench import (
     pictures,
     same,
     says,
-    words,
 )
 
 METRICS = [SmallObjectFollowing, VisualConsistency]
@@ -81,7 +80,7 @@ def test_plain_shows_both_pictures_as_they_are_and_tools_at_the_sources_size(met
     for mode, shown in (("plain", small), ("tools", small.resized(*SIZE))):
         experts = Experts(label)
         score = experts.score(metric(mode=mode, max_tokens=99), edit(edited=small, targets=(), reference=None))
-        (question,) = experts.judge_queries
+        (question,) = experts.judged
         assert same(pictures(question), [SOURCE, shown])
         assert ("tool_call" in words(question)) == (mode == "tools")
         assert question.topic == f"dlebench/{metric.base_card.aspect}_{mode}"
@@ -97,8 +96,7 @@ def test_an_unclear_verdict_is_a_failed_score_with_the_words_in_the_evidence(mod
     assert "unclear" in score.reason
     evidence = [*score.evidence, *(item for credit in score.credits.values() for item in credit.evidence)]
     assert [item.text for item in evidence if item.what == "reply"] == [reply]
-    conversation = Experts(*[says("Flawless Execution")] * 6).score(VisualConsistency())
-    assert "no verdict in 6 replies" in conversation.reason
+    assert "no verdict in 6" in Experts(*[says("Flawless Execution")] * 6).score(VisualConsistency()).reason
 
 
 @pytest.mark.parametrize(
@@ -114,9 +112,7 @@ def test_oracle_mode_does_not_apply_without_targets_and_reference(fields, why):
     for metric in METRICS:
         experts = Experts()
         score = experts.score(metric(), edit(**fields))
-        assert score.status == "not_applicable"
-        assert why in score.reason
-        assert experts.queries == []
+        assert (score.status, why in score.reason, experts.queries) == ("not_applicable", True, [])
 
 
 # -- following, oracle -------------------------------------------------------------------------------------------------
@@ -128,7 +124,7 @@ def test_the_judge_sees_a_crop_of_source_edit_and_reference_and_nothing_else():
     targets = (box(*place, (800, 900)),)
     experts = Experts(WRONG)
     score = experts.score(Oracle(), edit(sources=(source,), edited=edited, reference=reference, targets=targets))
-    (question,) = experts.judge_queries
+    (question,) = experts.judged
     assert len(experts.queries) == 1
     crop = (slice(0, 659), slice(0, 473))
     assert same(pictures(question), [picture.pixels[crop] for picture in (source, edited, reference)])
@@ -146,7 +142,7 @@ def test_small_crops_are_enlarged_all_three_alike_unless_an_option_or_the_paper_
         experts = Experts(WRONG)
         experts.score(Oracle(**options), edit(targets=SMALL))
         crops = [picture.crop(252, 152, 364, 264).resized(side, side) for picture in (SOURCE, EDITED, REFERENCE)]
-        assert same(pictures(experts.judge_queries[0]), crops)
+        assert same(pictures(experts.judged[0]), crops)
         assert experts.count(Upscale) == factor
     assert Oracle(paper=True).card.roles == ("judge",)
 
@@ -154,7 +150,7 @@ def test_small_crops_are_enlarged_all_three_alike_unless_an_option_or_the_paper_
 def test_the_context_is_an_option_that_the_evidence_and_the_signature_tell():
     experts = Experts(WRONG)
     score = experts.score(Oracle(context=0.5, min_crop_side=0), edit(targets=(box(100, 100, 200, 140),)))
-    assert same(pictures(experts.judge_queries[0])[:1], [SOURCE.pixels[90:150, 75:225]])
+    assert same(pictures(experts.judged[0])[:1], [SOURCE.pixels[90:150, 75:225]])
     assert score.evidence[0].text == "context: 0.5"
     assert score.metric == "dlebench-if@2/oracle[min_crop_side=0, context=0.5]"
 
@@ -165,9 +161,9 @@ def test_edit_and_reference_of_another_size_are_brought_to_the_sources_and_that_
     at_size = [SOURCE, edited.resized(*SIZE), reference.resized(*SIZE)]
     following, consistency = Experts(WRONG), Experts(ANOMALY)
     scores = following.score(Oracle(min_crop_side=0), sample), consistency.score(VisualConsistency(), sample)
-    assert same(pictures(following.judge_queries[0]), [picture.crop(55, 55, 445, 445) for picture in at_size])
+    assert same(pictures(following.judged[0]), [picture.crop(55, 55, 445, 445) for picture in at_size])
     white = [painted(picture, (100, 100, 400, 400)) for picture in at_size]
-    assert same(pictures(consistency.judge_queries[0]), white)
+    assert same(pictures(consistency.judged[0]), white)
     for score in scores:
         assert [item.text for item in score.evidence if item.what == "resized"] == [
             "the edited picture was brought from 320 x 240 to the source's size",
@@ -188,7 +184,7 @@ def test_the_worst_of_several_targets_counts_and_each_is_judged_alone(labels):
     # 40 x 30 pixels grow by 6 x 20 and 6 x 15 to each side
     crops = [BEFORE.crop(180, 110, 460, 320), BEFORE.crop(0, 0, 210, 170)]
     larger = [crop.resized(4 * crop.width, 4 * crop.height) for crop in crops]
-    assert same([pictures(question)[0] for question in experts.judge_queries], larger)
+    assert same([pictures(question)[0] for question in experts.judged], larger)
 
 
 @pytest.mark.parametrize(
@@ -208,12 +204,13 @@ def test_one_target_that_cannot_be_told_has_the_whole_do_so(first, second, statu
 
 
 def test_an_enhancer_that_fails_fails_the_score():
-    class Broken(Experts):
-        def __call__(self, query):
-            return Failure("out of memory") if isinstance(query, Upscale) else super().__call__(query)
-
-    score = Broken(says("Flawless Execution")).score(Oracle())
+    rule = lambda query: Failure("out of memory") if isinstance(query, Upscale) else Reply(WRONG)  # noqa: E731
+    score, _ = heard(Oracle(), rule, edit())
     assert (score.status, "out of memory" in score.reason) == ("failed", True)
+
+
+class Anybody(Fake):
+    kinds = (*Fake.kinds, Upscale)
 
 
 def judged_by_pixels(query):
@@ -252,7 +249,7 @@ def test_swapping_two_samples_swaps_their_scores_and_what_is_shared_is_asked_onc
 def test_all_targets_are_white_in_all_three_pictures_and_nothing_else_is_touched(targets, areas):
     experts = Experts(ANOMALY)
     experts.score(VisualConsistency(), noisy(targets=targets))
-    (question,) = experts.judge_queries
+    (question,) = experts.judged
     assert same(pictures(question), [painted(image, *areas) for image in (BEFORE, AFTER, WANTED)])
     assert question.topic == "dlebench/consistency_oracle"
     assert "white" in words(question)
@@ -266,15 +263,15 @@ def test_the_tools_see_the_painted_pictures_and_not_the_reference():
     source, edited = painted(BEFORE, PLACE), painted(elsewhere, PLACE)
     zoomed, differences = zoom_in_image(ZOOM[1]["bbox_2d"], edited), localize_differences(source, edited)
     assert len(differences.pictures) == 1  # the target's own region is gone
-    assert same(pictures(experts.judge_queries[1]), [*zoomed.pictures, *differences.pictures])
-    assert "there is no image 'Reference Image'" in words(experts.judge_queries[1])
+    assert same(pictures(experts.judged[1]), [*zoomed.pictures, *differences.pictures])
+    assert "there is no image 'Reference Image'" in words(experts.judged[1])
 
 
 def test_with_tools_an_edit_of_another_size_is_compared_at_the_sources():
     experts = Experts(calls(DIFFER), ANOMALY)
     experts.score(VisualConsistency(mode="tools"), edit(edited=EDITED.resized(1280, 960)))
-    assert len(pictures(experts.judge_queries[1])) == experts.count(Differ) == 1
-    assert "brought" not in words(experts.judge_queries[1])
+    assert len(pictures(experts.judged[1])) == experts.count(Differ) == 1
+    assert "brought" not in words(experts.judged[1])
 
 
 # -- options, cards, signatures ----------------------------------------------------------------------------------------
@@ -337,7 +334,7 @@ FOLDER = ROOT / "reward" / "metrics" / "dlebench" / "prompts"
 def test_a_prompt_has_the_instruction_the_labels_and_no_slot_left(metric, mode):
     made, experts = metric(mode=mode), Experts(says(metric.label_scale.labels[0]))
     experts.score(made, edit(instruction="paint {the} cup"))
-    text = words(experts.judge_queries[0])
+    text = words(experts.judged[0])
     assert "paint {the} cup" in text
     for label in made.label_scale.labels:
         assert text.count(label) >= 2
@@ -351,24 +348,23 @@ def test_a_prompt_pack_replaces_what_it_has_and_is_signed(tmp_path):
     (tmp_path / "consistency_labels.txt").write_text("Perfect or not.", encoding="utf-8")
     experts, packed = Experts(WRONG, ANOMALY), partial(SmallObjectFollowing, mode="plain", prompts=str(tmp_path))
     score = experts.score(packed())
-    assert words(experts.judge_queries[0]) == f"Judge this: {INSTRUCTION}"
+    assert words(experts.judged[0]) == f"Judge this: {INSTRUCTION}"
     assert score.metric == f"dlebench-if@2/plain[prompts={Prompts(PACKAGE, str(tmp_path)).digest}]"
     experts.score(VisualConsistency(mode="plain", prompts=str(tmp_path)))
-    assert "Perfect or not." in words(experts.judge_queries[1])
-    assert "You judge edits" in words(experts.judge_queries[1])
+    assert "Perfect or not." in words(experts.judged[1])
+    assert "You judge edits" in words(experts.judged[1])
 
 
-def rows():
-    table = (ROOT / "docs" / "prompts" / "dlebench.md").read_text(encoding="utf-8").splitlines()
-    cells = [line.strip("|").split(" | ") for line in table if line.startswith("| `")]
-    return [(prompt.strip(" `"), sentence.strip()) for prompt, _, _, sentence in cells]
+TABLE = (ROOT / "docs" / "prompts" / "dlebench.md").read_text(encoding="utf-8").splitlines()
+CELLS = [line.strip("|").split(" | ") for line in TABLE if line.startswith("| `")]
+ROWS = [(prompt.strip(" `"), sentence.strip()) for prompt, _, _, sentence in CELLS]
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.txt")), ids=lambda path: path.stem)
 def test_every_word_of_a_prompt_is_in_the_table_of_criteria(path):
     text = " ".join(re.sub(r"=== (system|user) ===", "", path.read_text(encoding="utf-8")).split())
     assert "|" not in text
-    for sentence in sorted((sentence for prompt, sentence in rows() if prompt == path.stem), key=len, reverse=True):
+    for sentence in sorted((sentence for prompt, sentence in ROWS if prompt == path.stem), key=len, reverse=True):
         assert sentence in text
         text = text.replace(sentence, "", 1)
     assert not re.search(r"[A-Za-z]", re.sub(r"\{[a-z]+\}", "", text)), text
@@ -376,7 +372,7 @@ def test_every_word_of_a_prompt_is_in_the_table_of_criteria(path):
 
 def test_the_table_is_about_prompts_that_exist_and_their_slots_are_known():
     known = {"instruction", "size", "labels", "checks", "examples", "answer", "tools", "left"}
-    assert {prompt for prompt, _ in rows()} == {path.stem for path in FOLDER.glob("*.txt")}
+    assert {prompt for prompt, _ in ROWS} == {path.stem for path in FOLDER.glob("*.txt")}
     for path in FOLDER.glob("*.txt"):
         slots = {slot for _, slot, _, _ in Formatter().parse(path.read_text(encoding="utf-8")) if slot is not None}
         assert slots <= known

@@ -1,12 +1,9 @@
 """The tools by themselves: no judge, no engine."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from editcritic.reward import Box, Image
-from editcritic.reward.engine.program import Ask
 from editcritic.reward.experts.pixel_differences import PixelDifferences
 from editcritic.reward.metrics.dlebench.tools import (
     ToolError,
@@ -22,6 +19,7 @@ from editcritic.reward.metrics.dlebench.tools import (
 from editcritic.reward.queries import Abstention, Detections, Failure
 from editcritic.reward.queries.kinds import Detect
 
+from ...fakes import value_alone
 from .scripted_dlebench import (
     EDITED,
     PLACE,
@@ -38,30 +36,24 @@ from .scripted_dlebench import (
 RED = (255, 0, 0)
 
 
-# -- zoom -------------------------------------------------------------------------------------------------------------
+IMAGE = noise(1)
 
 
-def test_zooming_shows_the_pixels_of_the_box():
-    image = noise(1)
-    observation = zoom_in_image([100, 50, 400, 350], image)
-    assert same(observation.pictures, [image.pixels[50:350, 100:400]])
-    assert "[100, 50, 400, 350]" in observation.text
-
-
-def test_small_crops_are_enlarged_four_times_by_the_enhancer():
-    image = noise(1)
-    observation = zoom_in_image([10, 20, 30, 60], image)
-    assert same(observation.pictures, [Image.of(image.pixels[20:60, 10:30]).resized(80, 160)])
-    assert "4 times as large" in observation.text
-    plain = zoom_in_image([10, 20, 30, 60], image, enhance_below=0)
-    assert same(plain.pictures, [image.pixels[20:60, 10:30]])
-    assert "large" not in plain.text
-
-
-def test_fractions_of_pixels_are_rounded_outwards_and_any_picture_will_do():
-    pixels = noise(1).pixels
-    observation = zoom_in_image((10.5, 20.0, 299.2, 300.0), np.array(pixels))
-    assert same(observation.pictures, [pixels[20:300, 10:300]])
+@pytest.mark.parametrize(
+    ("bbox", "options", "shown"),
+    [
+        ([100, 50, 400, 350], {}, IMAGE.pixels[50:350, 100:400]),
+        ((10.5, 20.0, 299.2, 300.0), {}, IMAGE.pixels[20:300, 10:300]),  # rounded outwards
+        ([10, 20, 30, 60], {}, Image.of(IMAGE.pixels[20:60, 10:30]).resized(80, 160)),  # enlarged by the enhancer
+        ([10, 20, 30, 60], {"enhance_below": 0}, IMAGE.pixels[20:60, 10:30]),
+    ],
+)
+def test_zooming_shows_the_pixels_of_the_box_of_any_picture(bbox, options, shown):
+    for image in (IMAGE, np.array(IMAGE.pixels)):
+        observation = zoom_in_image(bbox, image, **options)
+        assert same(observation.pictures, [shown])
+        assert ("4 times as large" in observation.text) is (bbox[2] == 30 and not options)
+    assert bbox[0] != 100 or "[100, 50, 400, 350]" in observation.text
 
 
 @pytest.mark.parametrize(
@@ -103,10 +95,17 @@ def test_a_difference_is_shown_before_and_after_with_a_red_line_between():
     assert region.corners(SIZE) == pytest.approx(PLACE, abs=2)
 
 
-def test_both_sides_of_a_small_pair_are_enlarged():
-    plain = localize_differences(SOURCE, EDITED, enhance_below=0).pictures[0]
-    large = localize_differences(SOURCE, EDITED).pictures[0]
-    assert (large.width - 4, large.height) == (4 * (plain.width - 4), 4 * plain.height)
+def test_both_sides_of_a_small_pair_are_enlarged_and_a_picture_of_another_size_is_brought_to_the_first_ones():
+    plain, large = (localize_differences(SOURCE, EDITED, **options) for options in ({"enhance_below": 0}, {}))
+    (small,), (pair,) = plain.pictures, large.pictures
+    assert (pair.width - 4, pair.height) == (4 * (small.width - 4), 4 * small.height)
+    observation = localize_differences(SOURCE, EDITED.resized(1280, 960))
+    assert "brought from 1280 x 960 to 640 x 480" in observation.text
+    assert (len(observation.pictures), "brought" in large.text) == (1, False)
+    same_pictures = localize_differences(SOURCE, SOURCE)
+    assert same_pictures.pictures == same_pictures.boxes == ()
+    assert "No region" in same_pictures.text
+    assert localize_differences(SOURCE, EDITED, differences=PixelDifferences(threshold=254)).boxes == ()
 
 
 def test_the_largest_regions_are_shown_first_and_the_rest_is_counted():
@@ -122,24 +121,7 @@ def test_the_largest_regions_are_shown_first_and_the_rest_is_counted():
     ]
 
 
-def test_equal_pictures_have_no_pair():
-    observation = localize_differences(SOURCE, SOURCE)
-    assert observation.pictures == observation.boxes == ()
-    assert "No region" in observation.text
-
-
-def test_a_picture_of_another_size_is_brought_to_the_first_ones_and_that_is_said():
-    observation = localize_differences(SOURCE, EDITED.resized(1280, 960))
-    assert "brought from 1280 x 960 to 640 x 480" in observation.text
-    assert len(observation.pictures) == 1
-    assert "brought" not in localize_differences(SOURCE, EDITED).text
-
-
-def test_what_counts_as_a_difference_are_options_of_the_expert():
-    assert localize_differences(SOURCE, EDITED, differences=PixelDifferences(threshold=254)).boxes == ()
-
-
-# -- objects ----------------------------------------------------------------------------------------------------------
+# -- objects
 
 
 def test_objects_are_outlined_outside_of_their_boxes_best_first():
@@ -162,26 +144,23 @@ def test_objects_are_outlined_outside_of_their_boxes_best_first():
 
 def test_what_is_not_found_is_said_without_a_picture():
     observation = detect_object(SOURCE, "cup", detector=Finds(Detections(())))
-    assert observation.pictures == ()
-    assert "'cup' was not found" in observation.text
+    assert (observation.pictures, "'cup' was not found" in observation.text) == ((), True)
 
 
-@pytest.mark.parametrize("outcome", [Failure("out of memory"), Abstention("out of memory")])
-def test_a_detector_that_cannot_answer_is_an_error(outcome):
-    with pytest.raises(ToolError, match="out of memory"):
-        detect_object(SOURCE, "cup", detector=Finds(outcome))
-
-
-def test_no_name_is_no_question():
-    detector = Finds()
-    with pytest.raises(ToolError, match="empty"):
-        detect_object(SOURCE, " ", detector=detector)
-    assert detector.queries == []
-
-
-def test_an_answer_that_is_none_does_not_pass():
-    with pytest.raises(ValueError, match="detect expects"):
-        detect_object(SOURCE, "cup", detector=Finds("here"))
+@pytest.mark.parametrize(
+    ("name", "outcome", "error", "why"),
+    [
+        ("cup", Failure("out of memory"), ToolError, "out of memory"),
+        ("cup", Abstention("out of memory"), ToolError, "out of memory"),
+        (" ", None, ToolError, "empty"),  # nobody is asked
+        ("cup", "here", ValueError, "detect expects"),
+    ],
+)
+def test_a_detector_that_cannot_answer_is_an_error(name, outcome, error, why):
+    detector = Finds(outcome)
+    with pytest.raises(error, match=why):
+        detect_object(SOURCE, name, detector=detector)
+    assert len(detector.queries) == (name == "cup")
 
 
 LARGE = (4000, 3000)
@@ -220,13 +199,10 @@ def test_a_crop_has_the_corners_that_are_computed_by_hand(corners, crop):
     assert crop_corners(corners, LARGE) == crop
 
 
-def test_a_fixed_context_is_the_same_for_all_sizes():
+@pytest.mark.parametrize("context", ["wide", -0.1, float("nan"), float("inf"), None])
+def test_a_fixed_context_is_the_same_for_all_sizes_and_one_that_means_nothing_is_refused(context):
     assert crop_corners((100, 100, 120, 140), LARGE, 0.5) == (95, 90, 125, 150)
     assert crop_corners((100, 100, 120, 140), LARGE, 0) == (100, 100, 120, 140)
-
-
-@pytest.mark.parametrize("context", ["wide", -0.1, float("nan"), float("inf"), None])
-def test_a_context_that_means_nothing_is_refused(context):
     with pytest.raises(ValueError, match="context"):
         check_context(context)
 
@@ -254,18 +230,9 @@ def test_every_whole_pixel_survives_the_way_through_fractions():
 
 def test_only_small_crops_are_enlarged_and_none_beyond_bounds():
     crops = [noise(1, (100, 255)), noise(2, (256, 300)), noise(3, (1025, 20)), noise(4, (1024, 20))]
-    experts = Experts()
-    program = enlarge_small_crops(crops, 256)
-    request = next(program)
-    assert isinstance(request, Ask)
-    with pytest.raises(StopIteration) as done:
-        program.send(tuple(map(experts, request.queries)))
-    sizes = [crop.size for crop in done.value.value]
-    assert sizes == [(400, 1020), (256, 300), (1025, 20), (4096, 80)]
-    assert done.value.value[1] == crops[1]
-
-
-def test_nothing_is_asked_where_nothing_is_small():
-    with pytest.raises(StopIteration) as done:
-        next(enlarge_small_crops([noise(1, (300, 300))], 256))
-    assert isinstance(done.value.value[0], Image)
+    enlarged = value_alone(enlarge_small_crops(crops, 256), Experts(), "enhancer")
+    assert [crop.size for crop in enlarged] == [(400, 1020), (256, 300), (1025, 20), (4096, 80)]
+    assert enlarged[1] == crops[1]
+    nobody = Experts()
+    assert value_alone(enlarge_small_crops([noise(1, (300, 300))], 256), nobody, "enhancer")
+    assert nobody.queries == []

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import pytest
 
 from editcritic.reward.boxes import Box
-from editcritic.reward.engine.engine import Engine
 from editcritic.reward.image import Image
 from editcritic.reward.metrics.edival.following import InstructionFollowing
 from editcritic.reward.queries.expert import Expert
@@ -18,6 +17,8 @@ from editcritic.reward.queries.outcomes import Abstention, Failure
 from editcritic.reward.queries.response_formats import Reply
 from editcritic.reward.sample import EditSample, Task
 from editcritic.reward.score import Score
+
+from ..scripted import run
 
 SOURCE = Image.from_digest("a" * 64, (512, 512))
 EDITED = Image.from_digest("b" * 64, (512, 512))
@@ -52,18 +53,17 @@ class Scene(Expert):
             case Detect(image, (phrase,)) if phrase in self.broken:
                 return Failure(f"crashed on {phrase}")
             case Detect(image, (phrase,)):
-                boxes = (self.source if _root(image) == SOURCE else self.edited).get(phrase, ())
+                while image.origin is not None:
+                    image = image.origin[0]
+                boxes = (self.source if image == SOURCE else self.edited).get(phrase, ())
                 return Detections(tuple(Box(cx, cy, w, h, p, phrase) for cx, cy, w, h, p in boxes), min_score=0.05)
             case Judge(slots=slots):
                 return Reply(self.judge[dict(slots)["object"]]) if isinstance(self.judge, dict) else self.judge
             case _:
                 return RecognizedText.without_boxes(self.text)
 
-
-def _root(image: Image) -> Image:
-    while image.origin is not None:
-        image = image.origin[0]
-    return image
+    def of_kind(self, kind: type[Any]) -> list[Any]:
+        return [query for query in self.queries if isinstance(query, kind)]
 
 
 Follow = Callable[..., Score]
@@ -71,17 +71,16 @@ Follow = Callable[..., Score]
 
 @pytest.fixture(scope="session")
 def follow() -> Follow:
-    """Score one scene: `follow(task or instruction, Scene(...), protocol=..., dense=..., ...)`."""
+    """Score one scene: `follow(task, instruction or both, Scene(...), protocol=..., dense=..., ...)`."""
 
-    def run(task: Task | str, scene: Scene, *, metric: InstructionFollowing | None = None, **options: Any) -> Score:
-        instruction = task if isinstance(task, str) else "see the task"
-        task_value = None if isinstance(task, str) else task
-        sample = EditSample("s", instruction, (SOURCE,), EDITED, task=task_value)
-        metric = metric or InstructionFollowing(**options)
-        with Engine() as engine:
-            return engine.submit(metric(sample), dict.fromkeys(metric.card.roles, scene), sample).result(timeout=60)
+    def scored(task: Any, scene: Scene, **options: Any) -> Score:
+        instruction, planned = task if isinstance(task, tuple) else (task, None)
+        if isinstance(task, Task):
+            instruction, planned = "see the task", task
+        sample, metric = EditSample("s", instruction, (SOURCE,), EDITED, task=planned), InstructionFollowing(**options)
+        return run(metric, sample, dict.fromkeys(metric.card.roles, scene))
 
-    return run
+    return scored
 
 
 @pytest.fixture(scope="session")

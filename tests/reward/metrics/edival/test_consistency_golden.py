@@ -7,11 +7,13 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from editcritic.reward import Box, EditSample, Engine, Expert, Image, Pools, Score
+from editcritic.reward import Box, EditSample, Expert, Image, Pools
 from editcritic.reward.experts.loading.pooling import guess_grid, pool_query
 from editcritic.reward.experts.pixel_features import PixelFeatures
 from editcritic.reward.metrics.edival.consistency import ContentConsistency
 from editcritic.reward.queries import Detect, Detections, Embed
+
+from ..scripted import run
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "edival_consistency"
 CASES = [json.loads(line) for line in (GOLDEN / "cases.jsonl").read_text().splitlines()]
@@ -27,16 +29,11 @@ class Recorded(Expert):
         self.detections = {source: case["detections"]["source"], edited: case["detections"]["edited"]}
 
     def __call__(self, queries):
-        return [
-            Detections(
-                tuple(
-                    Box(*numbers).with_label(name)
-                    for name in query.phrases
-                    for numbers in self.detections[query.image].get(name, ())
-                )
-            )
-            for query in queries
-        ]
+        return [Detections(tuple(self.found(query))) for query in queries]
+
+    def found(self, query):
+        known = self.detections[query.image]
+        return [Box(*numbers).with_label(name) for name in query.phrases for numbers in known.get(name, ())]
 
 
 class StandIn(Expert):
@@ -60,7 +57,7 @@ def described(region):
     return np.concatenate([region.mean((0, 1)), region.std((0, 1)), [1.0, 0.5]])
 
 
-def scored(case) -> Score:
+def scored(case):
     source = Image.of(GOLDEN / f"{case['id']}_source.png")
     edited = Image.of(GOLDEN / f"{case['id']}_edited.png")
     if edited == source:
@@ -72,12 +69,7 @@ def scored(case) -> Score:
     pools = Pools(all=tuple(case["all_objects"]), unchanged=tuple(case["unchanged_objects"]))
     sample = EditSample(case["id"], "", (source,), edited, pools=pools)
     experts = {"detector": Recorded(case, source, edited), "features": StandIn(), "pixels": PixelFeatures()}
-    with Engine() as engine:
-        return engine.submit(ContentConsistency(protocol="official")(sample), experts, sample).result()
-
-
-def patches(score: Score) -> float:
-    return next(item.numbers["patches"] for item in score.evidence if "patches" in item.numbers)
+    return run(ContentConsistency(protocol="official"), sample, experts)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
@@ -95,7 +87,8 @@ def test_agrees_with_the_released_code(case):
     assert objects_l1.value == close(expected["object_l1_mean"])
     assert background.value == close(expected["background_dino"])
     assert background_l1.value == close(expected["background_l1"])
-    assert patches(background) == expected["background_patches"]
+    patches = next(item.numbers["patches"] for item in background.evidence if "patches" in item.numbers)
+    assert patches == expected["background_patches"]
     assert list(guess_grid(200)) == expected["grid"]
     halves = [half.value for half in (objects, background) if half.value is not None]
     assert score.value == pytest.approx(sum(halves) / len(halves))

@@ -1,16 +1,13 @@
 """The metric as a whole: protocols, options, prompts, and scores without a value."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from pathlib import Path
 from string import Formatter
-from typing import Any
 
 import pytest
 
-from editcritic.benchmarks.run.golden_cases import GoldenCase, GoldenExpert, detector_calls, read_cases, replay_cases
+from editcritic.benchmarks.run.golden_cases import GoldenExpert, detector_calls, read_cases, replay_cases
 from editcritic.reward.engine.program import Ask
 from editcritic.reward.metrics.edival.following import InstructionFollowing
 from editcritic.reward.queries.kinds import Detect, Judge, Query
@@ -18,44 +15,35 @@ from editcritic.reward.queries.outcomes import Abstention, Failure
 from editcritic.reward.queries.prompts import Prompts
 from editcritic.reward.queries.response_formats import Reply
 from editcritic.reward.sample import Task
-from editcritic.reward.score import Score
 
 BOX = (0.5, 0.5, 0.2, 0.2, 0.9)
 RECOLOUR = Task("color_alter", object="cup", value="blue")
 PROMPTS = Path(__file__).resolve().parents[4] / "reward" / "metrics" / "edival" / "prompts"
 
 
-def test_a_protocol_that_does_not_exist_is_refused_with_those_that_do() -> None:
-    with pytest.raises(ValueError, match="edival-if has no protocol 'fixed': there are paper, official"):
-        InstructionFollowing("fixed")
-
-
 @pytest.mark.parametrize(
-    "options",
+    ("options", "says"),
     [
-        {"position_margin": -0.1},
-        {"position_margin": 1.0},
-        {"text_match": "fuzzy"},
-        {"attribute_view": "half"},
-        {"threshold": 0.0},
-        {"threshold": 1.0},
-        {"max_box_size": 0.0},
-        {"duplicate_iou": 1.5},
-        {"min_crop_size": -1},
+        ({"protocol": "fixed"}, "edival-if has no protocol 'fixed': there are paper, official"),
+        (
+            {"protocol": "official", "text_match": "substring"},
+            "no options in protocol official, got text_match=substring",
+        ),
+        *(({"position_margin": value}, "position_margin") for value in (-0.1, 1.0)),
+        *(({"threshold": value}, "threshold") for value in (0.0, 1.0)),
+        *(({name: value}, name) for name, value in (("text_match", "fuzzy"), ("attribute_view", "half"))),
+        *(
+            ({name: value}, name)
+            for name, value in (("max_box_size", 0.0), ("duplicate_iou", 1.5), ("min_crop_size", -1))
+        ),
     ],
 )
-def test_options_that_mean_nothing_are_refused(options) -> None:
-    (name,) = options
-    with pytest.raises(ValueError, match=name):
+def test_options_that_mean_nothing_are_refused(options, says):
+    with pytest.raises(ValueError, match=says):
         InstructionFollowing(**options)
 
 
-def test_the_official_protocol_takes_no_options() -> None:
-    with pytest.raises(ValueError, match="no options in protocol official, got text_match=substring"):
-        InstructionFollowing("official", text_match="substring")
-
-
-def test_the_signature_names_protocol_options_and_prompts(tmp_path: Path) -> None:
+def test_the_signature_names_protocol_options_and_prompts(tmp_path):
     assert InstructionFollowing().signature == "edival-if@3/paper"
     assert InstructionFollowing("official", dense=True).signature == "edival-if@3/official[dense]"
     (tmp_path / "color.txt").write_text("Is the {object} {value}?", encoding="utf-8")
@@ -66,32 +54,25 @@ def test_the_signature_names_protocol_options_and_prompts(tmp_path: Path) -> Non
     assert pickle.loads(pickle.dumps(packed)) == packed
 
 
-def test_an_instruction_of_no_known_form_is_not_applicable(follow, scene) -> None:
-    for protocol in ("paper", "official"):
-        judge_evidence = scene()
-        score = follow("Make it pop", judge_evidence, protocol=protocol)
-        assert (score.status, score.value) == ("not_applicable", None)
-        assert "'Make it pop' is none of EdiVal's nine forms" in score.reason
-        assert "task=Task(" in score.reason
-        assert score.metric == f"edival-if@3/{protocol}"
-        assert not judge_evidence.queries
-
-
-def test_what_experts_cannot_know_or_do_is_no_number(follow, scene) -> None:
+@pytest.mark.parametrize("protocol", ["paper", "official"])
+def test_an_unknown_form_and_what_experts_cannot_know_or_do_is_no_number(follow, scene, protocol):
+    seen = scene()
+    score = follow("Make it pop", seen, protocol=protocol)
+    assert (score.status, score.value, score.metric) == ("not_applicable", None, f"edival-if@3/{protocol}")
+    assert "'Make it pop' is none of EdiVal's nine forms" in score.reason
+    assert "task=Task(" in score.reason
+    assert not seen.queries
     removal = Task("subject_remove", object="cup")
-    for protocol in ("paper", "official"):
-        for dense in (False, True):
-            blind = follow(removal, scene(unknown=("cup",)), protocol=protocol, dense=dense)
-            assert (blind.status, blind.value, blind.reason) == ("abstained", None, "cannot look for cup")
-            down = follow(removal, scene(broken=("cup",)), protocol=protocol, dense=dense)
-            assert (down.status, down.value) == ("failed", None)
-            assert "crashed on cup" in down.reason
-    shy = scene(edited={"cup": [BOX]}, judge=Abstention("colours only"))
-    assert follow(RECOLOUR, shy).status == "abstained"
-    assert follow(RECOLOUR, scene(edited={"cup": [BOX]}, judge=Failure("timed out"))).status == "failed"
+    for dense in (False, True):
+        blind = follow(removal, scene(unknown=("cup",)), protocol=protocol, dense=dense)
+        assert (blind.status, blind.value, blind.reason) == ("abstained", None, "cannot look for cup")
+        down = follow(removal, scene(broken=("cup",)), protocol=protocol, dense=dense)
+        assert (down.status, down.value, "crashed on cup" in down.reason) == ("failed", None, True)
+    for outcome, status in ((Abstention("colours only"), "abstained"), (Failure("timed out"), "failed")):
+        assert follow(RECOLOUR, scene(edited={"cup": [BOX]}, judge=outcome)).status == status
 
 
-def test_evidence_tells_what_was_looked_at_and_how_it_was_weighed(follow, scene) -> None:
+def test_evidence_tells_what_was_looked_at_and_how_it_was_weighed(follow, scene):
     score = follow(
         RECOLOUR, scene(edited={"cup": [BOX, (*BOX[:4], 0.2)]}, judge=Reply("Yes!", {"yes": 0.8, "no": 0.2}))
     )
@@ -126,28 +107,25 @@ SLOTS = {
 }
 
 
-def test_every_prompt_uses_exactly_the_slots_it_is_given() -> None:
+def test_every_prompt_uses_exactly_the_slots_it_is_given():
     assert {file.stem for file in PROMPTS.glob("*.txt")} == set(SLOTS)
     for name, slots in SLOTS.items():
         text = (PROMPTS / f"{name}.txt").read_text(encoding="utf-8")
         assert {slot for _, slot, _, _ in Formatter().parse(text) if slot is not None} == slots
 
 
-def test_yes_no_prompts_ask_for_one_word() -> None:
-    for name in SLOTS.keys() - {"core_name"}:
-        assert (
-            Prompts("editcritic.reward.metrics.edival")
-            .render(name, **dict.fromkeys(SLOTS[name], "x"))
-            .endswith("Answer with one word: yes or no.")
-        )
+@pytest.mark.parametrize("name", SLOTS.keys() - {"core_name"})
+def test_yes_no_prompts_ask_for_one_word(name):
+    words = Prompts("editcritic.reward.metrics.edival").render(name, **dict.fromkeys(SLOTS[name], "x"))
+    assert words.endswith("Answer with one word: yes or no.")
 
 
-def test_a_prompt_pack_replaces_what_it_holds(follow, scene, tmp_path: Path) -> None:
+def test_a_prompt_pack_replaces_what_it_holds(follow, scene, tmp_path):
     (tmp_path / "color.txt").write_text("Is the {object} {value}?\n", encoding="utf-8")
     pack = str(tmp_path)
     packed = scene(edited={"cup": [BOX]})
     follow(RECOLOUR, packed, prompts=pack)
-    (question,) = [query for query in packed.queries if isinstance(query, Judge)]
+    (question,) = packed.of_kind(Judge)
     assert question.messages[0].content[-1] == "Is the cup blue?"
     ours = scene()
     follow(Task("background_change", value="beach"), ours, prompts=pack)
@@ -156,30 +134,33 @@ def test_a_prompt_pack_replaces_what_it_holds(follow, scene, tmp_path: Path) -> 
         InstructionFollowing(prompts=str(tmp_path / "none"))
 
 
-@pytest.fixture(scope="module")
-def golden() -> Path:
-    return Path(__file__).parents[3] / "golden" / "edival_instruction_following.jsonl"
+GOLDEN = Path(__file__).parents[3] / "golden" / "edival_instruction_following.jsonl"
 
 
-def test_all_golden_cases_agree_in_verdict_and_detector_calls(golden: Path) -> None:
-    agree, total, disagreements = replay_cases(golden, "official")
+def test_all_golden_cases_agree_in_verdict_and_detector_calls_which_do_not_count_for_other_protocols():
+    agree, total, disagreements = replay_cases(GOLDEN, "official")
     assert (agree, total) == (2730, 2730), "\n".join(map(str, disagreements[:20]))
+    agree, total, disagreements = replay_cases(GOLDEN, "paper")
+    assert (total, agree + len(disagreements)) == (2730, 2730)
+    assert all(item.score.value != item.case.expected for item in disagreements)
 
 
-def test_the_detector_is_asked_in_the_order_of_the_released_code(golden: Path) -> None:
+def test_the_detector_is_asked_in_the_order_of_the_released_code_and_the_dense_form_agrees_with_every_verdict():
     """What the evidence says was asked is what was asked: the program is stepped through by hand."""
-    cases = list(read_cases(golden))
+    cases, degrees = list(read_cases(GOLDEN)), set()
     recorded = GoldenExpert(cases)
-    metric = InstructionFollowing("official")
     for case in cases:
-        score, queries = by_hand(metric, case, recorded)
+        score, queries = by_hand(InstructionFollowing("official"), case, recorded)
         names = {case.picture(name).digest: name for name in ("source", "edited")}
         assert [(names[query.image.digest], *query.phrases) for query in queries] == [call[:2] for call in case.calls]
-        assert detector_calls(score, case) == case.calls
-        assert score.value == case.expected
+        assert (detector_calls(score, case), score.value) == (case.calls, case.expected)
+        dense, _ = by_hand(InstructionFollowing("official", dense=True), case, recorded)
+        assert (dense.value >= 0.5) == bool(case.expected)
+        degrees.add(dense.value)
+    assert len(degrees) > 1000  # judge-only verdicts tie where the judge gives no probability
 
 
-def by_hand(metric: InstructionFollowing, case: GoldenCase, recorded: GoldenExpert) -> tuple[Score, list[Detect]]:
+def by_hand(metric, case, recorded):
     program, answers, queries = metric(case.sample), None, []
     try:
         while True:
@@ -192,26 +173,8 @@ def by_hand(metric: InstructionFollowing, case: GoldenCase, recorded: GoldenExpe
         return stop.value, queries
 
 
-def test_the_dense_form_agrees_with_every_golden_verdict(golden: Path) -> None:
-    metric = InstructionFollowing("official", dense=True)
-    cases = list(read_cases(golden))
-    recorded = GoldenExpert(cases)
-    degrees = {}
-    for case in cases:
-        score, _ = by_hand(metric, case, recorded)
-        assert score.value is not None
-        assert (score.value >= 0.5) == bool(case.expected)
-        degrees[case.id] = score.value
-    assert len(set(degrees.values())) > 1000  # judge-only verdicts tie where the judge gives no probability
-
-
-def line_of(golden: Path, number: int) -> dict[str, Any]:
-    with golden.open(encoding="utf-8") as lines:
-        return [json.loads(line) for _, line in zip(range(number + 1), lines, strict=False)][number]
-
-
-def test_a_case_that_comes_out_otherwise_is_told(golden: Path, tmp_path: Path) -> None:
-    wrong, shuffled, silent = (line_of(golden, number) for number in range(3))
+def test_a_case_that_comes_out_otherwise_is_told_and_a_line_that_is_no_case_is_named(tmp_path):
+    wrong, shuffled, silent = (json.loads(line) for line in GOLDEN.read_text(encoding="utf-8").splitlines()[:3])
     wrong["expected"] = 1 - wrong["expected"]
     shuffled["detector_calls"].reverse()
     silent["vlm"] = {}
@@ -223,19 +186,7 @@ def test_a_case_that_comes_out_otherwise_is_told(golden: Path, tmp_path: Path) -
     assert lines[0].startswith(f"{wrong['id']}: expected {wrong['expected']}, got {1 - wrong['expected']}")
     assert "expected detector calls" in lines[1]
     assert "got failed (golden edival-if: no answer is recorded for 'added')" in lines[2]
-
-
-def test_calls_do_not_count_for_other_protocols(golden: Path) -> None:
-    agree, total, disagreements = replay_cases(golden, "paper")
-    assert total == 2730
-    assert agree + len(disagreements) == total
-    assert all(item.score.value != item.case.expected for item in disagreements)
-
-
-def test_a_line_that_is_no_case_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "cases.jsonl"
     file.write_text('{"id": "1"}\n', encoding="utf-8")
-    with pytest.raises(ValueError, match="line 1: not a golden case"):
-        replay_cases(file, "official")
-    with pytest.raises(ValueError, match="there are paper, official"):
-        replay_cases(file, "fixed")
+    for protocol, says in (("official", "line 1: not a golden case"), ("fixed", "there are paper, official")):
+        with pytest.raises(ValueError, match=says):
+            replay_cases(file, protocol)

@@ -2,15 +2,14 @@
 
 import pytest
 
-from editcritic.reward.image import Image
 from editcritic.reward.metrics.edival.inspector import leading_yes_no
 from editcritic.reward.queries.kinds import Detect, Judge, ReadText
 from editcritic.reward.queries.response_formats import Reply
 from editcritic.reward.sample import Task
 
-EDITED = Image.from_digest("b" * 64, (512, 512))
+from .conftest import EDITED
+
 DOG = (0.5, 0.5, 0.2, 0.2, 0.9)
-WHOLE = (0.5, 0.5, 0.99, 0.99, 0.9)
 
 
 def at(cx: float, cy: float = 0.5, score: float = 0.9, size: float = 0.1) -> tuple[float, ...]:
@@ -19,7 +18,7 @@ def at(cx: float, cy: float = 0.5, score: float = 0.9, size: float = 0.1) -> tup
 
 def only(scene, kind):
     """The one query of this kind that a scene got."""
-    (query,) = [query for query in scene.queries if isinstance(query, kind)]
+    (query,) = scene.of_kind(kind)
     return query
 
 
@@ -35,7 +34,7 @@ def only(scene, kind):
         (Task("position_change", object="dog", position="left", reference="cat"), 0.40),
     ],
 )
-def test_a_score_must_lie_strictly_above_the_threshold_of_its_task(follow, scene, task, threshold) -> None:
+def test_a_score_must_lie_strictly_above_the_threshold_of_its_task(follow, scene, task, threshold):
     before = {} if task.type == "subject_add" else {"dog": [DOG]}
     for score, seen in ((threshold + 0.001, True), (threshold, False)):
         found = scene(source=before, edited={"cat": [at(0.9)], "dog": [at(0.2, score=score)]})
@@ -50,7 +49,7 @@ def test_a_score_must_lie_strictly_above_the_threshold_of_its_task(follow, scene
         (Task("position_change", object="dog", position="left", reference="cat"), 0.37, (0, 1, 0)),
     ],
 )
-def test_one_threshold_can_replace_them_all(follow, scene, task, detected, counts) -> None:
+def test_one_threshold_can_replace_them_all(follow, scene, task, detected, counts):
     edited = {"dog": [at(0.2, score=detected)], "cat": [at(0.9)]}
     weak = scene(source={"dog": [DOG]}, edited=edited)
     assert tuple(follow(task, weak, threshold=one).value for one in (None, 0.30, 0.40)) == counts
@@ -59,7 +58,7 @@ def test_one_threshold_can_replace_them_all(follow, scene, task, detected, count
 @pytest.mark.parametrize(
     ("w", "h", "dropped"), [(0.981, 0.981, True), (0.98, 0.99, False), (0.99, 0.98, False), (1.0, 0.5, False)]
 )
-def test_boxes_of_nearly_the_whole_picture_are_dropped(follow, scene, w, h, dropped) -> None:
+def test_boxes_of_nearly_the_whole_picture_are_dropped(follow, scene, w, h, dropped):
     covered = scene(source={"dog": [DOG]}, edited={"dog": [(0.5, 0.5, w, h, 0.9)]})
     score = follow(Task("subject_remove", object="dog"), covered)
     assert score.value == float(dropped)
@@ -129,7 +128,7 @@ def test_a_task_is_done_where_its_algorithm_says_so(follow, scene, task, source,
     ],
 )
 @pytest.mark.parametrize("kind", ["subject_add", "position_change"])
-def test_a_centre_must_lie_beyond_the_margin(follow, scene, kind, position, just, short) -> None:
+def test_a_centre_must_lie_beyond_the_margin(follow, scene, kind, position, just, short):
     task = Task(kind, new="hat", object="hat", position=position, reference="dog")
     before = {} if kind == "subject_add" else {"hat": [at(0.5)]}
 
@@ -141,27 +140,23 @@ def test_a_centre_must_lie_beyond_the_margin(follow, scene, kind, position, just
     assert verdict((0.5, 0.5), position_margin=0.0) == 0
 
 
-def test_replace_asks_the_judge_unless_told_not_to(follow, scene) -> None:
-    doubted = scene(source={"dog": [DOG]}, edited={"cat": [DOG]}, judge=Reply("No, that is a dog."))
+def test_replace_asks_the_judge_unless_told_not_to_and_count_looks_at_the_edited_image_alone(follow, scene):
+    doubted, unasked = (scene(source={"dog": [DOG]}, edited={"cat": [DOG]}, judge=Reply("No")) for _ in range(2))
     assert follow(REPLACE, doubted).value == 0
     question = only(doubted, Judge)
     assert (question.topic, dict(question.slots)) == ("edival/replaced", {"object": "dog", "new": "cat"})
     assert len(question.images) == 2
-    unasked = scene(source={"dog": [DOG]}, edited={"cat": [DOG]}, judge=Reply("No"))
     assert follow(REPLACE, unasked, judge_replacement=False).value == 1
-    assert not any(isinstance(query, Judge) for query in unasked.queries)
-
-
-def test_count_looks_at_the_edited_image_alone(follow, scene) -> None:
+    assert unasked.of_kind(Judge) == []
     doubled = scene(edited=DOUBLED)
     follow(COUNT, doubled)
-    assert [query.image.digest[0] for query in doubled.queries] == ["b"]
+    assert [query.image for query in doubled.queries] == [EDITED]
 
 
 @pytest.mark.parametrize(("kind", "topic"), [("color_alter", "color"), ("material_alter", "material")])
 def test_attributes_are_judged_on_the_crop_of_the_object_on_the_whole_image_or_on_both_crops(
     follow, scene, kind, topic
-) -> None:
+):
     task = Task(kind, object="cup", value="blue")
     shown = scene(edited={"cup": [at(0.25, 0.75, size=0.2)]})
     assert follow(task, shown).value == 1
@@ -176,7 +171,7 @@ def test_attributes_are_judged_on_the_crop_of_the_object_on_the_whole_image_or_o
     assert (only(both, Judge).topic, len(only(both, Judge).images)) == (f"edival/{topic}_pair", 2)
 
 
-def test_crops_of_tiny_objects_are_widened_and_lie_inside_of_the_picture(follow, scene) -> None:
+def test_crops_of_tiny_objects_are_widened_and_lie_inside_of_the_picture(follow, scene):
     for options, size in (({}, 26), ({"min_crop_size": 0.0}, 6)):
         tiny = scene(edited={"cup": [(0.5, 0.5, 0.01, 0.01, 0.9)]})
         follow(COLOUR, tiny, **options)
@@ -186,7 +181,7 @@ def test_crops_of_tiny_objects_are_widened_and_lie_inside_of_the_picture(follow,
         assert follow(Task("text_change", text="OPEN", object="sign"), sign).value == 1
 
 
-def test_added_text_is_read_in_the_whole_image_and_changed_text_on_its_object(follow, scene) -> None:
+def test_added_text_is_read_in_the_whole_image_and_changed_text_on_its_object(follow, scene):
     anywhere = scene(text="OPEN")
     assert follow(Task("text_change", text="OPEN"), anywhere).value == 1
     assert only(anywhere, ReadText).image.size == (512, 512)
@@ -216,7 +211,7 @@ def test_added_text_is_read_in_the_whole_image_and_changed_text_on_its_object(fo
         ("!!!", "! ! !", 1, 1),
     ],
 )
-def test_texts_are_compared_without_case_punctuation_and_blanks(follow, scene, read, wanted, exact, substring) -> None:
+def test_texts_are_compared_without_case_punctuation_and_blanks(follow, scene, read, wanted, exact, substring):
     task = Task("text_change", text=wanted)
     assert follow(task, scene(text=read)).value == exact
     assert follow(task, scene(text=read), text_match="substring").value == substring
@@ -239,7 +234,7 @@ BEACH = Task("background_change", value="beach", keep=("dog",))
         *((Reply(text), None) for text in ("nothing", "")),
     ],
 )
-def test_a_judge_says_yes_or_no_first_or_the_score_fails(follow, scene, reply, value) -> None:
+def test_a_judge_says_yes_or_no_first_or_the_score_fails(follow, scene, reply, value):
     experts = scene(judge=reply)
     score = follow(BEACH, experts)
     (question,) = experts.queries
@@ -252,11 +247,8 @@ def test_a_judge_says_yes_or_no_first_or_the_score_fails(follow, scene, reply, v
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        ("<answer>Yes</answer>", True),
-        ("\n<answer> **No** </answer>", False),
-        ("Yes.", True),
-        ("The cup is blue. <answer>Yes</answer>", None),
-        ("<answer>No idea</answer>", None),
+        *(("<answer>Yes</answer>", True), ("\n<answer> **No** </answer>", False), ("Yes.", True)),
+        *((text, None) for text in ("The cup is blue. <answer>Yes</answer>", "<answer>No idea</answer>")),
         ('{"answer": "yes"', None),
     ],
 )

@@ -1,8 +1,6 @@
 """Object pools, against chains in the layout of the published instruction file."""
 
-from collections import defaultdict
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -10,34 +8,31 @@ from editcritic.reward.boxes import Box
 from editcritic.reward.image import Image
 from editcritic.reward.metrics.edival.pools import pools_of, renamed_object, update_pools
 from editcritic.reward.metrics.edival.task_parser import parse_task
-from editcritic.reward.sample import EditSample, Pools, Task, TaskType
+from editcritic.reward.sample import EditSample, Pools, Task
 
 from ....edival_chains import CHAINS
 
-Turns = dict[int, tuple[Task, Pools]]
-
 
 @pytest.fixture(scope="module")
-def chains() -> dict[int, Turns]:
+def chains():
     """Per image: the task of each turn, and the published pools after it."""
-    read: dict[int, Turns] = defaultdict(dict)
-    for index, rows in CHAINS.items():
-        for turn, row in enumerate(rows, start=1):
-            task = parse_task(row.instruction)
-            assert task is not None
-            read[index][turn] = (task, Pools(row.all, row.available, row.unchanged, row.background))
-    return read
+    return {
+        index: [
+            (parse_task(row.instruction), Pools(row.all, row.available, row.unchanged, row.background)) for row in rows
+        ]
+        for index, rows in CHAINS.items()
+    }
 
 
-def objects_at_first(chain: Turns) -> tuple[str, ...]:
+def objects_at_first(chain):
     """What was in the image before the first turn: what is there after it but for what it brought, the last."""
-    task, after = chain[1]
+    task, after = chain[0]
     before = Pools(after.all[:-1], after.all[:-1], after.all[:-1])
     return before.all if update_pools(before, task).all == after.all else after.all
 
 
-def test_published_pools_follow_from_the_turn_before_in_order(chains: dict[int, Turns]) -> None:
-    steps = [(*chain[turn], chain[turn - 1][1]) for chain in chains.values() for turn in (2, 3)]
+def test_published_pools_follow_from_the_turn_before_in_order_and_first_ones_from_the_objects_of_the_picture(chains):
+    steps = [(*chain[turn], chain[turn - 1][1]) for chain in chains.values() for turn in (1, 2)]
     differing = [(task, after, before) for task, after, before in steps if update_pools(before, task) != after]
     assert (len(steps), len(differing)) == (10, 1)
     # As all that differ in the published file, it is a change of background, in one thing: `available` lacks what an
@@ -47,22 +42,14 @@ def test_published_pools_follow_from_the_turn_before_in_order(chains: dict[int, 
         assert task.type == "background_change"
         assert replace(ours, available=after.available) == after
         assert set(after.available) < set(ours.available) <= set(task.keep)
-
-
-def test_all_of_them_do_when_the_original_foreground_objects_are_given(chains: dict[int, Turns]) -> None:
+    # All of them do when the original foreground objects are given.
     for chain in chains.values():
         originals = objects_at_first(chain)
-        for turn in (2, 3):
+        assert update_pools(Pools(originals, originals, originals), chain[0][0]) == chain[0][1]
+        for turn in (1, 2):
             task, after = chain[turn]
             foreground = [name for name in task.keep if name in originals]
             assert update_pools(chain[turn - 1][1], task, foreground=foreground) == after
-
-
-def test_first_turns_follow_from_the_objects_of_the_picture(chains: dict[int, Turns]) -> None:
-    for chain in chains.values():
-        task, after = chain[1]
-        names = objects_at_first(chain)
-        assert update_pools(Pools(names, names, names), task) == after
 
 
 @pytest.mark.parametrize(
@@ -75,16 +62,16 @@ def test_first_turns_follow_from_the_objects_of_the_picture(chains: dict[int, Tu
         ("material_alter", "fish", "glass", "glass fish"),
     ],
 )
-def test_renaming(kind: TaskType, name: str, value: str, new: str) -> None:
+def test_renaming(kind, name, value, new):
     assert renamed_object(Task(kind, object=name, value=value)) == new
 
 
-def sample(instruction: str, *earlier: EditSample, **fields: Any) -> EditSample:
+def sample(instruction, *earlier, **fields):
     image = Image.from_digest("0" * 64, (8, 8))
     return EditSample("s", instruction, (image,), image, history=earlier, **fields)
 
 
-def test_pools_of_a_chain_begin_with_the_names_of_the_boxes() -> None:
+def test_pools_of_a_chain_begin_with_the_names_of_the_boxes():
     box = (Box(0.5, 0.5, 0.1, 0.1),)
     first = sample("Add a hat above the dog", boxes={"dog": box, "Cat": box, "cup": box})
     second = sample("Remove the cat", first)
@@ -94,20 +81,17 @@ def test_pools_of_a_chain_begin_with_the_names_of_the_boxes() -> None:
     assert pools_of(third) == Pools(("dog", "Cat", "cup", "hat", "red dog"), ("cup", "hat", "red dog"), ("cup",))
 
 
-def test_pools_that_are_given_come_first() -> None:
+def test_pools_that_are_given_come_first_and_some_nobody_knows():
     pools = Pools(("dog", "hat"), ("dog", "hat"), ("dog",))
     first = sample("Surprise me", pools=pools)
     assert pools_of(first) is pools
     assert pools_of(sample("Remove the dog", first)) == Pools(("dog", "hat"), ("hat",), ())
     assert pools_of(sample("Remove the dog", first, pools=Pools())) == Pools()
-
-
-def test_pools_nobody_knows() -> None:
     assert pools_of(sample("Remove the dog")) is None
     assert pools_of(sample("Surprise me", boxes={"dog": (Box(0.5, 0.5, 0.1, 0.1),)})) is None
 
 
-def test_a_background_change_keeps_what_stands_before_it_and_ends_background_scoring() -> None:
+def test_a_background_change_keeps_what_stands_before_it_and_ends_background_scoring():
     before = Pools(("dog", "wall"), ("dog", "wall"), ("dog", "wall"))
     task = Task("background_change", value="beach", keep=("dog",))
     assert update_pools(before, task) == Pools(("dog", "wall"), ("dog",), ("dog",), background=False)

@@ -1,7 +1,6 @@
 """All dimensions: what each asks and shows, to which samples it applies, how it is written down and built again."""
 
 import json
-from typing import Any
 
 import pytest
 
@@ -16,6 +15,7 @@ from .scripted_i2ibench import EDITED, FIRST, QUESTIONS, SECOND, World, of, samp
 
 ALL = sorted(DIMENSIONS)
 BOTH, SOURCES = "sources, edited", "sources"
+DIMENSION = pytest.mark.parametrize("dimension", ALL)
 
 
 def regions(topic, *named):
@@ -28,50 +28,44 @@ def questions(subject):
     return [(f"i2i/questions_{subject}", SOURCES), *[("i2i/answer", BOTH)] * len(QUESTIONS)]
 
 
-SUCCESS, TEXT = [("i2i/success", BOTH)], [("read_text", "edited"), ("i2i/text_style", "edited")]
-KNOWLEDGE, RATED = [("i2i/knowledge", BOTH)], [("rate", "edited")]
+def judged(topic):
+    return [(f"i2i/{topic}", BOTH)]
+
+
 DETAILS = regions("segment_details_multi", "source 1", "source 2")
+ALIKE = {  # of one source and of several
+    "aesthetic-quality": [("rate", "edited")],
+    "blending-naturalness": judged("blending"),
+    "editing-artifacts": judged("artifacts"),
+    "image-quality": [("rate", "edited")],
+    "instruction-following": judged("following"),
+    "spatial-accuracy": judged("success"),
+    "text-content-style": [("read_text", "edited"), ("i2i/text_style", "edited")],
+    "world-knowledge": judged("knowledge"),
+}
 ASKED = {
-    "action-state-change": SUCCESS,
-    "aesthetic-quality": RATED,
-    "blending-naturalness": [("i2i/blending", BOTH)],
+    **ALIKE,
+    **{f"multi-{name}": asked for name, asked in ALIKE.items()},
+    **dict.fromkeys(("action-state-change", "local-attribute", "object-manipulation"), judged("success")),
     "composition-interaction": questions("composition"),
-    "editing-artifacts": [("i2i/artifacts", BOTH)],
-    "image-quality": RATED,
-    "instruction-following": [("i2i/following", BOTH)],
-    "local-attribute": SUCCESS,
-    "non-edited-fidelity": [
-        ("i2i/segment_edited", BOTH),
-        ("segment", "edited"),
-        ("embed", "source 1"),
-        ("embed", "edited at the source's size"),
-    ],
-    "object-manipulation": SUCCESS,
     "physical-plausibility": questions("physical"),
-    "spatial-accuracy": SUCCESS,
+    "non-edited-fidelity": [
+        *judged("segment_edited"),
+        *(("segment", "edited"), ("embed", "source 1"), ("embed", "edited at the source's size")),
+    ],
     "subject-identity": regions("segment_unchanged", "source 1", "source 1"),
-    "text-content-style": TEXT,
-    "world-knowledge": KNOWLEDGE,
-    "multi-aesthetic-quality": RATED,
-    "multi-blending-naturalness": [("i2i/blending", BOTH)],
     "multi-composition-interaction": questions("composition_multi"),
     "multi-cross-source-attribute": questions("transfer_multi"),
-    "multi-detail-fidelity": DETAILS,
-    "multi-editing-artifacts": [("i2i/artifacts", BOTH)],
-    "multi-image-quality": RATED,
-    "multi-instruction-following": [("i2i/following", BOTH)],
     "multi-inter-subject-consistency": questions("consistency_multi"),
-    "multi-non-edited-fidelity": regions("segment_preserved_multi", "source 2"),
     "multi-physical-plausibility": questions("physical_multi"),
-    "multi-spatial-accuracy": SUCCESS,
+    "multi-detail-fidelity": DETAILS,
     "multi-subject-consistency": DETAILS,
-    "multi-subject-extraction": [("i2i/count", BOTH), *DETAILS],
-    "multi-text-content-style": TEXT,
-    "multi-world-knowledge": KNOWLEDGE,
+    "multi-subject-extraction": [*judged("count"), *DETAILS],
+    "multi-non-edited-fidelity": regions("segment_preserved_multi", "source 2"),
 }
 
 
-def pictures_of(image_names, sample):
+def pictures_of(names, sample):
     return {
         BOTH: (*sample.sources, sample.edited),
         SOURCES: sample.sources,
@@ -79,84 +73,65 @@ def pictures_of(image_names, sample):
         "edited at the source's size": (sample.edited.resized(*sample.source.size),),
         "source 1": sample.sources[:1],
         "source 2": sample.sources[1:2],
-    }[image_names]
+    }[names]
 
 
-@pytest.mark.parametrize("dimension", ALL)
-def test_every_expert_sees_the_pictures_it_is_to_see_in_order(dimension):
-    world, sample = World(), sample_for(dimension)
-    (score,) = world.score(of(dimension), sample)
-    assert score.status == "scored"
-    assert score.value is not None
+@DIMENSION
+def test_every_expert_sees_the_pictures_it_is_to_see_and_the_card_names_these_experts(dimension):
+    world, sample, metric = World(), sample_for(dimension), of(dimension)
+    (score,) = world.score(metric, sample)
     assert 0 <= score.value <= 1
-    assert score.metric == f"i2i-{dimension}@{of(dimension).card.version}"
+    assert score.metric == f"i2i-{dimension}@{metric.card.version}"
     queries = [(query.topic if isinstance(query, Judge) else query.kind, query.images) for _, query in world.queries]
-    expected = [(what, pictures_of(image_names, sample)) for what, image_names in ASKED[dimension]]
-    # Several questions that are asked at once go to their experts in any order of these.
-    key = repr
-    assert sorted(queries, key=key) == sorted(expected, key=key)
-    by_kind = {what: [images for name, images in queries if name == what] for what, _ in queries}
-    assert by_kind == {what: [images for name, images in expected if name == what] for what, _ in expected}
-
-
-@pytest.mark.parametrize("dimension", ALL)
-def test_its_card_names_the_experts_it_asks_and_no_others(dimension):
-    world = World()
-    world.score(of(dimension), sample_for(dimension))
-    card = of(dimension).card
+    expected = [(what, pictures_of(names, sample)) for what, names in ASKED[dimension]]
+    assert sorted(queries, key=repr) == sorted(expected, key=repr)  # several that are asked at once come in any order
+    by_kind = [
+        {what: [images for name, images in one if name == what] for what, _ in one} for one in (queries, expected)
+    ]
+    assert by_kind[0] == by_kind[1]
+    card = metric.card
     assert set(card.roles) == {role for role, _ in world.queries}
-    assert card.name == f"i2i-{dimension}"
-    assert card.range == (0.0, 1.0)
-    assert card.aspect == DIMENSIONS[dimension].aspect
+    assert (card.name, card.range, card.aspect) == (f"i2i-{dimension}", (0.0, 1.0), DIMENSIONS[dimension].aspect)
     assert card.source.startswith("I2I-Bench, ")
     assert card.failure_modes
-
-
-@pytest.mark.parametrize("dimension", [name for name in ALL if DIMENSIONS[name].pipeline != "specialist"])
-def test_what_the_judge_is_told_stands_in_its_words(dimension):
-    world = World()
-    world.score(of(dimension), sample_for(dimension))
     for question in world.judged:
         (message,) = question.messages
-        assert isinstance(message.content[-1], str)
-        for _, text in question.slots:
-            assert text in message.content[-1]
+        assert all(text in message.content[-1] for _, text in question.slots)
         assert "{" not in message.content[-1].replace('{"', "")
 
 
-def test_every_picture_is_named_before_it_is_shown():
+@pytest.mark.parametrize(
+    ("dimension", "shown"),
+    [
+        ("multi-world-knowledge", ["Source picture 1:", FIRST, "Source picture 2:", SECOND, "Edited picture:", EDITED]),
+        ("world-knowledge", ["Source picture:", FIRST, "Edited picture:", EDITED]),
+    ],
+)
+def test_every_picture_is_named_before_it_is_shown(dimension, shown):
     world = World()
-    world.score(of("multi-world-knowledge"), several())
-    *shown, words = world.judged[0].messages[0].content
-    assert shown == ["Source picture 1:", FIRST, "Source picture 2:", SECOND, "Edited picture:", EDITED]
-    assert isinstance(words, str)
-    world = World()
-    world.score(of("world-knowledge"), single())
-    *shown, words = world.judged[0].messages[0].content
-    assert shown == ["Source picture:", FIRST, "Edited picture:", EDITED]
+    world.score(of(dimension), sample_for(dimension))
+    assert list(world.judged[0].messages[0].content[:-1]) == shown
 
 
-# -- to which samples it applies --------------------------------------------------------------------------------------
+# -- to which samples it applies
 
 
-@pytest.mark.parametrize("dimension", ALL)
-def test_it_does_not_apply_to_another_number_of_sources(dimension):
-    world = World()
-    other = single if DIMENSIONS[dimension].multi else several
-    for sample in (other(), other(dimensions=("object manipulatoin",))):
+@DIMENSION
+def test_it_applies_to_its_number_of_sources_to_its_dimension_and_with_what_it_needs(dimension):
+    known, bare = DIMENSIONS[dimension], dimension.removeprefix("multi-")
+    misspelled, other = {"dimensions": ("object manipulatoin",)}, single if known.multi else several
+    for sample in (other(), other(**misspelled)):
+        world = World()
         (score,) = world.score(of(dimension), sample)
-        assert score.status == "not_applicable"
-        assert score.metric == f"i2i-{dimension}@{of(dimension).card.version}"
-    assert world.queries == []
-
-
-@pytest.mark.parametrize("dimension", ALL)
-def test_the_samples_dimensions_decide(dimension):
-    others = tuple(
-        name for name in ALL if not DIMENSIONS[dimension].is_called(name) and not DIMENSIONS[name].is_called(dimension)
-    )
-    known = DIMENSIONS[dimension]
-    bare = dimension.removeprefix("multi-")
+        assert (score.status, score.metric, world.queries) == ("not_applicable", of(dimension).signature, [])
+    (score,) = World().score(of(dimension), sample_for(dimension, **misspelled))
+    assert score.status == "failed"
+    assert "object manipulatoin" in score.reason
+    assert "object-manipulation" in score.reason
+    for options in ({}, {"judge_only": True}) if known.required_field else ():
+        (score,) = World().score(of(dimension, **options), sample_for(dimension, **{known.required_field: " "}))
+        assert (score.status, known.required_field in score.reason) == ("not_applicable", True)
+    others = tuple(name for name in ALL if not known.is_called(name) and not DIMENSIONS[name].is_called(dimension))
     names = [
         bare,
         bare.upper(),
@@ -166,13 +141,10 @@ def test_the_samples_dimensions_decide(dimension):
         f"i2i-{dimension}",
     ]
     names += [*known.aliases, *([dimension, f"Multi {known.title}"] if known.multi else [])]
-    samples = [sample_for(dimension, dimensions=(name, others[0])) for name in names]
-    scores = World().score(of(dimension), *samples)
-    assert [score.status for score in scores] == ["scored"] * len(names)
-    assert {score.value for score in scores} == {scores[0].value}
-    for left_out in ((), others):
-        (score,) = World().score(of(dimension), sample_for(dimension, dimensions=left_out))
-        assert score.status == "not_applicable"
+    named = World().score(of(dimension), *(sample_for(dimension, dimensions=(name, others[0])) for name in names))
+    assert {(score.status, score.value) for score in named} == {("scored", named[0].value)}
+    left_out = World().score(of(dimension), *(sample_for(dimension, dimensions=names) for names in ((), others)))
+    assert {score.status for score in left_out} == {"not_applicable"}
 
 
 def test_the_half_of_one_source_is_not_called_multi():
@@ -180,63 +152,28 @@ def test_the_half_of_one_source_is_not_called_multi():
     assert score.status == "not_applicable"
 
 
-@pytest.mark.parametrize("dimension", ALL)
-def test_a_dimension_that_there_is_not_fails_rather_than_being_left_out(dimension):
-    misspelled = sample_for(dimension, dimensions=("object manipulatoin",))
-    (score,) = World().score(of(dimension), misspelled)
-    assert score.status == "failed"
-    assert "object manipulatoin" in score.reason
-    assert "object-manipulation" in score.reason
-
-
-@pytest.mark.parametrize("dimension", [name for name in ALL if DIMENSIONS[name].required_field])
-def test_it_does_not_apply_without_what_it_needs(dimension):
-    needs = DIMENSIONS[dimension].required_field
-    for options in ({}, {"judge_only": True}):
-        world = World()
-        (score,) = world.score(of(dimension, **options), sample_for(dimension, **{needs: " "}))
-        assert score.status == "not_applicable"
-        assert needs in score.reason
-        assert world.queries == []
-
-
-# -- the ablation -----------------------------------------------------------------------------------------------------
-
-
 ASKS_FOR_A_LEVEL_ITSELF = ("blending-naturalness", "instruction-following")
 
 
 @pytest.mark.parametrize("dimension", [n for n in ALL if n.removeprefix("multi-") not in ASKS_FOR_A_LEVEL_ITSELF])
 def test_by_a_judge_alone_it_is_one_question_for_a_level(dimension):
-    world, sample = World(), sample_for(dimension)
+    world, sample, known = World(), sample_for(dimension), DIMENSIONS[dimension]
     metric = of(dimension, judge_only=True)
     (score,) = world.score(metric, sample)
-    assert score.value == 0.25
-    assert score.metric == f"i2i-{dimension}@{metric.card.version}[judge_only]"
+    assert (score.value, score.metric) == (0.25, f"i2i-{dimension}@{metric.card.version}[judge_only]")
     assert metric.card.roles == ("judge",)
     ((role, question),) = world.queries
-    assert (role, question.topic) == ("judge", "i2i/level")
-    assert question.images == (*sample.sources, sample.edited)
+    assert (role, question.topic, question.images) == ("judge", "i2i/level", (*sample.sources, sample.edited))
     assert isinstance(question.form, Levels)
     assert question.form.options == ("excellent", "good", "fair", "poor", "bad")
-    known = DIMENSIONS[dimension]
-    slots = {"": {}, "target_text": {"text": "OPEN"}, "hint": {"hint": "blue as the sky"}}
-    needed: dict[str, str] = slots[known.required_field]
+    needed = {"": {}, "target_text": {"text": "OPEN"}, "hint": {"hint": "blue as the sky"}}[known.required_field]
     assert dict(question.slots) == {"instruction": sample.instruction, "dimension": known.title, **needed}
-    words = question.messages[0].content[-1]
-    assert known.meaning in words
-    for text in needed.values():
-        assert text in words
+    assert all(text in question.messages[0].content[-1] for text in (known.meaning, *needed.values()))
 
 
-def test_the_ablation_takes_no_options_of_the_pipeline_it_replaces():
-    with pytest.raises(ValueError, match="judge_only takes no other options, got answering_view=edited"):
-        of("physical-plausibility", judge_only=True, answering_view="edited")
+# -- writing it down
 
-
-# -- writing it down --------------------------------------------------------------------------------------------------
-
-OPTIONS: dict[str, dict[str, Any]] = {
+OPTIONS = {
     "blending-naturalness": {"shown_images": "edited"},
     "composition-interaction": {"answering_view": "edited"},
     "multi-inter-subject-consistency": {"protocol": "five_levels"},
@@ -247,24 +184,25 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("dimension", ALL)
-def test_it_can_be_written_down_and_built_again(dimension, tmp_path):
+@DIMENSION
+def test_it_can_be_written_down_and_built_again_and_refuses_the_dimensions_of_other_pipelines(dimension, tmp_path):
     (tmp_path / "success.txt").write_text("{instruction}?", encoding="utf-8")
-    variants: list[dict[str, Any]] = [{}, {"judge_only": True}, {"prompts": str(tmp_path)}, OPTIONS.get(dimension, {})]
+    variants = [{}, {"judge_only": True}, {"prompts": str(tmp_path)}, OPTIONS.get(dimension, {})]
     metrics = [of(dimension, **options) for options in variants]
     for metric in metrics:
         again = build(json.loads(json.dumps(spec_of(metric))))
-        assert again == metric
-        assert again.signature == metric.signature
-        assert hash(again) == hash(metric)
+        assert (again, again.signature, hash(again)) == (metric, metric.signature, hash(metric))
     assert len({metric.signature for metric in metrics}) == len({json.dumps(options) for options in variants})
+    other = next(name for name in ALL if DIMENSIONS[name].pipeline != DIMENSIONS[dimension].pipeline)
+    with pytest.raises(ValueError, match=f"has no dimension '{other}': it has .*{dimension}"):
+        type(metrics[0])(other)
 
 
-def test_options_in_a_string_reach_it():
-    metric = build("i2i-image-quality?scale=[0,10]")
-    assert metric == of("image-quality", scale=(0, 10))
-    metric = build("i2i-object-manipulation?judge_only=true")
-    assert metric == of("object-manipulation", judge_only=True)
+def test_options_in_a_string_reach_it_and_the_ablation_takes_none_of_the_pipeline_it_replaces():
+    assert build("i2i-image-quality?scale=[0,10]") == of("image-quality", scale=(0, 10))
+    assert build("i2i-object-manipulation?judge_only=true") == of("object-manipulation", judge_only=True)
+    with pytest.raises(ValueError, match="judge_only takes no other options, got answering_view=edited"):
+        of("physical-plausibility", judge_only=True, answering_view="edited")
 
 
 def test_the_module_names_all_dimensions_and_nothing_else():
@@ -272,25 +210,17 @@ def test_the_module_names_all_dimensions_and_nothing_else():
     assert {name: metric.dimension for name, metric in named.items()} == {name.replace("-", "_"): name for name in ALL}
 
 
-@pytest.mark.parametrize("dimension", ALL)
-def test_a_pipeline_refuses_the_dimensions_of_others(dimension):
-    metric = of(dimension)
-    other = next(name for name in ALL if DIMENSIONS[name].pipeline != DIMENSIONS[dimension].pipeline)
-    with pytest.raises(ValueError, match=f"has no dimension '{other}': it has .*{dimension}"):
-        type(metric)(other)
-
-
 def test_a_prompt_pack_replaces_words_and_changes_the_signature(tmp_path):
     (tmp_path / "success.txt").write_text("Now, {instruction}?", encoding="utf-8")
-    world, metric = World(), of("object-manipulation", prompts=str(tmp_path))
-    (score,) = world.score(metric, single())
+    world = World()
+    (score,) = world.score(of("object-manipulation", prompts=str(tmp_path)), single())
     assert world.judged[0].messages[0].content[-1] == "Now, make the cup blue?"
     assert score.metric.startswith("i2i-object-manipulation@2[prompts=")
     with pytest.raises(ValueError, match="not a folder"):
         of("object-manipulation", prompts=str(tmp_path / "none"))
 
 
-# -- sharing ----------------------------------------------------------------------------------------------------------
+# -- sharing
 
 
 def share(digest):
@@ -305,18 +235,17 @@ def vary(question):
     return question.form.options[int(sure * 5)]
 
 
-@pytest.mark.parametrize("dimension", ALL)
-def test_scores_belong_to_their_samples(dimension):
-    def world():
-        return World(
-            says=dict.fromkeys(("success", "knowledge", "answer", "count", "blending", "artifacts", "following"), vary),
-            read=lambda image: "open" if share(image.digest) > 0.5 else "closed",
-            ratings=dict.fromkeys(("quality", "aesthetics"), lambda image: 1 + share(image.digest)),
-        )
+VARIED = dict.fromkeys(("success", "knowledge", "answer", "count", "blending", "artifacts", "following"), vary)
 
+
+@DIMENSION
+def test_scores_belong_to_their_samples(dimension):
+    ratings = dict.fromkeys(("quality", "aesthetics"), lambda image: 1 + share(image.digest))
+    read = lambda image: "open" if share(image.digest) > 0.5 else "closed"  # noqa: E731
     edits = [sample_for(dimension, name=f"e{n}", edited=picture(20 + n, 9, 9)) for n in range(6)]
-    forward = world().score(of(dimension), *edits)
-    backward = world().score(of(dimension), *reversed(edits))
+    forward, backward = (
+        World(says=VARIED, read=read, ratings=ratings).score(of(dimension), *each) for each in (edits, edits[::-1])
+    )
     assert [score.value for score in forward] == [score.value for score in reversed(backward)]
     assert len({score.value for score in forward}) > 1
 
@@ -324,6 +253,5 @@ def test_scores_belong_to_their_samples(dimension):
 def test_accuracy_is_one_question_for_four_dimensions():
     names = ("object-manipulation", "local-attribute", "action-state-change", "spatial-accuracy")
     world = World(says={"success": Reply("yes", {"yes": 0.75, "no": 0.25})})
-    values = [score.value for name in names for score in world.score(of(name), single())]
-    assert values == [0.75] * 4
+    assert [score.value for name in names for score in world.score(of(name), single())] == [0.75] * 4
     assert len({query.digest for query in world.judged}) == 1
