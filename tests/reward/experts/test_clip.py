@@ -15,12 +15,7 @@ from editcritic.reward.queries.kinds import Embeddings, EmbedText
 
 from .tiny_clips import clip_tokenizer, picture
 
-LAYERS: dict[str, Any] = {
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-}
+LAYERS: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
 LONGEST = 24
 
 

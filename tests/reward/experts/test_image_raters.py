@@ -384,11 +384,7 @@ HPS, REWARD, HEAD = hpsv2_weights(), image_reward_weights(), head("laion_aesthet
         ("image-reward", {**REWARD, "mlp.layers.7.bias": torch.ones(2)}, r"7.bias has shape \(2,\), expected \(1,\)"),
         ("image-reward", {"mlp": torch.nn.Linear(1, 1)}, "any.pt holds more than weights"),
         ("laion_aesthetics_v2", {"layers.0.weight": torch.zeros(1, 16)}, r"lacks 1 of its weights \(head 0.bias\)"),
-        (
-            "laion_aesthetics_v2",
-            {"weight": torch.zeros(1, 8), "bias": torch.zeros(1)},
-            "of length 8, .* have 16",
-        ),
+        ("laion_aesthetics_v2", {"weight": torch.zeros(1, 8), "bias": torch.zeros(1)}, "of length 8, .* have 16"),
         ("laion_aesthetics_v2", {"up.weight": torch.zeros(1, 8)}, "head has weights up.weight, expected one layer"),
         ("laion_aesthetics_v2", {**HEAD, "more": torch.zeros(1)}, "head has weights layers.0.bias, .*, expected"),
     ],

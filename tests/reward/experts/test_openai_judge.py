@@ -521,10 +521,7 @@ def test_a_server_that_knows_no_logprobs_is_asked_without_from_then_on(status):
     ("body", "says"),
     [
         ([{"error": {"code": 400, "message": "no such field", "status": "INVALID_ARGUMENT"}}], "no such field"),
-        (
-            {"error": {"message": "upstream", "metadata": {"raw": '{"message": "too dark"}'}}},
-            'upstream: {"message": ',
-        ),
+        ({"error": {"message": "upstream", "metadata": {"raw": '{"message": "too dark"}'}}}, 'upstream: {"message": '),
     ],
 )
 def test_the_message_of_an_error_is_found(body, says):

@@ -288,10 +288,7 @@ LOOKS: dict[Any, Any] = {
     "saturation": (lambda x: grey(x) + 1.5 * (x - grey(x)), lambda x: grey(x) + 0.5 * (x - grey(x))),
     "warmth": (lambda x: x * (1.1, 1, 0.85), lambda x: x * (0.9, 1, 1.15)),
     "tint": (lambda x: x * (1.1, 0.9, 1.1), lambda x: x * (0.9, 1.1, 0.9)),
-    "detail": (
-        lambda x: x + 0.8 * (x - cv2.GaussianBlur(x, (0, 0), 1.5)),
-        lambda x: cv2.GaussianBlur(x, (0, 0), 1.5),
-    ),
+    "detail": (lambda x: x + 0.8 * (x - cv2.GaussianBlur(x, (0, 0), 1.5)), lambda x: cv2.GaussianBlur(x, (0, 0), 1.5)),
 }
 
 

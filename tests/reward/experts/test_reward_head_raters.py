@@ -282,11 +282,7 @@ def test_control_tokens_in_a_prompt_are_only_words(checkpoints, mark):
         (EDIT_REWARD, Rate(EDITS[0], "make it blue"), "one source image, got 0"),
         (EDIT_REWARD, Rate(EDITS[0], "make it blue", sources=tuple(SOURCES)), "one source image, got 2"),
         (EDIT_REWARD, Rate(EDITS[0], "", sources=(SOURCES[0],)), "which is the instruction, is empty"),
-        (
-            EDIT_REWARD,
-            Rate(EDITS[0], "x", "log_variance", (SOURCES[0],)),
-            f"rates preference, {FOLLOWING}, ",
-        ),
+        (EDIT_REWARD, Rate(EDITS[0], "x", "log_variance", (SOURCES[0],)), f"rates preference, {FOLLOWING}, "),
     ],
 )
 def test_what_cannot_be_rated_fails_by_itself_and_says_why(checkpoints, model, query, reason):

@@ -96,14 +96,7 @@ def test_questions_about_an_edit_alone_meet_those_about_it_and_its_source():
     groups = PrefixGroups()
     assert groups.of(both) == groups.of(alone) == groups.of(both) == source.digest
     assert groups.of(other) == picture(3).digest
-    collapsed = Judge(
-        (
-            Message(
-                (picture(4), edit, "?"),
-            ),
-        ),
-        YesNo(),
-    )  # the same edit of another source
+    collapsed = Judge((Message((picture(4), edit, "?")),), YesNo())  # the same edit of another source
     assert groups.of(collapsed) == picture(4).digest
     assert groups.of(words) == words.digest
 

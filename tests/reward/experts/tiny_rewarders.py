@@ -107,10 +107,7 @@ class Plainly:
         counted = torch.arange(tokens.shape[1]).view(1, 1, -1).expand(3, 1, -1)
         with torch.no_grad():
             outputs = self.model.model(
-                input_ids=tokens,
-                position_ids=counted if plain else None,
-                mm_token_type_ids=kinds,
-                **shown,
+                input_ids=tokens, position_ids=counted if plain else None, mm_token_type_ids=kinds, **shown
             ).last_hidden_state
         read = outputs[tokens == self.tokenizer.convert_tokens_to_ids(REWARD)]
         for layer in ("0", "3", "5"):
