@@ -13,7 +13,7 @@ from editcritic.reward.experts.clip import Clip
 from editcritic.reward.queries import Embed, ExpertDown, Failure, Region
 from editcritic.reward.queries.kinds import Embeddings, EmbedText
 
-from .asking import counted_passes
+from .checkpoints import counted_passes
 from .tiny_clips import clip_tokenizer, picture
 
 LAYERS: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}

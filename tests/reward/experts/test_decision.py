@@ -30,7 +30,8 @@ from editcritic.reward.experts.judging.http_endpoint import RetriesExhausted
 from editcritic.reward.queries import ExpertDown, Failure, FreeText, Grade, Json, Judge, Levels, Message, Reply, YesNo
 
 from ..fakes import picture
-from .asking import counted_passes, rebuilt, without_weights
+from .asking import rebuilt
+from .checkpoints import counted_passes, without_weights
 from .http_server import Answer, Loopback, error, serving
 from .pictures import patches
 from .tiny_vlms import TEMPLATE, tiny_llava, tiny_qwen2_5_vl

@@ -12,7 +12,8 @@ from editcritic.reward.experts import owl, sam3
 from editcritic.reward.queries import Detect, Detections, ExpertDown, Failure
 
 from . import tiny_detectors as tiny
-from .asking import counted_passes, in_engine
+from .asking import in_engine
+from .checkpoints import counted_passes
 from .detectors import DETECTORS, PHRASES
 from .device import DEVICE
 

@@ -14,7 +14,7 @@ from editcritic.reward import Box
 from editcritic.reward.experts.dino import Dino
 from editcritic.reward.queries import Embed, ExpertDown, Region
 
-from .asking import counted_passes
+from .checkpoints import counted_passes
 from .pictures import patches
 
 TINY: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "initializer_range": 0.3}

@@ -7,7 +7,8 @@ from editcritic.reward import Image
 from editcritic.reward.queries import Detect, Detections, Failure
 
 from . import tiny_detectors as tiny
-from .asking import counted_passes, in_engine
+from .asking import in_engine
+from .checkpoints import counted_passes
 from .detectors import DETECTORS
 
 BACKBONE = {"images": "model.backbone.conv_encoder.model"}

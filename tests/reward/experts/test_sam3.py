@@ -9,7 +9,7 @@ import pytest
 from editcritic.reward.experts.sam3 import Sam3
 from editcritic.reward.queries import Detect, ExpertDown, Failure, Mask, Segment
 
-from .asking import counted_passes, without_weights
+from .checkpoints import counted_passes, without_weights
 from .detectors import DETECTORS, sam3_instances
 
 COMMANDS = ("cat", "Please segment the blue teapot on the table.", "segment out a red cup")

@@ -26,7 +26,7 @@ from editcritic.reward.experts.vlm import Vlm
 from editcritic.reward.queries import Embed, ExpertDown, Judge, Measurement, Message, Rate, Region, YesNo
 
 from ...fakes import PICTURE, picture, sample
-from ..asking import without_weights
+from ..checkpoints import without_weights
 from ..device import DEVICE
 from ..tiny_dinos import tiny_dinov2, tiny_dinov3, train
 from ..tiny_vlms import tiny_llava

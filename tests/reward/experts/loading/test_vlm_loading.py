@@ -24,7 +24,7 @@ from editcritic.reward.queries import ExpertDown, Judge, Message, YesNo
 
 from ...fakes import picture
 from .. import formats, tiny_internvl_chat
-from ..asking import without_weights
+from ..checkpoints import without_weights
 from ..tiny_vlms import tiny_qwen2_5_vl, tiny_qwen3_vl
 
 
