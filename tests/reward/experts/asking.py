@@ -1,4 +1,4 @@
-"""Ways to ask experts: in an engine, and rebuilt from a spec."""
+"""Ways to ask experts: in an engine, rebuilt from a spec, and by way of a judge whose replies are given."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,7 +6,12 @@ from typing import Any
 from editcritic.reward import EditSample, Engine, Program, Score
 from editcritic.reward.config import build
 from editcritic.reward.engine.program import Ask
+from editcritic.reward.queries.response_formats import parse_reply
 from editcritic.reward.queries.specs import spec_of
+
+from ..fakes import Fake, picture
+
+PICTURES = [picture(number) for number in range(5)]
 
 
 def in_engine(expert: Any, queries: Sequence[Any], sample: EditSample | None = None) -> list[Any]:
@@ -24,3 +29,14 @@ def in_engine(expert: Any, queries: Sequence[Any], sample: EditSample | None = N
 
 def rebuilt(expert: Any) -> Any:
     return build(spec_of(expert), "editcritic.experts")
+
+
+def saying(*replies: Any, **options: Any) -> Fake:
+    """A judge with a reply for each of the pictures, in order; the last one for the others."""
+
+    def rule(query: Any) -> Any:
+        shown = PICTURES.index(query.images[0]) if query.images[0] in PICTURES else -1
+        reply = replies[min(shown, len(replies) - 1)]
+        return parse_reply(query.form, reply) if isinstance(reply, str) else reply
+
+    return Fake(rule, **options)

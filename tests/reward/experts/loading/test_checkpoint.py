@@ -281,8 +281,7 @@ def test_weights_that_were_trained_while_unloaded_or_before_the_first_query_have
     expert.offload()
     assert expert.id == trained  # the old weights are still in use
     expert.unload()
-    again = expert.id
-    assert again not in (before, trained)
+    assert (again := expert.id) not in (before, trained)
     expert(RATED)
     expert.unload()
     assert expert.id == again
@@ -332,7 +331,7 @@ def test_experts_with_the_same_weights_and_options_load_them_once(folder, loads,
 def test_what_one_gives_back_is_given_back_for_both_and_comes_back_once(folder, loads, drop):
     one, other = dino(folder), dino(folder)
     before = values(one)
-    other(ASKED)
+    assert values(other) == before
     with one.checkpoint.use() as loaded:
         gone = weakref.ref(loaded.model)
     del loaded
@@ -361,9 +360,8 @@ def test_what_one_remembers_of_weights_that_the_other_dropped_is_forgotten(folde
 def test_the_last_expert_takes_the_weights_with_it_and_unloading_frees_all_storages(folder):
     def alive() -> int:
         gc.collect()
-        parameters = [one for one in gc.get_objects() if type(one) is torch.nn.Parameter]  # compiled ones have none
-        storages = {one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in parameters}
-        return sum(storages.values())
+        storages = [one.untyped_storage() for one in gc.get_objects() if type(one) is torch.nn.Parameter]
+        return sum({one.data_ptr(): one.nbytes() for one in storages}.values())  # compiled ones have none
 
     before = alive()
     one, other = dino(folder), dino(folder)
@@ -400,11 +398,9 @@ def test_two_threads_that_ask_and_drop_always_get_an_answer(folder):
 def test_roles_with_equal_specs_share_the_expert_also_after_pickling(folder):
     features = f"{folder}?device=cpu"
     line = f"detector=annotated features={features} features.other={features} pixels=pixels reader=rapidocr"
-    experts = load_experts(line)
-    assert experts["features"] is experts["features.other"]
-    reward = pickle.loads(pickle.dumps(Reward.of("edival-cc", line)))
-    assert reward.experts["features"] is reward.experts["features.other"]
-    assert isinstance(reward.experts["features"], Dino)
+    for experts in (load_experts(line), pickle.loads(pickle.dumps(Reward.of("edival-cc", line))).experts):
+        assert isinstance(experts["features"], Dino)
+        assert experts["features"] is experts["features.other"]
 
 
 @pytest.mark.parametrize("generates_code", [False, pytest.param(True, marks=pytest.mark.slow)])
