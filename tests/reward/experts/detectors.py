@@ -75,7 +75,8 @@ def _library(
 def _boxes(query: Detect, predictions: Any, labels: Any) -> list[Box]:
     """Of corners in pixels."""
     scored = zip(predictions["boxes"].tolist(), predictions["scores"].tolist(), labels, strict=True)
-    return [Box.from_corners(*corners, query.image.size, score=score, label=label) for corners, score, label in scored]
+    size = query.image.size
+    return [Box.from_corners(a, b, c, d, size, score=score, label=label) for (a, b, c, d), score, label in scored]
 
 
 def _owl(folder: Path) -> Answer:

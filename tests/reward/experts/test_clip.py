@@ -118,14 +118,14 @@ def test_pictures_are_the_plain_call_on_one_at_a_time(folders, kind):
     assert np.abs(values(outcomes) - expected).max() < 1e-4
     assert np.abs(values(outcomes[::-1]) - expected).max() > 0.1  # the comparison detects another order
     patches = {"clip": [16] * 3, "siglip": [16] * 3, "siglip2": [256, 253, 250]}[kind]
-    twice = expert([Embed(image, CLS * 2) for image in PICTURES[:3]])
+    twice: Any = expert([Embed(image, CLS * 2) for image in PICTURES[:3]])
     assert [outcome.patches.tolist() for outcome in twice] == [[count] * 2 for count in patches]
 
 
 def test_texts_are_the_plain_call_on_one_at_a_time(folders, kind):
     expected = np.stack([plainly(folders[kind], each, **filled(kind)) for each in TEXTS])
     assert np.ptp(expected, axis=0).min() > 0.1
-    outcomes = Clip(folders[kind])([EmbedText(each) for each in TEXTS])
+    outcomes: Any = Clip(folders[kind])([EmbedText(each) for each in TEXTS])
     assert np.abs(values(outcomes) - expected).max() < 1e-4
     assert {tuple(outcome.patches) for outcome in outcomes} == {(0,)}
     if kind != "clip":  # the comparison would see texts that are not filled up

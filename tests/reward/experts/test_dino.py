@@ -175,8 +175,9 @@ def test_what_it_cannot_use_is_refused(folders, tmp_path):
     with pytest.raises(ExpertDown, match=r"is a dinov3_convnext: give a checkpoint of dinov3_vit or"):
         Dino(str(tmp_path)).load()
     for option in ("size", "batch"):
+        options: Any = {option: 0}
         with pytest.raises(ValueError, match=option):
-            Dino("anywhere", **{option: 0})
+            Dino("anywhere", **options)
 
 
 def test_tokens_that_do_not_fit_are_an_error_that_says_what_was_found(folders, monkeypatch):

@@ -79,7 +79,7 @@ def test_the_rating_is_the_mean_of_its_draws_in_batches_that_the_judge_takes():
     judge = Fake(by_picture, batch=4)
     rater = Rater(judge, draws=3, temperature=1.0)
     assert rater.batch == 1
-    outcomes = rater([rate(image) for image in PICTURES])
+    outcomes: list[Any] = list(rater([rate(image) for image in PICTURES]))
     assert [outcome.value for outcome in outcomes] == pytest.approx([0.1, 1.1, 2.1, 3.1, 4.1])
     assert (max(judge.calls), sum(judge.calls)) == (4, 15)
 
@@ -249,7 +249,7 @@ def test_q_insight_reads_the_rating_after_the_thoughts_and_nothing_else(text, ra
     ],
 )
 def test_artimuse_rates_by_the_expectation_or_else_the_word(reply, rating):
-    (outcome,) = ArtiMuse(saying(reply))([Rate(PICTURES[0], quality="aesthetics")])
+    outcome: Any = ArtiMuse(saying(reply))([Rate(PICTURES[0], quality="aesthetics")])[0]
     if rating is None:
         assert isinstance(outcome, Failure)
         assert outcome.raw == reply.text
