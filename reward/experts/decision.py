@@ -178,12 +178,7 @@ class SystemOneJudge(EndpointExpert):
     kinds = (Judge,)
 
     def __init__(
-        self,
-        model: str,
-        base_url: str | Sequence[str],
-        *,
-        api_key_env: str = "",
-        **requests: Unpack[RequestOptions],
+        self, model: str, base_url: str | Sequence[str], *, api_key_env: str = "", **requests: Unpack[RequestOptions]
     ) -> None:
         super().__init__(model, base_url, api_key_env, **requests)
         self.image_cache = Base64ImageCache("png")
@@ -272,12 +267,7 @@ class DecisionJudge(LocalExpert[Outcome]):
     version = 3
 
     def __init__(
-        self,
-        name: str,
-        *,
-        batch: int = 16,
-        cache_bytes: int = 1024 * 2**20,
-        **loading: Unpack[LoadOptions],
+        self, name: str, *, batch: int = 16, cache_bytes: int = 1024 * 2**20, **loading: Unpack[LoadOptions]
     ) -> None:
         super().__init__(name, batch=batch, cache_bytes=cache_bytes, **loading)
         self.pipeline: Any = None

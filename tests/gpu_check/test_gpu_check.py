@@ -142,7 +142,7 @@ def test_every_role_of_both_bundles_any_edit_and_the_tests_are_sections(tmp_path
     assert names == [*roles, "any-edit small", "any-edit standard", "tests"]
     assert {section.group for section in check.sections(True, "cpu", tmp_path)} == set(check.GROUPS)
     files = {Path(name).name for name in check.device_tests()}
-    assert {"test_dino.py", "test_detectors.py", "test_vlm.py", "test_sharing.py"} <= files
+    assert {"test_dino.py", "test_detectors.py", "test_vlm.py", "test_checkpoint.py"} <= files
     assert "test_colour.py" not in files  # without a model
 
 

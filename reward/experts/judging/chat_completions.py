@@ -197,11 +197,7 @@ def chat_template_message(message: Message, images: Mapping[str, Any]) -> dict[s
     turn: dict[str, Any] = {"role": message.role, "content": content}
     if message.tool_calls:
         turn["tool_calls"] = [
-            {
-                "type": "function",
-                "id": call.id,
-                "function": {"name": call.name, "arguments": _read(call.arguments)},
-            }
+            {"type": "function", "id": call.id, "function": {"name": call.name, "arguments": _read(call.arguments)}}
             for call in message.tool_calls
         ]
     if message.tool_call_id:

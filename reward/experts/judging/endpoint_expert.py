@@ -74,9 +74,7 @@ class EndpointExpert(AsyncExpert):
             retries=settings["retries"],
             max_requests=settings["max_requests"],
             usage=TokenUsage(
-                settings["usd_per_million_in"],
-                settings["usd_per_million_cached_in"],
-                settings["usd_per_million_out"],
+                settings["usd_per_million_in"], settings["usd_per_million_cached_in"], settings["usd_per_million_out"]
             ),
         )
         self.prefix_groups = PrefixGroups()

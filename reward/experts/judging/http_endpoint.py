@@ -189,12 +189,7 @@ class Endpoint:
             address.is_checked = True
 
     async def post(
-        self,
-        path: str,
-        body: RequestBody,
-        images: int = 0,
-        *,
-        group: str = "",
+        self, path: str, body: RequestBody, images: int = 0, *, group: str = ""
     ) -> dict[str, Any] | RequestRejected | Failure:
         """Post JSON and return the JSON object of the response, or why there is none.
 

@@ -71,10 +71,7 @@ class TokenUsage:
             self._counts["requests_without_usage"] += prompt is None or completion is None
             self._counts["prompt_tokens"] += prompt or 0
             self._counts["completion_tokens"] += completion or 0
-            for name, part, whole in (
-                ("cached_tokens", cached, prompt),
-                ("reasoning_tokens", reasoning, completion),
-            ):
+            for name, part, whole in (("cached_tokens", cached, prompt), ("reasoning_tokens", reasoning, completion)):
                 if part is not None and whole is not None and part <= whole:
                     self._counts[name] = self._counts.get(name, 0) + part
 

@@ -81,9 +81,7 @@ def registered_models() -> Mapping[str, ModelEntry]:
     """All models, by short name."""
     rows = _table()["model"]
     return {
-        row["name"]: ModelEntry(
-            **{**row, **{name: tuple(row.get(name, ())) for name in ("papers", "packages")}},
-        )
+        row["name"]: ModelEntry(**{**row, **{name: tuple(row.get(name, ())) for name in ("papers", "packages")}})
         for row in rows
     }
 

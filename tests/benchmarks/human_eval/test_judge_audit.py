@@ -40,7 +40,7 @@ from studies import judge_audit as study
 from studies.faulty_judge import Faults, FaultyJudge
 
 from ...reward.experts.http_server import Answer, completion, serving
-from ...reward.experts.test_openai_judge import judge as served_judge
+from ...reward.experts.served_judges import judge as served_judge
 
 SEED = 77
 

@@ -1,12 +1,14 @@
-"""The device of all models; fixtures of the detector tests: detector, checkpoint, expert, transformers' outputs."""
+"""The device of all models, short pauses of judges, and fixtures of the detector tests."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from editcritic.reward.experts.judging import http_endpoint
 from editcritic.reward.experts.loading import checkpoint, devices
 from editcritic.reward.queries import Detections
+from editcritic.reward.retry import RetryPolicy
 
 from .detectors import DETECTORS, Answer, Detector
 from .device import DEVICE
@@ -29,6 +31,11 @@ def models_on_the_device():
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(checkpoint, "resolve_device_and_dtype", resolve)
         yield
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch):
+    monkeypatch.setattr(http_endpoint, "BACKOFF", RetryPolicy(first_pause_s=0.01))
 
 
 @pytest.fixture(scope="module", params=list(DETECTORS))

@@ -1,7 +1,7 @@
 """The tested detectors: tiny checkpoints, transformers' reference outputs, and their differences."""
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -19,7 +19,6 @@ PHRASES = [("cat",), ("a red cup",), ("dog", "the blue teapot on the table", "ha
 DISTINCT = len(set(itertools.chain(*PHRASES)))
 
 Answer = Callable[[Detect], Detections]
-Phrases = tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,17 +27,20 @@ class Detector:
 
     make: writes a checkpoint to a folder. library: reference outputs of a folder's model, one sample at a time.
     options: of the expert. box_bias: parameter that shifts all boxes. stranger: writes a checkpoint of another type;
-    refused: the error message. eight: usage for eight queries about two images. unaskable: invalid phrases by message.
+    refused: the error message. eight: usage for eight queries about two images; more: for those about the other images
+    and a new phrase, after them. parts: modules by what passes through them. unaskable: invalid phrases by message.
     """
 
     expert: type[Any]
     make: Callable[[Path], Path]
     library: Callable[[Path], Answer]
-    box_bias: Callable[[Any], Any]
+    box_bias: str
     stranger: Callable[[Path], Path]
     refused: str
     eight: Mapping[str, int]
-    unaskable: Mapping[str, Phrases]
+    more: Mapping[str, int]
+    parts: Mapping[str, str]
+    unaskable: Mapping[str, tuple[str, ...]]
     sizes: tuple[tuple[int, int], ...] = ((60, 40), (40, 60), (64, 64), (120, 50))
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -52,61 +54,65 @@ class Detector:
         return [Detect(image, phrases) for image, phrases in itertools.product(self.scenes, PHRASES)]
 
 
-def _boxes(query: Detect, predictions: Iterable[tuple[Sequence[float], float, str]]) -> Detections:
-    """Detections from corners in pixels, scores and labels."""
-    boxes = []
-    for (x0, y0, x1, y1), score, label in predictions:
-        boxes.append(Box.from_corners(x0, y0, x1, y1, query.image.size, score=score, label=label))
-    return Detections(tuple(boxes))
-
-
-def _size(query: Detect) -> tuple[int, int]:
-    width, height = query.image.size
-    return height, width
-
-
-def _owl(folder: Path) -> Answer:
+def _library(
+    folder: Path, model: str = "AutoModelForZeroShotObjectDetection", processor: str = "AutoProcessor"
+) -> tuple[Any, Callable[[Image, Any], tuple[Any, Any]]]:
+    """The processor, and transformers' call: an image and a text -> inputs and outputs."""
     import torch
     import transformers
 
-    model = transformers.AutoModelForZeroShotObjectDetection.from_pretrained(folder).eval()
-    processor = transformers.AutoProcessor.from_pretrained(folder)
+    loaded = getattr(transformers, model).from_pretrained(folder).eval()
+    prepare = getattr(transformers, processor).from_pretrained(folder)
+
+    def call(image: Image, text: Any) -> tuple[Any, Any]:
+        inputs = prepare(images=image.pil(), text=text, return_tensors="pt")
+        with torch.no_grad():
+            return inputs, loaded(**inputs)
+
+    return prepare, call
+
+
+def _boxes(query: Detect, predictions: Any, labels: Any) -> list[Box]:
+    """Of corners in pixels."""
+    scored = zip(predictions["boxes"].tolist(), predictions["scores"].tolist(), labels, strict=True)
+    size = query.image.size
+    return [Box.from_corners(a, b, c, d, size, score=score, label=label) for (a, b, c, d), score, label in scored]
+
+
+def _owl(folder: Path) -> Answer:
+    processor, call = _library(folder)
 
     def answer(query: Detect) -> Detections:
-        inputs = processor(images=query.image.pil(), text=[list(query.phrases)], return_tensors="pt")
-        with torch.no_grad():
-            outputs = model(**inputs)
+        _, outputs = call(query.image, [list(query.phrases)])
         (prediction,) = processor.post_process_grounded_object_detection(
-            outputs, threshold=0.0, target_sizes=[_size(query)], text_labels=[list(query.phrases)]
+            outputs, threshold=0.0, target_sizes=[query.image.size[::-1]], text_labels=[list(query.phrases)]
         )
-        return _boxes(
-            query,
-            zip(prediction["boxes"].tolist(), prediction["scores"].tolist(), prediction["text_labels"], strict=True),
-        )
+        return Detections(tuple(_boxes(query, prediction, prediction["text_labels"])))
 
     return answer
 
 
-def _sam3(folder: Path) -> Answer:
-    """One image and one phrase at a time, with masks."""
-    import torch
-    import transformers
+def sam3_instances(folder: Path) -> Callable[[Image, str], Any]:
+    """An image and one phrase -> transformers' boxes, scores and masks."""
+    processor, call = _library(folder, "Sam3Model", "Sam3Processor")
 
-    model = transformers.Sam3Model.from_pretrained(folder).eval()
-    processor = transformers.Sam3Processor.from_pretrained(folder)
+    def instances(image: Image, phrase: str) -> Any:
+        _, outputs = call(image, phrase)
+        sizes = [image.size[::-1]]
+        return processor.post_process_instance_segmentation(outputs, threshold=0.0, target_sizes=sizes)[0]
+
+    return instances
+
+
+def _sam3(folder: Path) -> Answer:
+    instances = sam3_instances(folder)
 
     def answer(query: Detect) -> Detections:
-        predictions: list[Any] = []
+        boxes: list[Box] = []
         for phrase in query.phrases:
-            inputs = processor(images=query.image.pil(), text=phrase, return_tensors="pt")
-            with torch.no_grad():
-                outputs = model(**inputs)
-            (prediction,) = processor.post_process_instance_segmentation(
-                outputs, threshold=0.0, target_sizes=[_size(query)]
-            )
-            scored = zip(prediction["boxes"].tolist(), prediction["scores"].tolist(), strict=True)
-            predictions += [(corners, score, phrase) for corners, score in scored]
-        return _boxes(query, predictions)
+            prediction = instances(query.image, phrase)
+            boxes += _boxes(query, prediction, [phrase] * len(prediction["scores"]))
+        return Detections(tuple(boxes))
 
     return answer
 
@@ -114,49 +120,45 @@ def _sam3(folder: Path) -> Answer:
 def _grounding_dino(folder: Path) -> Answer:
     """Labels by transformers' own parsing of the caption."""
     import torch
-    import transformers
     from transformers.models.grounding_dino.modeling_grounding_dino import build_label_maps
 
-    model = transformers.AutoModelForZeroShotObjectDetection.from_pretrained(folder).eval()
-    processor = transformers.AutoProcessor.from_pretrained(folder)
+    processor, call = _library(folder)
 
     def answer(query: Detect) -> Detections:
-        inputs = processor(images=query.image.pil(), text=[list(query.phrases)], return_tensors="pt")
-        with torch.no_grad():
-            outputs = model(**inputs)
+        inputs, outputs = call(query.image, [list(query.phrases)])
         (prediction,) = processor.post_process_grounded_object_detection(
-            outputs, threshold=0.0, target_sizes=[_size(query)]
+            outputs, threshold=0.0, target_sizes=[query.image.size[::-1]]
         )
         (maps,) = build_label_maps(outputs.logits, inputs["input_ids"])
         fits = torch.stack([outputs.logits[0][:, tokens.bool()].max(1).values for tokens in maps], 1).argmax(1)
-        labels = [query.phrases[fit] for fit in fits.tolist()]
-        return _boxes(query, zip(prediction["boxes"].tolist(), prediction["scores"].tolist(), labels, strict=True))
+        return Detections(tuple(_boxes(query, prediction, [query.phrases[fit] for fit in fits.tolist()])))
 
     return answer
 
 
+_NO_PHRASE: Mapping[str, tuple[str, ...]] = {"no phrase to detect: give one or more": ()}
+_EMPTY: Mapping[str, tuple[str, ...]] = {"is empty: name an object": ("cat", " \n")}
 _OWL: dict[str, Any] = {
     "expert": Owl,
     "library": _owl,
-    "box_bias": lambda model: model.box_head.dense2.bias,
+    "box_bias": "box_head.dense2",
     "stranger": tiny.grounding_dino,
     "refused": "is a grounding-dino: give a checkpoint of owlvit or owlv2",
     "eight": {"image_passes": 2, "text_passes": DISTINCT},
-    "unaskable": {
-        "no phrase to detect: give one or more": (),
-        "is empty: name an object": ("cat", " \n"),
-        "takes 17 tokens, the model reads 16: use fewer words": ("cat " * 15,),
-    },
+    "more": {"image_passes": 2, "text_passes": 1},
+    "unaskable": {**_NO_PHRASE, **_EMPTY, "takes 17 tokens, the model reads 16: use fewer words": ("cat " * 15,)},
 }
 _GROUNDING_DINO: dict[str, Any] = {
     "expert": GroundingDino,
     "library": _grounding_dino,
-    "box_bias": lambda model: model.bbox_embed[-1].layers[-1].bias,
+    "box_bias": "bbox_embed.0.layers.2",
     "stranger": tiny.owl,
     "refused": "is a owlvit: give a checkpoint of grounding-dino or mm-grounding-dino",
     "eight": {"image_passes": 2, "joint_passes": 8},
+    "more": {"image_passes": 4, "joint_passes": 21},
+    "parts": {"image_passes": "model.backbone.conv_encoder.model"},
     "unaskable": {
-        "no phrase to detect: give one or more": (),
+        **_NO_PHRASE,
         "phrase ' . ' has no word known to the model": ("cat", " . "),
         "has no word known to the model": ("\u732b",),
         "take 303 tokens together, the model reads 256: use fewer": ("cat " * 300,),
@@ -165,22 +167,23 @@ _GROUNDING_DINO: dict[str, Any] = {
     "sizes": ((60, 40), (90, 60), (60, 40), (40, 60), (64, 64), (120, 50)),
     "options": {"joint_batch": 64},
 }
+_ENCODERS = {"image_passes": "vision_model.encoder", "text_passes": "text_model.encoder"}
 DETECTORS = {
-    "OWL-ViT": Detector(make=tiny.owl, **_OWL),
-    "OWLv2": Detector(make=partial(tiny.owl, v2=True), **_OWL),
+    "OWL-ViT": Detector(make=tiny.owl, parts={key: f"owlvit.{part}" for key, part in _ENCODERS.items()}, **_OWL),
+    "OWLv2": Detector(
+        make=partial(tiny.owl, v2=True), parts={key: f"owlv2.{part}" for key, part in _ENCODERS.items()}, **_OWL
+    ),
     "SAM 3": Detector(
         expert=Sam3,
         make=tiny.sam3,
         library=_sam3,
-        box_bias=lambda model: model.detr_decoder.box_head.layer3.bias,
+        box_bias="detr_decoder.box_head.layer3",
         stranger=tiny.owl,
         refused="is a owlvit: give a checkpoint of sam3 or sam3_video",
         eight={"image_passes": 2, "text_passes": DISTINCT, "joint_passes": 2 * DISTINCT},
-        unaskable={
-            "no phrase to detect: give one or more": (),
-            "is empty: name an object": ("cat", " \n"),
-            "takes 33 tokens, the model reads 32: use fewer words": ("cat " * 31,),
-        },
+        more={"image_passes": 2, "text_passes": 1, "joint_passes": 3 * DISTINCT + 1},
+        parts={"image_passes": "vision_encoder.backbone", "text_passes": "text_encoder"},
+        unaskable={**_NO_PHRASE, **_EMPTY, "takes 33 tokens, the model reads 32: use fewer words": ("cat " * 31,)},
     ),
     "GroundingDINO": Detector(make=tiny.grounding_dino, **_GROUNDING_DINO),
     "MM-GroundingDINO": Detector(make=partial(tiny.grounding_dino, mm=True), **_GROUNDING_DINO),

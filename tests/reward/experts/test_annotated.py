@@ -9,11 +9,12 @@ import skimage.data
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import Box, EditSample, Engine, Expert, Image, Program, Score
-from editcritic.reward.engine.program import Ask
-from editcritic.reward.experts import annotated
+from editcritic.reward import Box, EditSample, Expert, Image
 from editcritic.reward.experts.annotated import Annotated
 from editcritic.reward.queries import Abstention, Detect, Detections, Match
+
+from .asking import in_engine
+from .pictures import inpainted
 
 ASTRONAUT, COFFEE = skimage.data.astronaut(), skimage.data.coffee()
 CUP, SPOON = (170, 20, 415, 290), (395, 65, 428, 120)
@@ -31,31 +32,14 @@ def sample(edited, base=COFFEE, **boxes):
     return EditSample("s", "Change something", (Image.of(base),), Image.of(edited), boxes=edit_sample)
 
 
-def outcomes(queries, edit_sample=None, expert=None, *, batch=16) -> tuple[Score, list[Any]]:
-    """The score of a program that yields all queries at once, and the outcomes."""
-    answers: list[Any] = []
-
-    def program() -> Program[Score]:
-        answers.extend((yield Ask(tuple(queries))))
-        return Score.of(1.0)
-
-    expert = expert or Annotated()
-    expert.batch = batch
-    with Engine() as engine:
-        return engine.submit(program(), {"detector": expert}, edit_sample).result(timeout=120), answers
+def outcomes(queries, edit_sample=None, **options) -> list[Any]:
+    return in_engine(Annotated(**options), queries, edit_sample)
 
 
 def look(edited, *phrases, base=COFFEE, **boxes) -> Any:
     edit_sample = sample(edited, base, **boxes)
-    _, (answer,) = outcomes([Detect(edit_sample.edited, phrases)], edit_sample)
+    (answer,) = outcomes([Detect(edit_sample.edited, phrases)], edit_sample)
     return answer
-
-
-def inpainted(photo, corners):
-    x0, y0, x1, y1 = corners
-    mask = np.zeros(photo.shape[:2], np.uint8)
-    mask[y0 - 6 : y1 + 6, x0 - 6 : x1 + 6] = 255
-    return cv2.inpaint(photo, mask, 5, cv2.INPAINT_TELEA)
 
 
 def bluer(photo, corners):
@@ -71,12 +55,9 @@ def bluer(photo, corners):
 def test_in_the_base_picture_the_drawn_boxes_come_back():
     boxes = {"cup": (drawn(CUP, score=0.4),), "spoon": (drawn(SPOON),)}
     edit_sample = sample(ASTRONAUT, **boxes)
-    for picture in (
-        edit_sample.source,
-        edit_sample.source.resized(512, 512),
-        edit_sample.source.resized(99, 80).resized(300, 200),
-    ):
-        _, (answer,) = outcomes([Detect(picture, ("spoon", "the cup"))], edit_sample)
+    source = edit_sample.source
+    for picture in (source, source.resized(512, 512), source.resized(99, 80).resized(300, 200)):
+        (answer,) = outcomes([Detect(picture, ("spoon", "the cup"))], edit_sample)
         assert answer == Detections((drawn(SPOON, label="spoon"), drawn(CUP, label="the cup")), min_score=0.05)
 
 
@@ -85,12 +66,16 @@ def test_a_recoloured_thing_is_found_where_it_was():
     (box,) = answer.above(FOUND)
     assert box.iou(drawn(CUP)) > 0.8
     assert box.label == "cup"
-    assert answer.min_score == 0.05
+    scores = [each.score for each in answer.boxes]
+    assert scores == sorted(scores, reverse=True)
+    assert min(scores) >= answer.min_score == 0.05
+    assert Annotated(min_score=0.2).id != Annotated().id
+    with pytest.raises(ValueError, match=r"min_score must lie in \[0, 1\), got 1"):
+        Annotated(min_score=1)
 
 
 def test_a_thing_painted_over_is_not_found():
-    edited = inpainted(COFFEE, CUP)
-    assert not look(edited, "cup").above(0.3)
+    assert not look(inpainted(COFFEE, CUP), "cup").above(0.3)
     assert look(inpainted(COFFEE, SPOON), "cup").above(0.3)
 
 
@@ -100,14 +85,6 @@ def test_a_moved_thing_is_found_in_its_new_place():
     edited[300 : 300 + y1 - y0, 60 : 60 + x1 - x0] = ASTRONAUT[y0:y1, x0:x1]
     (box,) = look(edited, "head", base=ASTRONAUT, head=(drawn(head, ASTRONAUT),)).above(FOUND)
     assert box.iou(drawn((60, 300, 160, 415), ASTRONAUT)) > 0.7
-
-
-def test_boxes_come_best_first_and_scores_lie_between_floor_and_one():
-    boxes = look(bluer(COFFEE, SPOON), "cup", "spoon").boxes
-    assert {box.label for box in boxes} >= {"cup"}
-    scores = [box.score for box in boxes]
-    assert scores == sorted(scores, reverse=True)
-    assert all(0.05 <= score <= 1 for score in scores)
 
 
 def two_things():
@@ -143,14 +120,6 @@ def test_a_copy_that_the_edit_made_is_found_too():
     edited[200:290, 200:280] = room[y0:y1, x0:x1]
     boxes = tuple(drawn(place, room) for place in places)
     assert len(look(edited, "portrait", base=room, portrait=boxes).above(FOUND)) == 3
-
-
-def test_a_like_thing_without_a_box_is_another_thing():
-    room, places = two_things()
-    edited = room.copy()
-    edited[250:280, 0:60] = 0
-    (box,) = look(edited, "portrait", base=room, portrait=(drawn(places[0], room),)).above(FOUND)
-    assert box.iou(drawn(places[0], room)) > 0.8
 
 
 @pytest.mark.parametrize(
@@ -217,24 +186,19 @@ def test_the_exact_name_goes_before_another_number_of_it():
 
 @pytest.mark.parametrize("phrase", ["lamp", "red cup", "cupboard", "the", "", "."])
 def test_a_phrase_without_a_box_is_abstained_on(phrase):
-    score, (answer,) = outcomes([Detect(Image.of(ASTRONAUT), (phrase,))], sample(ASTRONAUT))
+    (answer,) = outcomes([Detect(Image.of(ASTRONAUT), (phrase,))], sample(ASTRONAUT))
     assert answer == Abstention(
         f"no box for {phrase!r} among the annotations of this sample (cup, spoon): give "
         f'boxes={{"{phrase}": [[x0, y0, x1, y1]]}}, in pixels of the source, or bind a detector, as in experts="laptop"'
     )
-    assert score.value == 1.0  # the program continues after an abstention
-
-
-def test_one_phrase_of_several_without_a_box_is_enough_to_abstain():
-    assert isinstance(look(ASTRONAUT, "cup", "lamp"), Abstention)
 
 
 def test_without_boxes_or_a_sample_there_is_nothing_to_look_for():
     picture = Image.of(ASTRONAUT)
     bare = EditSample("s", "Remove the cup", (picture,), picture)
-    _, (answer,) = outcomes([Detect(picture, ("cup",))], bare)
+    (answer,) = outcomes([Detect(picture, ("cup",))], bare)
     assert "no box for 'cup' among the annotations of this sample (there are none)" in answer.reason
-    _, (answer,) = outcomes([Detect(picture, ("cup",))])
+    (answer,) = outcomes([Detect(picture, ("cup",))])
     assert "no sample" in answer.reason
 
 
@@ -245,26 +209,43 @@ def test_a_thing_without_structure_is_abstained_on_by_name():
     assert answer.reason.startswith("'tile' cannot be detected: ")
 
 
-@pytest.mark.parametrize("corners", [(700, 20, 800, 200), (-90, -90, -5, -5), (50, 50, 50, 90)])
-def test_a_box_outside_of_the_picture_is_abstained_on_by_name(corners):
-    for edited in (ASTRONAUT, COFFEE):
-        answer = look(edited, "cup", cup=(drawn(corners),))
-        assert answer == Abstention("the box of 'cup' lies outside its image: correct it")
-
-
-def test_a_box_that_was_made_of_pixels_is_told_what_takes_them():
-    answer = look(COFFEE, "cup", cup=(Box(120, 80, 260, 240),))
-    assert answer.reason.endswith("lies outside its image: a Box is in fractions, and Box.from_corners takes pixels")
-
-
 def test_the_boxes_of_the_first_picture_serve_later_turns():
     first = sample(bluer(COFFEE, SPOON))
     second = EditSample("s2", "...", (first.edited,), Image.of(bluer(COFFEE, CUP)), boxes=first.boxes, history=(first,))
-    _, (before, after) = outcomes([Detect(second.source, ("cup",)), Detect(second.edited, ("cup",))], second)
+    (before, after) = outcomes([Detect(second.source, ("cup",)), Detect(second.edited, ("cup",))], second)
     assert all(answer.boxes[0].iou(drawn(CUP)) > 0.8 for answer in (before, after))
 
 
+OUTSIDE = "the box of 'cup' lies outside its image: "
+
+
+@pytest.mark.parametrize(
+    ("box", "cure"),
+    [
+        *((drawn(corners), "correct it") for corners in [(700, 20, 800, 200), (-90, -90, -5, -5), (50, 50, 50, 90)]),
+        (Box(120, 80, 260, 240), "a Box is in fractions, and Box.from_corners takes pixels"),
+    ],
+)
+def test_a_box_outside_of_the_picture_is_abstained_on_by_name(box, cure):
+    for edited in (ASTRONAUT, COFFEE):
+        assert look(edited, "cup", cup=(box,)) == Abstention(OUTSIDE + cure)
+
+
 # -- answers do not depend on batching or caching ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cache_bytes", [2**30, 0])
+def test_answers_do_not_depend_on_the_batch_or_on_what_is_kept(cache_bytes):
+    edit_sample = sample(ASTRONAUT)
+    edits = [COFFEE, bluer(COFFEE, CUP), inpainted(COFFEE, SPOON), np.ascontiguousarray(COFFEE[:, 60:])]
+    asked = [("cup",), ("spoon", "cups"), ("lamp",)]
+    queries = [Detect(Image.of(edit), phrases) for edit in edits for phrases in asked]
+    expert = Annotated(cache_bytes=cache_bytes)
+    expert.batch = 3
+    answers = in_engine(expert, queries, edit_sample)
+    assert answers[::-1] == in_engine(expert, queries[::-1], edit_sample)
+    assert answers == [outcomes([query], edit_sample)[0] for query in queries]
+    assert isinstance(look(ASTRONAUT, "cup", "lamp"), Abstention)  # one phrase without a box is enough
 
 
 def test_resized_copies_and_recordings_are_one_question():
@@ -277,53 +258,6 @@ def test_resized_copies_and_recordings_are_one_question():
     recorded = EditSample("s", edit_sample.instruction, (source,), edited, boxes=edit_sample.boxes)
     replayed: Any = expert.rewrite_query(Detect(recorded.edited.resized(512, 512), ("cup",)), recorded)
     assert replayed.digest == query.digest
-
-
-def edits():
-    return [COFFEE, bluer(COFFEE, CUP), inpainted(COFFEE, SPOON), COFFEE[:, 60:]]
-
-
-@pytest.fixture(scope="module")
-def together():
-    edit_sample = sample(ASTRONAUT)
-    queries = [
-        Detect(Image.of(np.ascontiguousarray(edit)), phrases)
-        for edit in edits()
-        for phrases in (("cup",), ("spoon", "cups"), ("lamp",))
-    ]
-    return edit_sample, queries, outcomes(queries, edit_sample, batch=64)[1]
-
-
-@pytest.mark.parametrize(("batch", "cache_bytes"), [(1, 2**30), (3, 0)])
-def test_answers_do_not_depend_on_batches_or_on_what_is_kept(together, batch, cache_bytes):
-    edit_sample, queries, expected = together
-    expert = Annotated(cache_bytes=cache_bytes)
-    assert outcomes(queries, edit_sample, expert, batch=batch)[1] == expected
-    assert outcomes(queries[::-1], edit_sample, expert, batch=batch)[1] == expected[::-1]
-
-
-def test_a_picture_is_analysed_once_as_long_as_there_is_room(monkeypatch):
-    analysed, analyse = [], vars(annotated)["Pyramid"]
-
-    def counted(image):
-        analysed.append(image.shape)
-        return analyse(image)
-
-    monkeypatch.setattr(annotated, "Pyramid", counted)
-    images = [Image.of(bluer(COFFEE, (10 * n, 10, 10 * n + 60, 80))) for n in range(12)]
-    queries = [Detect(image, (phrase,)) for image in images for phrase in ("cup", "spoon")]
-    outcomes(queries, sample(ASTRONAUT), Annotated(), batch=2)
-    assert len(analysed) == 1 + 12
-    outcomes(queries * 2, sample(ASTRONAUT), expert := Annotated(cache_bytes=0), batch=2)
-    outcomes(queries, sample(ASTRONAUT), expert, batch=2)
-    assert len(analysed) > 2 * (1 + 12)
-
-
-def test_options():
-    with pytest.raises(ValueError, match=r"min_score must lie in \[0, 1\), got 1"):
-        Annotated(min_score=1)
-    assert Annotated(min_score=0.2).id != Annotated().id
-    assert look(bluer(COFFEE, CUP), "cup").min_score == Annotated().min_score == 0.05
 
 
 @given(st.text(st.sampled_from("aesie .cupTH"), max_size=12))
@@ -339,17 +273,6 @@ def test_of_thousands_of_boxes_of_a_name_none_is_searched():
     answer = look(COFFEE[::-1].copy(), "cup", cup=boxes)
     assert isinstance(answer, Abstention)
     assert answer.reason.startswith("129 boxes are annotated up to 'cup', and at most 128 objects are searched")
-
-
-def test_of_an_image_so_many_templates_are_kept(monkeypatch):
-    monkeypatch.setattr(annotated, "_MAX_TEMPLATES", 3)
-    expert = Annotated()
-    x0, y0, x1, y1 = CUP
-    names = {f"cup{number}": (drawn((x0, y0, x1 + number, y1)),) for number in range(6)}
-    edit_sample = sample(COFFEE[:, ::-1].copy(), **names)
-    _, answers = outcomes([Detect(edit_sample.edited, (name,)) for name in names], edit_sample, expert)
-    assert all(isinstance(answer, Detections) for answer in answers)
-    assert max(len(indexed.templates) for indexed in expert._indexed.values()) == 3
 
 
 # -- another detector for what has no box ------------------------------------------------------------------------------
@@ -372,16 +295,14 @@ class Elsewhere(Expert):
 
 def test_another_detector_is_asked_about_what_has_no_box():
     other = Elsewhere()
-    expert = Annotated(otherwise=other)
     edit_sample = sample(bluer(COFFEE, CUP))
-    queries = [Detect(edit_sample.edited, (name,)) for name in ("cup", "saucer")] + [
-        Detect(edit_sample.source, ("dog",))
-    ]
-    _, (cup, saucer, dog) = outcomes(queries, edit_sample, expert, batch=3)
+    queries = [Detect(edit_sample.edited, ("cup",)), Detect(edit_sample.edited, ("saucer",))]
+    queries += [Detect(edit_sample.source, ("dog",))]
+    cup, saucer, dog = outcomes(queries, edit_sample, otherwise=other)
     assert cup == look(edit_sample.edited.pixels, "cup")
     assert {box.label for box in (*saucer.boxes, *dog.boxes)} == {"saucer", "dog"}
     assert other.asked == queries[1:]
-    _, (alone,) = outcomes([Detect(edit_sample.source, ("cup",))], None, expert, batch=3)
+    (alone,) = outcomes([Detect(edit_sample.source, ("cup",))], otherwise=other)
     assert alone.boxes[0].cx == 0.1
 
 
@@ -392,7 +313,7 @@ def test_another_detector_is_asked_about_an_object_with_too_little_structure():
     box = {"wall": (Box(0.5, 0.5, 0.4, 0.4),)}
     edit_sample = sample(edited, flat, **box)
     queries = [Detect(edit_sample.source, ("wall",)), Detect(edit_sample.edited, ("wall",))]
-    _, (given, found) = outcomes(queries, edit_sample, Annotated(otherwise=Elsewhere()))
+    (given, found) = outcomes(queries, edit_sample, otherwise=Elsewhere())
     assert given.boxes[0].cx == 0.5
     assert found.boxes[0].cx == 0.1
     assert isinstance(look(edited, "wall", base=flat, **box), Abstention)

@@ -2,10 +2,8 @@
 
 import gc
 import json
-import threading
 import weakref
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +25,14 @@ from editcritic.reward.metrics.edival.task_parser import parse_task
 from editcritic.reward.queries import ExpertDown
 
 from . import tiny_detectors, tiny_rewarders, tiny_vlms
+from .http_server import Answer, ReceivedRequest, completion, serving
+from .tiny_dinos import tiny_dinov2, tiny_dinov3
 
 # Random words never end a JSON list of differences.
 REWARD = "any-edit?list_differences=false"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 INSTRUCTION = "Change the color of cup to blue"
+TASK = parse_task(INSTRUCTION)
 
 
 LOCAL = [
@@ -41,42 +42,27 @@ LOCAL = [
 ]
 
 
-def tiny_dinov2(folder: Path) -> None:
-    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
-    transformers.Dinov2Model(transformers.Dinov2Config(image_size=56, patch_size=14, **shape)).save_pretrained(folder)
-    size = {"height": 56, "width": 56}
-    transformers.BitImageProcessorPil(size={"shortest_edge": 64}, crop_size=size).save_pretrained(folder)
-
-
-def tiny_dinov3(folder: Path) -> None:
-    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
-    config = transformers.DINOv3ViTConfig(patch_size=16, image_size=64, num_register_tokens=4, **shape)
-    transformers.DINOv3ViTModel(config).save_pretrained(folder)
-    transformers.ViTImageProcessorPil(size={"height": 64, "width": 64}).save_pretrained(folder)
-
-
 def tiny_hpsv3(folder: Path) -> None:
     """The weights of HPSv3, for the tokenizer of the base that `tiny_rewarders` writes."""
     tokenizer = tiny_rewarders.tiny_base(folder / "base", "qwen2_vl")
     tiny_rewarders.put(tiny_rewarders.tiny_weights("hpsv3", tokenizer), folder / "HPSv3.safetensors")
 
 
-MODELS = {
+def tiny_mm_dino(folder: Path) -> None:
+    tiny_detectors.grounding_dino(folder, mm=True)
+
+
+MODELS: dict[str, Callable[[Path], Any]] = {
     "Qwen/Qwen3-VL-2B-Instruct": tiny_vlms.tiny_qwen3_vl,
     "Qwen/Qwen3-VL-8B-Instruct": tiny_vlms.tiny_qwen3_vl,
     "Qwen/Qwen2-VL-7B-Instruct": lambda folder: tiny_vlms.tiny_qwen2_vl(folder, mlp_ratio=4),
     "Qwen/Qwen2.5-VL-7B-Instruct": tiny_vlms.tiny_qwen2_5_vl,
-    "openmmlab-community/mm_grounding_dino_tiny_o365v1_goldg_v3det": lambda folder: tiny_detectors.grounding_dino(
-        folder, mm=True
-    ),
-    "openmmlab-community/mm_grounding_dino_base_all": lambda folder: tiny_detectors.grounding_dino(folder, mm=True),
+    "openmmlab-community/mm_grounding_dino_tiny_o365v1_goldg_v3det": tiny_mm_dino,
+    "openmmlab-community/mm_grounding_dino_base_all": tiny_mm_dino,
     "IDEA-Research/grounding-dino-tiny": tiny_detectors.grounding_dino,
     "facebook/sam3": tiny_detectors.sam3,
-    "facebook/dinov2-small": tiny_dinov2,
-    "facebook/dinov2-base": tiny_dinov2,
-    "facebook/dinov2-large": tiny_dinov2,
-    "facebook/dinov3-vitb16-pretrain-lvd1689m": tiny_dinov3,
-    "facebook/dinov3-vitl16-pretrain-lvd1689m": tiny_dinov3,
+    **{f"facebook/dinov2-{size}": tiny_dinov2 for size in ("small", "base", "large")},
+    **{f"facebook/dinov3-{size}-pretrain-lvd1689m": tiny_dinov3 for size in ("vitb16", "vitl16")},
     "MizzenAI/HPSv3": tiny_hpsv3,
 }
 
@@ -133,7 +119,7 @@ def local_experts(reward: Reward) -> dict[str, LocalExpert[Any]]:
 @pytest.mark.parametrize("name", LOCAL)
 def test_a_bundle_scores_with_the_models_it_names(name: str) -> None:
     reward = Reward.of(REWARD, name)
-    (result,) = reward([EditSample("a", INSTRUCTION, (SOURCE,), EDITED, task=parse_task(INSTRUCTION))])
+    (result,) = reward([EditSample("a", INSTRUCTION, (SOURCE,), EDITED, task=TASK)])
     assert result.status in ("scored", "not_applicable"), result.reason
     models = local_experts(reward)
     assert set(models) >= {"judge", "detector", "features"}
@@ -184,17 +170,14 @@ def test_edival_has_the_papers_preference_model() -> None:
 
 
 def test_score_takes_a_bundle() -> None:
-    found = [
-        score(SOURCE, EDITED, INSTRUCTION, reward=REWARD, experts="small", task=parse_task(INSTRUCTION))
-        for _ in range(2)
-    ]
+    found = [score(SOURCE, EDITED, INSTRUCTION, reward=REWARD, experts="small", task=TASK) for _ in range(2)]
     assert found[0].status in ("scored", "not_applicable"), found[0].reason
     assert found[0].metric.startswith("any-edit@")
     assert found[0] == found[1]
 
 
 def test_a_bundle_that_replaces_another_lets_go_of_its_weights() -> None:
-    score(SOURCE, EDITED, INSTRUCTION, reward=REWARD, experts="small", task=parse_task(INSTRUCTION))
+    score(SOURCE, EDITED, INSTRUCTION, reward=REWARD, experts="small", task=TASK)
     judge = load_experts("small")["judge"]
     assert isinstance(judge, LocalExpert)
     weights = weakref.ref(judge.checkpoint.shared_weights)
@@ -244,49 +227,21 @@ def instance(schema: dict[str, Any]) -> Any:
     return {"array": [], "string": "", "integer": schema.get("minimum", 0), "boolean": False}.get(str(kind))
 
 
-@pytest.fixture
-def served() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """The address of a server with one model, which answers yes to everything, and the requests it gets."""
-    requests: list[dict[str, Any]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.reply({"object": "list", "data": [{"id": "judge-27b", "object": "model"}]})
-
-        def do_POST(self) -> None:
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            requests.append(request)
-            form = request.get("response_format", {}).get("json_schema", {}).get("schema")
-            text = "Yes" if form is None else json.dumps(instance(form))
-            message = {"role": "assistant", "content": text}
-            choices = [{"index": 0, "finish_reason": "stop", "message": message}]
-            self.reply({"id": "1", "object": "chat.completion", "choices": choices, "usage": None})
-
-        def reply(self, document: Any) -> None:
-            body = json.dumps(document).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/v1", requests
-        server.shutdown()
+def yes(request: ReceivedRequest, _: int) -> Answer:
+    """Of a server with one model, which answers yes to everything."""
+    if request.path.endswith("/models"):
+        return Answer({"object": "list", "data": [{"id": "judge-27b", "object": "model"}]})
+    form = request.body.get("response_format", {}).get("json_schema", {}).get("schema")
+    return Answer(completion("Yes" if form is None else json.dumps(instance(form))))
 
 
-def test_large_queries_the_served_judge(
-    served: tuple[str, list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    address, requests = served
-    monkeypatch.setenv("EDITCRITIC_JUDGE_URL", address)
-    reward = Reward.of("any-edit", "large")
-    (result,) = reward([EditSample("a", INSTRUCTION, (SOURCE,), EDITED)])
+def test_large_queries_the_served_judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(yes) as server:
+        monkeypatch.setenv("EDITCRITIC_JUDGE_URL", server.url)
+        reward = Reward.of("any-edit", "large")
+        (result,) = reward([EditSample("a", INSTRUCTION, (SOURCE,), EDITED)])
     assert result.status in ("scored", "not_applicable"), result.reason
+    requests = [request.body for request in server.requests if request.body]
     assert {request["model"] for request in requests} == {"judge-27b"}
     assert all(request["chat_template_kwargs"] == {"enable_thinking": False} for request in requests)
     assert reward.experts["detector"] is reward.experts["segmenter"]

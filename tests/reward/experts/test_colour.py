@@ -1,7 +1,6 @@
 """ColourJudge on flat patches under uneven light, and on photographs recoloured fully, partly or not."""
 
 from itertools import pairwise
-from typing import Any
 
 import cv2
 import numpy as np
@@ -10,11 +9,12 @@ import skimage.data
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import EditSample, Engine, Image, Program, Score
-from editcritic.reward.engine import ask_many
-from editcritic.reward.engine.program import Ask
+from editcritic.reward import EditSample, Image
 from editcritic.reward.experts.colour import COLOURS, ColourJudge, basic_colour, probabilities
 from editcritic.reward.queries import Abstention, Judge, Message, Reply, YesNo
+
+from .asking import in_engine
+from .pictures import PHOTOS, jpeg, rounded
 
 PAINTS = {
     "red": ["e50000", "c8102e", "d03030"],
@@ -35,9 +35,8 @@ def rgb(code):
     return np.array(list(bytes.fromhex(code)), float)
 
 
-def jpeg(pixels, quality):
-    rounded = np.clip(np.rint(pixels), 0, 255).astype(np.uint8)
-    return cv2.imdecode(cv2.imencode(".jpg", rounded, [cv2.IMWRITE_JPEG_QUALITY, quality])[1], cv2.IMREAD_COLOR)
+def verdicts(pixels):
+    return [name for name, yes in probabilities(pixels).items() if yes >= 0.5]
 
 
 def lit(code, light):
@@ -53,11 +52,7 @@ def patch(code, seed):
     way = random.uniform(0, 2 * np.pi)
     slope = x / w * np.cos(way) + y / h * np.sin(way)
     light = 0.5 + 0.5 * (slope - slope.min()) / np.ptp(slope)
-    return jpeg(lit(code, light) + random.normal(0, 5, (h, w, 3)), int(random.integers(60, 95)))
-
-
-def verdicts(pixels):
-    return [name for name, yes in probabilities(pixels).items() if yes >= 0.5]
+    return jpeg(rounded(lit(code, light) + random.normal(0, 5, (h, w, 3))), int(random.integers(60, 95)))
 
 
 # -- naming ------------------------------------------------------------------------------------------------------------
@@ -96,7 +91,7 @@ def test_flat_colours_are_called_as_people_call_them(name):
 
 # -- photographs -------------------------------------------------------------------------------------------------------
 
-ASTRONAUT, COFFEE, CHELSEA = skimage.data.astronaut(), skimage.data.coffee(), skimage.data.chelsea()
+ASTRONAUT, COFFEE, CHELSEA = (PHOTOS[name] for name in ("astronaut", "coffee", "chelsea"))
 MOTORCYCLE = skimage.data.stereo_motorcycle()[0]
 
 
@@ -131,7 +126,7 @@ def recoloured(photo, thing, part, code):
     light = (photo.astype(float).mean(-1) / 255) ** 2.2
     paint = lit(code, np.clip(light / np.quantile(light[thing], 0.7), 0.15, 1.3))
     soft = cv2.GaussianBlur(part.astype(float), (0, 0), 1)[..., None]
-    return jpeg(photo * (1 - soft) + np.clip(paint, 0, 255) * soft, 85)
+    return jpeg(rounded(photo * (1 - soft) + np.clip(paint, 0, 255) * soft), 85)
 
 
 def first_part(mask, share):
@@ -229,14 +224,21 @@ def question(*pixels, value="blue", topic="edival/color", draw=0):
 BLUE = patch("0343df", 0)
 
 
-def test_answers_with_words_and_probabilities():
-    for value, text in [("Navy blue", "yes"), ("red", "no")]:
-        (reply,) = ColourJudge()([question(BLUE, value=value)])
-        assert isinstance(reply, Reply)
-        assert reply.text == text
-        assert set(reply.probabilities) == {"yes", "no"}
+def test_answers_with_words_and_probabilities_whatever_else_is_asked():
+    crops = [BLUE, patch("e50000", 1), patch("ffffff", 2)]
+    queries = [question(crop, value=value) for crop in crops for value in ("Navy blue", "red", "plaid")]
+    expert = ColourJudge()
+    expert.batch = 4
+    answers = in_engine(expert, queries)
+    assert answers == [ColourJudge()([query])[0] for query in queries]
+    replies = [answer for answer in answers if isinstance(answer, Reply)]
+    assert [reply.text for reply in replies] == ["yes", "no", "no", "yes", "no", "no"]
+    for reply in replies:
+        assert reply.probabilities.keys() == {"yes", "no"}
         assert sum(reply.probabilities.values()) == pytest.approx(1)
-        assert (reply.probabilities["yes"] >= 0.5) == (text == "yes")
+        assert (reply.probabilities["yes"] >= 0.5) == (reply.text == "yes")
+    pair, drawn = ColourJudge()([question(crops[1], BLUE, topic="edival/color_pair"), question(BLUE, draw=1)])
+    assert pair == drawn == ColourJudge()([question(BLUE)])[0]  # of a pair the second picture counts
 
 
 @pytest.mark.parametrize(
@@ -256,62 +258,16 @@ def test_abstains_on_what_it_cannot_tell(query, reason):
     assert reason in outcome.reason
 
 
-def test_of_a_pair_the_second_picture_counts():
-    (alone,) = ColourJudge()([question(BLUE)])
-    (pair,) = ColourJudge()([question(patch("e50000", 1), BLUE, topic="edival/color_pair")])
-    assert alone == pair
-
-
-# -- in an engine ------------------------------------------------------------------------------------------------------
-
-
-def outcomes(questions, *, batch=64, sample=None) -> tuple[Score, list[Any]]:
-    """The score of a program that yields all queries at once, and the outcomes."""
-    answers: list[Any] = []
-
-    def program() -> Program[Score]:
-        answers.extend((yield Ask(tuple(questions))))
-        return Score.of(1.0)
-
-    expert = ColourJudge()
-    expert.batch = batch
-    with Engine() as engine:
-        return engine.submit(program(), {"judge": expert}, sample).result(timeout=60), answers
-
-
-def test_answers_do_not_depend_on_batches_or_draws():
-    crops = [patch(PAINTS[name][0], n) for n, name in enumerate(COLOURS)]
-    questions = [question(crop, value=value) for crop in crops for value in ("blue", "white", "plaid")]
-    _, expected = outcomes(questions)
-    assert {type(answer) for answer in expected} == {Reply, Abstention}
-    for batch in (1, 4, 7):
-        assert outcomes(questions, batch=batch)[1] == expected
-    _, drawn = outcomes([question(crops[0], draw=draw) for draw in range(3)])
-    assert drawn == [drawn[0]] * 3
-
-
 def test_a_whole_picture_of_the_sample_is_abstained_on_and_its_crop_is_not():
     saucer = ellipse(COFFEE, THINGS["saucer"][1])
     source, edited = Image.of(COFFEE), Image.of(recoloured(COFFEE, saucer, saucer, "0343df"))
     sample = EditSample("s", "Change the color of saucer to blue", (source,), edited, boxes={})
     crop = edited.crop(*THINGS["saucer"][1])
-    _, (whole, part, copy) = outcomes(
-        [question(edited), question(crop), question(COFFEE.copy(), value="brown")], sample=sample
-    )
+    queries = [question(edited), question(crop), question(COFFEE.copy(), value="brown")]
+    whole, part, copy = in_engine(ColourJudge(), queries, sample)
     assert part.text == "yes"
     for answer in (whole, copy):
         assert answer == Abstention("a colour judge cannot tell the cup in a whole image: query its crop")
-
-
-def test_an_abstention_reaches_the_score():
-    def program() -> Program[Score]:
-        yield from ask_many([question(BLUE, value="plaid")])
-        raise AssertionError("an abstention does not return")
-
-    with Engine() as engine:
-        score = engine.submit(program(), {"judge": ColourJudge()}).result(timeout=60)
-    assert score.status == "abstained"
-    assert "'plaid'" in score.reason
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(0, 2**32 - 1))

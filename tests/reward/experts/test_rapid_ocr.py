@@ -14,13 +14,14 @@ import PIL.ImageFont
 import pytest
 import skimage.data
 
-from editcritic.reward import Box, Engine, Image, Program, Score
-from editcritic.reward.engine import ask_many
+from editcritic.reward import Box, Image
 from editcritic.reward.experts import rapid_ocr
 from editcritic.reward.experts.rapid_ocr import RapidOcr
-from editcritic.reward.queries import Abstention, ExpertDown, ReadText, RecognizedText
+from editcritic.reward.queries import Abstention, ExpertDown, Failure, ReadText, RecognizedText
 
-PHOTOS = {name: getattr(skimage.data, name)() for name in ("coffee", "chelsea", "rocket")}
+from .asking import in_engine
+from .pictures import PHOTOS
+
 INKS = {"white": (255, 255, 255), "black": (0, 0, 0), "yellow": (250, 230, 60), "blue": (20, 40, 150)}
 
 
@@ -91,11 +92,6 @@ def test_reads_small_crops_of_signs(reader, text, face, height):
     assert letters(read(reader, label(text, height, face=face)).text) == letters(text)
 
 
-@pytest.mark.parametrize("character", ["A", "3", "R", "K"])
-def test_reads_a_single_character(reader, character):
-    assert read(reader, label(character, 30, margin=0.6)).text == character
-
-
 @pytest.mark.parametrize(
     ("photo", "text", "height", "at", "ink_name", "slant"),
     [
@@ -117,32 +113,40 @@ def test_reads_words_on_a_photograph_and_says_where(reader, photo, text, height,
     assert all(0.5 <= line.box.score <= 1 for line in lines)
 
 
-@pytest.mark.parametrize("name", ["chelsea", "rocket", "grass"])
-def test_a_photograph_without_text_reads_empty(reader, name):
-    pixels = PHOTOS.get(name)
-    assert read(reader, getattr(skimage.data, name)() if pixels is None else pixels) == RecognizedText(())
+def test_reads_single_characters_and_a_large_photograph_of_a_sign(reader):
+    for character in "A3RK":
+        assert read(reader, label(character, 30, margin=0.6)).text == character
+    assert letters(read(reader, cv2.resize(label("LARGE PRINT", 200), (3000, 900))).text) == "LARGEPRINT"
 
 
-@pytest.mark.parametrize("value", [0, 127, 255])
-def test_a_blank_picture_reads_empty(reader, value):
-    assert read(reader, np.full((200, 300, 3), value, np.uint8)) == RecognizedText(())
+@pytest.mark.parametrize("photo", ["chelsea", "rocket", "grass", 0, 127, 255])
+def test_a_picture_without_text_reads_empty(reader, photo):
+    blank = isinstance(photo, int)
+    pixels = np.full((200, 300, 3), photo, np.uint8) if blank else getattr(skimage.data, photo)()
+    assert read(reader, pixels) == RecognizedText(())
 
 
-def test_lines_come_top_to_bottom_then_left_to_right(reader):
-    pixels = np.full((300, 700, 3), 240, np.uint8)
-    for text, at in [("first", (40, 40)), ("second", (430, 46)), ("third", (40, 200)), ("fourth", (430, 194))]:
-        pixels, _ = painted(pixels, text, 30, at, colour=(10, 10, 10))
-    assert [line.text for line in read(reader, pixels).lines] == ["first", "second", "third", "fourth"]
+@pytest.mark.parametrize("photo", ["coffee", "astronaut", "camera", "retina"])
+def test_photographs_without_text_have_no_unread_line(reader, photo):
+    pixels = getattr(skimage.data, photo)()
+    assert read(reader, np.repeat(pixels[..., None], 3, 2) if pixels.ndim == 2 else pixels).unread == ()
 
 
-@pytest.mark.parametrize("slant", [-9, 9])
-def test_a_slanted_line_in_pieces_is_read_in_order(reader, slant):
+@pytest.mark.parametrize(
+    ("places", "slant"),
+    [
+        ({"first": (40, 40), "second": (430, 46), "third": (40, 200), "fourth": (430, 194)}, 0),
+        ({"one": (80, 180), "two": (330, 180), "three": (580, 180)}, -9),
+        ({"one": (80, 180), "two": (330, 180), "three": (580, 180)}, 9),
+    ],
+)
+def test_lines_come_top_to_bottom_then_left_to_right_also_slanted(reader, places, slant):
     pixels: Any = np.full((400, 800, 3), 240, np.uint8)
+    for text, at in places.items():
+        pixels, _ = painted(pixels, text, 32, at, colour=(10, 10, 10))
     turn = cv2.getRotationMatrix2D((400, 200), slant, 1)
-    for text, x in [("one", 80), ("two", 330), ("three", 580)]:
-        pixels, _ = painted(pixels, text, 34, (x, 180), colour=(10, 10, 10))
     pixels = cv2.warpAffine(pixels, turn, (800, 400), borderValue=(240, 240, 240))
-    assert read(reader, pixels).text == "one two three"
+    assert read(reader, pixels).text.split() == list(places)
 
 
 def test_lines_below_the_score_are_dropped(reader):
@@ -175,16 +179,6 @@ def test_text_in_unknown_letters_is_found_and_not_read(reader, text):
     for x0, y0, x1, y1 in (box.corners((600, 400)) for box in unread):
         assert 40 <= x0 < x1 <= 440
         assert 20 <= y0 < y1 <= 120
-
-
-@pytest.mark.parametrize("photo", ["coffee", "chelsea", "rocket", "astronaut", "camera", "retina"])
-def test_photographs_without_text_have_no_unread_line(reader, photo):
-    pixels = getattr(skimage.data, photo)()
-    pixels = np.repeat(pixels[..., None], 3, 2) if pixels.ndim == 2 else pixels
-    assert read(reader, pixels).unread == ()
-
-
-def test_text_that_is_read_is_not_unread(reader):
     reading = read(reader, banner("best prices"))
     assert (letters(reading.text), reading.unread) == ("bestprices", ())
 
@@ -243,38 +237,10 @@ def test_no_shape_is_too_odd(reader, size):
         assert 0 <= line.box.y0 <= line.box.y1 <= 1 + 1e-9
 
 
-def test_reads_a_large_photograph_of_a_sign(reader):
-    sign = cv2.resize(label("LARGE PRINT", 200), (3000, 900))
-    assert letters(read(reader, sign).text) == "LARGEPRINT"
-
-
 # -- in an engine ------------------------------------------------------------------------------------------------------
 
 
-def transcript(images, expert, batch) -> tuple[Score, list[Any]]:
-    """The outcomes of a program that queries all images at once."""
-    answers: list[Any] = []
-
-    def program() -> Program[Score]:
-        answers.extend((yield from ask_many([ReadText(image) for image in images])))
-        return Score.of(1.0)
-
-    expert.batch = batch
-    with Engine() as engine:
-        return engine.submit(program(), {"reader": expert}).result(timeout=120), answers
-
-
-def test_answers_do_not_depend_on_batches_threads_or_repetition():
-    texts = ["one", "two 22", "three!", "four & five", "SIX"]
-    images = [Image.of(label(text, 12 + 9 * n)) for n, text in enumerate(texts)]
-    _, expected = transcript(images, RapidOcr(), 64)
-    assert [letters(reading.text) for reading in expected] == [letters(text) for text in texts]
-    for batch, threads in [(1, 1), (2, 2)]:
-        assert transcript(images, RapidOcr(threads=threads), batch)[1] == expected
-
-
-def test_models_are_loaded_once_for_each_call_at_a_time():
-    images = [Image.of(label("word", 12 + n)) for n in range(8)]
+def test_answers_do_not_depend_on_batches_threads_or_repetition_and_models_are_loaded_once_for_each_call():
     loads = 0
 
     class Counting(RapidOcr):
@@ -283,26 +249,29 @@ def test_models_are_loaded_once_for_each_call_at_a_time():
             loads += 1
             return super()._new_models()
 
-    expert = Counting(concurrency=2)
+    texts = ["one", "two 22", "three!", "four & five", "SIX"]
+    queries = [ReadText(Image.of(label(text, 12 + 9 * n))) for n, text in enumerate(texts)]
+    expected = in_engine(RapidOcr(), queries)
+    assert [letters(reading.text) for reading in expected] == [letters(text) for text in texts]
+    expert = Counting(threads=2, concurrency=2)
+    expert.batch = 2
     for _ in range(2):  # each with an engine, and so workers, of its own
-        transcript(images, expert, 2)
+        assert in_engine(expert, queries) == expected
     assert 1 <= loads <= 2
 
 
-def test_without_the_package_it_is_down_and_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "rapidocr", None)
-    with pytest.raises(ExpertDown, match=r"rapidocr is not installed: pip install 'editcritic\[ocr\]'"):
-        RapidOcr().load()
-    score, _ = transcript([Image.of(label("word", 20))], RapidOcr(), 8)
-    assert score.status == "failed"
-    assert "pip install 'editcritic[ocr]'" in score.reason
-
-
-def test_without_its_models_it_is_down_rather_than_downloading(monkeypatch):
+def test_without_the_package_or_its_models_it_is_down_and_says_what_to_install(monkeypatch):
     class Emptied:
         version = "3.0"
         files = ()
 
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules, "rapidocr", None)
+        with pytest.raises(ExpertDown, match=r"rapidocr is not installed: pip install 'editcritic\[ocr\]'"):
+            RapidOcr().load()
+        (failure,) = in_engine(RapidOcr(), [ReadText(Image.of(label("word", 20)))])
+        assert isinstance(failure, Failure)
+        assert "pip install 'editcritic[ocr]'" in failure.reason
     monkeypatch.setattr(rapid_ocr, "distribution", lambda _: Emptied)
     with pytest.raises(ExpertDown, match="should contain one det model, found none"):
         RapidOcr().load()

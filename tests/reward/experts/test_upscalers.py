@@ -1,6 +1,7 @@
 """Upscalers equal the published networks, tile large images, and refuse other weights and larger factors."""
 
 import importlib.metadata
+import itertools
 import math
 import sys
 import warnings
@@ -14,18 +15,29 @@ import PIL.Image
 import pytest
 import torch
 import transformers
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from safetensors.torch import save_file
 from torch.nn import functional as F
 
-from editcritic.reward import Engine, Image, Score, ask
+from editcritic.reward import Image
 from editcritic.reward.config import build
 from editcritic.reward.experts import upscalers
-from editcritic.reward.experts.upscalers import BestAvailableUpscaler, Lanczos, RealEsrgan, Swin2Sr
+from editcritic.reward.experts.upscalers import (
+    OVERLAP,
+    BestAvailableUpscaler,
+    Canvas,
+    Lanczos,
+    RealEsrgan,
+    Swin2Sr,
+    Tiling,
+    min_tile_size,
+)
 from editcritic.reward.queries import ExpertDown, Failure, Upscale, UpscaledImage
-from editcritic.reward.queries.specs import spec_of
 
 from ..fakes import picture
 from . import formats
+from .asking import in_engine, rebuilt
 
 # -- published networks ------------------------------------------------------------------------------------------------
 
@@ -149,15 +161,15 @@ def expert(saved: Any, name: str, **options: Any) -> Any:
     return NETWORKS[name][0](saved(name), device="cpu", **options)
 
 
-def enlarged(expert: Any, *queries: Upscale) -> list[Any]:
-    """The pixels of each."""
-    return [answer.image.pixels for answer in expert(queries)]
-
-
 def apart(one: Any, other: Any) -> tuple[float, float]:
     """The largest and the mean difference, in levels."""
     difference = np.abs(one.astype(int) - other)
     return difference.max(), difference.mean()
+
+
+def enlarged(expert: Any, *queries: Upscale) -> list[Any]:
+    """The pixels of each."""
+    return [answer.image.pixels for answer in expert(queries)]
 
 
 # -- every network -----------------------------------------------------------------------------------------------------
@@ -178,32 +190,17 @@ def test_it_enlarges_as_the_published_network_does(saved, name, backend):
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_any_size_is_enlarged_also_beside_others_and_more_than_it_can_do_fails(saved, name):
+def test_any_size_and_factor_is_enlarged_also_beside_others_and_more_than_it_can_do_fails(saved, name):
     factor = NETWORKS[name][3]
-    sizes = [(1, 1), (5, 3), (17, 9), (5, 3)]
-    queries = [Upscale(picture(seed, *size), factor) for seed, size in enumerate(sizes)]
+    queries = [Upscale(picture(n, *size), factor) for n, size in enumerate([(1, 1), (5, 3), (17, 9), (5, 3)])]
     upscaler = expert(saved, name)
-    *answers, more = upscaler([*queries, Upscale(picture(1, 5, 3), 8)])
-    assert upscaler.usage() == {"image_passes": 4}
+    *answers, smaller, more = upscaler([*queries, Upscale(queries[2].image, 2), Upscale(picture(1, 5, 3), 8)])
     for query, answer in zip(queries, answers, strict=True):
         assert answer.image.size == (factor * query.image.width, factor * query.image.height)
         assert apart(answer.image.pixels, enlarged(expert(saved, name, batch=1), query)[0])[0] <= 1
+    assert np.array_equal(smaller.image.pixels, answers[2].image.resized(34, 18).pixels)  # the model's own made smaller
     assert isinstance(more, Failure)
     assert f"enlarges {factor} times, the query asks for 8: bind an upscaler of 8 or more, or Lanczos" in more.reason
-
-
-def test_a_smaller_factor_is_the_models_own_made_smaller(saved):
-    image = picture(2, 30, 20)
-    whole, half, again = enlarged(expert(saved, "classical"), *(Upscale(image, factor) for factor in (4, 2, 4)))
-    assert np.array_equal(half, Image.of(whole).resized(60, 40).pixels)
-    assert np.array_equal(again, whole)
-
-
-def test_pictures_of_a_few_pixels_are_enlarged_on_both_backends(saved):
-    both = [expert(saved, "classical", backend=backend) for backend in ("pil", "torchvision")]
-    one, other = (enlarged(each, Upscale(picture(1, 3, 1), 4))[0] for each in both)
-    assert one.shape == (4, 12, 3)
-    assert apart(one, other)[0] <= 1
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -238,27 +235,24 @@ def test_values_that_are_no_numbers_are_no_picture(saved):
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", UPSAMPLERS)
-def test_swin2sr_has_the_published_names_and_shapes(kind):
-    config = transformers.Swin2SRConfig(upscale=4, upsampler=UPSAMPLERS[kind])
-    with torch.device("meta"):
-        model = transformers.Swin2SRForImageSuperResolution(config)
-    own = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-    assert formats.load(f"swin2sr_{kind}_x4").shapes() == own
-
-
-@pytest.mark.parametrize("name", ESRGAN)
-def test_weights_of_the_published_names_and_shapes_are_a_network_of_the_published_size(name):
+def test_the_published_names_and_shapes_are_networks_of_the_published_sizes():
     import spandrel
 
-    shapes = formats.load(name).shapes()
-    assert sum(map(math.prod, shapes.values())) == ESRGAN[name][3]
-    with torch.device("meta"):
-        descriptor = spandrel.ModelLoader("meta").load_from_state_dict({k: torch.empty(v) for k, v in shapes.items()})
-    own = {k: tuple(v.shape) for k, v in descriptor.model.state_dict().items()}
-    assert len(own) == len(shapes)
-    assert sorted(own.values()) == sorted(shapes.values())
-    assert (descriptor.scale, descriptor.input_channels, descriptor.output_channels) == (ESRGAN[name][2], 3, 3)
+    for kind, upsampler in UPSAMPLERS.items():
+        with torch.device("meta"):
+            config = transformers.Swin2SRConfig(upscale=4, upsampler=upsampler)
+            model = transformers.Swin2SRForImageSuperResolution(config)
+        own = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+        assert formats.load(f"swin2sr_{kind}_x4").shapes() == own
+    for name, (_, _, factor, size) in ESRGAN.items():
+        shapes = formats.load(name).shapes()
+        assert sum(map(math.prod, shapes.values())) == size
+        with torch.device("meta"):
+            state = {key: torch.empty(shape) for key, shape in shapes.items()}
+            descriptor = spandrel.ModelLoader("meta").load_from_state_dict(state)
+        found = sorted(tuple(value.shape) for value in descriptor.model.state_dict().values())
+        assert found == sorted(shapes.values())
+        assert (descriptor.scale, descriptor.input_channels, descriptor.output_channels) == (factor, 3, 3)
 
 
 def test_a_folder_and_safetensors_will_do_and_the_id_names_what_changes_the_output(saved, tmp_path):
@@ -303,26 +297,24 @@ def test_other_weights_are_refused(changed, message, tmp_path):
         RealEsrgan(save_esrgan(tmp_path, **changed), device="cpu").load()
 
 
-def test_other_networks_that_spandrel_knows_are_refused(tmp_path):
+def test_other_networks_are_refused(tmp_path):
     from spandrel.architectures.SPAN import SPAN
 
-    path = tmp_path / "span.pth"
-    torch.save(SPAN(num_in_ch=3, num_out_ch=3, feature_channels=8, upscale=2).state_dict(), path)
-    with pytest.raises(ExpertDown, match="is a SPAN, no Real-ESRGAN network"):
-        RealEsrgan(str(path), device="cpu").load()
-
-
-def test_swin2sr_refuses_a_model_that_does_not_enlarge_or_lacks_weights(tmp_path):
-    config = transformers.Swin2SRConfig(
-        embed_dim=12, depths=[1], num_heads=[2], upscale=1, num_channels=1, window_size=7, upsampler=""
-    )
-    transformers.Swin2SRForImageSuperResolution(config).save_pretrained(tmp_path / "grey")
+    state = SPAN(num_in_ch=3, num_out_ch=3, feature_channels=8, upscale=2).state_dict()
+    torch.save(state, tmp_path / "span.pth")
+    sizes: dict[str, Any] = {"embed_dim": 12, "depths": [1], "num_heads": [2], "num_channels": 1, "window_size": 7}
+    grey = transformers.Swin2SRConfig(**sizes, upscale=1, upsampler="")
+    transformers.Swin2SRForImageSuperResolution(grey).save_pretrained(tmp_path / "grey")
     transformers.Swin2SRImageProcessor().save_pretrained(tmp_path / "grey")
-    with pytest.raises(ExpertDown, match="enlarges 1 times and takes 1 channels: give a model that enlarges RGB"):
-        Swin2Sr(str(tmp_path / "grey"), device="cpu").load()
-    folder = save_swin(tmp_path, without=("upsample.final_convolution.bias",))
-    with pytest.raises(ExpertDown, match=r"lacks 1 of its weights \(upsample.final_convolution.bias\)"):
-        Swin2Sr(folder, device="cpu").load()
+    lacking = "upsample.final_convolution.bias"
+    cases = [
+        (RealEsrgan(str(tmp_path / "span.pth"), device="cpu"), "is a SPAN, no Real-ESRGAN network"),
+        (Swin2Sr(str(tmp_path / "grey"), device="cpu"), "enlarges 1 times and takes 1 channels: give a model that enl"),
+        (Swin2Sr(save_swin(tmp_path, without=(lacking,)), device="cpu"), rf"lacks 1 of its weights \({lacking}\)"),
+    ]
+    for upscaler, message in cases:
+        with pytest.raises(ExpertDown, match=message):
+            upscaler.load()
 
 
 def test_what_is_missing_is_named_and_quantised_it_is_not_loaded(saved, tmp_path, monkeypatch):
@@ -345,17 +337,9 @@ def test_what_is_missing_is_named_and_quantised_it_is_not_loaded(saved, tmp_path
 QUERY = Upscale(picture(1, 9, 7), 4)
 
 
-@pytest.fixture(autouse=True)
-def warned():
-    """Warnings of Lanczos are errors, unless a test expects them."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message="images are enlarged by Lanczos")
-        yield
-
-
-def test_real_esrgan_comes_first_and_its_memory_is_given_back(saved):
-    file = saved("real_esrgan_x4plus")
-    enhancer = BestAvailableUpscaler(file, saved("classical"), device="cpu")
+def test_real_esrgan_comes_first_then_swin2sr_and_memory_is_given_back(saved, monkeypatch):
+    file, swin = saved("real_esrgan_x4plus"), saved("classical")
+    enhancer = BestAvailableUpscaler(file, swin, device="cpu")
     enhancer.offload()  # no expert is chosen yet
     assert enhancer.usage() == {}
     assert enhancer.id == RealEsrgan(file, device="cpu").id
@@ -365,31 +349,30 @@ def test_real_esrgan_comes_first_and_its_memory_is_given_back(saved):
     for give_back in (enhancer.offload, enhancer.unload):
         give_back()
         assert enhancer([QUERY]) == first
-
-
-def test_swin2sr_comes_second(saved, monkeypatch):
-    swin = saved("classical")
     expected = Swin2Sr(swin, tile_size=300, device="cpu")
     for weights in ("nowhere.pth", ""):
-        assert BestAvailableUpscaler(weights, swin, tile_size=300, device="cpu").id == expected.id
-    assert BestAvailableUpscaler("", swin, device="cpu")([QUERY]) == expected([QUERY])
+        second = BestAvailableUpscaler(weights, swin, tile_size=300, device="cpu")
+        assert (second.id, second([QUERY])) == (expected.id, expected([QUERY]))
 
     def absent(name: str) -> str:
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(upscalers, "version", absent)  # of spandrel, which loads Real-ESRGAN
-    enhancer = BestAvailableUpscaler(saved("real_esrgan_x4plus"), swin, tile_size=300, device="cpu")
-    assert enhancer.id == expected.id
+    assert BestAvailableUpscaler(file, swin, tile_size=300, device="cpu").id == expected.id
 
 
-def test_lanczos_comes_last_and_is_announced_once():
-    enhancer = BestAvailableUpscaler("nowhere.pth", "no/where", device="cpu")
-    with pytest.warns(UserWarning, match=r"adds no detail: nowhere\.pth is neither .*; no/where is neither") as caught:
-        assert enhancer.id == Lanczos.id
+def test_lanczos_comes_last_is_announced_once_and_who_answers_is_decided_once(tmp_path):
+    weights = str(tmp_path / "RealESRGAN_x4plus.pth")
+    enhancer = BestAvailableUpscaler(weights, "no/where", device="cpu")
+    with pytest.warns(UserWarning, match=r"adds no detail: .*plus\.pth is neither .*; no/where is neither") as caught:
+        enhancer.load()
     assert len(caught) == 1
-    enhancer.load()
-    assert enhancer([QUERY]) == Lanczos()([QUERY])
-    assert enhancer.id == Lanczos.id  # a further warning would be an error here
+    assert save_esrgan(tmp_path) == weights
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="images are enlarged by Lanczos")
+        assert enhancer.id == Lanczos.id
+        assert enhancer([QUERY]) == Lanczos()([QUERY])
+        assert BestAvailableUpscaler(weights, "", device="cpu").id != Lanczos.id
 
 
 def test_weights_that_are_there_and_damaged_are_an_error_and_nothing_takes_their_place(saved, tmp_path):
@@ -398,16 +381,6 @@ def test_weights_that_are_there_and_damaged_are_an_error_and_nothing_takes_their
     with pytest.raises(ExpertDown, match="has weights of no network"):
         enhancer.load()
     assert "RealEsrgan" in enhancer.id
-
-
-def test_who_answers_is_decided_once(tmp_path):
-    weights = str(tmp_path / "RealESRGAN_x4plus.pth")
-    enhancer = BestAvailableUpscaler(weights, "", device="cpu")
-    with pytest.warns(UserWarning, match="adds no detail"):
-        enhancer.load()
-    assert save_esrgan(tmp_path) == weights
-    assert enhancer.id == Lanczos.id
-    assert BestAvailableUpscaler(weights, "", device="cpu").id != Lanczos.id
 
 
 def test_lanczos_is_that_of_pillow():
@@ -421,11 +394,57 @@ def test_lanczos_is_that_of_pillow():
 def test_it_is_built_of_a_spec_and_taken_by_an_engine(saved, kind):
     table = {"use": "enhancer", "real_esrgan": "", "swin2sr": saved("classical"), "device": "cpu"}
     upscaler = build(table if kind == "enhancer" else kind, "editcritic.experts")
-    assert build(spec_of(upscaler), "editcritic.experts").id == upscaler.id
+    assert rebuilt(upscaler).id == upscaler.id
+    (enhanced,) = in_engine(upscaler, [QUERY])
+    assert enhanced.image.width == 36
 
-    def program() -> Any:
-        enhanced = yield from ask(QUERY)
-        return Score.of(enhanced.image.width)
 
-    with Engine() as engine:
-        assert engine.submit(program(), {"enhancer": upscaler}).result(60).value == 36
+# -- tiles -------------------------------------------------------------------------------------------------------------
+
+SIDES = st.integers(1, 900)
+
+
+@given(st.tuples(SIDES, SIDES), st.integers(0, 200), st.sampled_from([1, 4, 8]))
+def test_tiles_are_no_larger_than_asked_for_and_overlap_their_neighbours(size, more, align):
+    side = min_tile_size(align) + more
+    tiles = list(Tiling(size, side, align))
+    for low, high in ((0, 2), (1, 3)):
+        spans = sorted({(tile[low], tile[high]) for tile in tiles})
+        assert (spans[0][0], spans[-1][1]) == (0, size[low])
+        assert all(start % align == 0 and 0 < end - start <= side for start, end in spans)
+        assert all(before[1] - after[0] == OVERLAP for before, after in itertools.pairwise(spans))
+        assert all(before[1] <= after[0] for before, after in zip(spans, spans[2:], strict=False))
+    assert len(tiles) == len(set(tiles))
+    with pytest.raises(ValueError, match="a tile has a side of 104 pixels or more, got 103"):
+        Tiling((10, 10), 103, 8)
+
+
+@settings(max_examples=30)
+@given(st.tuples(st.integers(1, 400), st.integers(1, 400)), st.sampled_from([1, 2, 4]), st.sampled_from([1, 8]))
+def test_a_picture_cut_into_tiles_is_put_together_again(size, factor, align):
+    pixels = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3)).astype(np.uint8)
+    larger = pixels.repeat(factor, 0).repeat(factor, 1)
+    canvas = Canvas(size, factor)
+    for x0, y0, x1, y1 in Tiling(size, 128, align):
+        part = larger[y0 * factor : y1 * factor, x0 * factor : x1 * factor]
+        canvas.add_tile((x0, y0, x1, y1), part.astype(np.float32) / np.float32(255))
+    assert canvas.is_finite
+    assert np.array_equal(canvas.pixels(), larger)
+
+
+def test_what_a_model_makes_up_at_the_rim_of_a_tile_does_not_show():
+    canvas = Canvas((300, 40), 2)
+    for x0, y0, x1, y1 in Tiling((300, 40), 128):
+        values = np.full(((y1 - y0) * 2, (x1 - x0) * 2, 3), 0.5, np.float32)
+        values[:, : OVERLAP // 2 if x0 else 0] = 1.0  # in pixels of the enlarged image: a quarter of the overlap
+        values[:, values.shape[1] - (OVERLAP // 2 if x1 < 300 else 0) :] = 0.0
+        canvas.add_tile((x0, y0, x1, y1), values)
+    assert np.unique(canvas.pixels()).tolist() == [128]
+
+
+def test_overshooting_is_cut_and_what_is_no_number_is_noticed():
+    canvas = Canvas((1, 1), 2)
+    canvas.add_tile((0, 0, 1, 1), np.full((2, 2, 3), 1.7, np.float32))
+    assert (canvas.pixels() == 255).all()
+    canvas.add_tile((0, 0, 1, 1), np.full((2, 2, 3), np.nan, np.float32))
+    assert not canvas.is_finite

@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tokenizers
 import transformers
 
 from editcritic.reward import Image
+
+from .pictures import patches
 
 LENGTH = 24
 """Tokens that the text tower reads."""
@@ -30,66 +31,22 @@ def clip_processor() -> Any:
 def clip_config(heads: int = 2, **changed: Any) -> Any:
     """The configuration of a table with `SMALL` sizes."""
     layers = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": heads, "hidden_act": "gelu", **changed}
-    end = clip_tokenizer().eos_token_id
+    text = {"intermediate_size": 48, "vocab_size": 514, "max_position_embeddings": LENGTH, "projection_dim": 16}
+    vision = {"intermediate_size": 64, "image_size": 32, "patch_size": 8, "projection_dim": 16}
     return transformers.CLIPConfig(
-        text_config={
-            **layers,
-            "intermediate_size": 48,
-            "vocab_size": 514,
-            "max_position_embeddings": LENGTH,
-            "eos_token_id": end,
-            "projection_dim": 16,
-        },
-        vision_config={**layers, "intermediate_size": 64, "image_size": 32, "patch_size": 8, "projection_dim": 16},
+        text_config={**layers, **text, "eos_token_id": clip_tokenizer().eos_token_id},
+        vision_config={**layers, **vision},
         projection_dim=16,
     )
 
 
-SMALL = {
-    "vision": 32,
-    "vision_ffn": 64,
-    "vision_layers": 2,
-    "text": 32,
-    "text_ffn": 48,
-    "text_layers": 2,
-    "shared": 16,
-    "vocabulary": 514,
-    "length": LENGTH,
-    "patch": 8,
-    "side": 4,
-}
-
-
-def published_config() -> Any:
-    """CLIP ViT-H/14 as laion/CLIP-ViT-H-14-laion2B-s32B-b79K has it."""
-    return transformers.CLIPConfig(
-        text_config={
-            "hidden_size": 1024,
-            "intermediate_size": 4096,
-            "num_hidden_layers": 24,
-            "num_attention_heads": 16,
-            "hidden_act": "gelu",
-            "projection_dim": 1024,
-        },
-        vision_config={
-            "hidden_size": 1280,
-            "intermediate_size": 5120,
-            "num_hidden_layers": 32,
-            "num_attention_heads": 16,
-            "hidden_act": "gelu",
-            "patch_size": 14,
-            "image_size": 224,
-            "projection_dim": 1024,
-        },
-        projection_dim=1024,
-    )
+SMALL = {"vision": 32, "vision_ffn": 64, "vision_layers": 2, "text": 32, "text_ffn": 48, "text_layers": 2, "shared": 16}
+SMALL |= {"vocabulary": 514, "length": LENGTH, "patch": 8, "side": 4}
 
 
 def picture(number: int) -> Image:
-    """Patches of random colours, of one size of `SIZES`."""
-    width, height = SIZES[number % len(SIZES)]
-    coarse = np.random.default_rng(number).integers(0, 256, (6, 6, 3), dtype=np.uint8)
-    return Image.of(coarse[np.arange(height) * 6 // height][:, np.arange(width) * 6 // width])
+    """Of one size of `SIZES`."""
+    return patches(number, SIZES[number % len(SIZES)])
 
 
 def saved_processor(folder: Path) -> str:

@@ -11,8 +11,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from editcritic.reward import Box, Engine, Image, Program, Score
-from editcritic.reward.engine.program import Ask
+from editcritic.reward import Image
 from editcritic.reward.queries import Detect, Detections
 
 WORDS = (
@@ -39,13 +38,8 @@ def detections(expert: Any, *queries: Detect) -> list[Detections]:
 def furthest(one: Detections, other: Detections, *, labels: bool = True) -> float:
     """The largest distance of a box to the nearest of the other set, in fractions of the sides and in score."""
     assert len(one.boxes) == len(other.boxes) > 0
-
-    def numbers(box: Box) -> list[float]:
-        return [box.cx, box.cy, box.w, box.h, box.score]
-
-    apart = np.abs(
-        np.array([numbers(box) for box in one.boxes])[:, None] - np.array([numbers(box) for box in other.boxes])
-    ).max(2)
+    first, second = (np.array([[b.cx, b.cy, b.w, b.h, b.score] for b in each.boxes]) for each in (one, other))
+    apart = np.abs(first[:, None] - second).max(2)
     if labels:
         apart += np.array([[a.label != b.label for b in other.boxes] for a in one.boxes])
     return float(max(apart.min(0).max(), apart.min(1).max()))
@@ -54,19 +48,6 @@ def furthest(one: Detections, other: Detections, *, labels: bool = True) -> floa
 def apart(answers: Sequence[Any], expected: Sequence[Detections]) -> float:
     """The largest error of any answer."""
     return max(furthest(one, other) for one, other in zip(answers, expected, strict=True))
-
-
-def answers_in_engine(expert: Any, queries: Sequence[Detect]) -> list[Any]:
-    """The outcomes, including failures."""
-    outcomes: list[Any] = []
-
-    def program() -> Program[Score]:
-        outcomes.extend((yield Ask(tuple(queries))))
-        return Score.of(1.0)
-
-    with Engine() as engine:
-        assert engine.submit(program(), {"detector": expert}).result(timeout=60).value == 1
-    return outcomes
 
 
 def bert_tokenizer() -> Any:
@@ -94,11 +75,9 @@ def grounding_dino(folder: Path, *, mm: bool = False) -> Path:
     text = transformers.BertConfig(
         vocab_size=1040, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64
     )
+    each = {"layers": 2, "ffn_dim": 64, "attention_heads": 4, "n_points": 2}
     config = getattr(transformers, f"{kind}Config")(
-        **{f"{part}_layers": 2 for part in ("encoder", "decoder")},
-        **{f"{part}_ffn_dim": 64 for part in ("encoder", "decoder")},
-        **{f"{part}_attention_heads": 4 for part in ("encoder", "decoder")},
-        **{f"{part}_n_points": 2 for part in ("encoder", "decoder")},
+        **{f"{part}_{name}": value for part in ("encoder", "decoder") for name, value in each.items()},
         backbone_config=backbone,
         text_config=text,
         d_model=64,
@@ -186,30 +165,14 @@ def sam3(folder: Path) -> Path:
     tokenizer = clip_tokenizer(32)
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2}
     ends = {"bos_token_id": len(tokenizer) - 2, "eos_token_id": len(tokenizer) - 1}
+    backbone: dict[str, Any] = {**sizes, "model_type": "sam3_vit_model", "num_hidden_layers": 2, "image_size": 56}
+    backbone |= {"patch_size": 7, "window_size": 4, "global_attn_indexes": [1], "pretrain_image_size": 28}
+    features = {"fpn_hidden_size": 32, "backbone_feature_sizes": [[32, 32], [16, 16], [8, 8]]}
+    text: dict[str, Any] = {**sizes, **ends, "model_type": "clip_text_model", "vocab_size": len(tokenizer)}
+    text |= {"num_hidden_layers": 2, "max_position_embeddings": 32, "projection_dim": 32}
     config = transformers.Sam3Config(
-        vision_config={
-            "backbone_config": {
-                **sizes,
-                "model_type": "sam3_vit_model",
-                "num_hidden_layers": 2,
-                "image_size": 56,
-                "patch_size": 7,
-                "window_size": 4,
-                "global_attn_indexes": [1],
-                "pretrain_image_size": 28,
-            },
-            "fpn_hidden_size": 32,
-            "backbone_feature_sizes": [[32, 32], [16, 16], [8, 8]],
-        },
-        text_config={
-            **sizes,
-            **ends,
-            "model_type": "clip_text_model",
-            "vocab_size": len(tokenizer),
-            "num_hidden_layers": 2,
-            "max_position_embeddings": 32,
-            "projection_dim": 32,
-        },
+        vision_config={"backbone_config": backbone, **features},
+        text_config=text,
         geometry_encoder_config={**sizes, "num_layers": 1},
         detr_encoder_config={**sizes, "num_layers": 2},
         detr_decoder_config={**sizes, "num_layers": 2, "num_queries": 12},

@@ -9,66 +9,44 @@ import transformers
 from safetensors.torch import save_file
 
 from . import formats
+from .tiny_vlms import trained_tokens
 
 FORMAT = formats.load("got_ocr")
 WORDS = ["SALE", " 50", "%", "\nONLY", " TODAY", "\n\n", "HA"]
-_SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<img>", "</img>", "<imgpad>"]
-_SMALL = {"image": 64, "patch": 4, "vision": 16, "heads": 2, "vision_ffn": 24, "window": 4, "neck": 8}
-_SMALL |= {"hidden": 64, "ffn": 48, "layers": 2}
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<img>", "</img>", "<imgpad>"]
+SMALL = {"image": 64, "patch": 4, "vision": 16, "heads": 2, "vision_ffn": 24, "window": 4, "neck": 8, "hidden": 64}
+SMALL |= {"ffn": 48, "layers": 2}
 
 
-def tokenizer(special: list[str] = _SPECIAL) -> Any:
+def tokenizer(special: list[str] = SPECIAL) -> Any:
     """Letters, and a few words."""
-    made = tokenizers.Tokenizer(tokenizers.models.BPE())
-    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = tokenizers.decoders.ByteLevel()
-    letters = tokenizers.pre_tokenizers.ByteLevel.alphabet()
-    made.train_from_iterator(
-        [], tokenizers.trainers.BpeTrainer(special_tokens=special, initial_alphabet=letters, show_progress=False)
-    )
+    made = trained_tokens(30000, special, [])
     made.add_tokens([tokenizers.AddedToken(word, normalized=False) for word in WORDS])
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=made, pad_token="<|endoftext|>", bos_token="<|endoftext|>", eos_token="<|endoftext|>"
     )
 
 
-def sizes(words: Any) -> dict[str, int]:
-    return {**_SMALL, "vocabulary": len(words)}
-
-
 def save(folder: Path, says: list[str] | None = None, words: Any = None) -> Path:
     """Random weights. says: its output for every image, each token determined by the previous one."""
     words = words or tokenizer()
-    small = sizes(words)
-    weights = FORMAT.random(2, 0.5, **small)
+    weights = FORMAT.random(2, 0.5, **SMALL, vocabulary=len(words))
     if says is not None:
         weights |= _saying(weights, words, says)
+    vision = {"image_size": "image", "patch_size": "patch", "hidden_size": "vision", "num_attention_heads": "heads"}
+    vision |= {"mlp_dim": "vision_ffn", "window_size": "window", "output_channels": "neck"}
+    text = {"hidden_size": "hidden", "intermediate_size": "ffn", "num_hidden_layers": "layers"}
+    tied: dict[str, Any] = {"tie_word_embeddings": says is None}
+    heads: dict[str, Any] = {"num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": len(words)}
     config = transformers.GotOcr2Config(
         architectures=["GotOcr2ForConditionalGeneration"],
-        vision_config={
-            "image_size": small["image"],
-            "patch_size": small["patch"],
-            "hidden_size": small["vision"],
-            "num_attention_heads": small["heads"],
-            "mlp_dim": small["vision_ffn"],
-            "window_size": small["window"],
-            "output_channels": small["neck"],
-        },
-        text_config={
-            "model_type": "qwen2",
-            "vocab_size": small["vocabulary"],
-            "hidden_size": small["hidden"],
-            "intermediate_size": small["ffn"],
-            "num_hidden_layers": small["layers"],
-            "num_attention_heads": 4,
-            "num_key_value_heads": 4,
-            "tie_word_embeddings": says is None,
-        },
+        vision_config={key: SMALL[name] for key, name in vision.items()},
+        text_config={"model_type": "qwen2", **{key: SMALL[name] for key, name in text.items()}, **heads, **tied},
         image_token_index=words.convert_tokens_to_ids("<imgpad>"),
-        tie_word_embeddings=says is None,
+        **tied,
     )
     config.save_pretrained(folder)
-    images = transformers.GotOcr2ImageProcessorPil(size={"height": small["image"], "width": small["image"]})
+    images = transformers.GotOcr2ImageProcessorPil(size={"height": SMALL["image"], "width": SMALL["image"]})
     transformers.GotOcr2Processor(images, words).save_pretrained(folder)
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     return folder

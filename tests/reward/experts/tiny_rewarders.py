@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import transformers
 from PIL.Image import Resampling
@@ -12,7 +11,7 @@ from safetensors.torch import save_file
 from editcritic.reward import Image
 
 from . import formats
-from .tiny_vlms import QWEN, TEMPLATE, _tokenizer
+from .tiny_vlms import QWEN, QWEN_TEMPLATE, made_tokenizer
 
 SMALL = {"hidden": 32, "kv": 16, "ffn": 64, "layers": 2, "vision": 16, "blocks": 2}
 REWARD = "<|Reward|>"
@@ -20,31 +19,21 @@ REWARD = "<|Reward|>"
 
 def tiny_base(folder: Path, kind: str, longest: int = 2048) -> Any:
     """Writes the backbone's files other than weights; returns the tokenizer."""
-    tokenizer = _tokenizer(QWEN)
-    tokenizer.chat_template = TEMPLATE.replace("IMAGE", "<|vision_start|><|image_pad|><|vision_end|>")
-    text = {
-        "vocab_size": len(tokenizer) + 40,  # the published embeddings have unused rows, too
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": longest,
-        "rms_norm_eps": 1e-6,
-        "bos_token_id": None,
-        "eos_token_id": tokenizer.eos_token_id,
-        "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 1, 1]},
-    }
+    tokenizer = made_tokenizer(QWEN)
+    tokenizer.chat_template = QWEN_TEMPLATE
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    sizes |= {"num_key_value_heads": 2, "max_position_embeddings": longest}
+    text: dict[str, Any] = {**sizes, "rms_norm_eps": 1e-6, "bos_token_id": None, "eos_token_id": tokenizer.eos_token_id}
+    text["vocab_size"] = len(tokenizer) + 40  # the published embeddings have unused rows, too
+    text["rope_parameters"] = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 1, 1]}
     ids = {f"{name}_id": tokenizer.convert_tokens_to_ids(token) for name, token in QWEN.items()}
-    config: Any
-    if kind == "qwen2_vl":
-        vision: dict[str, Any] = {"depth": 2, "embed_dim": 16, "hidden_size": 32, "num_heads": 2, "mlp_ratio": 4}
-        config = transformers.Qwen2VLConfig(vision_config=vision, text_config=text, **ids)
-    else:
+    vision: dict[str, Any] = {"depth": 2, "embed_dim": 16, "hidden_size": 32, "num_heads": 2, "mlp_ratio": 4}
+    make: Any = transformers.Qwen2VLConfig
+    if kind == "qwen2_5_vl":
         vision = {"depth": 2, "hidden_size": 16, "intermediate_size": 24, "num_heads": 2, "out_hidden_size": 32}
         vision |= {"window_size": 112, "fullatt_block_indexes": [1]}
-        config = transformers.Qwen2_5_VLConfig(vision_config=vision, text_config=text, **ids)
-    config.save_pretrained(folder)
+        make = transformers.Qwen2_5_VLConfig
+    make(vision_config=vision, text_config=text, **ids).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     transformers.Qwen2VLImageProcessorPil().save_pretrained(folder)
     return tokenizer
@@ -60,17 +49,7 @@ def tiny_weights(name: str, tokenizer: Any, **sizes: int) -> dict[str, torch.Ten
 
 
 def put(weights: dict[str, Any], file: Path) -> None:
-    if file.suffix == ".safetensors":
-        save_file(weights, file)
-    else:
-        torch.save(weights, file)
-
-
-def picture(number: int, size: tuple[int, int]) -> Image:
-    """Patches of random colours."""
-    width, height = size
-    coarse = np.random.default_rng(number).integers(0, 256, (6, 6, 3), dtype=np.uint8)
-    return Image.of(coarse[np.arange(height) * 6 // height][:, np.arange(width) * 6 // width])
+    (save_file if file.suffix == ".safetensors" else torch.save)(weights, file)
 
 
 class Plainly:
@@ -107,10 +86,7 @@ class Plainly:
         counted = torch.arange(tokens.shape[1]).view(1, 1, -1).expand(3, 1, -1)
         with torch.no_grad():
             outputs = self.model.model(
-                input_ids=tokens,
-                position_ids=counted if plain else None,
-                mm_token_type_ids=kinds,
-                **shown,
+                input_ids=tokens, position_ids=counted if plain else None, mm_token_type_ids=kinds, **shown
             ).last_hidden_state
         read = outputs[tokens == self.tokenizer.convert_tokens_to_ids(REWARD)]
         for layer in ("0", "3", "5"):

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import transformers
 from safetensors.torch import save_file
 
 from editcritic.reward import Image
@@ -17,13 +18,7 @@ from editcritic.reward import Image
 from .tiny_detectors import WORDS, clip_tokenizer
 
 GRID, WIDTH = 8, 12
-_LLAMA = {
-    "intermediate_size": 16,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "max_position_embeddings": 64,
-    "tie_word_embeddings": True,
-}
+_LLAMA = {"intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 64}
 THINGS = ("cat", "dog", "cup")
 """Words with a mask."""
 
@@ -98,6 +93,10 @@ def drawn(image, colour, grid, sharp):
     large = torch.nn.functional.interpolate(logits, size=(height, width), mode="bilinear", align_corners=False)
     return (large[:, 0].sigmoid() > 0.5).cpu().numpy()
 """
+_AUTO_MAP = {
+    "AutoConfig": "configuration_tiny_sa2va.TinySa2vaConfig",
+    "AutoModel": "modeling_tiny_sa2va.TinySa2va",
+}
 
 
 def tiny_sa2va(folder: Path, diary: Path, *, new: bool = False, processor: bool = False) -> Path:
@@ -108,25 +107,14 @@ def tiny_sa2va(folder: Path, diary: Path, *, new: bool = False, processor: bool 
     folder.mkdir(parents=True, exist_ok=True)
     wants = "assert processor is not None and processor.tokenizer is tokenizer" if processor else "pass"
     parts = {"diary": str(diary), "new": new, "processor": ", processor=None" if processor else "", "wants": wants}
-    parts["sizes"] = repr(_LLAMA)
+    parts["sizes"] = repr({**_LLAMA, "tie_word_embeddings": True})
     for name, source in (("configuration", _CONFIGURATION), ("modeling", _MODELING), ("drawing", _DRAWING)):
         (folder / f"{name}_tiny_sa2va.py").write_text(source.format(**parts), encoding="utf-8")
-    tokenizer = clip_tokenizer(64)
-    tokenizer.add_tokens(["[SEG]"], special_tokens=True)
+    tokenizer = _tokenizer()
     things = [number for thing in THINGS for number in tokenizer(thing, add_special_tokens=False)["input_ids"]]
     assert len(things) == len(THINGS) <= len(WORDS)
-    configuration = {
-        "architectures": ["TinySa2va"],
-        "auto_map": {
-            "AutoConfig": "configuration_tiny_sa2va.TinySa2vaConfig",
-            "AutoModel": "modeling_tiny_sa2va.TinySa2va",
-        },
-        "model_type": "sa2va_chat",
-        "words": len(tokenizer),
-        "width": WIDTH,
-        "grid": GRID,
-        "things": things,
-    }
+    sizes = {"words": len(tokenizer), "width": WIDTH, "grid": GRID, "things": things}
+    configuration = {"architectures": ["TinySa2va"], "auto_map": _AUTO_MAP, "model_type": "sa2va_chat", **sizes}
     (folder / "config.json").write_text(json.dumps(configuration), encoding="utf-8")
     weights = _weights(len(tokenizer))
     if new:
@@ -137,14 +125,15 @@ def tiny_sa2va(folder: Path, diary: Path, *, new: bool = False, processor: bool 
             save_file({name: weights[name] for name in weights if shards[name] == shard}, folder / shard)
         index = {"metadata": {}, "weight_map": shards}
         (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
-    if processor:
-        import transformers
-
-        pictures: Any = transformers.OwlViTImageProcessorPil(size={"height": 8, "width": 8})
-        transformers.OwlViTProcessor(pictures, tokenizer).save_pretrained(folder)
-    else:
-        tokenizer.save_pretrained(folder)
+    pictures: Any = transformers.OwlViTImageProcessorPil(size={"height": 8, "width": 8})
+    (transformers.OwlViTProcessor(pictures, tokenizer) if processor else tokenizer).save_pretrained(folder)
     return folder
+
+
+def _tokenizer() -> Any:
+    tokenizer = clip_tokenizer(64)
+    tokenizer.add_tokens(["[SEG]"], special_tokens=True)
+    return tokenizer
 
 
 def _weights(words: int) -> dict[str, torch.Tensor]:
@@ -167,20 +156,18 @@ def _weights(words: int) -> dict[str, torch.Tensor]:
 
 def expected(image: Image, words: str) -> Any:
     """The mask, computed by hand from the same weights: height x width."""
-    tokenizer = clip_tokenizer(64)
-    tokenizer.add_tokens(["[SEG]"], special_tokens=True)
+    tokenizer = _tokenizer()
     weights = {name: weight.numpy() for name, weight in _weights(len(tokenizer)).items()}
     small = np.asarray(image.pil().resize((GRID, GRID)), np.float32) / 127.5 - 1
-    union = np.zeros((image.height, image.width), bool)
+    size = (image.height, image.width)
+    union = np.zeros(size, bool)
     for word in words.split():
         if word in THINGS:
             (number,) = tokenizer(word, add_special_tokens=False)["input_ids"]
-            state = weights["language_model.model.embed_tokens.weight"][number] * np.linspace(
-                0.5, 1.5, WIDTH, dtype=np.float32
-            )
+            rates = np.linspace(0.5, 1.5, WIDTH, dtype=np.float32)
+            state = weights["language_model.model.embed_tokens.weight"][number] * rates
             hidden = weights["text_hidden_fcs.0.weight"] @ state + weights["text_hidden_fcs.0.bias"]
             colour = weights["text_hidden_fcs.2.weight"] @ np.maximum(hidden, 0) + weights["text_hidden_fcs.2.bias"]
             logits = torch.from_numpy(4 * (small @ colour))[None, None]
-            size = (image.height, image.width)
             union |= (torch.nn.functional.interpolate(logits, size=size, mode="bilinear")[0, 0] > 0).numpy()
     return union

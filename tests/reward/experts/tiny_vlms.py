@@ -53,18 +53,12 @@ def tiny_llava(folder: Path, spread: float = 1.0, seed: int = 0, width: int = 32
     spread: factor of the last layer; a larger one spreads the model's probabilities.
     width: of the Llama; the vision tower has half of it.
     """
-    tokenizer = _tokenizer({"image_token": "<image>"})
-    vision = transformers.CLIPVisionConfig(
-        hidden_size=width // 2,
-        intermediate_size=width,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        image_size=28,
-        patch_size=14,
-    )
-    text = transformers.LlamaConfig(**_text(tokenizer, width))
+    tokenizer = made_tokenizer({"image_token": "<image>"})
+    vision = {"hidden_size": width // 2, "intermediate_size": width, "num_hidden_layers": 2, "num_attention_heads": 2}
     config = transformers.LlavaConfig(
-        vision_config=vision, text_config=text, image_token_index=tokenizer.convert_tokens_to_ids("<image>")
+        vision_config=transformers.CLIPVisionConfig(**vision, image_size=28, patch_size=14),
+        text_config=transformers.LlamaConfig(**_text(tokenizer, width)),
+        image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
     )
     processor = transformers.LlavaProcessor(
         transformers.CLIPImageProcessorPil(size={"shortest_edge": 28}, crop_size={"height": 28, "width": 28}),
@@ -77,82 +71,69 @@ def tiny_llava(folder: Path, spread: float = 1.0, seed: int = 0, width: int = 32
     _save(folder, transformers.LlavaForConditionalGeneration, config, processor, spread, seed)
 
 
+QWEN = {"image_token": "<|image_pad|>", "video_token": "<|video_pad|>"}
+QWEN |= {"vision_start_token": "<|vision_start|>", "vision_end_token": "<|vision_end|>"}
+QWEN_TEMPLATE = TEMPLATE.replace("IMAGE", "<|vision_start|><|image_pad|><|vision_end|>")
+_VISION = {"depth": 2, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 32}
+
+
 def tiny_qwen2_vl(folder: Path, spread: float = 1.0, seed: int = 0, mlp_ratio: int = 2) -> None:
     """A Qwen2-VL: images of any size in patches of 14 x 14 pixels, four to a token."""
-    tokenizer = _tokenizer(QWEN)
     vision = {"depth": 2, "embed_dim": 16, "hidden_size": 32, "num_heads": 2, "mlp_ratio": mlp_ratio}
-    config = transformers.Qwen2VLConfig(
-        vision_config=vision, text_config=_rotary(tokenizer, {"mrope_section": [2, 1, 1]}), **_qwen(tokenizer)
-    )
-    processor = transformers.Qwen2VLProcessor(
-        transformers.Qwen2VLImageProcessorPil(size={"shortest_edge": 28 * 28, "longest_edge": 112 * 112}),
-        tokenizer,
-        transformers.Qwen2VLVideoProcessor(),
-        chat_template=_QWEN_TEMPLATE,
-    )
-    _save(folder, transformers.Qwen2VLForConditionalGeneration, config, processor, spread, seed)
+    _save_qwen(folder, "Qwen2VL", "Qwen2VL", vision, {}, {}, spread, seed)
 
 
 def tiny_qwen2_5_vl(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
     """A Qwen2.5-VL: a layer of attention in windows of 2 x 2 tokens, and one over the whole image."""
-    tokenizer = _tokenizer(QWEN)
-    vision: dict[str, Any] = {"depth": 2, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2}
-    vision |= {"out_hidden_size": 32, "window_size": 56, "fullatt_block_indexes": [1]}
-    config = transformers.Qwen2_5_VLConfig(
-        vision_config=vision, text_config=_rotary(tokenizer, {"mrope_section": [2, 1, 1]}), **_qwen(tokenizer)
-    )
-    processor = transformers.Qwen2_5_VLProcessor(
-        transformers.Qwen2VLImageProcessorPil(size={"shortest_edge": 28 * 28, "longest_edge": 112 * 112}),
-        tokenizer,
-        transformers.Qwen2VLVideoProcessor(),
-        chat_template=_QWEN_TEMPLATE,
-    )
-    _save(folder, transformers.Qwen2_5_VLForConditionalGeneration, config, processor, spread, seed)
+    vision = {**_VISION, "window_size": 56, "fullatt_block_indexes": [1]}
+    _save_qwen(folder, "Qwen2_5_VL", "Qwen2_5_VL", vision, {}, {}, spread, seed)
 
 
 def tiny_qwen3_vl(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
     """A Qwen3-VL: patches of 16 x 16 pixels, and features of the first vision layer for the first language layer."""
-    tokenizer = _tokenizer(QWEN)
-    vision: dict[str, Any] = {"depth": 2, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2}
-    vision |= {"out_hidden_size": 32, "num_position_embeddings": 16, "deepstack_visual_indexes": [0]}
-    text = _rotary(tokenizer, {"mrope_section": [2, 1, 1], "mrope_interleaved": True}) | {"head_dim": 8}
-    config = transformers.Qwen3VLConfig(vision_config=vision, text_config=text, **_qwen(tokenizer))
-    processor = transformers.Qwen3VLProcessor(
-        transformers.Qwen2VLImageProcessorPil(
-            patch_size=16, size={"shortest_edge": 32 * 32, "longest_edge": 128 * 128}
-        ),
-        tokenizer,
-        transformers.Qwen3VLVideoProcessor(),
-        chat_template=_QWEN_TEMPLATE,
-    )
-    _save(folder, transformers.Qwen3VLForConditionalGeneration, config, processor, spread, seed)
+    vision = {**_VISION, "num_position_embeddings": 16, "deepstack_visual_indexes": [0]}
+    _save_qwen(folder, "Qwen3VL", "Qwen3VL", vision, {"head_dim": 8}, {"mrope_interleaved": True}, spread, seed)
 
 
 def tiny_qwen3_5(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
     """A Qwen3.5: a layer of full attention and one of linear attention; its template thinks unless told not to."""
-    tokenizer = _tokenizer(QWEN)
-    vision: dict[str, Any] = {"depth": 2, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2}
-    vision |= {"out_hidden_size": 32, "num_position_embeddings": 16}
-    text = _rotary(tokenizer, {"mrope_section": [1, 1, 0], "mrope_interleaved": True, "partial_rotary_factor": 0.5})
-    text |= {"head_dim": 8, "layer_types": ["full_attention", "linear_attention"]}
+    text: dict[str, Any] = {"head_dim": 8, "layer_types": ["full_attention", "linear_attention"]}
     text |= {"linear_num_key_heads": 2, "linear_num_value_heads": 4}
     text |= {"linear_key_head_dim": 8, "linear_value_head_dim": 8}
-    config = transformers.Qwen3_5Config(vision_config=vision, text_config=text, **_qwen(tokenizer))
-    processor = transformers.Qwen3VLProcessor(
-        transformers.Qwen2VLImageProcessorPil(
-            patch_size=16, size={"shortest_edge": 32 * 32, "longest_edge": 128 * 128}
-        ),
-        tokenizer,
-        transformers.Qwen3VLVideoProcessor(),
-        chat_template=_QWEN_TEMPLATE + THINKING,
+    rope = {"mrope_section": [1, 1, 0], "mrope_interleaved": True, "partial_rotary_factor": 0.5}
+    _save_qwen(folder, "Qwen3_5", "Qwen3VL", {**_VISION, "num_position_embeddings": 16}, text, rope, spread, seed)
+
+
+def _save_qwen(
+    folder: Path,
+    kind: str,
+    processor_kind: str,
+    vision: dict[str, Any],
+    text: dict[str, Any],
+    rope: dict[str, Any],
+    spread: float,
+    seed: int,
+) -> None:
+    tokenizer, patch = made_tokenizer(QWEN), 16 if "3" in kind else 14
+    rope = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1], **rope}
+    ids = {f"{name}_id": tokenizer.convert_tokens_to_ids(token) for name, token in QWEN.items()}
+    config = getattr(transformers, f"{kind}Config")(
+        vision_config=vision, text_config={**_text(tokenizer), "rope_parameters": rope, **text}, **ids
     )
-    _save(folder, transformers.Qwen3_5ForConditionalGeneration, config, processor, spread, seed)
+    size = {"shortest_edge": (2 * patch) ** 2, "longest_edge": (8 * patch) ** 2}
+    processor = getattr(transformers, f"{processor_kind}Processor")(
+        transformers.Qwen2VLImageProcessorPil(patch_size=patch, size=size),
+        tokenizer,
+        (transformers.Qwen3VLVideoProcessor if "3" in kind else transformers.Qwen2VLVideoProcessor)(),
+        chat_template=QWEN_TEMPLATE + THINKING * (kind == "Qwen3_5"),
+    )
+    _save(folder, getattr(transformers, f"{kind}ForConditionalGeneration"), config, processor, spread, seed)
 
 
 def tiny_internvl(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
     """An InternVL: up to four tiles of 56 x 56 pixels and a thumbnail of each image, four tokens per tile."""
     names = {"start_image_token": "<img>", "end_image_token": "</img>", "context_image_token": "<IMG_CONTEXT>"}
-    tokenizer = _tokenizer({**names, "video_token": "<video>"})
+    tokenizer = made_tokenizer({**names, "video_token": "<video>"})
     vision = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
     config = transformers.InternVLConfig(
         vision_config={**vision, "image_size": [56, 56], "patch_size": [14, 14]},
@@ -180,36 +161,23 @@ TINY_VLMS = {
     "internvl": tiny_internvl,
 }
 
-QWEN = {
-    "image_token": "<|image_pad|>",
-    "video_token": "<|video_pad|>",
-    "vision_start_token": "<|vision_start|>",
-    "vision_end_token": "<|vision_end|>",
-}
-_QWEN_TEMPLATE = TEMPLATE.replace("IMAGE", "<|vision_start|><|image_pad|><|vision_end|>")
 
-
-def _qwen(tokenizer: Any) -> dict[str, Any]:
-    return {f"{name}_id": tokenizer.convert_tokens_to_ids(token) for name, token in QWEN.items()}
-
-
-def _rotary(tokenizer: Any, sections: dict[str, Any]) -> dict[str, Any]:
-    return {**_text(tokenizer), "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, **sections}}
-
-
-def _tokenizer(named: dict[str, str]) -> Any:
-    trained = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>"))
+def trained_tokens(size: int, special: list[str], texts: list[str], **model: Any) -> Any:
+    """Byte-level BPE with tokens of these texts."""
+    trained = tokenizers.Tokenizer(tokenizers.models.BPE(**model))
     trained.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     trained.decoder = tokenizers.decoders.ByteLevel()
+    letters = tokenizers.pre_tokenizers.ByteLevel.alphabet()
     trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=400,
-        special_tokens=[*SPECIAL, *named.values()],
-        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
+        vocab_size=size, special_tokens=special, initial_alphabet=letters, show_progress=False
     )
-    trained.train_from_iterator(CORPUS * 4, trainer)
+    trained.train_from_iterator(texts, trainer)
+    return trained
+
+
+def made_tokenizer(named: dict[str, str]) -> Any:
     return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=trained,
+        tokenizer_object=trained_tokens(400, [*SPECIAL, *named.values()], CORPUS * 4, unk_token="<unk>"),
         unk_token="<unk>",
         pad_token="<pad>",
         eos_token="<|im_end|>",
@@ -219,19 +187,10 @@ def _tokenizer(named: dict[str, str]) -> Any:
 
 
 def _text(tokenizer: Any, width: int = 32) -> dict[str, Any]:
-    return {
-        "vocab_size": len(tokenizer),
-        "hidden_size": width,
-        "intermediate_size": 2 * width,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": 2048,
-        "bos_token_id": None,
-        "eos_token_id": tokenizer.eos_token_id,
-        "pad_token_id": tokenizer.pad_token_id,
-        "initializer_range": 0.02 * (32 / width) ** 0.5,  # sums over more inputs are scaled to 32
-    }
+    sizes = {"hidden_size": width, "intermediate_size": 2 * width, "num_hidden_layers": 2, "num_attention_heads": 4}
+    sizes |= {"num_key_value_heads": 2, "max_position_embeddings": 2048, "vocab_size": len(tokenizer)}
+    ends = {"bos_token_id": None, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
+    return {**sizes, **ends, "initializer_range": 0.02 * (32 / width) ** 0.5}  # sums over more inputs are scaled to 32
 
 
 def _save(folder: Path, kind: Any, config: Any, processor: Any, spread: float, seed: int) -> None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import math
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -52,13 +53,10 @@ def opinion(body: Mapping[str, Any]) -> dict[str, float]:
     if re.search(r"\byes\b", text, re.IGNORECASE):
         yes = 1 - edited if "fail to" in text else edited
         return {"Yes": yes, "No": 1 - yes}
-    options = [level.title() for level in LEVELS] if "excellent, good" in text else _integers(text)
+    grades = range(101 if "0 to 100" in text else 11)
+    options = [level.title() for level in LEVELS] if "excellent, good" in text else [str(grade) for grade in grades]
     weights = [math.exp(-((place - edited * (len(options) - 1)) ** 2)) for place in range(len(options))]
     return {option: weight / sum(weights) for option, weight in zip(options, weights, strict=True)}
-
-
-def _integers(text: str) -> list[str]:
-    return [str(number) for number in range(101 if "0 to 100" in text else 11)]
 
 
 Step = tuple[str, Mapping[str, float]]
@@ -141,23 +139,28 @@ def _error(message: str, **fields: Any) -> dict[str, Any]:
 
 
 _FILTERS = {name: {"filtered": False, "severity": "safe"} for name in ("hate", "self_harm", "sexual", "violence")}
+_THOUGHT = {"completion_tokens_details": {"reasoning_tokens": 22}}
+_OPENAI: dict[str, Any] = {"digits": 3, "message": {"refusal": None, "annotations": []}}
+_AZURE = "Invalid value for 'top_logprobs': must be less than or equal to 5."
+_VLLM = "Requested sample logprobs of {}, which is greater than max allowed: 5 (parameter=logprobs, value={})"
+_DASHSCOPE = "InvalidParameter: Invalid 'top_logprobs': {}. Expected an integer in range [0, 5]"
+_GEMINI = "Logprobs is not enabled for models/gemini-2.5-flash-lite"
 
 VENDORS: Mapping[str, Vendor] = {
-    "openai": Vendor(digits=3, message={"refusal": None, "annotations": []}, response={"service_tier": "default"}),
+    "openai": Vendor(**_OPENAI, response={"service_tier": "default"}),
     "openai-reasoning": Vendor(
+        **_OPENAI,
         thinking=("hidden",),
         logprobs="refused",
         refusal=(403, _error("You are not allowed to request logprobs from this model")),
         only_temperature=1.0,
-        digits=3,
-        message={"refusal": None, "annotations": []},
         choice={"logprobs": None},
-        usage={"completion_tokens_details": {"reasoning_tokens": 22}},
+        usage=_THOUGHT,
         no_content={"content": ""},
     ),
     "azure": Vendor(
         limit=5,
-        refusal=(400, _error("Invalid value for 'top_logprobs': must be less than or equal to 5.", code="invalid")),
+        refusal=(400, _error(_AZURE, code="invalid")),
         digits=3,
         message={"refusal": None},
         choice={"content_filter_results": _FILTERS},
@@ -177,15 +180,7 @@ VENDORS: Mapping[str, Vendor] = {
         thinking=("unopened",),
         logprobs="all",
         limit=5,
-        refusal=(
-            400,
-            _error(
-                "Requested sample logprobs of {}, which is greater than max allowed: 5 (parameter=logprobs, value={})",
-                type="BadRequestError",
-                param="logprobs",
-                code=400,
-            ),
-        ),
+        refusal=(400, _error(_VLLM, type="BadRequestError", param="logprobs", code=400)),
         lead="\n\n",
         end="<|im_end|>",
         choice={"stop_reason": 151645},
@@ -233,7 +228,7 @@ VENDORS: Mapping[str, Vendor] = {
         message={"refusal": None},
         choice={"native_finish_reason": "end_turn"},
         response={"provider": "Together", "system_fingerprint": None},
-        usage={"cost": 0.0003, "completion_tokens_details": {"reasoning_tokens": 22}},
+        usage={"cost": 0.0003, **_THOUGHT},
     ),
     "glm": Vendor(
         thinking=("reasoning_content",),
@@ -259,27 +254,13 @@ VENDORS: Mapping[str, Vendor] = {
     "gemini": Vendor(
         thinking=("hidden",),
         logprobs="refused",
-        refusal=(
-            400,
-            [
-                {
-                    "error": {
-                        "code": 400,
-                        "message": "Logprobs is not enabled for models/gemini-2.5-flash-lite",
-                        "status": "INVALID_ARGUMENT",
-                    }
-                }
-            ],
-        ),
+        refusal=(400, [{"error": {"code": 400, "message": _GEMINI, "status": "INVALID_ARGUMENT"}}]),
         no_content={},
     ),
     "dashscope": Vendor(
         thinking=("reasoning_content",),
         limit=5,
-        refusal=(
-            400,
-            _error("InvalidParameter: Invalid 'top_logprobs': {}. Expected an integer in range [0, 5]", code="400"),
-        ),
+        refusal=(400, _error(_DASHSCOPE, code="400")),
         usage={"prompt_tokens_details": {"image_tokens": 64, "text_tokens": 36}},
     ),
 }
@@ -303,21 +284,13 @@ def answer(vendor: Vendor, request: ReceivedRequest) -> Answer:
     asked = body.get("top_logprobs", 0) if body.get("logprobs") else None
     if asked is not None and (vendor.logprobs == "refused" or asked > vendor.limit):
         status, refusal = vendor.refusal
-        return Answer(_filled(refusal, asked), status)
+        return Answer(json.dumps(refusal).replace("{}", str(asked)).encode(), status)
     temperature = body.get("temperature", 1.0)
     if vendor.only_temperature not in (None, temperature):
         message = f"Unsupported value: 'temperature' does not support {temperature:g} with this model. Only the default"
         message += f" ({vendor.only_temperature:g}) value is supported."
         return Answer(_error(message, param="temperature", code="unsupported_value"), 400)
     return Answer(_completion(vendor, body, asked))
-
-
-def _filled(refusal: Any, asked: int) -> Any:
-    if isinstance(refusal, Mapping):
-        return {name: _filled(value, asked) for name, value in refusal.items()}
-    if isinstance(refusal, Sequence) and not isinstance(refusal, str):
-        return [_filled(value, asked) for value in refusal]
-    return refusal.replace("{}", str(asked)) if isinstance(refusal, str) else refusal
 
 
 def _completion(vendor: Vendor, body: Mapping[str, Any], asked: int | None) -> dict[str, Any]:

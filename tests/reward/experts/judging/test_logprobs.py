@@ -16,6 +16,8 @@ from editcritic.reward.experts.judging.logprobs import (
 
 YES_NO = ("yes", "no")
 GRADES = tuple(map(str, range(11)))
+LEVELS = ("very poor", "poor", "good", "very good")
+TINY = MAX_UNRESOLVED_SHARE / 2
 
 
 def of(shares: dict[str, float]) -> TokenLogprob:
@@ -24,32 +26,46 @@ def of(shares: dict[str, float]) -> TokenLogprob:
     return TokenLogprob(*pairs[0], pairs)
 
 
-def test_spellings_of_one_word_are_summed():
-    known = option_probabilities(
-        YES_NO, [of({"Yes": 0.4, " yes": 0.1, "YES": 0.1, "No": 0.15, "▁no": 0.05, "Maybe": 0.1})]
-    )
+@pytest.mark.parametrize(
+    ("options", "steps", "shares", "mass"),
+    [
+        (YES_NO, [{"Yes": 0.4, " yes": 0.1, "YES": 0.1, "No": 0.15, "▁no": 0.05, "Maybe": 0.1}], [0.75, 0.25], 0.8),
+        (YES_NO, [{"**": 0.5, "Yes": 0.25, "no": 0.25}, {"No": 0.8, "Yes": 0.2}], [0.35, 0.65], 1.0),
+        (YES_NO, [{"yes": 0.5, "none": 0.2, "nothing": 0.1, "no": 0.1}], [5 / 6, 1 / 6], 0.6),
+        (("1", "10", "7"), [{"1": 0.5, "7": 0.5}, {"0": 0.6, "<|im_end|>": 0.3, ".": 0.1}], [0.2, 0.3, 0.5], 1.0),
+        (("1", "10", "7"), [{"7": 0.6, "1": 0.3, "10": 0.1}], [0.3, 0.1, 0.6], 1.0),  # 10 is a token of its own
+        (
+            LEVELS,
+            [{"very": 0.6, "good": 0.3, "poor": 0.1}, {" good": 0.75, " poor": 0.25}],
+            [0.15, 0.1, 0.3, 0.45],
+            1.0,
+        ),
+        (("excellent", "poor"), [{"exc": 0.9, "poor": 0.1}, {"ellent": 1.0}], [0.9, 0.1], 1.0),
+        *((("7", "6"), [{"7": 0.5, token: 0.5}], [1.0, 0.0], 0.5) for token in ("7.5", "17", "-x")),
+        (("7", "1", "10"), [{"7": 1 - TINY, "1": TINY}], [1.0, 0.0, 0.0], 1.0),  # so little may stay untold
+    ],
+)
+def test_what_tokens_spell_is_summed_over_their_spellings(options, steps, shares, mass):
+    known = option_probabilities(options, [of(step) for step in steps])
     assert known is not None
-    shares, mass = known
-    assert shares == pytest.approx({"yes": 0.75, "no": 0.25})
-    assert mass == pytest.approx(0.8)
+    assert known[0] == pytest.approx(dict(zip(options, shares, strict=True)))
+    assert known[1] == pytest.approx(mass, abs=2 * TINY)
 
 
-def test_markup_before_the_word_is_passed_with_its_probability():
-    shares, mass = option_probabilities(
-        YES_NO, [of({"**": 0.5, "Yes": 0.25, "no": 0.25}), of({"No": 0.8, "Yes": 0.2})]
-    ) or ({}, 0)
-    assert shares == pytest.approx({"yes": 0.35, "no": 0.65})
-    assert mass == pytest.approx(1.0)
-
-
-def test_another_word_that_begins_like_an_option_is_none():
-    shares, mass = option_probabilities(YES_NO, [of({"yes": 0.5, "none": 0.2, "nothing": 0.1, "no": 0.1})]) or ({}, 0)
-    assert shares == pytest.approx({"yes": 5 / 6, "no": 1 / 6})
-    assert mass == pytest.approx(0.6)
-
-
-def test_words_before_the_answer_leave_its_probabilities_unknown():
-    assert option_probabilities(YES_NO, [of({"The": 0.9, "Yes": 0.1}), of({" answer": 1.0}), of({" no": 1.0})]) is None
+@pytest.mark.parametrize(
+    ("options", "steps"),
+    [
+        (YES_NO, []),
+        (YES_NO, [{"The": 0.9, "Yes": 0.1}, {" answer": 1.0}, {" no": 1.0}]),  # words before the answer
+        (GRADES, [{"7": 0.6, "1": 0.4}]),  # 1 or 10
+        (GRADES, [{"7": 0.6, "1": 0.4}, {"</s>": 1.0}]),
+        (GRADES, [{"1": 0.6, "7": 0.4}]),
+        (GRADES, [{"7": 1 - 4 * TINY, "1": 4 * TINY}]),
+        (LEVELS, [{"good": 0.7, "very": 0.3}]),
+    ],
+)
+def test_what_the_tokens_leave_open_is_not_guessed(options, steps):
+    assert option_probabilities(options, [of(step) for step in steps]) is None
 
 
 THOUGHTS = [of({"<think>": 1.0}), of({"Yes": 0.9, "No": 0.1}), of({", the user wants": 1.0}), of({"</think>": 1.0})]
@@ -108,72 +124,11 @@ def test_the_number_of_alternatives_that_a_server_allows(message, allowed):
     assert allowed_logprobs(message, 20) == allowed
 
 
-def test_the_token_after_a_shared_one_tells_1_from_10():
-    first = of({"1": 0.5, "7": 0.3, "9": 0.2})
-    shares, mass = option_probabilities(GRADES, [first, of({"0": 0.6, "<|im_end|>": 0.3, ".": 0.1})]) or ({}, 0)
-    assert {option: shares[option] for option in ("1", "10", "7", "9", "0")} == pytest.approx(
-        {"1": 0.2, "10": 0.3, "7": 0.3, "9": 0.2, "0": 0.0}
-    )
-    assert mass == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("after", [[], [of({"</s>": 1.0})]])
-def test_1_or_10_is_not_guessed_where_the_next_token_was_not_returned(after):
-    assert option_probabilities(GRADES, [of({"7": 0.6, "1": 0.4}), *after]) is None
-    assert option_probabilities(GRADES, [of({"1": 0.6, "7": 0.4})]) is None
-
-
-def test_1_is_1_where_10_is_a_token_of_its_own():
-    shares, _ = option_probabilities(GRADES, [of({"7": 0.6, "1": 0.3, "10": 0.1})]) or ({}, 0)
-    assert (shares["1"], shares["10"]) == pytest.approx((0.3, 0.1))
-
-
-def test_less_than_a_thousandth_may_stay_untold():
-    assert (
-        option_probabilities(GRADES, [of({"7": 1 - MAX_UNRESOLVED_SHARE / 2, "1": MAX_UNRESOLVED_SHARE / 2})])
-        is not None
-    )
-    assert (
-        option_probabilities(GRADES, [of({"7": 1 - MAX_UNRESOLVED_SHARE * 2, "1": MAX_UNRESOLVED_SHARE * 2})]) is None
-    )
-
-
-def test_levels_of_two_words_are_told_apart_where_they_part():
-    levels = ("very poor", "poor", "good", "very good")
-    first, second = of({"very": 0.6, "good": 0.3, "poor": 0.1}), of({" good": 0.75, " poor": 0.25})
-    shares, _ = option_probabilities(levels, [first, second]) or ({}, 0)
-    assert shares == pytest.approx({"very poor": 0.15, "poor": 0.1, "good": 0.3, "very good": 0.45})
-    assert option_probabilities(levels, [of({"good": 0.7, "very": 0.3})]) is None
-
-
-def test_the_beginning_of_one_option_only_stands_for_it():
-    shares, _ = option_probabilities(("excellent", "poor"), [of({"exc": 0.9, "poor": 0.1}), of({"ellent": 1.0})]) or (
-        {},
-        0,
-    )
-    assert shares == pytest.approx({"excellent": 0.9, "poor": 0.1})
-
-
-@pytest.mark.parametrize("token", ["7.5", "17", "-x"])
-def test_other_numbers_are_no_grade(token):
-    shares, mass = option_probabilities(GRADES, [of({"7": 0.5, token: 0.5})]) or ({}, 0)
-    assert shares["7"] == 1.0
-    assert mass == pytest.approx(0.5)
-
-
-@pytest.mark.parametrize("logprob", [float("nan"), 0.5, 40.0])
+@pytest.mark.parametrize("logprob", [float("nan"), 0.5, 40.0, -0.1])
 def test_what_is_no_probability_is_an_error(logprob):
-    with pytest.raises(ValueError, match="no log-probability"):
-        option_probabilities(YES_NO, [TokenLogprob("yes", -1.0, (("yes", -1.0), ("no", logprob)))])
-    with pytest.raises(ValueError, match="sum to"):
-        option_probabilities(YES_NO, [TokenLogprob("yes", -0.1, (("yes", -0.1), ("no", -0.1)))])
-
-
-def test_without_tokens_nothing_is_known():
-    assert option_probabilities(YES_NO, []) is None
-
-
-CHARACTERS = "0123456789"
+    sampled = -0.1 if logprob == -0.1 else -1.0
+    with pytest.raises(ValueError, match="sum to" if logprob == -0.1 else "no log-probability"):
+        option_probabilities(YES_NO, [TokenLogprob("yes", sampled, (("yes", sampled), ("no", logprob)))])
 
 
 @given(st.dictionaries(st.sampled_from(GRADES), st.floats(0.05, 1.0), min_size=2), st.data())
@@ -185,14 +140,13 @@ def test_a_model_of_single_digits_is_read_exactly_along_what_it_said(weights, da
     steps, before = [], ""
     for token in [*sampled, "<|end|>"]:
         here = sum(p for grade, p in truth.items() if grade.startswith(before))
-        shares = {c: sum(p for g, p in truth.items() if g.startswith(before + c)) / here for c in CHARACTERS}
+        shares = {c: sum(p for g, p in truth.items() if g.startswith(before + c)) / here for c in "0123456789"}
         shares["<|end|>"] = truth.get(before, 0.0) / here
         ordered = {token: shares[token], **shares}
         steps.append(of({one: share for one, share in ordered.items() if share > 0}))
         before += token
     known = option_probabilities(GRADES, steps)
-    unresolved = truth["1"] + truth["10"] > 0 and sampled[0] != "1"
-    if unresolved:
+    if truth["1"] + truth["10"] > 0 and sampled[0] != "1":  # unresolved
         assert known is None
     else:
         assert known is not None

@@ -1,5 +1,9 @@
-"""Checkpoint: lazy loading, identity by content, offloading and unloading."""
+"""Checkpoint and LocalExpert: lazy loading, identity by content, sharing, offloading, unloading, and memory."""
 
+import contextlib
+import functools
+import gc
+import pickle
 import shutil
 import subprocess
 import sys
@@ -7,332 +11,166 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
-from transformers import (
-    BitImageProcessorPil,
-    Dinov2Config,
-    Dinov2Model,
-    DINOv3ViTConfig,
-    DINOv3ViTImageProcessor,
-    DINOv3ViTModel,
-    ViTImageProcessorPil,
-)
+from transformers import Dinov2Model, ViTImageProcessorPil
 
+from editcritic.reward import Reward, load_experts
+from editcritic.reward.experts.dino import Dino
 from editcritic.reward.experts.loading.checkpoint import Checkpoint
 from editcritic.reward.experts.loading.hub_files import folder_digest
 from editcritic.reward.experts.loading.local_expert import LocalExpert, nested_nbytes
-from editcritic.reward.queries import ExpertDown, Measurement, Rate
+from editcritic.reward.experts.vlm import Vlm
+from editcritic.reward.queries import Embed, ExpertDown, Judge, Measurement, Message, Rate, Region, YesNo
 
-from ...fakes import PICTURE
+from ...fakes import PICTURE, picture, sample
+from ..checkpoints import without_weights
 from ..device import DEVICE
+from ..tiny_dinos import tiny_dinov2, tiny_dinov3, train
+from ..tiny_vlms import tiny_llava
 
-TINY = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
+ASKED = [Embed(picture(1), (Region("cls"),))]
+RATED = [Rate(PICTURE)]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    torch.manual_seed(0)
-    place = tmp_path_factory.mktemp("tiny-dinov2")
-    Dinov2Model(Dinov2Config(**TINY)).save_pretrained(place)
-    BitImageProcessorPil(size={"shortest_edge": 28}, crop_size={"height": 28, "width": 28}).save_pretrained(place)
-    return place
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    return tiny_dinov2(tmp_path / "tiny")
 
 
 def checkpoint(folder, **options):
     return Checkpoint(str(folder), "AutoModel", "AutoImageProcessor", device="cpu", **options)
 
 
-def test_nothing_is_loaded_before_it_is_asked_for(folder):
+def dino(folder, **options: Any) -> Any:
+    return Dino(str(folder), **{"device": "cpu", **options})
+
+
+def values(expert: Any) -> list[float]:
+    (outcome,) = expert(ASKED)
+    return list(outcome.values[0])
+
+
+@contextlib.contextmanager
+def running(*calls: Callable[[], Any]):
+    """Threads of these calls, which have ended after the context."""
+    threads = [threading.Thread(target=call) for call in calls]
+    for thread in threads:
+        thread.start()
+    yield threads
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+# -- loading -----------------------------------------------------------------------------------------------------------
+
+
+def test_it_is_loaded_once_when_it_is_asked_for_and_unloading_frees_it(folder):
     weights = checkpoint(folder)
-    assert weights.bytes == {}
+    weights.offload()  # giving back what was never loaded does nothing
+    weights.unload()
     assert weights.identity
     assert weights.bytes == {}
-    with weights.use() as loaded:
+    with torch.inference_mode(), weights.use() as loaded:
+        assert torch.zeros(1).is_inference()
+        tensors = [*loaded.model.parameters(), *loaded.model.buffers()]
+        assert not any(tensor.is_inference() or tensor.requires_grad for tensor in tensors)
         assert not loaded.model.training
-        assert not any(parameter.requires_grad for parameter in loaded.model.parameters())
-        assert weights.bytes == {DEVICE: nested_nbytes([*loaded.model.parameters(), *loaded.model.buffers()])}
-
-
-def test_it_is_loaded_once(folder):
-    weights = checkpoint(folder)
-    with weights.use() as first:
-        pass
-    with weights.use() as second:
-        assert first.model is second.model
-
-
-def test_unloading_frees_the_weights_and_the_next_use_brings_them_back(folder):
-    weights = checkpoint(folder)
-    with weights.use() as loaded:
+        assert weights.bytes == {DEVICE: nested_nbytes(tensors)}
+    with weights.use() as again:
+        assert loaded.model is again.model
         before = {name: value.clone() for name, value in loaded.model.state_dict().items()}
         gone = [weakref.ref(parameter) for parameter in loaded.model.parameters()]
-    del loaded
+    del loaded, again, tensors
     weights.unload()
     assert weights.bytes == {}
     assert all(reference() is None for reference in gone)
     with weights.use() as loaded:
         assert all(torch.equal(value, before[name]) for name, value in loaded.model.state_dict().items())
+    assert nested_nbytes({"a": (tensor := torch.zeros(3, dtype=torch.bfloat16), [tensor, None]), "b": 7}) == 12
 
 
 def test_offloading_moves_the_weights_and_the_next_use_moves_them_back(folder, monkeypatch):
     weights = checkpoint(folder)
+    moves = []
     with weights.use() as loaded:
-        moves = []
-        monkeypatch.setattr(
-            loaded.model, "to", lambda device: moves.append((str(device), torch.is_inference_mode_enabled()))
-        )
+        inferring = torch.is_inference_mode_enabled
+        monkeypatch.setattr(loaded.model, "to", lambda device: moves.append((str(device), inferring())))
     with torch.inference_mode():
         weights.offload()
-        with weights.use() as again:
-            assert again.model is loaded.model
-    with weights.use():
-        pass
+        for _ in range(2):
+            with weights.use() as again:
+                assert again.model is loaded.model
     assert moves == [("cpu", False), (DEVICE, False)]  # offloaded, and back to its original device
 
 
-def test_weights_are_no_tensors_of_inference_mode(folder):
-    weights = checkpoint(folder)
-    with torch.inference_mode(), weights.use() as loaded:
-        assert torch.zeros(1).is_inference()
-        tensors = [*loaded.model.parameters(), *loaded.model.buffers()]
-    assert tensors
-    assert not any(tensor.is_inference() for tensor in tensors)
-
-
-def test_giving_back_what_was_never_loaded_does_nothing(folder):
-    weights = checkpoint(folder)
-    weights.offload()
-    weights.unload()
-    assert weights.bytes == {}
-
-
-def test_a_batch_under_way_is_waited_for(folder):
-    weights = checkpoint(folder)
-    began, go_on = threading.Event(), threading.Event()
-    outcomes = []
-
-    def work():
-        with weights.use() as loaded:
-            began.set()
-            go_on.wait(60)
-            outcomes.append(loaded.model.embeddings.cls_token.device.type)
-
-    worker = threading.Thread(target=work)
-    worker.start()
-    assert began.wait(60)
-    dropper = threading.Thread(target=weights.unload)
-    dropper.start()
-    dropper.join(0.05)
-    assert dropper.is_alive()
-    go_on.set()
-    worker.join(60)
-    dropper.join(60)
-    assert outcomes == [DEVICE.partition(":")[0]]
-    assert weights.bytes == {}
-
-
-class Slow(LocalExpert[Measurement]):
-    """Computes a number per image, and yields to other threads before it answers."""
-
-    loader, processor, kinds = "AutoModel", "AutoImageProcessor", (Rate,)
-
-    def __init__(self, name: str, between: Callable[[], None]) -> None:
-        super().__init__(name, dtype="float32", device="cpu", batch=8, cache_bytes=10**6)
-        self.between = between
-
-    def answer_batch(self, queries: Sequence[Rate]) -> list[Measurement]:
-        with self.checkpoint.use():
-            self.between()
-            outcomes = self.feature_cache.get_or_compute(
-                {query.image.digest: query for query in queries}, self._compute
-            )
-        return [Measurement(float(outcomes[query.image.digest][0])) for query in queries]
-
-    def _compute(self, queries: list[Rate]) -> list[torch.Tensor]:
-        return [torch.ones(4) for _ in queries]
-
-
-@pytest.mark.parametrize("drop", [LocalExpert.unload, LocalExpert.offload])
-def test_what_a_batch_under_way_computes_is_forgotten_too(folder, drop):
-    def let_in() -> None:
-        dropper.start()
-        dropper.join(0.1)
-
-    expert = Slow(str(folder), let_in)
-    dropper = threading.Thread(target=drop, args=(expert,))
-    assert expert([Rate(PICTURE)]) == [Measurement(1.0)]
-    dropper.join(60)
-    assert expert.bytes["cache"] == 0
-    assert (expert.bytes.get(DEVICE, 0) == 0) is (drop is LocalExpert.unload)
-
-
-def test_it_answers_in_inference_mode_and_others_are_not_in_it(folder):
-    modes = []
-    expert = Slow(str(folder), lambda: modes.append(torch.is_inference_mode_enabled()))
-    expert([Rate(PICTURE)])
-    assert (modes, torch.is_inference_mode_enabled()) == ([True], False)
-
-
-def test_who_has_the_model_to_himself_may_ask_the_expert(folder):
-    expert = Slow(str(folder), lambda: None)
-    with expert.checkpoint.use():
-        assert expert([Rate(PICTURE)]) == [Measurement(1.0)]
-    assert expert([Rate(PICTURE)]) == [Measurement(1.0)]
-
-
-def test_a_model_whose_call_hangs_keeps_no_other_waiting(folder, tmp_path):
-    shutil.copytree(folder, tmp_path / "other")
-    began, go_on = threading.Event(), threading.Event()
-
-    def hang():
-        began.set()
-        go_on.wait(60)
-
-    hanging, other = Slow(str(folder), hang), Slow(str(tmp_path / "other"), lambda: None)
-    hanging.deadline_s = 0.05
-    outcomes = []
-
-    def call() -> None:
-        outcomes.append(hanging([Rate(PICTURE)]))
-
-    first, again = threading.Thread(target=call), threading.Thread(target=call)
-    first.start()
-    assert began.wait(60)
-    hanging.deadline_s = 600.0
-    again.start()
-    again.join(0.1)  # by then it waits for its own model
-    assert other([Rate(PICTURE)]) == [Measurement(1.0)]
-    assert outcomes == []
-    go_on.set()
-    first.join(60)
-    again.join(60)
-    assert outcomes == [[Measurement(1.0)]] * 2
-
-
-def test_what_is_kept_of_pictures_is_counted(folder):
-    expert = Slow(str(folder), lambda: None)
-    assert expert.bytes == {"cache": 0}
-    expert([Rate(PICTURE)])
-    assert expert.bytes["cache"] == 16
-    assert expert.usage() == {"image_passes": 1}
-
-
-def test_identity_tells_weights_precision_and_backend(folder, tmp_path):
+def test_identity_tells_weights_precision_and_backend_and_not_the_path_or_other_files(folder, tmp_path):
     here = checkpoint(folder).identity
     assert here.startswith(f"{folder.name}@{folder_digest(folder)[:12]} float32 ")
     assert checkpoint(folder, dtype="bfloat16", backend="pil").identity.endswith(" bfloat16 pil")
-    copy = tmp_path / folder.name
-    shutil.copytree(folder, copy)
-    assert checkpoint(copy).identity == here  # independent of the path
+    copy = Path(shutil.copytree(folder, tmp_path / "elsewhere" / folder.name))
+    (copy / "README.md").write_text("about")
+    assert checkpoint(copy).identity == here
+    (copy / "words.tiktoken").write_text("a 0")
+    assert folder_digest(copy) != folder_digest(folder)
+    (copy / "words.tiktoken").unlink()
     train(copy)
     assert checkpoint(copy).identity != here
 
 
-def train(folder: Path) -> None:
-    """Write other weights to the folder."""
-    model = Dinov2Model.from_pretrained(folder)
-    with torch.no_grad():
-        model.layernorm.bias[3] += 1
-    model.save_pretrained(folder)
-
-
-def test_weights_that_were_trained_while_unloaded_have_another_id(folder, tmp_path):
-    copy = tmp_path / "copy"
-    shutil.copytree(folder, copy)
-    expert = Slow(str(copy), lambda: None)
-    before = expert.id
-    assert expert([Rate(PICTURE)]) == [Measurement(1.0)]
-    train(copy)
-    expert.offload()
-    assert expert.id == before  # the old weights are still in use
-    expert.unload()
-    trained = expert.id
-    assert trained != before
-    expert([Rate(PICTURE)])
-    expert.unload()
-    assert expert.id == trained
-
-
-def test_weights_that_were_trained_between_the_id_and_the_first_query_have_another_id(folder, tmp_path):
-    copy = tmp_path / "copy"
-    shutil.copytree(folder, copy)
-    expert = Slow(str(copy), lambda: None)
-    before = expert.id
-    train(copy)
-    expert([Rate(PICTURE)])
-    assert expert.id != before
-    trained = checkpoint(copy)
-    with trained.use() as loaded:
-        assert torch.equal(loaded.model.layernorm.bias, Dinov2Model.from_pretrained(copy).layernorm.bias)
-        assert folder_digest(copy)[:12] in trained.identity
-
-
-def test_files_that_are_no_part_of_the_model_do_not_change_the_digest(folder, tmp_path):
-    copy = tmp_path / "copy"
-    shutil.copytree(folder, copy)
-    (copy / "README.md").write_text("about")
-    assert folder_digest(copy) == folder_digest(folder)
-    (copy / "words.tiktoken").write_text("a 0")
-    assert folder_digest(copy) != folder_digest(folder)
-
-
 def test_a_name_on_the_hub_is_known_by_its_commit(folder, tmp_path, monkeypatch):
-    commit = "0123456789abcdef0123456789abcdef01234567"
-    snapshot = tmp_path / "models--someone--tiny" / "snapshots" / commit
-    shutil.copytree(folder, snapshot)
-    (tmp_path / "models--someone--tiny" / "refs").mkdir()
-    (tmp_path / "models--someone--tiny" / "refs" / "main").write_text(commit)
+    model, commit = tmp_path / "models--someone--tiny", "0123456789abcdef0123456789abcdef01234567"
+    shutil.copytree(folder, model / "snapshots" / commit)
+    (model / "refs").mkdir()
+    (model / "refs" / "main").write_text(commit)
     monkeypatch.setattr("transformers.utils.hub.constants.HF_HUB_CACHE", str(tmp_path))
-    weights = checkpoint("someone/tiny")
-    assert weights.identity.startswith("someone/tiny@0123456789ab float32 ")
+    assert checkpoint("someone/tiny").identity.startswith("someone/tiny@0123456789ab float32 ")
 
 
 @pytest.mark.parametrize("name", ["nobody/has-this", "/nowhere/at/all", "not a name"])
 def test_what_cannot_be_had_takes_the_expert_down_with_a_reason(name):
-    weights = checkpoint(name)
     with pytest.raises(ExpertDown, match="neither a folder nor a model available"):
-        _ = weights.identity
-    with pytest.raises(ExpertDown, match="cannot be loaded"), weights.use():
+        _ = checkpoint(name).identity
+    with pytest.raises(ExpertDown, match="cannot be loaded"), checkpoint(name).use():
         pass
 
 
-def test_a_folder_without_a_model_takes_the_expert_down(tmp_path):
-    with pytest.raises(ExpertDown, match="cannot be loaded with AutoModel"), checkpoint(tmp_path).use():
-        pass
+def test_other_models_precisions_and_devices_are_refused(folder, tmp_path):
+    (tmp_path / "empty").mkdir()
+    copy, lacking = without_weights(folder, tmp_path / "copy", "layernorm")
+    cases = [
+        (tmp_path / "empty", {}, "cannot be loaded with AutoModel"),
+        (copy, {}, rf"lacks {lacking} of its weights \(layernorm.bias, layernorm.weight\)"),
+        (folder, {"dtype": "float33"}, "give auto, float32"),
+    ]
+    for place, options, message in cases:
+        with pytest.raises(ExpertDown, match=message), checkpoint(place, **options).use():
+            pass
+    if not torch.cuda.is_available():
+        with pytest.raises(ExpertDown, match=r"GiB of weights\) cannot be put on cuda:7"):
+            dino(folder, device="cuda:7", dtype="float32")(ASKED)
 
 
 @pytest.fixture(scope="module")
 def dinov3(tmp_path_factory) -> Path:
-    """As published: its processor works with torchvision only."""
-    place = tmp_path_factory.mktemp("tiny-dinov3")
-    DINOv3ViTModel(DINOv3ViTConfig(**TINY | {"intermediate_size": 16})).save_pretrained(place)
-    DINOv3ViTImageProcessor(size={"height": 28, "width": 28}).save_pretrained(place)
-    return place
+    return tiny_dinov3(tmp_path_factory.mktemp("tiny-dinov3"), published_processor=True)
 
 
-def test_a_processor_on_pil_stands_in_where_there_is_one(dinov3):
+def test_a_processor_on_pil_stands_in_where_there_is_one_also_without_torchvision(dinov3):
     classes = ("AutoModel", "AutoImageProcessor", "ViTImageProcessorPil")
     weights = Checkpoint(str(dinov3), *classes, device="cpu", backend="pil")
     with weights.use() as loaded:
         assert isinstance(loaded.processor, ViTImageProcessorPil)
-        assert loaded.processor.size["height"] == 28
+        assert loaded.processor.size["height"] == 64
     assert weights.identity.endswith("float32 pil")
     with pytest.raises(ExpertDown, match="no processor on pil"), checkpoint(dinov3, backend="pil").use():
         pass
-
-
-def test_without_torchvision_it_stands_in_unasked(dinov3):
-    program = (
-        "import sys\n"
-        "from editcritic.reward.experts.loading.checkpoint import Checkpoint\n"
-        "classes = ('AutoModel', 'AutoImageProcessor', 'ViTImageProcessorPil')\n"
-        "weights = Checkpoint(sys.argv[1], *classes, device='cpu')\n"
-        "with weights.use() as loaded: print(type(loaded.processor).__name__, weights.identity)\n"
-    )
-    ran = subprocess.run([sys.executable, "-c", program, str(dinov3)], capture_output=True, text=True, timeout=120)
+    program = f"weights = Checkpoint(sys.argv[1], *{classes!r}, device='cpu')\n"
+    program += "with weights.use() as loaded: print(type(loaded.processor).__name__, weights.identity)\n"
+    ran = in_python(program, dinov3)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith("ViTImageProcessorPil ")
     assert ran.stdout.strip().endswith("float32 pil")
@@ -349,32 +187,314 @@ def test_a_processor_says_whether_torchvision_is_missing_or_does_not_fit(dinov3,
     if package:
         (tmp_path / "torchvision").mkdir()
         (tmp_path / "torchvision" / "__init__.py").write_text(package)
-    program = (
-        "import sys\n"
-        "sys.path.insert(0, sys.argv[2])\n"
-        "from editcritic.reward.experts.loading.checkpoint import Checkpoint\n"
-        "with Checkpoint(sys.argv[1], 'AutoModel', 'AutoImageProcessor', device='cpu').use(): pass\n"
-    )
-    command = [sys.executable, "-c", program, str(dinov3), str(tmp_path)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert problem in ran.stderr.splitlines()[-1]
+    program = "with Checkpoint(sys.argv[1], 'AutoModel', 'AutoImageProcessor', device='cpu').use(): pass\n"
+    assert problem in in_python(program, dinov3, tmp_path).stderr.splitlines()[-1]
 
 
-def test_a_checkpoint_that_lacks_weights_is_refused(folder, tmp_path):
-    copy = tmp_path / "copy"
-    shutil.copytree(folder, copy)
-    weights = load_file(copy / "model.safetensors")
-    save_file({k: v for k, v in weights.items() if "layernorm" not in k}, copy / "model.safetensors", {"format": "pt"})
-    lacking = pytest.raises(ExpertDown, match=r"lacks 2 of its weights \(layernorm.bias, layernorm.weight\)")
-    with lacking, checkpoint(copy).use():
+def in_python(program: str, *arguments: Path) -> Any:
+    """A run without the tests' torchvision. The last argument is a place of modules."""
+    head = "import sys\nsys.path.insert(0, sys.argv[-1])\n"
+    head += "from editcritic.reward.experts.loading.checkpoint import Checkpoint\n"
+    command = [sys.executable, "-c", head + program, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+# -- an expert ---------------------------------------------------------------------------------------------------------
+
+
+class Slow(LocalExpert[Measurement]):
+    """Computes a number per image, and yields to other threads before it answers."""
+
+    loader, processor, plain_processor, kinds = "AutoModel", "AutoImageProcessor", "ViTImageProcessorPil", (Rate,)
+    default_load_options = Dino.default_load_options
+
+    def __init__(self, name: str, between: Callable[[], object] = lambda: None) -> None:
+        super().__init__(name, device="cpu", batch=8, cache_bytes=10**6)
+        self.between = between
+
+    def answer_batch(self, queries: Sequence[Rate]) -> list[Measurement]:
+        with self.checkpoint.use():
+            self.between()
+            images = {query.image.digest: query for query in queries}
+            outcomes = self.feature_cache.get_or_compute(images, lambda missing: [torch.ones(4) for _ in missing])
+        return [Measurement(float(outcomes[query.image.digest][0])) for query in queries]
+
+
+def test_it_answers_in_inference_mode_and_its_memory_and_work_are_counted(folder):
+    modes = []
+    expert = Slow(str(folder), lambda: modes.append(torch.is_inference_mode_enabled()))
+    assert expert.bytes == {"cache": 0}
+    assert not expert.devices
+    with expert.checkpoint.use():  # who has the model to himself may ask the expert
+        assert expert(RATED) == [Measurement(1.0)]
+    assert expert(RATED) == [Measurement(1.0)]
+    assert (modes, torch.is_inference_mode_enabled()) == ([True, True], False)
+    assert (expert.bytes["cache"], expert.usage()) == (16, {"image_passes": 1})
+    assert list(expert.devices) == [DEVICE]
+
+
+@pytest.mark.parametrize("drop", [LocalExpert.unload, LocalExpert.offload])
+def test_a_batch_under_way_is_waited_for_and_what_it_computes_is_forgotten_too(folder, drop):
+    def let_in() -> None:
+        dropper.start()
+        dropper.join(0.1)
+        assert dropper.is_alive()
+
+    expert = Slow(str(folder), let_in)
+    dropper = threading.Thread(target=drop, args=(expert,))
+    assert expert(RATED) == [Measurement(1.0)]
+    dropper.join(60)
+    assert expert.bytes["cache"] == 0
+    assert (expert.bytes.get(DEVICE, 0) == 0) is (drop is LocalExpert.unload)
+
+
+def test_a_model_whose_call_hangs_keeps_no_other_waiting(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "other")
+    began, go_on = threading.Event(), threading.Event()
+    hanging = Slow(str(folder), lambda: (began.set(), go_on.wait(60)))  # type: ignore[func-returns-value]
+    other = Slow(str(tmp_path / "other"))
+    hanging.deadline_s = 0.05
+    outcomes: list[Any] = []
+
+    def call() -> None:
+        outcomes.append(hanging(RATED))
+
+    with running(call):
+        assert began.wait(60)
+        hanging.deadline_s = 600.0
+        with running(call) as (again,):
+            again.join(0.1)  # by then it waits for its own model
+            assert other(RATED) == [Measurement(1.0)]
+            assert outcomes == []
+            go_on.set()
+    assert outcomes == [[Measurement(1.0)]] * 2
+
+
+def test_weights_that_were_trained_while_unloaded_or_before_the_first_query_have_another_id(folder):
+    expert = Slow(str(folder))
+    before = expert.id
+    train(folder)
+    expert(RATED)  # loads what is there now
+    trained = expert.id
+    assert trained != before
+    train(folder)
+    expert.offload()
+    assert expert.id == trained  # the old weights are still in use
+    expert.unload()
+    assert (again := expert.id) not in (before, trained)
+    expert(RATED)
+    expert.unload()
+    assert expert.id == again
+    with (weights := checkpoint(folder)).use() as loaded:
+        assert torch.equal(loaded.model.layernorm.bias, Dinov2Model.from_pretrained(folder).layernorm.bias)
+        assert folder_digest(folder)[:12] in weights.identity
+
+
+# -- shared weights ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def loads(monkeypatch) -> list[str]:
+    """Records every load of a model."""
+    names: list[str] = []
+    load = Dinov2Model.from_pretrained.__func__
+
+    def counted(cls, name, *positional, **options):
+        names.append(str(name))
+        return load(cls, name, *positional, **options)
+
+    monkeypatch.setattr(Dinov2Model, "from_pretrained", classmethod(counted))
+    return names
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        (lambda folder: Slow(str(folder)), 1),
+        (lambda folder: dino("tiny"), 1),
+        (lambda folder: dino(shutil.copytree(folder, folder.parent / "copy")), 2),
+        (lambda folder: dino(folder, dtype="bfloat16"), 2),
+        (lambda folder: dino(folder, backend="torchvision"), 2),
+    ],
+    ids=["another expert", "a relative path", "a copy", "another precision", "another backend"],
+)
+def test_experts_with_the_same_weights_and_options_load_them_once(folder, loads, monkeypatch, other, expected):
+    monkeypatch.chdir(folder.parent)
+    one, second = dino(folder), other(folder)
+    one(ASKED)
+    second(RATED if isinstance(second, Slow) else ASKED)
+    assert len(loads) == expected
+    assert second.bytes[DEVICE] > 0
+
+
+@pytest.mark.parametrize("drop", [LocalExpert.unload, LocalExpert.offload])
+def test_what_one_gives_back_is_given_back_for_both_and_comes_back_once(folder, loads, drop):
+    one, other = dino(folder), dino(folder)
+    before = values(one)
+    assert values(other) == before
+    with one.checkpoint.use() as loaded:
+        gone = weakref.ref(loaded.model)
+    del loaded
+    drop(one)
+    gc.collect()
+    assert (gone() is None) is (drop is LocalExpert.unload)
+    assert other.bytes.get(DEVICE, 0) == one.bytes.get(DEVICE, 0)
+    assert values(other) == values(one) == before
+    assert len(loads) == (2 if drop is LocalExpert.unload else 1)
+
+
+def test_what_one_remembers_of_weights_that_the_other_dropped_is_forgotten(folder, loads):
+    one, other = dino(folder), dino(folder)
+    before, old_id = values(one), one.id
+    other(ASKED)
+    train(folder)
+    loads.clear()
+    new = dino(folder)
+    after = values(new)
+    assert (loads, new.id != old_id, after != before) == ([str(folder)], True, True)
+    assert values(one) == before  # as long as nobody drops them
+    other.unload()
+    assert values(one) == values(other) == after
+
+
+def test_the_last_expert_takes_the_weights_with_it_and_unloading_frees_all_storages(folder):
+    def alive() -> int:
+        gc.collect()
+        storages = [one.untyped_storage() for one in gc.get_objects() if type(one) is torch.nn.Parameter]
+        return sum({one.data_ptr(): one.nbytes() for one in storages}.values())  # compiled ones have none
+
+    before = alive()
+    one, other = dino(folder), dino(folder)
+    one(ASKED)
+    assert alive() - before >= 0.9 * one.bytes[DEVICE] > 0
+    one.unload()
+    assert alive() == before
+    one(ASKED)
+    with other.checkpoint.use() as loaded:
+        gone = weakref.ref(loaded.model)
+    del loaded, one
+    gc.collect()
+    assert gone() is not None
+    del other
+    gc.collect()
+    assert gone() is None
+
+
+def test_two_threads_that_ask_and_drop_always_get_an_answer(folder):
+    experts = [dino(folder), dino(folder)]
+    expected = values(experts[0])
+    answers = []
+
+    def ask(expert: Dino) -> None:
+        for _ in range(4):
+            answers.append(values(expert))
+            expert.unload()
+
+    with running(*(functools.partial(ask, expert) for expert in experts)):
         pass
+    assert answers == [expected] * 8
 
 
-def test_a_dtype_that_is_none_is_refused(folder):
-    with pytest.raises(ExpertDown, match="give auto, float32"):
-        _ = checkpoint(folder, dtype="float33").identity
+def test_roles_with_equal_specs_share_the_expert_also_after_pickling(folder):
+    features = f"{folder}?device=cpu"
+    line = f"detector=annotated features={features} features.other={features} pixels=pixels reader=rapidocr"
+    for experts in (load_experts(line), pickle.loads(pickle.dumps(Reward.of("edival-cc", line))).experts):
+        assert isinstance(experts["features"], Dino)
+        assert experts["features"] is experts["features.other"]
 
 
-def test_bytes_are_counted_in_nested_values():
-    tensor = torch.zeros(3, dtype=torch.bfloat16)
-    assert nested_nbytes({"a": (tensor, [tensor, None]), "b": 7}) == 12
+@pytest.mark.parametrize("generates_code", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_compiled_layers_answer_the_same(folder, monkeypatch, generates_code):
+    """torch's default backend needs a C++ compiler and a path to torch without spaces: `make test-all` has it."""
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return torch._inductor.compile(graph, inputs) if generates_code else graph.forward
+
+    by_layer = functools.partialmethod(torch.nn.Module.compile, backend=backend)
+    monkeypatch.setattr(torch.nn.Module, "compile", by_layer)
+    torch.compiler.reset()  # discard earlier compilations
+    compiled = dino(folder, compiled=True)
+    assert "compiled" in compiled.id
+    assert values(compiled) == pytest.approx(values(dino(folder)), abs=1e-4)
+    assert len(graphs) == 1  # equal layers share a graph
+
+
+def test_a_device_map_places_it_and_offloading_drops_it(folder, loads):
+    expert = Dino(str(folder), device_map="auto")
+    before = values(expert)
+    expert.offload()
+    assert sum(expert.checkpoint.bytes.values()) == 0
+    assert values(expert) == before
+    assert len(loads) == 2
+
+
+# -- out of memory -----------------------------------------------------------------------------------------------------
+
+
+def running_out(loaded: Any, name: str, room: int, monkeypatch) -> list[int]:
+    """Limit a method of the model to `room` rows; returns the sizes of attempted passes."""
+    tried: list[int] = []
+    method = getattr(loaded.model, name)
+
+    def limited(**named):
+        tried.append(max(len(value) for value in named.values() if isinstance(value, torch.Tensor)))
+        if tried[-1] > room:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 1.00 GiB")
+        return method(**named)
+
+    monkeypatch.setattr(loaded.model, name, limited)
+    return tried
+
+
+def asked(*numbers: int) -> list[Embed]:
+    return [Embed(picture(number, 28, 28), (Region("cls"),)) for number in numbers]
+
+
+def test_a_pass_that_runs_out_of_memory_is_halved_and_one_that_never_fits_fails_with_the_reason(folder, monkeypatch):
+    expected = dino(folder)(asked(*range(10)))
+    expert = dino(folder, batch=8)
+    with expert.checkpoint.use() as loaded:
+        tried = running_out(loaded, "forward", 2, monkeypatch)
+    with pytest.warns(UserWarning, match="from now on"):
+        outcomes = expert(asked(*range(10)))
+    assert tried == [8, 4, 2, 2, 2, 2, 2]
+    for one, other in zip(outcomes, expected, strict=True):
+        assert one.values == pytest.approx(other.values, abs=1e-4)
+    tried.clear()
+    expert(asked(*range(20, 24)))
+    assert tried == [2, 2]  # the size that failed is not tried again
+    with expert.checkpoint.use() as loaded:
+        running_out(loaded, "forward", 0, monkeypatch)
+    reward = Reward.of("clip-image", {"features": expert}, on_failures="none")
+    with pytest.warns(UserWarning, match="from now on"):
+        (score,) = reward([sample(sources=(picture(31, 28, 28),), edited=picture(32, 28, 28))])
+    assert score.status == "failed"
+    assert "out of memory" in score.reason
+
+
+def test_a_judge_asks_fewer_at_a_time(tmp_path, monkeypatch):
+    tiny_llava(tmp_path)
+    colours = ("red", "new", "old", "big")
+    queries = [Judge((Message((f"Is it {colour}?", picture(1, 40, 40))),), YesNo()) for colour in colours]
+    options: dict[str, Any] = {"device": "cpu", "min_option_mass": 0.0}
+    expected: Any = Vlm(str(tmp_path), **options)(queries)
+    judge: Any = Vlm(str(tmp_path), batch=4, backend="pil", **options)
+    with judge.checkpoint.use() as loaded:
+        tried = running_out(loaded, "generate", 1, monkeypatch)
+    with pytest.warns(UserWarning, match="from now on"):
+        outcomes = judge(queries)
+    assert (tried[:2], judge.microbatcher.size, judge.batch) == ([4, 2], 1, 4)
+    for one, other in zip(outcomes, expected, strict=True):
+        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-4)
+
+
+def test_a_budget_keeps_passes_small_from_the_first(folder):
+    free = dino(folder)
+    expected = free(asked(*range(12)))
+    limited = dino(folder, cache_bytes=10_000, max_memory=f"{free.bytes[DEVICE] + 10_000 + 400_000}")
+    outcomes = limited(asked(*range(12)))
+    assert 1 <= limited.microbatcher.size < free.microbatcher.size
+    for one, other in zip(outcomes, expected, strict=True):
+        assert one.values == pytest.approx(other.values, abs=1e-4)

@@ -11,30 +11,19 @@ import pytest
 from editcritic.reward.experts.loading.cpu_cores import run_in_turn
 
 
-def test_one_thread_does_all_of_it_one_after_the_other():
-    seen, now, peak = set(), 0, 0
+def test_one_thread_does_all_of_it_one_after_the_other_and_everybody_gets_his_own_result():
+    seen, now, peak, results = set(), 0, 0, {}
 
-    def work():
+    def work(number):
         nonlocal now, peak
         seen.add(threading.current_thread())
         now += 1
         peak = max(peak, now)
         now -= 1
-
-    threads = [threading.Thread(target=lambda: [run_in_turn(work) for _ in range(50)]) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(seen) == peak == 1
-    assert threading.current_thread() not in seen
-
-
-def test_everybody_gets_his_own_result():
-    results = {}
+        return number**2
 
     def ask(number):
-        results[number] = run_in_turn(lambda: number**2)
+        results[number] = [run_in_turn(partial(work, number)) for _ in range(20)][-1]
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(20)]
     for thread in threads:
@@ -42,29 +31,27 @@ def test_everybody_gets_his_own_result():
     for thread in threads:
         thread.join()
     assert results == {number: number**2 for number in range(20)}
+    assert len(seen) == peak == 1
+    assert threading.current_thread() not in seen
 
 
-def test_work_may_ask_for_more_in_turn():
-    assert run_in_turn(lambda: run_in_turn(lambda: 7)) == 7
-
-
-def test_what_is_raised_is_raised_to_who_asked_and_the_next_is_served():
+def test_work_may_ask_for_more_and_what_is_raised_is_raised_to_who_asked():
     def work():
         raise KeyboardInterrupt("enough")
 
+    assert run_in_turn(lambda: run_in_turn(lambda: 7)) == 7
     with pytest.raises(KeyboardInterrupt, match="enough"):
         run_in_turn(work)
     assert run_in_turn(lambda: 7) == 7
 
 
 def test_work_that_hangs_holds_up_nobody_after_its_deadline():
-    hangs, threads = threading.Event(), []
+    hangs, threads, results = threading.Event(), [], []
 
     def hang():
         threads.append(threading.current_thread())
         return hangs.wait(60)
 
-    results = []
     asking = threading.Thread(target=lambda: results.append(run_in_turn(hang, deadline_s=0.05)))
     asking.start()
     while not threads:
@@ -82,11 +69,7 @@ def test_work_that_hangs_holds_up_nobody_after_its_deadline():
 
 
 def test_nothing_is_held_afterwards():
-    class Thing:
-        pass
-
-    thing = Thing()
-    gone = weakref.ref(thing)
+    gone = weakref.ref(thing := threading.Event())
     run_in_turn(partial(id, thing))
     del thing
     run_in_turn(lambda: None)

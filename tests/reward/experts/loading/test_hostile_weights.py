@@ -45,40 +45,30 @@ def test_a_tensor_is_no_larger_than_what_is_stored(tmp_path: Path) -> None:
         read_state(tmp_path / "wide.pt")
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no FIFOs")
-def test_weights_are_a_regular_file(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "fifo.pt")
-    with pytest.raises(OSError, match="it is a FIFO"):
-        read_state(tmp_path / "fifo.pt")
-    with pytest.raises(OSError, match="it is a device"):
-        read_state(Path("/dev/zero"))
-
-
-@pytest.mark.parametrize("file", ["config.json", "model.safetensors", "chat_template.jinja"])
-def test_a_fifo_in_a_models_folder_is_not_waited_for(file: str, tmp_path: Path) -> None:
-    pytest.importorskip("transformers")
-    (tmp_path / "config.json").write_text('{"model_type": "dinov2"}')
-    (tmp_path / file).unlink(missing_ok=True)
-    os.mkfifo(tmp_path / file)
-    with (
-        pytest.raises(ExpertDown, match=f"{file} is no regular file"),
-        Checkpoint(str(tmp_path), "AutoModel", "AutoImageProcessor", device="cpu").use(),
-    ):
-        pass
-
-
 @pytest.fixture
 def tiny(tmp_path: Path) -> Path:
-    transformers = pytest.importorskip("transformers")
-    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
-    transformers.Dinov2Model(transformers.Dinov2Config(**size)).save_pretrained(tmp_path / "tiny")
-    transformers.BitImageProcessorPil(size={"shortest_edge": 28}).save_pretrained(tmp_path / "tiny")
-    return tmp_path / "tiny"
+    pytest.importorskip("transformers")
+    from ..tiny_dinos import tiny_dinov2
+
+    return tiny_dinov2(tmp_path / "tiny")
 
 
 def loaded(folder: Path) -> object:
     with Checkpoint(str(folder), "AutoModel", "AutoImageProcessor", device="cpu").use() as model:
         return model
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no FIFOs")
+@pytest.mark.parametrize("file", ["config.json", "model.safetensors", "chat_template.jinja"])
+def test_a_fifo_in_a_models_folder_is_not_waited_for(file: str, tiny: Path, tmp_path: Path) -> None:
+    (tiny / file).unlink(missing_ok=True)
+    os.mkfifo(tiny / file)
+    with pytest.raises(ExpertDown, match=f"{file} is no regular file"):
+        loaded(tiny)
+    os.mkfifo(tmp_path / "fifo.pt")
+    for path, kind in ((tmp_path / "fifo.pt", "FIFO"), (Path("/dev/zero"), "device")):
+        with pytest.raises(OSError, match=f"it is a {kind}"):
+            read_state(path)
 
 
 def change(file: Path, **values: object) -> None:
@@ -132,14 +122,26 @@ def test_an_index_names_files_beside_it(file: object, tiny: Path) -> None:
         loaded(tiny)
 
 
+class Ran:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, (str(Path(os.environ["RAN"])),)
+
+
 def pickled(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
     (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Ran()))
 
 
-class Ran:
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return os.mkdir, (str(Path(os.environ["RAN"])),)
+def weights(change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
+    def damage(folder: Path) -> None:
+        file = folder / "model.safetensors"
+        file.write_bytes(change(file.read_bytes()))
+
+    return damage
+
+
+def config(**values: object) -> Callable[[Path], object]:
+    return lambda folder: change(folder / "config.json", **values)
 
 
 @pytest.mark.usefixtures("no_requests")
@@ -147,17 +149,17 @@ class Ran:
     "damage",
     [
         pickled,
-        lambda folder: (folder / "model.safetensors").write_bytes(b"\xff" * 100),
-        lambda folder: (folder / "model.safetensors").write_bytes((10**9).to_bytes(8, "little") + b"{" * 100),
-        lambda folder: (folder / "model.safetensors").write_bytes(b""),
-        lambda folder: (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:-1000]),
+        weights(lambda _: b"\xff" * 100),
+        weights(lambda _: (10**9).to_bytes(8, "little") + b"{" * 100),
+        weights(lambda _: b""),
+        weights(lambda whole: whole[:-1000]),
         lambda folder: (folder / "config.json").write_bytes(b"[" * 100_000),
         lambda folder: (folder / "config.json").write_text("[]"),
-        lambda folder: change(folder / "config.json", hidden_size="16"),
-        lambda folder: change(folder / "config.json", model_type=["dinov2"]),
-        lambda folder: change(folder / "config.json", num_attention_heads=0),
-        lambda folder: change(folder / "config.json", auto_map={"AutoModel": "code.Model"}, model_type="other"),
-        lambda folder: change(folder / "config.json", quantization_config={"quant_method": "gptq", "bits": 4}),
+        config(hidden_size="16"),
+        config(model_type=["dinov2"]),
+        config(num_attention_heads=0),
+        config(auto_map={"AutoModel": "code.Model"}, model_type="other"),
+        config(quantization_config={"quant_method": "gptq", "bits": 4}),
         lambda folder: change(folder / "preprocessor_config.json", image_processor_type=7),
     ],
 )

@@ -2,21 +2,22 @@
 
 import os
 import random
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from editcritic.reward.digests import sha256
 from editcritic.reward.experts.loading import hub_files
-from editcritic.reward.experts.loading.hub_files import folder_digest
+from editcritic.reward.experts.loading.hub_files import folder_digest, split_repository
 
 SIZE = 65 * 2**20  # above 64 MiB
 
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Its folder. Files count as written long ago."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(hub_files, "_SETTLED_S", 0.0)
     return tmp_path / "cache" / "editcritic" / "weights"
 
 
@@ -39,13 +40,6 @@ def weights(tmp_path: Path, cache: Path) -> Path:
     path.parent.mkdir()
     path.write_bytes(random.Random(0).randbytes(2**20) * (SIZE // 2**20))
     return path
-
-
-@pytest.fixture(autouse=True)
-def settled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files count as written long ago, except in the test of fresh ones."""
-    if "fresh" not in request.node.name:
-        monkeypatch.setattr(hub_files, "_SETTLED_S", 0.0)
 
 
 def overwrite(path: Path, place: int, content: bytes) -> None:
@@ -79,57 +73,44 @@ def test_a_large_file_is_read_once_and_again_when_it_has_changed(weights: Path, 
     assert len(hashed) == 3
 
 
-def test_the_digest_of_a_fresh_file_is_not_kept(weights: Path, hashed: list[str]) -> None:
-    """It may change again without another time."""
-    for _ in range(2):
-        folder_digest(weights.parent)
-    assert len(hashed) == 2
+@pytest.mark.parametrize("why", ["it is fresh", "there is no home"])
+def test_a_digest_is_not_kept_if(why: str, weights: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fresh file may change again without another time."""
 
-
-def damage_every_byte(cache: Path) -> None:
-    (file,) = cache.iterdir()
-    file.write_bytes(bytes(byte ^ 1 for byte in file.read_bytes()))
-
-
-def swap_digest(cache: Path) -> None:
-    (file,) = cache.iterdir()
-    text = file.read_text()
-    place = text.index('"sha256": "') + len('"sha256": "')
-    file.write_text(f"{text[:place]}{'0' if text[place] != '0' else '1'}{text[place + 1 :]}")
-
-
-def empty(cache: Path) -> None:
-    (file,) = cache.iterdir()
-    file.write_text("")
-
-
-def make_unwritable(cache: Path) -> None:
-    for file in cache.iterdir():
-        file.unlink()
-    cache.rmdir()
-    cache.write_text("no folder")
-
-
-@pytest.mark.parametrize("damage", [damage_every_byte, swap_digest, empty, make_unwritable])
-def test_a_damaged_cache_costs_time_and_not_the_digest(
-    damage: Callable[[Path], None], weights: Path, cache: Path, hashed: list[str]
-) -> None:
-    before = folder_digest(weights.parent)
-    damage(cache)
-    assert folder_digest(weights.parent) == before
-    assert len(hashed) == 2
-    assert folder_digest(weights.parent) == before
-    assert len(hashed) == 2 + (damage is make_unwritable)
-
-
-def test_a_user_without_a_home_has_no_cache(weights: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def no_home() -> Path:
         raise RuntimeError("no home")
 
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setattr(Path, "home", no_home)
+    if why == "it is fresh":
+        monkeypatch.setattr(hub_files, "_SETTLED_S", 2.0)
+    else:
+        monkeypatch.delenv("XDG_CACHE_HOME")
+        monkeypatch.setattr(Path, "home", no_home)
     assert folder_digest(weights.parent) == folder_digest(weights.parent)
     assert len(hashed) == 2
+
+
+@pytest.mark.parametrize("damage", ["every byte", "the digest", "empty", "unwritable"])
+def test_a_damaged_cache_costs_time_and_not_the_digest(
+    damage: str, weights: Path, cache: Path, hashed: list[str]
+) -> None:
+    before = folder_digest(weights.parent)
+    (file,) = cache.iterdir()
+    text = file.read_text()
+    place = text.index('"sha256": "') + len('"sha256": "')
+    if damage == "every byte":
+        file.write_bytes(bytes(byte ^ 1 for byte in file.read_bytes()))
+    elif damage == "the digest":
+        file.write_text(f"{text[:place]}{'0' if text[place] != '0' else '1'}{text[place + 1 :]}")
+    elif damage == "empty":
+        file.write_text("")
+    else:
+        file.unlink()
+        cache.rmdir()
+        cache.write_text("no folder")
+    assert folder_digest(weights.parent) == before
+    assert len(hashed) == 2
+    assert folder_digest(weights.parent) == before
+    assert len(hashed) == 2 + (damage == "unwritable")
 
 
 def test_the_digests_of_models_of_small_files_are_those_of_earlier_versions(tmp_path: Path) -> None:
@@ -140,3 +121,9 @@ def test_the_digests_of_models_of_small_files_are_those_of_earlier_versions(tmp_
     weights.write_bytes(bytes(range(256)) * 400)
     assert folder_digest(tmp_path) == "de1124539dbc55f2aace6cb2d811ef6f5802063f5faaf938cfc82e6014543fea"
     assert folder_digest(weights) == "4c93aba206883ab81f2fe5cf7616a953f7222fe68bbd8af71e13e038cf86da6b"
+
+
+def test_names_on_the_hub_and_folders_in_them() -> None:
+    assert split_repository("owner/model/a/b") == ("owner/model", "a/b")
+    for name in ("owner/model", "gpt2", "/nowhere/of/mine"):
+        assert split_repository(name) == (name, "")

@@ -6,6 +6,7 @@ to these models.
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,234 +20,116 @@ from .. import formats
 
 Made = tuple[Any, Any]
 
-BASE = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12}
-LARGE = {"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24, "num_attention_heads": 16}
+
+def sizes(width: int, inner: int, layers: int, heads: int, keys: int | None = None, **more: Any) -> dict[str, Any]:
+    shape = {"hidden_size": width, "intermediate_size": inner, "num_hidden_layers": layers}
+    shape |= {"num_attention_heads": heads} | ({} if keys is None else {"num_key_value_heads": keys})
+    return shape | more
+
+
+BASE, LARGE = sizes(768, 3072, 12, 12), sizes(1024, 4096, 24, 16)
 SWIN_T = {"embed_dim": 96, "depths": [2, 2, 6, 2], "num_heads": [3, 6, 12, 24], "window_size": 7}
 SWIN_B = {"embed_dim": 128, "depths": [2, 2, 18, 2], "num_heads": [4, 8, 16, 32], "window_size": 12, "image_size": 384}
 SWIN_L = {"embed_dim": 192, "depths": [2, 2, 18, 2], "num_heads": [6, 12, 24, 48], "window_size": 12, "image_size": 384}
-QWEN2_7B = {
-    "hidden_size": 3584,
-    "intermediate_size": 18944,
-    "num_hidden_layers": 28,
-    "num_attention_heads": 28,
-    "num_key_value_heads": 4,
-}
-QWEN2_3B = {
-    "hidden_size": 2048,
-    "intermediate_size": 11008,
-    "num_hidden_layers": 36,
-    "num_attention_heads": 16,
-    "num_key_value_heads": 2,
-}
-QWEN3 = {
-    "num_hidden_layers": 36,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "vocab_size": 151936,
-}
+QWEN2_7B, QWEN2_3B = sizes(3584, 18944, 28, 28, 4), sizes(2048, 11008, 36, 16, 2)
+EYES_2_5 = {"depth": 32, "hidden_size": 1280, "intermediate_size": 3420}
 EYES_3 = {"depth": 24, "hidden_size": 1024, "intermediate_size": 4096}
 EYES_3_LARGE = {"depth": 27, "hidden_size": 1152, "intermediate_size": 4304}
-EYES_2_5 = {"depth": 32, "hidden_size": 1280, "intermediate_size": 3420, "num_heads": 16}
+LINEAR = {"linear_num_key_heads": 16, "linear_key_head_dim": 128, "linear_value_head_dim": 128}
+
+
+def made(model: str, config: str, **options: Any) -> Made:
+    return getattr(transformers, model), getattr(transformers, f"{config}Config")(**options)
 
 
 def grounding_dino(swin: dict[str, Any]) -> Made:
     backbone = transformers.SwinConfig(**swin, out_indices=[2, 3, 4])
-    config = transformers.GroundingDinoConfig(backbone_config=backbone, text_config=transformers.BertConfig())
-    return transformers.GroundingDinoForObjectDetection, config
+    text = transformers.BertConfig()
+    return made("GroundingDinoForObjectDetection", "GroundingDino", backbone_config=backbone, text_config=text)
 
 
 def mm_grounding_dino(swin: dict[str, Any], *, stages: tuple[int, ...] = (2, 3, 4), levels: int = 4) -> Made:
     """Its decoder layers have heads of their own, unlike GroundingDINO's."""
-    config = transformers.MMGroundingDinoConfig(
-        backbone_config=transformers.SwinConfig(**swin, out_indices=list(stages)),
-        text_config=transformers.BertConfig(),
-        num_feature_levels=levels,
-        decoder_bbox_embed_share=False,
-        decoder_cls_embed_share=False,
-    )
-    return transformers.MMGroundingDinoForObjectDetection, config
+    parts = {"backbone_config": transformers.SwinConfig(**swin, out_indices=list(stages))}
+    parts |= {"text_config": transformers.BertConfig(), "num_feature_levels": levels}
+    shared = {"decoder_bbox_embed_share": False, "decoder_cls_embed_share": False}
+    return made("MMGroundingDinoForObjectDetection", "MMGroundingDino", **parts, **shared)
 
 
 def owlv2(vision: dict[str, Any], text: dict[str, Any], width: int) -> Made:
-    config = transformers.Owlv2Config(vision_config=vision, text_config=text, projection_dim=width)
-    return transformers.Owlv2ForObjectDetection, config
+    return made("Owlv2ForObjectDetection", "Owlv2", vision_config=vision, text_config=text, projection_dim=width)
 
 
-def dinov3(shape: dict[str, int]) -> Made:
-    return transformers.DINOv3ViTModel, transformers.DINOv3ViTConfig(**shape, num_register_tokens=4)
+def dinov2(**shape: int) -> Made:
+    return made("Dinov2Model", "Dinov2", image_size=518, patch_size=14, **shape)
 
 
-def clip_large() -> Made:
-    vision, text = {**LARGE, "patch_size": 14}, {**BASE}
-    return transformers.CLIPModel, transformers.CLIPConfig(vision_config=vision, text_config=text, projection_dim=768)
+def vlm(kind: str, text: dict[str, Any], vision: dict[str, Any], *, tied: bool) -> Made:
+    """Of Qwen's. Qwen2-VL names the width of its tower otherwise."""
+    eyes = {**vision, "num_heads": 16}
+    if kind != "Qwen2VL":
+        eyes["out_hidden_size"] = text["hidden_size"]
+    text = {**text, "tie_word_embeddings": tied}
+    config = {"text_config": text, "vision_config": eyes, "tie_word_embeddings": tied}
+    return made(f"{kind}ForConditionalGeneration", kind, **config)
 
 
-def qwen2_vl() -> Made:
-    eyes = {"depth": 32, "embed_dim": 1280, "hidden_size": 3584, "mlp_ratio": 4, "num_heads": 16}
-    text = {**QWEN2_7B, "vocab_size": 152064}
-    config = transformers.Qwen2VLConfig(text_config=text, vision_config=eyes, tie_word_embeddings=False)
-    return transformers.Qwen2VLForConditionalGeneration, config
+def qwen3_vl(text: dict[str, Any], vision: dict[str, Any], deep: list[int], *, tied: bool) -> Made:
+    text = {"head_dim": 128, "vocab_size": 151936, **text}
+    return vlm("Qwen3VL", text, {**vision, "deepstack_visual_indexes": deep}, tied=tied)
 
 
-def qwen2_5_vl(text: dict[str, Any], *, tied: bool) -> Made:
-    config = transformers.Qwen2_5_VLConfig(
-        text_config={**text, "tie_word_embeddings": tied},
-        vision_config={**EYES_2_5, "out_hidden_size": text["hidden_size"]},
-        tie_word_embeddings=tied,
-    )
-    return transformers.Qwen2_5_VLForConditionalGeneration, config
-
-
-def qwen3_vl(text: dict[str, Any], vision: dict[str, Any], *, tied: bool) -> Made:
-    config = transformers.Qwen3VLConfig(
-        text_config={**QWEN3, **text, "tie_word_embeddings": tied},
-        vision_config={**vision, "num_heads": 16, "out_hidden_size": text["hidden_size"]},
-        tie_word_embeddings=tied,
-    )
-    return transformers.Qwen3VLForConditionalGeneration, config
-
-
-def qwen3_5(text: dict[str, int], vision: dict[str, int], *, tied: bool) -> Made:
-    config = transformers.Qwen3_5Config(
-        text_config={
-            "head_dim": 256,
-            "vocab_size": 248320,
-            "linear_num_key_heads": 16,
-            "linear_key_head_dim": 128,
-            "linear_value_head_dim": 128,
-            **text,
-            "tie_word_embeddings": tied,
-        },
-        vision_config={**vision, "num_heads": 16, "out_hidden_size": text["hidden_size"]},
-        tie_word_embeddings=tied,
-    )
-    return transformers.Qwen3_5ForConditionalGeneration, config
-
-
-QWEN3_5_27B = {
-    "hidden_size": 5120,
-    "intermediate_size": 17408,
-    "num_hidden_layers": 64,
-    "num_attention_heads": 24,
-    "num_key_value_heads": 4,
-    "linear_num_value_heads": 48,
-}
+def qwen3_5(text: dict[str, int], values: int, vision: dict[str, int], *, tied: bool) -> Made:
+    text = {"head_dim": 256, "vocab_size": 248320, **LINEAR, "linear_num_value_heads": values, **text}
+    return vlm("Qwen3_5", text, vision, tied=tied)
 
 
 def internvl3() -> Made:
     eyes = {**LARGE, "image_size": [448, 448], "patch_size": [14, 14], "attention_bias": True, "use_mean_pooling": True}
     text = transformers.Qwen2Config(**QWEN2_7B, vocab_size=151674)
-    config = transformers.InternVLConfig(vision_config=eyes, text_config=text, tie_word_embeddings=False)
-    return transformers.InternVLForConditionalGeneration, config
+    parts = {"vision_config": eyes, "text_config": text, "tie_word_embeddings": False}
+    return made("InternVLForConditionalGeneration", "InternVL", **parts)
 
 
 def smolvlm() -> Made:
-    text = transformers.LlamaConfig(
-        hidden_size=960,
-        intermediate_size=2560,
-        num_hidden_layers=32,
-        num_attention_heads=15,
-        num_key_value_heads=5,
-        head_dim=64,
-        vocab_size=49280,
-    )
-    eyes = {**BASE, "image_size": 512, "patch_size": 16}
-    config = transformers.SmolVLMConfig(vision_config=eyes, text_config=text, scale_factor=4, tie_word_embeddings=False)
-    return transformers.SmolVLMForConditionalGeneration, config
+    text = transformers.LlamaConfig(**sizes(960, 2560, 32, 15, 5), head_dim=64, vocab_size=49280)
+    parts = {"vision_config": {**BASE, "image_size": 512, "patch_size": 16}, "text_config": text, "scale_factor": 4}
+    return made("SmolVLMForConditionalGeneration", "SmolVLM", **parts, tie_word_embeddings=False)
 
 
+QWEN3_5_27B = partial(qwen3_5, sizes(5120, 17408, 64, 24, 4), 48, EYES_3_LARGE, tied=False)
+CLIP_LARGE = {"vision_config": {**LARGE, "patch_size": 14}, "text_config": BASE, "projection_dim": 768}
+SIGLIP = {"text_config": {"vocab_size": 256000}, "vision_config": {"image_size": 224}}
+QWEN2_EYES = {"depth": 32, "embed_dim": 1280, "hidden_size": 3584, "mlp_ratio": 4}
 PUBLISHED: dict[str, Callable[[], Made]] = {
-    "grounding-dino-tiny": lambda: grounding_dino(SWIN_T),
-    "grounding-dino-base": lambda: grounding_dino(SWIN_B),
-    "mm-grounding-dino-tiny": lambda: mm_grounding_dino(SWIN_T),
-    "mm-grounding-dino-base": lambda: mm_grounding_dino(SWIN_B),
-    "mm-grounding-dino-large": lambda: mm_grounding_dino(SWIN_L, stages=(1, 2, 3, 4), levels=5),
-    "owlv2-base": lambda: owlv2({**BASE, "image_size": 960, "patch_size": 16}, {}, 512),
-    "owlv2-large": lambda: owlv2({**LARGE, "image_size": 1008, "patch_size": 14}, BASE, 768),
-    "dinov3-vitb16": lambda: dinov3(BASE),
-    "dinov3-vitl16": lambda: dinov3(LARGE),
-    "dinov2-small": lambda: (
-        transformers.Dinov2Model,
-        transformers.Dinov2Config(
-            image_size=518, patch_size=14, hidden_size=384, num_hidden_layers=12, num_attention_heads=6
-        ),
-    ),
-    "dinov2-base": lambda: (transformers.Dinov2Model, transformers.Dinov2Config(image_size=518, patch_size=14)),
-    "dinov2-large": lambda: (
-        transformers.Dinov2Model,
-        transformers.Dinov2Config(
-            image_size=518, patch_size=14, hidden_size=1024, num_hidden_layers=24, num_attention_heads=16
-        ),
-    ),
-    "clip-vit-base-patch32": lambda: (transformers.CLIPModel, transformers.CLIPConfig()),
-    "clip-vit-large-patch14": clip_large,
-    "siglip2-base": lambda: (
-        transformers.SiglipModel,
-        transformers.SiglipConfig(text_config={"vocab_size": 256000}, vision_config={"image_size": 224}),
-    ),
-    "sam3": lambda: (transformers.Sam3Model, transformers.Sam3Config()),
-    "qwen2-vl-7b": qwen2_vl,
-    "qwen2.5-vl-7b": lambda: qwen2_5_vl({**QWEN2_7B, "vocab_size": 152064}, tied=False),
-    "qwen2.5-vl-3b": lambda: qwen2_5_vl({**QWEN2_3B, "vocab_size": 151936}, tied=True),
-    "qwen3-vl-8b": lambda: qwen3_vl(
-        {"hidden_size": 4096, "intermediate_size": 12288},
-        {"depth": 27, "hidden_size": 1152, "intermediate_size": 4304, "deepstack_visual_indexes": [8, 16, 24]},
-        tied=False,
-    ),
-    "qwen3-vl-4b": lambda: qwen3_vl(
-        {"hidden_size": 2560, "intermediate_size": 9728},
-        {"depth": 24, "hidden_size": 1024, "intermediate_size": 4096, "deepstack_visual_indexes": [5, 11, 17]},
-        tied=True,
-    ),
-    "qwen3-vl-2b": lambda: qwen3_vl(
-        {"hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 28, "num_attention_heads": 16},
-        {**EYES_3, "deepstack_visual_indexes": [5, 11, 17]},
-        tied=True,
-    ),
-    "qwen3-vl-32b": lambda: qwen3_vl(
-        {"hidden_size": 5120, "intermediate_size": 25600, "num_hidden_layers": 64, "num_attention_heads": 64},
-        {**EYES_3_LARGE, "deepstack_visual_indexes": [8, 16, 24]},
-        tied=False,
-    ),
-    "qwen3.5-2b": lambda: qwen3_5(
-        {
-            "hidden_size": 2048,
-            "intermediate_size": 6144,
-            "num_hidden_layers": 24,
-            "num_attention_heads": 8,
-            "num_key_value_heads": 2,
-            "linear_num_value_heads": 16,
-        },
-        EYES_3,
-        tied=True,
-    ),
-    "qwen3.5-4b": lambda: qwen3_5(
-        {
-            "hidden_size": 2560,
-            "intermediate_size": 9216,
-            "num_hidden_layers": 32,
-            "num_attention_heads": 16,
-            "num_key_value_heads": 4,
-            "linear_num_value_heads": 32,
-        },
-        EYES_3,
-        tied=True,
-    ),
-    "qwen3.5-9b": lambda: qwen3_5(
-        {
-            "hidden_size": 4096,
-            "intermediate_size": 12288,
-            "num_hidden_layers": 32,
-            "num_attention_heads": 16,
-            "num_key_value_heads": 4,
-            "linear_num_value_heads": 32,
-        },
-        EYES_3_LARGE,
-        tied=False,
-    ),
-    "qwen3.5-27b": lambda: qwen3_5(QWEN3_5_27B, EYES_3_LARGE, tied=False),
-    "qwen3.6-27b": lambda: qwen3_5(QWEN3_5_27B, EYES_3_LARGE, tied=False),
+    "grounding-dino-tiny": partial(grounding_dino, SWIN_T),
+    "grounding-dino-base": partial(grounding_dino, SWIN_B),
+    "mm-grounding-dino-tiny": partial(mm_grounding_dino, SWIN_T),
+    "mm-grounding-dino-base": partial(mm_grounding_dino, SWIN_B),
+    "mm-grounding-dino-large": partial(mm_grounding_dino, SWIN_L, stages=(1, 2, 3, 4), levels=5),
+    "owlv2-base": partial(owlv2, {**BASE, "image_size": 960, "patch_size": 16}, {}, 512),
+    "owlv2-large": partial(owlv2, {**LARGE, "image_size": 1008, "patch_size": 14}, BASE, 768),
+    "dinov3-vitb16": partial(made, "DINOv3ViTModel", "DINOv3ViT", **BASE, num_register_tokens=4),
+    "dinov3-vitl16": partial(made, "DINOv3ViTModel", "DINOv3ViT", **LARGE, num_register_tokens=4),
+    "dinov2-small": partial(dinov2, hidden_size=384, num_hidden_layers=12, num_attention_heads=6),
+    "dinov2-base": dinov2,
+    "dinov2-large": partial(dinov2, hidden_size=1024, num_hidden_layers=24, num_attention_heads=16),
+    "clip-vit-base-patch32": partial(made, "CLIPModel", "CLIP"),
+    "clip-vit-large-patch14": partial(made, "CLIPModel", "CLIP", **CLIP_LARGE),
+    "siglip2-base": partial(made, "SiglipModel", "Siglip", **SIGLIP),
+    "sam3": partial(made, "Sam3Model", "Sam3"),
+    "qwen2-vl-7b": partial(vlm, "Qwen2VL", {**QWEN2_7B, "vocab_size": 152064}, QWEN2_EYES, tied=False),
+    "qwen2.5-vl-7b": partial(vlm, "Qwen2_5_VL", {**QWEN2_7B, "vocab_size": 152064}, EYES_2_5, tied=False),
+    "qwen2.5-vl-3b": partial(vlm, "Qwen2_5_VL", {**QWEN2_3B, "vocab_size": 151936}, EYES_2_5, tied=True),
+    "qwen3-vl-8b": partial(qwen3_vl, sizes(4096, 12288, 36, 32, 8), EYES_3_LARGE, [8, 16, 24], tied=False),
+    "qwen3-vl-4b": partial(qwen3_vl, sizes(2560, 9728, 36, 32, 8), EYES_3, [5, 11, 17], tied=True),
+    "qwen3-vl-2b": partial(qwen3_vl, sizes(2048, 6144, 28, 16, 8), EYES_3, [5, 11, 17], tied=True),
+    "qwen3-vl-32b": partial(qwen3_vl, sizes(5120, 25600, 64, 64, 8), EYES_3_LARGE, [8, 16, 24], tied=False),
+    "qwen3.5-2b": partial(qwen3_5, sizes(2048, 6144, 24, 8, 2), 16, EYES_3, tied=True),
+    "qwen3.5-4b": partial(qwen3_5, sizes(2560, 9216, 32, 16, 4), 32, EYES_3, tied=True),
+    "qwen3.5-9b": partial(qwen3_5, sizes(4096, 12288, 32, 16, 4), 32, EYES_3_LARGE, tied=False),
+    "qwen3.5-27b": QWEN3_5_27B,
+    "qwen3.6-27b": QWEN3_5_27B,
     "internvl3-8b": internvl3,
     "smolvlm-500m": smolvlm,
 }
@@ -291,11 +174,8 @@ def test_the_table_has_the_number_of_parameters_that_the_model_has(name):
     model = built(name)
     assert millions(one.numel() for one in model.parameters()) == entry.parameters
     if entry.unquantised:
-        linear = sum(
-            layer.weight.numel()
-            for path, layer in model.named_modules()
-            if type(layer) is torch.nn.Linear and not path.endswith("lm_head")  # as in bitsandbytes
-        )
+        layers = [layer for path, layer in model.named_modules() if not path.endswith("lm_head")]  # as in bitsandbytes
+        linear = sum(layer.weight.numel() for layer in layers if type(layer) is torch.nn.Linear)
         assert millions([sum(one.numel() for one in model.parameters()), -linear]) == entry.unquantised
 
 
@@ -307,20 +187,15 @@ def test_the_table_has_the_number_of_parameters_that_is_loaded_of_the_file(name)
     assert millions(loaded) == registered_models()[name].parameters
 
 
-def test_a_model_made_of_another_has_its_numbers():
+def test_models_made_of_others_have_their_numbers_and_what_is_said_to_be_counted_is_counted():
+    models = registered_models()
     for name, other in SAME.items():
-        one, its = registered_models()[name], registered_models()[other]
+        one, its = models[name], models[other]
         assert (one.parameters, one.unquantised) == (its.parameters, its.unquantised)
-
-
-def test_the_aesthetic_head_stands_on_one_tower():
     tower = [one.numel() for key, one in built("clip-vit-large-patch14").named_parameters() if key.startswith("vis")]
     head = [math.prod(shape) for shape in formats.load("laion_aesthetics_v2").shapes().values()]
-    assert millions(tower + head) == registered_models()["laion-aesthetics"].parameters
-
-
-def test_what_is_said_to_be_counted_is_counted():
-    counted = {name for name, model in registered_models().items() if model.counted}
+    assert millions(tower + head) == models["laion-aesthetics"].parameters
+    counted = {name for name, model in models.items() if model.counted}
     assert counted == {*PUBLISHED, *FORMATS, *SAME, "laion-aesthetics"}
 
 
